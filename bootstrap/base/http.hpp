@@ -1,0 +1,52 @@
+// HTTP as both programs need it: whole requests, whole replies, several at once. The only file that includes libcurl is
+// http.cpp. Knows nothing of AWS.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<std::pair<std::string, std::string>> headers;  ///< sent as given; Host is libcurl's
+  std::string body;
+  std::chrono::milliseconds connect_timeout{2000};
+  std::chrono::milliseconds timeout{30000};
+};
+
+struct HttpReply {
+  int status = 0;
+  std::map<std::string, std::string> headers;  ///< names in lower case
+  std::string body;
+};
+
+/// Keeps connections alive between requests. One thread.
+class HttpClient {
+ public:
+  HttpClient();
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Any HTTP status is a reply. Errors: retry_later when nothing can have reached the peer (no name, no connection),
+  /// unknown_outcome when the request may have been received (timeout or reset after connecting).
+  Result<HttpReply> perform(const HttpRequest& request);
+
+  /// The same for several requests in flight together; results in the order of the requests.
+  std::vector<Result<HttpReply>> perform_all(std::span<const HttpRequest> requests);
+
+ private:
+  struct Handles;
+  std::unique_ptr<Handles> handles_;
+};
+
+}  // namespace warmroot
