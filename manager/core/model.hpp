@@ -1,0 +1,281 @@
+// The words of the manager's core as plain data: what EC2 showed (Observed), what we remember
+// (LedgerView), and what to do about it (Plan). The reconciler fills the first two and carries out
+// the third; the rules of planner.hpp stand between them. No behaviour here but names for enums.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "bootstrap/base/units.hpp"
+#include "manager/aws/ec2.hpp"
+#include "manager/core/node_report.hpp"
+#include "manager/core/spec.hpp"
+
+namespace warmroot::core {
+
+// Tags on volumes and instances. EC2 refuses '/' in keys of instances whose tags IMDS serves.
+inline constexpr const char* kTagDeployment = "warmroot:deployment";
+inline constexpr const char* kTagPool = "warmroot:pool";
+inline constexpr const char* kTagNode = "warmroot:node";
+inline constexpr const char* kTagLineage = "warmroot:lineage";
+inline constexpr const char* kTagQuarantined = "warmroot:quarantined";
+
+// ---- what EC2 showed ----
+
+/// The answer to "what is X?": found, or one sentence that says why not. `transient`: asking again
+/// may help.
+template <typename T>
+struct Lookup {
+  std::optional<T> found;
+  std::string error;
+  bool transient = false;
+};
+
+/// One look at EC2. Maps are keyed by resource id (zones by name, user_data by pool).
+struct Observed {
+  bool complete = false;           ///< every listing that the rules rely on was read to its end
+  Instant at{};                    ///< when the look began
+  std::vector<std::string> notes;  ///< optional calls that failed, and why the view is incomplete
+  std::map<std::string, aws::Volume> volumes;  ///< those tagged with our deployment
+  std::map<std::string, aws::Instance>
+      instances;  ///< those of our deployment or of a pool without launch
+  std::map<std::string, aws::InstanceStatus> statuses;
+  std::map<std::string, Lookup<aws::Image>> images;
+  std::map<std::string, Lookup<aws::Snapshot>> snapshots;
+  std::map<std::string, aws::AvailabilityZone> zones;  ///< empty: could not be asked
+  std::map<std::string, Lookup<aws::Subnet>> subnets;
+  std::map<std::string, Lookup<std::string>> user_data;  ///< rendered by the reconciler's owner
+  std::map<std::string, NodeReport> reports;             ///< latest of each instance
+};
+
+// ---- what we remember ----
+
+/// An instance's right to a volume. `reserved` waits for the volume to become free; `attaching` to
+/// `leaving` exclude any other such lease of the volume.
+enum class LeaseState { reserved, attaching, checking, active, leaving, ended };
+std::string_view to_string(LeaseState state);
+std::optional<LeaseState> lease_state_from(std::string_view text);
+
+struct Lease {
+  std::string pool;
+  std::string node;
+  std::string volume_id;
+  std::string instance_id;
+  std::string device;  ///< empty while reserved
+  LeaseState state = LeaseState::reserved;
+  Instant since{};  ///< when `state` was entered
+};
+
+/// What became of a recorded call. `open`: recorded, perhaps sent; a crash leaves it so. `unknown`:
+/// sent, no answer understood. Both are sent again, byte for byte, before anything else.
+enum class IntentState { open, unknown, accepted, refused };
+std::string_view to_string(IntentState state);
+
+struct Intent {
+  std::int64_t id = 0;
+  aws::EncodedCall call;
+  std::string pool;
+  std::vector<std::string> nodes;
+  std::string volume_id;    ///< empty where the call names none
+  std::string instance_id;  ///< empty where the call names none or several
+  std::string zone;         ///< of creates
+  std::string token;        ///< of creates
+  IntentState state = IntentState::open;
+  Instant recorded{};
+  std::string error;  ///< of refused and unknown: the sentence shown to the operator
+};
+
+/// A volume we made or adopted and have not seen the end of.
+struct OwnedVolume {
+  std::string pool;
+  std::string node;
+  std::string zone;
+  Instant recorded{};
+  bool ever_used = false;  ///< had a lease once: never deleted without the operator's word
+};
+
+/// An instance we launched and have not seen the end of.
+struct LaunchedInstance {
+  std::string pool;
+  std::string zone;
+  Instant recorded{};
+};
+
+/// Consecutive refusals of one kind of call for one node; a success clears it.
+struct Failure {
+  int count = 0;
+  Instant last{};
+  std::string code;
+  std::string sentence;  ///< call, resource, EC2's code, request id and what to do
+};
+
+/// Something that has held at each look since `since`.
+struct Watch {
+  Instant since{};
+  int looks = 0;
+};
+
+/// The ledger as the rules see it: what is open, not what is over.
+struct LedgerView {
+  Instant created{};  ///< of the ledger itself; creates wait one visibility window from here
+  std::vector<Lease> leases;                          ///< none of them ended
+  std::vector<Intent> intents;                        ///< open and unknown ones
+  std::map<std::string, OwnedVolume> volumes;         ///< by volume id
+  std::map<std::string, LaunchedInstance> instances;  ///< by instance id
+  std::map<std::string, std::set<std::string>>
+      used_devices;                         ///< by instance: ever given or refused
+  std::map<std::string, Failure> failures;  ///< by failure_key
+  std::map<std::string, int> generations;   ///< by generation_key
+  std::map<std::string, Watch> watches;
+  std::set<std::string> paused_pools;
+};
+
+// ---- what to do ----
+
+/// One EC2 call with the reason for it.
+struct Action {
+  aws::Mutation mutation;
+  std::string pool;
+  std::vector<std::string> nodes;  ///< those it is for; empty for strangers
+  std::string reason;              ///< one sentence without its full stop
+};
+
+/// EC2's name of the call, "AttachVolume".
+std::string_view action_name(const aws::Mutation& mutation);
+/// What the call is about, for lists: "vol-1 to i-1", "3 x g5.xlarge in us-east-1a".
+std::string resource_of(const aws::Mutation& mutation);
+
+// Things the ledger records without a call of EC2. Written before the actions of the same plan.
+struct RecordLease {
+  Lease lease;  ///< the new state of the lease of (volume, instance)
+  std::string why;
+};
+struct RecordVolume {  ///< a volume found with our tags, whose record is missing: adopted
+  std::string volume_id;
+  OwnedVolume volume;
+};
+struct RecordVolumeGone {
+  std::string volume_id;
+  std::string why;
+};
+struct RecordInstance {  ///< an instance whose token shows that we launched it, found without a
+                         ///< record
+  std::string instance_id;
+  LaunchedInstance instance;
+};
+struct RecordInstanceGone {
+  std::string instance_id;
+};
+using Record =
+    std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance, RecordInstanceGone>;
+
+/// What the operator should know. `blocking`: a wish cannot be met until something changes.
+struct Note {
+  std::string pool;
+  std::string node;  ///< empty: of the whole pool (or of everything, with an empty pool)
+  std::string text;  ///< one sentence that names the remedy where there is one
+  bool blocking = false;
+};
+
+/// Where a node stands; the word and sentence shown come from describe().
+enum class NodeCondition {
+  asleep,
+  no_volume,
+  creating,
+  no_instance,
+  launching,
+  waiting,
+  attaching,
+  checking,
+  active,
+  handover,
+  leaving,
+  blocked
+};
+/// Where a volume stands.
+enum class VolumeCondition {
+  creating,
+  free,
+  attaching,
+  in_use,
+  detaching,
+  busy,
+  error,
+  quarantined,
+  missing,
+  spare
+};
+
+inline constexpr NodeCondition kLastNodeCondition = NodeCondition::blocked;
+inline constexpr VolumeCondition kLastVolumeCondition = VolumeCondition::spare;
+
+/// How a condition is called and what it means: the only place where operators' words for states
+/// are kept.
+struct Words {
+  std::string_view word;
+  std::string_view meaning;
+};
+Words describe(NodeCondition condition);
+Words describe(VolumeCondition condition);
+
+/// A row of `warmroot node list` and of /status.
+struct NodeRow {
+  std::string pool;
+  std::string node;
+  bool wanted = false;  ///< an instance should run for it now
+  std::string zone;
+  std::string volume_id;            ///< empty: none yet
+  std::optional<LeaseState> lease;  ///< of the instance named; absent: none
+  std::string instance_id;          ///< empty: none
+  std::string successor_id;         ///< the instance that waits for the volume during a handover
+  NodeCondition condition = NodeCondition::asleep;
+};
+
+/// A row of `warmroot volume list`.
+struct VolumeRow {
+  std::string volume_id;
+  std::string pool;
+  std::string node;
+  std::string zone;
+  std::string instance_id;
+  std::string device;
+  int size_gib = 0;
+  VolumeCondition condition = VolumeCondition::free;
+};
+
+struct Plan {
+  std::vector<Action> actions;
+  std::vector<Record> records;
+  std::set<std::string>
+      watches;  ///< what holds at this look; the ledger counts looks and forgets the rest
+  std::map<std::string, std::string> drains;  ///< instances asked to drain, with the reason
+  std::vector<Note> notes;
+  std::vector<NodeRow> nodes;
+  std::vector<VolumeRow> volumes;
+  Milliseconds next_look{0};
+  /// Every node that should run has its lease attached, nothing is in a transitional state, nothing
+  /// is to be done and no outcome is awaited.
+  bool stable = false;
+};
+
+/// What one plan may spend. Defaults are those of a manager that is alone.
+struct Limits {
+  /// Calls of each action name that may be sent now; an action without an entry is not limited.
+  std::map<std::string, int, std::less<>> calls;
+};
+
+/// "imagenet-3".
+std::string node_name(std::string_view pool, int index);
+
+/// Keys of LedgerView::failures and LedgerView::generations: action name and node (or other
+/// resource).
+std::string failure_key(std::string_view action, std::string_view resource);
+std::string generation_key(std::string_view action, std::string_view node);
+
+}  // namespace warmroot::core
