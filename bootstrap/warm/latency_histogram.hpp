@@ -1,0 +1,54 @@
+// Latencies of one kind of read, in memory that does not grow: log-linear buckets, as
+// HdrHistogram's. Filled by the warmer and the pump, summed up in WarmProgress. Pure: the caller
+// measures.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+namespace warmroot::warm {
+
+/// What status documents say of a histogram. All zero when `count` is.
+struct LatencySummary {
+  std::uint64_t count = 0;
+  std::uint64_t p50_us = 0;
+  std::uint64_t p90_us = 0;
+  std::uint64_t p99_us = 0;
+  std::uint64_t max_us = 0;  ///< exact, not a bucket's
+};
+
+/// Counts microsecond latencies in 32 linear buckets per power of two. Percentiles are bucket
+/// middles, so at most kBucketError away from the sample they stand for; below 64 us they are
+/// exact.
+class LatencyHistogram {
+ public:
+  /// Half a bucket over its lower edge is at most 1/64; stated with room for rounding.
+  static constexpr double kBucketError = 0.03;
+
+  void record(std::chrono::microseconds latency);
+  void merge(const LatencyHistogram& other);
+
+  std::uint64_t count() const { return count_; }
+  std::uint64_t max_us() const { return max_us_; }
+  /// The smallest recorded value that at least `fraction` (0..1) of the samples do not exceed, to
+  /// bucket precision; 0 when empty.
+  std::uint64_t percentile_us(double fraction) const;
+  LatencySummary summary() const;
+
+ private:
+  static constexpr unsigned kSubBits = 5;
+  static constexpr unsigned kSubBuckets = 1U << kSubBits;
+  /// Up to 2^36 us (19 h); longer ones fall into the last bucket, max_us stays exact.
+  static constexpr unsigned kHighestBit = 36;
+  static constexpr unsigned kBuckets = (kHighestBit - kSubBits + 1) * kSubBuckets;
+
+  static unsigned bucket_of(std::uint64_t value_us);
+  static std::uint64_t middle_of(unsigned bucket);
+
+  std::array<std::uint64_t, kBuckets> buckets_{};
+  std::uint64_t count_ = 0;
+  std::uint64_t max_us_ = 0;
+};
+
+}  // namespace warmroot::warm

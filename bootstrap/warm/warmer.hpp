@@ -1,0 +1,48 @@
+// Reads the needed blocks of a mounted root ahead of the sessions that will want them, and measures
+// what that costs. `up` runs one Warmer on a thread of its own after mounting, and stops it before
+// unmounting. The order of blocks is warm_plan's, the number in flight depth_control's, the reads
+// read_engine's; this file joins them and keeps the map.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/warm_progress.hpp"
+
+namespace warmroot::warm {
+
+struct WarmRequest {
+  std::string
+      device_path;  ///< the whole disk, e.g. /dev/nvme1n1; opened read-only, never exclusively
+  std::uint64_t partition_offset_bytes = 0;  ///< where the root partition starts on it
+  std::uint64_t partition_size_bytes = 0;    ///< 0: up to the end of the device
+  std::string mount_point;  ///< the mounted root; empty: none, and everything is needed
+  std::string
+      filesystem;  ///< "ext2", "ext3", "ext4", "xfs" are asked what is free; others are read whole
+  std::string map_path;  ///< inside mount_point, symlinks resolved inside it; empty: no map is kept
+  std::string volume_id;   ///< a map of another volume is not believed
+  unsigned max_depth = 0;  ///< operator's cap on reads in flight; 0: none
+};
+
+class Warmer {
+ public:
+  /// Called from run's thread at most twice a second, and once at the end.
+  using OnProgress = std::function<void(const WarmProgress&)>;
+
+  explicit Warmer(WarmRequest request) : request_(std::move(request)) {}
+
+  /// Reads until every needed block is present or `stop` is requested; returns the last progress,
+  /// with state done, stopped or failed. After a stop request no read is started, those in flight
+  /// are given 150 ms, and the map is saved (fsync) before it returns. Never writes to the device;
+  /// holds files of the mount only while saving the map or asking for the free list. Errors: the
+  /// device cannot be opened for direct reads, or it has no size.
+  Result<WarmProgress> run(std::stop_token stop, const OnProgress& on_progress);
+
+ private:
+  WarmRequest request_;
+};
+
+}  // namespace warmroot::warm
