@@ -1,0 +1,104 @@
+#!/bin/sh
+# Makes what the simulated region's machines boot from, in build/images:
+#   vmlinuz            Debian's cloud kernel
+#   base.img           the base system (base AMI): a small Debian with sshd and a busybox init that plays cloud-init
+#   ami.img            the AMI whose snapshot fills pool volumes: another Debian, GPT, with python3-numpy and a workload
+#   arm64.img, noroot.img   an AMI of another architecture and one without a root file system, for refusals
+#   id_ed25519{,.pub}  the key pair that instances are launched with
+# Called by tests/run.sh and tests/demo.sh from the top directory; skips what this version of the script already made.
+set -eu
+cd "$(dirname "$0")/../.."
+. tests/lib.sh
+
+images=$repo/build/images
+stamp=$(cat tests/sim/images.sh tests/sim/guest/* | sha256sum | cut -c1-16)
+[ "$(cat "$images/stamp" 2>/dev/null)" != "$stamp" ] || exit 0
+[ "$(id -u)" = 0 ] || die "guest images can only be made by root (mmdebstrap needs device nodes)"
+need_space_mib "$repo" 4000
+mkdir -p "$images"
+work=$(mktemp -d "$images/work.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# The package sources of this machine that carry Debian bookworm, for mmdebstrap.
+debian_sources() {
+  for file in /etc/apt/sources.list.d/*.sources; do
+    [ -f "$file" ] && grep -q '^Suites:.*bookworm' "$file" && echo "$file"
+  done
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ -f "$file" ] && grep -q '^deb .* bookworm ' "$file" && echo "$file"
+  done
+}
+sources=$(debian_sources | tr '\n' ' ')
+
+# debian NAME VARIANT PACKAGES: a Debian tree in $work/NAME.
+debian() {
+  # shellcheck disable=SC2086 # word splitting is the list of source files
+  run_logged "mmdebstrap-$1" mmdebstrap --quiet --variant="$2" --include="$3" \
+    --dpkgopt=path-exclude='/usr/share/man/*' --dpkgopt=path-exclude='/usr/share/doc/*' \
+    --dpkgopt=path-exclude='/usr/share/locale/*' bookworm "$work/$1" $sources
+}
+
+# ext4_image FILE SIZE_MIB TREE OFFSET_MIB: a sparse image holding TREE at OFFSET_MIB (0: no partition table).
+ext4_image() {
+  rm -f "$1"
+  truncate -s "$2M" "$1"
+  blocks=$((($2 - $4 - ($4 > 0)) * 256))
+  run_logged "mkfs-$(basename "$1")" mke2fs -q -t ext4 -b 4096 -L cloudimg-rootfs -E "offset=$(($4 * 1048576)),root_owner=0:0" \
+    -d "$3" "$1" "$blocks"
+  [ "$4" = 0 ] || printf 'label: gpt\nstart=%sMiB, size=%sMiB, type=linux-root-x86-64, name="root"\n' "$4" "$(($2 - $4 - 1))" |
+    sfdisk --quiet "$1" >/dev/null
+}
+
+step "guest images: kernel"
+debian kernel extract linux-image-cloud-amd64
+cp "$work"/kernel/boot/vmlinuz-* "$images/vmlinuz"
+
+step "guest images: base system"
+debian base minbase openssh-server,iproute2,curl,kmod,procps,busybox-static,python3
+base=$work/base
+release=$(ls "$work/kernel/lib/modules")
+mkdir -p "$base/lib/modules/$release"
+for part in drivers/virtio drivers/net/virtio_net.ko drivers/net/net_failover.ko net/core drivers/char/virtio_console.ko \
+  drivers/char/hw_random fs/xfs lib fs/fuse; do
+  [ -e "$work/kernel/lib/modules/$release/kernel/$part" ] || continue
+  mkdir -p "$base/lib/modules/$release/kernel/$(dirname "$part")"
+  cp -r "$work/kernel/lib/modules/$release/kernel/$part" "$base/lib/modules/$release/kernel/$part"
+done
+cp "$work/kernel/lib/modules/$release"/modules.order "$work/kernel/lib/modules/$release"/modules.builtin* "$base/lib/modules/$release/"
+chroot "$base" depmod "$release"
+cp tests/sim/guest/inittab "$base/etc/inittab"
+install -m 755 tests/sim/guest/rcS tests/sim/guest/agent tests/sim/guest/user-data tests/sim/guest/shutdown "$base/usr/local/sbin/"
+ln -sf /bin/busybox "$base/sbin/init"
+ln -sf /bin/busybox "$base/sbin/poweroff"
+sed -i 's/^PRETTY_NAME=.*/PRETTY_NAME="warmroot test base (Debian 12)"/' "$base/usr/lib/os-release"
+echo base >"$base/etc/hostname"
+rm -f "$base"/etc/ssh/ssh_host_* "$base/etc/resolv.conf"
+chroot "$base" useradd --create-home --shell /bin/bash admin
+chroot "$base" passwd --quiet --delete root
+rm -rf "$base"/var/lib/apt/lists/* "$base"/var/cache/apt/*
+ext4_image "$images/base.img" 1024 "$base" 0
+
+step "guest images: the AMI with the workload"
+debian ami minbase python3-numpy,procps,iproute2,openssh-sftp-server,rsync
+ami=$work/ami
+sed -i -e 's/^PRETTY_NAME=.*/PRETTY_NAME="Imagenet AMI (Debian 12)"/' -e '$a VARIANT_ID=warmroot-ami' "$ami/usr/lib/os-release"
+echo imagenet-ami >"$ami/etc/hostname"
+chroot "$ami" useradd --create-home --shell /bin/bash --uid 1000 admin
+chroot "$ami" useradd --create-home --shell /bin/bash --uid 2001 researcher
+install -m 755 tests/sim/guest/workload "$ami/usr/local/bin/workload"
+chroot "$ami" python3 /usr/local/bin/workload --make-dataset
+rm -rf "$ami"/var/lib/apt/lists/* "$ami"/var/cache/apt/*
+ext4_image "$images/ami.img" 4096 "$ami" 1
+
+step "guest images: two that must be refused"
+mkdir -p "$work/arm64/bin" "$work/arm64/etc" "$work/noroot/photos"
+printf 'PRETTY_NAME="arm64 AMI"\n' >"$work/arm64/etc/os-release"
+python3 -c 'import sys; sys.stdout.buffer.write(b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00\x01\x00\x00\x00" + bytes(100))' >"$work/arm64/bin/sh"
+chmod 755 "$work/arm64/bin/sh"
+ext4_image "$images/arm64.img" 64 "$work/arm64" 1
+echo "no root here" >"$work/noroot/photos/readme"
+ext4_image "$images/noroot.img" 64 "$work/noroot" 1
+
+[ -f "$images/id_ed25519" ] || ssh-keygen -q -t ed25519 -N '' -C warmroot-test -f "$images/id_ed25519"
+echo "$stamp" >"$images/stamp"
+step "guest images: done"
