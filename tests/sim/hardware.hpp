@@ -18,6 +18,7 @@ struct MachineSpec {
   std::string instance_id;
   std::string image_id;
   std::uint16_t imds_port = 0;  ///< loopback port of this instance's IMDS; 0 where there is none
+  std::string root_volume_id;   ///< whose id its root disk carries as a serial
 };
 
 /// What a volume's disk has done so far. Blocks are those of the first-touch grid.
