@@ -1,0 +1,277 @@
+// The spec: the issue's example, inheritance of defaults, and one row for each mistake that an
+// operator can make.
+#include "manager/config.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace warmroot::manager {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+Result<std::string> no_files(const std::string& path) {
+  return fail(ErrorKind::gone, path + ": No such file or directory", "ENOENT");
+}
+
+/// The smallest spec without a mistake; 5 lines.
+const std::string kMinimal = R"(deployment = "research"
+[[pool]]
+name = "imagenet"
+ami = "ami-0123456789abcdef0"
+zones = ["us-east-1a"]
+nodes = 2
+)";
+
+const std::string kLaunch = R"([pool.launch]
+base_ami = "ami-0fedcba9876543210"
+instance_types = ["g5.12xlarge"]
+)";
+
+std::string listed(const ParsedSpec& parsed) {
+  std::string list;
+  for (const Mistake& m : parsed.mistakes)
+    list += std::to_string(m.line) + ":" + std::to_string(m.column) + ": " + m.text + "\n";
+  return list;
+}
+
+TEST(Config, reads_every_key_of_the_example) {
+  const ParsedSpec parsed = parse_spec(R"(
+deployment  = "research"
+region      = "us-east-1"
+manager_url = "http://10.0.0.5:8470/"
+
+[[pool]]
+name     = "imagenet"
+ami      = "ami-0123456789abcdef0"
+zones    = ["us-east-1a", "us-east-1b"]
+nodes    = 3
+running  = 2
+[pool.volumes]
+type             = "gp3"
+size_gib         = 200
+iops             = 6000
+throughput_mib_s = 500
+encrypted        = true
+kms_key          = "alias/volumes"
+tags             = { team = "vision" }
+[pool.launch]
+base_ami         = "ami-0fedcba9876543210"
+instance_types   = ["g5.12xlarge", "g5.24xlarge"]
+subnets          = { us-east-1a = "subnet-0123456789abcdef0" }
+security_groups  = ["sg-0123456789abcdef0"]
+key_name         = "ops"
+instance_profile = "node"
+max_price        = 2.5
+tags             = { cost = "42" }
+user_data        = "#!/bin/sh\necho hello\n"
+)",
+                                       no_files);
+  ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+  EXPECT_EQ(parsed.config.desired.deployment, "research");
+  EXPECT_EQ(parsed.config.region, "us-east-1");
+  EXPECT_EQ(parsed.config.manager_url, "http://10.0.0.5:8470");
+  ASSERT_EQ(parsed.config.desired.pools.size(), 1u);
+  const core::PoolSpec& pool = parsed.config.desired.pools[0];
+  EXPECT_EQ(pool.name, "imagenet");
+  EXPECT_EQ(pool.ami, "ami-0123456789abcdef0");
+  EXPECT_THAT(pool.zones, ElementsAre("us-east-1a", "us-east-1b"));
+  EXPECT_EQ(pool.nodes, 3);
+  EXPECT_EQ(pool.running, 2);
+  EXPECT_EQ(pool.volumes.size_gib, 200);
+  EXPECT_EQ(pool.volumes.iops, 6000);
+  EXPECT_EQ(pool.volumes.throughput_mib_s, 500);
+  EXPECT_TRUE(pool.volumes.encrypted);
+  EXPECT_EQ(pool.volumes.kms_key, "alias/volumes");
+  EXPECT_THAT(pool.volumes.tags, UnorderedElementsAre(Pair("team", "vision")));
+  ASSERT_TRUE(pool.launch.has_value());
+  EXPECT_THAT(pool.launch->instance_types, ElementsAre("g5.12xlarge", "g5.24xlarge"));
+  EXPECT_THAT(pool.launch->subnets,
+              UnorderedElementsAre(Pair("us-east-1a", "subnet-0123456789abcdef0")));
+  EXPECT_THAT(pool.launch->security_groups, ElementsAre("sg-0123456789abcdef0"));
+  EXPECT_EQ(pool.launch->key_name, "ops");
+  EXPECT_EQ(pool.launch->instance_profile, "node");
+  EXPECT_EQ(pool.launch->max_price, "2.5");
+  EXPECT_EQ(pool.launch->user_data, "#!/bin/sh\necho hello\n");
+}
+
+TEST(Config, a_pool_without_launch_serves_the_instances_of_others) {
+  const ParsedSpec parsed = parse_spec(kMinimal, no_files);
+  ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+  EXPECT_FALSE(parsed.config.desired.pools[0].launch.has_value());
+  EXPECT_EQ(parsed.config.desired.pools[0].running, 0);
+  EXPECT_EQ(parsed.config.desired.pools[0].volumes.type, "gp3");
+}
+
+TEST(Config, the_keys_of_a_pool_win_over_the_defaults) {
+  const ParsedSpec parsed = parse_spec(kMinimal + R"(
+[pool.volumes]
+iops = 4000
+[pool.launch]
+base_ami = "ami-0fedcba9876543210"
+[defaults.volumes]
+iops = 3000
+encrypted = true
+[defaults.launch]
+base_ami = "ami-00000000000000000"
+instance_types = ["c7i.large"]
+subnets = { us-east-1a = "subnet-0123456789abcdef0", us-east-1f = "subnet-1123456789abcdef0" }
+)",
+                                       no_files);
+  ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+  const core::PoolSpec& pool = parsed.config.desired.pools[0];
+  EXPECT_EQ(pool.volumes.iops, 4000);
+  EXPECT_TRUE(pool.volumes.encrypted);
+  EXPECT_EQ(pool.launch->base_ami, "ami-0fedcba9876543210");
+  EXPECT_THAT(pool.launch->instance_types, ElementsAre("c7i.large"));
+  EXPECT_THAT(pool.launch->subnets,
+              UnorderedElementsAre(Pair("us-east-1a", "subnet-0123456789abcdef0")))
+      << "subnets of zones that the pool does not use are left out";
+}
+
+TEST(Config, user_data_is_read_from_the_file_it_names) {
+  const auto reader = [](const std::string& path) -> Result<std::string> {
+    EXPECT_EQ(path, "setup.sh");
+    return std::string("#!/bin/sh\ntrue\n");
+  };
+  const ParsedSpec parsed = parse_spec(kMinimal + kLaunch + "user_data = \"setup.sh\"\n", reader);
+  ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+  EXPECT_EQ(parsed.config.desired.pools[0].launch->user_data, "#!/bin/sh\ntrue\n");
+}
+
+struct BadSpec {
+  std::string text;
+  std::string expected;  ///< a piece of the list "line:column: text"
+};
+
+class ConfigMistakes : public testing::TestWithParam<BadSpec> {};
+
+TEST_P(ConfigMistakes, are_told_with_place_and_remedy) {
+  const ParsedSpec parsed = parse_spec(GetParam().text, no_files);
+  EXPECT_THAT(listed(parsed), HasSubstr(GetParam().expected)) << GetParam().text;
+  EXPECT_EQ(parsed.mistakes.size(), 1u) << listed(parsed);
+}
+
+const std::string kPool =
+    "deployment = \"d\"\n[[pool]]\nname = \"p\"\nami = \"ami-0123456789abcdef0\"\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ConfigMistakes,
+    testing::Values(
+        BadSpec{"deployment = \"d\n", "1:"},
+        BadSpec{"deployment = \"d\"\n", "1:1: pool is missing: write at least one [[pool]]"},
+        BadSpec{kMinimal + "zonez = []\n",
+                "7:1: unknown key zonez in [[pool]]: did you mean zones?"},
+        BadSpec{kMinimal + "iops = 3000\n",
+                "7:1: unknown key iops in [[pool]]: it belongs to [pool.volumes]"},
+        BadSpec{kMinimal + "[pool.volumes]\nrunning = 1\n",
+                "8:1: unknown key running in [pool.volumes]: it belongs to [[pool]], above"},
+        BadSpec{kMinimal + kLaunch + "instance_type = [\"a.b\"]\n", "did you mean instance_types?"},
+        BadSpec{kMinimal + "running = \"two\"\n",
+                "7:11: [[pool]] running: found text, write a whole number"},
+        BadSpec{kMinimal + "running = 3\n",
+                "7:11: [[pool]] running: 3 instances are wanted for 2 volumes"},
+        BadSpec{kMinimal + "running = -1\n", "-1 is out of range, write 0 to"},
+        BadSpec{kMinimal + "snapshot = \"snap-0123456789abcdef0\"\n",
+                "7:12: [[pool]] snapshot: a pool has either ami or snapshot"},
+        BadSpec{"deployment = \"d\"\n[[pool]]\nname = \"p\"\nnodes = 1\nzones = [\"us-east-1a\"]\n",
+                "2:1: [[pool]] ami is missing"},
+        BadSpec{kPool + "nodes = 1\n", "[[pool]] zones is missing: write zones = [\"us-east-1a\"]"},
+        BadSpec{kPool + "nodes = 1\nzones = []\n", "6:9: [[pool]] zones: no zone is named"},
+        BadSpec{kPool + "nodes = 1\nzones = \"us-east-1a\"\n",
+                "6:9: [[pool]] zones: found text, write a list"},
+        BadSpec{kPool + "nodes = 1\nzones = [\"us-east-1\"]\n", "\"us-east-1\" is not a zone"},
+        BadSpec{kPool + "nodes = 1\nzones = [\"us-east-1a\", \"us-east-1a\"]\n",
+                "us-east-1a is listed twice"},
+        BadSpec{"region = \"eu-west-1\"\n" + kMinimal, "us-east-1a is not in the Region eu-west-1"},
+        BadSpec{kPool + "zones = [\"us-east-1a\"]\n", "[[pool]] nodes is missing"},
+        BadSpec{kMinimal + "[[pool]]\nname = \"imagenet\"\nami = \"ami-0123456789abcdef0\"\nzones "
+                           "= [\"us-east-1a\"]\nnodes = 1\n",
+                "8:8: [[pool]] name: \"imagenet\" is the name of an earlier pool"},
+        BadSpec{"deployment = \"Research_1\"\n" + kMinimal.substr(kMinimal.find('\n') + 1),
+                "1:14: deployment: \"Research_1\" is not a name"},
+        BadSpec{"deployment = \"d\"\n[[pool]]\nname = \"p\"\nami = \"ami-...\"\nzones = "
+                "[\"us-east-1a\"]\nnodes = 1\n",
+                "4:7: [[pool]] ami: \"ami-...\" is not an id"},
+        BadSpec{"deployment = \"d\"\n[pool]\nname = \"p\"\nami = \"ami-0123456789abcdef0\"\nzones "
+                "= [\"us-east-1a\"]\nnodes = 1\n",
+                "2:1: pool: found a table, write [[pool]] with two brackets"},
+        BadSpec{kMinimal + "[pool.volumes]\ntype = \"gp9\"\n",
+                "8:8: [pool.volumes] type: \"gp9\" is not a volume type"},
+        BadSpec{kMinimal + "[pool.volumes]\niops = 100\n",
+                "100 is out of range for gp3, write 3000 to 80000"},
+        BadSpec{kMinimal + "[pool.volumes]\nsize_gib = 8\niops = 5000\n",
+                "5000 is too much for 8 GiB of gp3"},
+        BadSpec{kMinimal + "[pool.volumes]\ntype = \"gp2\"\niops = 3000\n",
+                "gp2 volumes take none"},
+        BadSpec{kMinimal + "[pool.volumes]\ntype = \"io2\"\n",
+                "[pool.volumes] iops: io2 volumes need it"},
+        BadSpec{kMinimal + "[pool.volumes]\nthroughput_mib_s = 1000\n",
+                "1000 MiB/s needs iops = 4000 or more"},
+        BadSpec{kMinimal + "[pool.volumes]\ntype = \"st1\"\nsize_gib = 100\n",
+                "100 is out of range for st1, write 125 to 16384"},
+        BadSpec{kMinimal + "[pool.volumes]\nkms_key = \"alias/a\"\n", "write encrypted = true too"},
+        BadSpec{kMinimal + "[pool.volumes]\ntags = { \"warmroot:pool\" = \"x\" }\n",
+                "begins with a reserved prefix"},
+        BadSpec{kMinimal + "[pool.volumes]\ntags = { n = 1 }\n",
+                "found a whole number, write n = \"...\" in quotes"},
+        BadSpec{kMinimal + "[pool.launch]\ninstance_types = [\"g5.xlarge\"]\n",
+                "7:1: [pool.launch] base_ami is missing"},
+        BadSpec{
+            kMinimal + "[pool.launch]\nbase_ami = \"ami-0123456789abcdef0\"\ninstance_types = []\n",
+            "the list is empty, name at least one type"},
+        BadSpec{kMinimal + kLaunch + "max_price = \"cheap\"\n",
+                "10:13: [pool.launch] max_price: \"cheap\" is not a number"},
+        BadSpec{kMinimal + kLaunch + "max_price = 0.0001\n", "0.0001 is too low"},
+        BadSpec{kMinimal + kLaunch + "subnets = { us-east-1b = \"subnet-0123456789abcdef0\" }\n",
+                "us-east-1b is not one of the pool's zones (us-east-1a)"},
+        BadSpec{kMinimal + kLaunch + "subnets = { us-east-1a = \"net-1\" }\n",
+                "\"net-1\" is not an id"},
+        BadSpec{kMinimal + kLaunch + "user_data = \"setup.sh\"\n",
+                "cannot read the file: setup.sh: No such file or directory"},
+        BadSpec{"manager_url = \"10.0.0.5\"\n" + kMinimal, "\"10.0.0.5\" is not a URL"},
+        BadSpec{kMinimal + "[defaults.volumes]\niops = \"many\"\n",
+                "8:8: [defaults.volumes] iops: found text"}));
+
+TEST(Config, all_mistakes_are_listed_at_once_in_the_order_of_the_text) {
+  const ParsedSpec parsed = parse_spec(R"(deployment = 7
+[[pool]]
+name = "Big Pool"
+zones = []
+nodes = "two"
+[pool.launch]
+base_am = "ami-0123456789abcdef0"
+instance_types = ["g5"]
+)",
+                                       no_files);
+  EXPECT_EQ(listed(parsed),
+            "1:14: deployment: found a whole number, write deployment = \"...\"\n"
+            "2:1: [[pool]] ami is missing: write ami = \"ami-...\" or snapshot = \"snap-...\", the "
+            "source of the volumes\n"
+            "3:8: [[pool]] name: \"Big Pool\" is not a name, write 1 to 63 of a-z, 0-9 and -, with "
+            "a letter or digit at both ends\n"
+            "4:9: [[pool]] zones: no zone is named, write e.g. zones = [\"us-east-1a\"]\n"
+            "5:9: [[pool]] nodes: found text, write a whole number without quotes, e.g. nodes = 0\n"
+            "6:1: [pool.launch] base_ami is missing: write base_ami = \"ami-...\", the AMI whose "
+            "system receives the sessions\n"
+            "7:1: unknown key base_am in [pool.launch]: did you mean base_ami?\n"
+            "8:18: [pool.launch] instance_types: \"g5\" is not an instance type, write e.g. "
+            "g5.12xlarge\n");
+}
+
+TEST(Config, a_spec_that_cannot_be_read_is_one_sentence_with_the_remedy) {
+  const auto loaded = load_spec("no-such-folder/spec.toml");
+  ASSERT_FALSE(loaded.has_value());
+  EXPECT_EQ(loaded.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(loaded.error().context, HasSubstr("cannot read the spec no-such-folder/spec.toml"));
+  EXPECT_THAT(loaded.error().context, HasSubstr("--spec FILE"));
+}
+
+}  // namespace
+}  // namespace warmroot::manager
