@@ -36,3 +36,10 @@ need_space_mib() {
   free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
   [ "$free" -ge "$2" ] || die "$1 has $free MiB free and $2 MiB are needed"
 }
+
+# Builds the three programs and their tests in build/release.
+build_release() { build_preset release; }
+build_preset() {
+  [ -f "build/$1/build.ninja" ] || run_logged "configure-$1" cmake --preset "$1"
+  run_logged "build-$1" cmake --build --preset "$1"
+}

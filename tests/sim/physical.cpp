@@ -1,0 +1,111 @@
+#include "tests/sim/physical.hpp"
+
+#include <unistd.h>
+
+namespace warmroot::sim {
+
+PhysicalHardware::PhysicalHardware(PhysicalOptions options)
+    : options_(std::move(options)),
+      machine_options_{options_.directory + "/machines", options_.kernel, options_.relay_program},
+      ebs_({.mount_dir = options_.directory + "/volumes",
+            .backing_dir = options_.directory + "/backing",
+            .profile = options_.profile,
+            .seed = options_.seed}) {}
+
+Result<std::unique_ptr<PhysicalHardware>> PhysicalHardware::start(PhysicalOptions options) {
+  if (::access(options.kernel.c_str(), R_OK) != 0)
+    return fail(ErrorKind::gone,
+                "there is no guest kernel at '" + options.kernel +
+                    "': make it with sh tests/sim/images.sh and name it with --kernel");
+  std::unique_ptr<PhysicalHardware> hardware(new PhysicalHardware(std::move(options)));
+  TRY(hardware->ebs_.start());
+  hardware->machine_options_.accelerator = find_accelerator(hardware->options_.kernel);
+  return hardware;
+}
+
+PhysicalHardware::~PhysicalHardware() {
+  machines_.clear();
+  ebs_.stop();
+}
+
+Ok PhysicalHardware::create_volume(const std::string& volume_id, const std::string& snapshot_id,
+                                   std::uint64_t size_bytes) {
+  std::string image;
+  if (!snapshot_id.empty()) {
+    const auto found = options_.snapshots.find(snapshot_id);
+    if (found == options_.snapshots.end())
+      return fail(ErrorKind::gone, snapshot_id + " has no image file");
+    image = found->second;
+  }
+  return ebs_.create_volume(volume_id, image, size_bytes);
+}
+
+void PhysicalHardware::delete_volume(const std::string& volume_id) {
+  ebs_.delete_volume(volume_id);
+}
+
+VolumeCounters PhysicalHardware::volume_counters(const std::string& volume_id) {
+  const EbsCounters counters = ebs_.counters(volume_id);
+  return {counters.first_touches_total, counters.first_touches_since_attach,
+          counters.present_blocks, counters.fetched_bytes};
+}
+
+void PhysicalHardware::volume_attached(const std::string& volume_id) {
+  ebs_.mark_attached(volume_id);
+}
+
+Result<Machine*> PhysicalHardware::machine(const std::string& instance_id) {
+  const auto found = machines_.find(instance_id);
+  if (found == machines_.end()) return fail(ErrorKind::gone, instance_id + " has no machine");
+  return found->second.get();
+}
+
+Ok PhysicalHardware::power_on(const MachineSpec& spec) {
+  const auto image = options_.images.find(spec.image_id);
+  if (image == options_.images.end())
+    return fail(ErrorKind::gone, spec.image_id + " has no disk image to boot from");
+  TRY_ASSIGN(machines_[spec.instance_id], Machine::start(machine_options_, spec, image->second));
+  return {};
+}
+
+void PhysicalHardware::shut_down(const std::string& instance_id) {
+  if (auto found = machine(instance_id)) (*found)->request_shutdown();
+}
+
+void PhysicalHardware::power_off(const std::string& instance_id, bool power_cut) {
+  auto found = machine(instance_id);
+  if (!found) return;
+  const auto volumes = (*found)->volumes();
+  machines_.erase(instance_id);
+  if (!power_cut) return;
+  for (const auto& [volume_id, slot] : volumes) ebs_.power_cut(volume_id);
+}
+
+MachineState PhysicalHardware::machine_state(const std::string& instance_id) {
+  auto found = machine(instance_id);
+  return found ? (*found)->state() : MachineState::off;
+}
+
+Ok PhysicalHardware::plug(const std::string& instance_id, const std::string& volume_id) {
+  TRY_ASSIGN(Machine * found, machine(instance_id));
+  return found->plug(volume_id, ebs_.path(volume_id).string());
+}
+
+bool PhysicalHardware::mounted(const std::string& instance_id, const std::string& volume_id) {
+  auto found = machine(instance_id);
+  return found && (*found)->plugged(volume_id) && (*found)->holds(volume_id);
+}
+
+Ok PhysicalHardware::unplug(const std::string& instance_id, const std::string& volume_id) {
+  auto found = machine(instance_id);
+  if (!found || !(*found)->plugged(volume_id)) return {};
+  if ((*found)->state() == MachineState::off) return {};
+  return (*found)->unplug(volume_id);
+}
+
+int PhysicalHardware::ssh_port(const std::string& instance_id) {
+  auto found = machine(instance_id);
+  return found ? (*found)->ssh_port() : 0;
+}
+
+}  // namespace warmroot::sim

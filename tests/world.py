@@ -1,0 +1,217 @@
+"""One simulated region with real guests and one manager, for demo.py and guest_test.py: starts both programs on loopback,
+asks them, runs ssh in the guests, and ends everything that it started. Nothing here decides what is right."""
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.environ.get("WARMROOT_BUILD", os.path.join(TOP, "build", "release"))
+IMAGES = os.path.join(TOP, "build", "images")
+# The address at which a guest's user-mode network shows the host's loopback.
+HOST_SEEN_BY_GUESTS = "169.254.0.2"
+
+CATALOG = """\
+snapshots = [
+  {{ id = "snap-0base000000000001", size_gib = 1, image_file = "{images}/base.img" }},
+  {{ id = "snap-0ami0000000000001", size_gib = 4, image_file = "{images}/ami.img" }},
+  {{ id = "snap-0arm6400000000001", size_gib = 1, image_file = "{images}/arm64.img" }},
+  {{ id = "snap-0noroot0000000001", size_gib = 1, image_file = "{images}/noroot.img" }},
+]
+images = [
+  {{ id = "ami-0base000000000001", name = "base", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0base000000000001" }},
+  {{ id = "ami-0imagenet00000001", name = "imagenet", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0ami0000000000001" }},
+]
+subnets = [
+  {{ id = "subnet-0a00000000000001", zone = "us-east-1a" }},
+  {{ id = "subnet-0b00000000000001", zone = "us-east-1b" }},
+]
+key_pairs = [ {{ name = "operator", public_key_file = "{images}/id_ed25519.pub" }} ]
+"""
+
+POOL = """\
+[[pool]]
+name    = "{name}"
+{source}
+zones   = ["us-east-1a"]
+nodes   = {nodes}
+running = {running}
+[pool.volumes]
+type = "gp3"
+[pool.launch]
+base_ami       = "ami-0base000000000001"
+instance_types = ["g5.12xlarge"]
+subnets        = {{ us-east-1a = "subnet-0a00000000000001" }}
+key_name       = "operator"
+"""
+
+
+def dies_with_parent():
+    """In a child: SIGTERM when this Python ends in any way, so that a kill -9 leaves no guest behind."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+class World:
+    """The region, the manager and their files below `directory`."""
+
+    def __init__(self, directory, pools, sim_options=()):
+        self.directory = directory
+        self.pools = pools
+        self.sim_options = list(sim_options)
+        self.started = time.monotonic()
+        self.children = []
+        self.endpoint = None
+        self.manager = None
+        os.makedirs(directory, exist_ok=True)
+
+    def elapsed(self):
+        return time.monotonic() - self.started
+
+    def say(self, text):
+        print(f"[{self.elapsed():6.1f}s] {text}", flush=True)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+        try:
+            self.start_region()
+            self.start_manager()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self, name, arguments, env=None):
+        log = open(self.path(name + ".log"), "wb")
+        child = subprocess.Popen(arguments, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                 env=env, start_new_session=True, preexec_fn=dies_with_parent)
+        self.children.append((name, child))
+        return child
+
+    def wait_for_line(self, name, child, prefix, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with open(self.path(name + ".log"), encoding="utf-8", errors="replace") as file:
+                for line in file:
+                    if line.startswith(prefix):
+                        return line[len(prefix):].strip()
+            if child.poll() is not None:
+                break
+            time.sleep(0.05)
+        with open(self.path(name + ".log"), encoding="utf-8", errors="replace") as file:
+            raise SystemExit(f"{name} did not start: {file.read()[-600:].strip()}")
+
+    def environment(self):
+        env = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+        env.update(AWS_ACCESS_KEY_ID="AKIDEXAMPLE", AWS_SECRET_ACCESS_KEY="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+                   AWS_REGION="us-east-1", AWS_ENDPOINT_URL=self.endpoint or "")
+        return env
+
+    def start_region(self):
+        with open(self.path("catalog.toml"), "w", encoding="utf-8") as file:
+            file.write(CATALOG.format(images=IMAGES))
+        child = self.start("region", [f"{BUILD}/warmroot-sim", "serve", "--port", "0", "--dir", self.path("region"),
+                                      "--catalog", self.path("catalog.toml"), "--kernel", f"{IMAGES}/vmlinuz",
+                                      *self.sim_options])
+        self.endpoint = self.wait_for_line("region", child, "endpoint=", 60)
+
+    def start_manager(self):
+        port = free_port()
+        with open(self.path("spec.toml"), "w", encoding="utf-8") as file:
+            file.write(f'deployment  = "demo"\nmanager_url = "http://{HOST_SEEN_BY_GUESTS}:{port}"\n\n')
+            file.write("\n".join(POOL.format(**pool) for pool in self.pools))
+        child = self.start("manager", [f"{BUILD}/warmroot", "--spec", self.path("spec.toml"), "--state",
+                                       self.path("state"), "serve", "--listen", f"127.0.0.1:{port}"],
+                           env=self.environment())
+        self.wait_for_line("manager", child, "listening=", 20)
+        self.manager = f"http://127.0.0.1:{port}"
+
+    def stop(self):
+        for _, child in reversed(self.children):
+            if child.poll() is None:
+                child.terminate()
+        for name, child in reversed(self.children):
+            try:
+                child.wait(timeout=40)
+            except subprocess.TimeoutExpired:
+                self.say(f"{name} did not end within 40 s; killing it")
+                child.kill()
+                child.wait()
+        self.children = []
+
+    def get(self, url):
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            return json.load(reply)
+
+    def status(self):
+        """The manager's view; dies in words when the manager or the region has ended."""
+        for name, child in self.children:
+            if child.poll() is not None:
+                raise SystemExit(f"{name} ended early with status {child.returncode}; see {self.path(name + '.log')}")
+        return self.get(self.manager + "/status")
+
+    def node(self, name, status=None):
+        found = [node for node in (status or self.status())["nodes"] if node["node"] == name]
+        return found[0] if found else {}
+
+    def region(self):
+        return self.get(self.endpoint + "/_control/state")
+
+    def instance(self, instance_id):
+        return next(item for item in self.region()["instances"] if item["instance_id"] == instance_id)
+
+    def volume(self, volume_id):
+        return next(item for item in self.region()["volumes"] if item["volume_id"] == volume_id)
+
+    def control(self, command, instance_id):
+        subprocess.run([f"{BUILD}/warmroot-sim", command, instance_id, "--endpoint-url", self.endpoint], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    def warmroot(self, *arguments):
+        """Runs the manager's command line beside the daemon's state and returns the completed process."""
+        return subprocess.run([f"{BUILD}/warmroot", "--spec", self.path("spec.toml"), "--state", self.path("state"),
+                               *arguments], env=self.environment(), capture_output=True, text=True, timeout=120)
+
+    def ssh_command(self, instance_id, user="admin", options=()):
+        return ["ssh", "-i", f"{IMAGES}/id_ed25519", "-p", str(self.instance(instance_id)["ssh_port"]),
+                "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
+                "-o", "ConnectTimeout=20", "-o", "BatchMode=yes", *options, f"{user}@127.0.0.1"]
+
+    def ssh(self, instance_id, command, user="admin", seconds=120):
+        """What `command` printed in a session on the instance, or the error as text."""
+        done = subprocess.run([*self.ssh_command(instance_id, user), command], capture_output=True, text=True,
+                              timeout=seconds, stdin=subprocess.DEVNULL)
+        return done.returncode, (done.stdout + done.stderr).strip()
+
+    def wait(self, what, condition, seconds):
+        """Polls until `condition(status)` gives something true; a line every 5 s says what it waits for."""
+        deadline = time.monotonic() + seconds
+        spoken = time.monotonic()
+        while True:
+            status = self.status()
+            result = condition(status)
+            if result:
+                return result
+            if time.monotonic() > deadline:
+                raise SystemExit(f"gave up after {seconds} s waiting for {what}; logs are in {self.directory}")
+            if time.monotonic() - spoken > 5:
+                spoken = time.monotonic()
+                stages = ", ".join(f"{node['node']} {node.get('lease')}/{node.get('stage') or '-'}" for node in status["nodes"])
+                self.say(f"  waiting for {what} ({stages})")
+            time.sleep(0.25)
