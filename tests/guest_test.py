@@ -1,0 +1,169 @@
+"""What people and machines do with a warm root, in real guests of the simulated region: sessions by the stock OpenSSH
+programs, a power cut, pause and resume, and volumes that must be refused without locking anybody out. Each check is a line;
+ends with `N passed, N failed`. Run by tests/run.sh after the images and build/release are there."""
+import filecmp
+import os
+import subprocess
+import sys
+import traceback
+
+from world import TOP, World
+
+DIRECTORY = os.path.join(TOP, "build", "guest_test")
+GOOD = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1}
+REFUSED = [
+    {"name": "noroot", "source": 'snapshot = "snap-0noroot0000000001"', "nodes": 1, "running": 1},
+    {"name": "foreign", "source": 'snapshot = "snap-0arm6400000000001"', "nodes": 1, "running": 1},
+]
+SESSION_STAGES = ("ready", "warming", "warm")
+BASE_OS = "warmroot test base"
+VOLUME_OS = "Imagenet AMI"
+
+
+class Checks:
+    def __init__(self):
+        self.passed = 0
+        self.failed = []
+
+    def that(self, name, good, detail=""):
+        print(f"{'ok  ' if good else 'FAIL'} {name}" + (f": {detail}" if detail and not good else ""), flush=True)
+        if good:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+
+
+def ready(world, name, not_on=None):
+    def condition(status):
+        node = world.node(name, status)
+        good = node.get("stage") in SESSION_STAGES and node.get("instance_id") not in (None, not_on)
+        return node if good else None
+
+    return world.wait(f"sessions on {name}", condition, 240)
+
+
+def sessions(world, checks, instance):
+    code, text = world.ssh(instance, ". /etc/os-release; echo $PRETTY_NAME; id -un; hostname >/dev/null; echo $HOME")
+    checks.that("a session lands in the volume's system as its user", VOLUME_OS in text and "admin" in text and "/home/admin" in text, text)
+    checks.that("a session's exit code comes back", world.ssh(instance, "exit 37")[0] == 37)
+    code, text = world.ssh(instance, "tty; echo rows $(stty size 2>/dev/null)")
+    checks.that("without a pty there is no tty", "not a tty" in text, text)
+    done = subprocess.run([*world.ssh_command(instance, options=("-tt",)), "tty"], capture_output=True, text=True,
+                          timeout=60, stdin=subprocess.DEVNULL)
+    checks.that("a session has a pty of the devpts that it sees", "/dev/pts/" in done.stdout, done.stdout + done.stderr)
+    code, text = world.ssh(instance, "test -r /proc/self/status && test -d /sys/class/net/eth0 && test -w /dev/shm && "
+                                     "test -w /dev/null && test -w /tmp && getent hosts localhost && cat /etc/resolv.conf")
+    checks.that("the API file systems, /tmp and resolv.conf are there", code == 0 and "nameserver" in text, text)
+    code, text = world.ssh(instance, "id -u; id -un; whoami", user="researcher")
+    checks.that("a user that only the volume knows can log in", "2001" in text and "researcher" in text, text)
+    code, text = world.ssh(instance, "echo $0 | grep -q bash && python3 -c 'import numpy; print(numpy.arange(4).sum())'")
+    checks.that("the volume's own programs run", code == 0 and text.endswith("6"), text)
+
+
+def transfers(world, checks, instance):
+    ssh = world.ssh_command(instance)
+    options, target = ssh[1:-1], ssh[-1]
+    port = options[options.index("-p") + 1]
+    common = [item for item in options if item not in ("-p", port)]
+    source = world.path("payload")
+    with open(source, "wb") as file:
+        file.write(os.urandom(1 << 20))
+    back = world.path("payload.back")
+    for name, flags in (("scp over sftp", []), ("scp over the old protocol", ["-O"])):
+        there = ["scp", "-q", *flags, *common, "-P", port, source, f"{target}:payload"]
+        here = ["scp", "-q", *flags, *common, "-P", port, f"{target}:payload", back]
+        good = all(subprocess.run(step, stdin=subprocess.DEVNULL, timeout=90, check=False).returncode == 0 for step in (there, here))
+        checks.that(f"{name} carries a file there and back", good and filecmp.cmp(source, back, shallow=False))
+        if os.path.exists(back):
+            os.unlink(back)
+    done = subprocess.run(["sftp", "-q", *common, "-P", port, "-b", "-", target], input="cd /etc\nls os-release\npwd\n",
+                          capture_output=True, text=True, timeout=60, check=False)
+    checks.that("sftp sees the volume", done.returncode == 0 and "os-release" in done.stdout, done.stdout + done.stderr)
+    done = subprocess.run(["rsync", "-a", "-e", " ".join(ssh[:-1]), source, f"{target}:synced"], capture_output=True,
+                          text=True, timeout=90, check=False)
+    checks.that("rsync copies into the volume", done.returncode == 0 and world.ssh(instance, "test -s synced")[0] == 0, done.stderr)
+
+
+def agent_forwarding(world, checks, instance):
+    socket_path = world.path("agent.sock")
+    if os.path.exists(socket_path):
+        os.unlink(socket_path)
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", socket_path], stdout=subprocess.DEVNULL)
+    env = {**os.environ, "SSH_AUTH_SOCK": socket_path}
+    try:
+        key = os.path.join(TOP, "build", "images", "id_ed25519")
+        for _ in range(50):
+            if subprocess.run(["ssh-add", "-q", key], env=env, capture_output=True, check=False).returncode == 0:
+                break
+        done = subprocess.run([*world.ssh_command(instance, options=("-A",)), "ls -l $SSH_AUTH_SOCK && test -S $SSH_AUTH_SOCK && echo socket"],
+                              env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+        checks.that("a forwarded agent's socket is there in the session", "socket" in done.stdout, done.stdout + done.stderr)
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def power_cut(world, checks, node):
+    first = node["instance_id"]
+    world.ssh(first, "echo kept > kept && sync kept && sync .")
+    world.say(f"cutting the power of {first}")
+    world.control("crash", first)
+    node = ready(world, "imagenet-0", not_on=first)
+    checks.that("after a power cut the same volume serves a replacement", node["volume_id"] == world.node("imagenet-0")["volume_id"])
+    code, text = world.ssh(node["instance_id"], "cat kept")
+    checks.that("what was synced before the power cut is still there", text == "kept", text)
+    return node
+
+
+def pause_and_resume(world, checks, node):
+    done = world.warmroot("pool", "pause", "imagenet")
+    checks.that("pool pause is accepted beside the daemon", done.returncode == 0, done.stdout + done.stderr)
+    instance, volume = node["instance_id"], node["volume_id"]
+    world.wait("the instance to end", lambda _: world.instance(instance)["state"] in ("shutting-down", "terminated"), 120)
+    world.wait("the volume to be free", lambda _: world.volume(volume)["instance_id"] is None, 120)
+    checks.that("a paused pool keeps its volume", world.volume(volume)["state"] == "available", str(world.volume(volume)))
+    world.warmroot("pool", "resume", "imagenet")
+    node = ready(world, "imagenet-0", not_on=instance)
+    checks.that("a resumed pool gets the same volume back", node["volume_id"] == volume)
+    code, text = world.ssh(node["instance_id"], "cat kept")
+    checks.that("its data is there after pause and resume", text == "kept", text)
+
+
+def refused_volumes(checks):
+    with World(os.path.join(DIRECTORY, "refused"), REFUSED) as world:
+        for pool, word in (("noroot", "root"), ("foreign", "aarch64")):
+            name = f"{pool}-0"
+            node = world.wait(f"{name} to be refused",
+                              lambda status, name=name: world.node(name, status) if world.node(name, status).get("stage") == "failed" else None, 240)
+            message = (node.get("status") or {}).get("message", "")
+            checks.that(f"{pool}: refused in one sentence that says why", word in message and "\n" not in message, message)
+            code, text = world.ssh(node["instance_id"], ". /etc/os-release; echo $PRETTY_NAME")
+            checks.that(f"{pool}: sessions still land on the base", BASE_OS in text, text)
+            done = subprocess.run([*world.ssh_command(node["instance_id"], options=("-tt",))], input="exit\n",
+                                  capture_output=True, text=True, timeout=60, check=False)
+            checks.that(f"{pool}: a login is told what failed", "warmroot" in done.stdout and word in done.stdout, done.stdout[-400:])
+
+
+def main():
+    checks = Checks()
+    subprocess.run(["rm", "-rf", DIRECTORY], check=True)
+    try:
+        with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
+            node = ready(world, "imagenet-0")
+            sessions(world, checks, node["instance_id"])
+            transfers(world, checks, node["instance_id"])
+            agent_forwarding(world, checks, node["instance_id"])
+            node = power_cut(world, checks, node)
+            pause_and_resume(world, checks, node)
+        refused_volumes(checks)
+    except (Exception, SystemExit):  # one lost guest must not hide the counts
+        traceback.print_exc()
+        checks.that("the run came to its end", False)
+    mounts = [line for line in open("/proc/mounts", encoding="utf-8") if DIRECTORY in line]
+    checks.that("no mount of the run is left behind", not mounts, "".join(mounts))
+    print(f"{checks.passed} passed, {len(checks.failed)} failed")
+    sys.exit(1 if checks.failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
+# sanitizers, and one full guest run. Usage: sh tests/run.sh [--quick]   (--quick: no sanitizers, no guests)
+# WARMROOT_MUST_RUN=1 makes a skipped test a failure.
+set -eu
+cd "$(dirname "$0")/.."
+. tests/lib.sh
+
+quick=no
+[ "${1:-}" != --quick ] || quick=yes
+
+step "set-up: packages, static libraries"
+sh tests/deps.sh
+need_space_mib "$repo" 3000
+
+step "building build/release"
+build_release
+step "unit and contract tests"
+ctest --test-dir build/release --output-on-failure --timeout 300
+
+if [ "$quick" = no ]; then
+  for preset in asan tsan; do
+    step "building build/$preset"
+    build_preset "$preset"
+    step "the same tests under $preset"
+    ctest --test-dir "build/$preset" --output-on-failure --timeout 600 -LE native
+  done
+  [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
+  sh tests/sim/images.sh
+  step "one full guest run"
+  python3 tests/guest_test.py
+fi
+step "all tests passed"
