@@ -9,7 +9,7 @@ step "set-up: packages, static libraries"
 sh tests/deps.sh
 [ -c /dev/fuse ] || die "there is no /dev/fuse: volumes are served through FUSE, so load the fuse module or use a machine that has it"
 sh tests/sim/images.sh
-step "set-up: building build/release"
-build_release
+step "set-up: building the three programs in build/release"
+build_preset release warmroot warmroot-bootstrap warmroot-sim
 step "set-up done; the demo starts"
 exec python3 tests/demo.py

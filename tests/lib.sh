@@ -37,9 +37,10 @@ need_space_mib() {
   [ "$free" -ge "$2" ] || die "$1 has $free MiB free and $2 MiB are needed"
 }
 
-# Builds the three programs and their tests in build/release.
-build_release() { build_preset release; }
+# build_preset PRESET [TARGET...]: configures once, then builds; everything where no target is named.
 build_preset() {
-  [ -f "build/$1/build.ninja" ] || run_logged "configure-$1" cmake --preset "$1"
-  run_logged "build-$1" cmake --build --preset "$1"
+  preset=$1
+  shift
+  [ -f "build/$preset/build.ninja" ] || run_logged "configure-$preset" cmake --preset "$preset"
+  run_logged "build-$preset" cmake --build --preset "$preset" ${1:+--target "$@"}
 }

@@ -14,7 +14,7 @@ sh tests/deps.sh
 need_space_mib "$repo" 3000
 
 step "building build/release"
-build_release
+build_preset release
 step "unit and contract tests"
 ctest --test-dir build/release --output-on-failure --timeout 300
 
