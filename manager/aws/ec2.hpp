@@ -1,6 +1,7 @@
-// The seam between warmroot and EC2: plain structs for the calls we use and no others, and the interface that
-// Ec2Client implements (over HTTP, or over the simulated region in one process). Field names and meanings are those of
-// the EC2 API, version 2016-11-15; absent members of an answer are absent here.
+// The seam between warmroot and EC2: plain structs for the calls we use and no others, and the
+// interface that Ec2Client implements (over HTTP, or over the simulated region in one process).
+// Field names and meanings are those of the EC2 API, version 2016-11-15; absent members of an
+// answer are absent here.
 #pragma once
 
 #include <map>
@@ -25,7 +26,15 @@ struct Filter {
 
 enum class VolumeState { creating, available, in_use, deleting, deleted, error, unknown };
 enum class AttachmentState { attaching, attached, detaching, detached, busy, unknown };
-enum class InstanceState { pending, running, shutting_down, terminated, stopping, stopped, unknown };
+enum class InstanceState {
+  pending,
+  running,
+  shutting_down,
+  terminated,
+  stopping,
+  stopped,
+  unknown
+};
 
 std::string_view to_string(VolumeState state);      ///< EC2's spelling, e.g. "in-use"
 std::string_view to_string(AttachmentState state);  ///< EC2's spelling
@@ -83,7 +92,7 @@ struct Instance {
 struct InstanceStatus {
   std::string instance_id;
   InstanceState state = InstanceState::unknown;
-  std::string system_status;    ///< ok | impaired | insufficient-data | not-applicable | initializing
+  std::string system_status;  ///< ok | impaired | insufficient-data | not-applicable | initializing
   std::string instance_status;  ///< the same words
 };
 
@@ -104,7 +113,7 @@ struct ImageMapping {
 
 struct Image {
   std::string image_id;
-  std::string state;         ///< available, pending, ...
+  std::string state;  ///< available, pending, ...
   std::string name;
   std::string architecture;  ///< x86_64 | arm64 | i386
   std::string root_device_name;
@@ -140,6 +149,9 @@ struct DescribeRequest {
   int max_results = 0;  ///< 0: not sent
   std::string next_token;
   bool include_all_instances = false;  ///< DescribeInstanceStatus only
+  /// DescribeSnapshots and DescribeImages only, e.g. "self". Without owners and ids they list
+  /// public ones too.
+  std::vector<std::string> owners;
 };
 
 struct DescribeSpotPrices {
@@ -212,13 +224,14 @@ struct DeleteTags {
 };
 
 /// A request that changes something; one variant member is one EC2 call.
-using Mutation = std::variant<RunInstances, CreateVolume, AttachVolume, DetachVolume, DeleteVolume, TerminateInstances,
-                              CreateTags, DeleteTags>;
+using Mutation = std::variant<RunInstances, CreateVolume, AttachVolume, DetachVolume, DeleteVolume,
+                              TerminateInstances, CreateTags, DeleteTags>;
 
 /// What a mutation answered with; monostate for calls that return only `true`.
 using MutationAnswer = std::variant<std::monostate, std::vector<Instance>, Volume, Attachment>;
 
-/// A mutation as it goes over the wire, kept in the ledger so that a replay sends the same bytes again.
+/// A mutation as it goes over the wire, kept in the ledger so that a replay sends the same bytes
+/// again.
 struct EncodedCall {
   std::string action;  ///< "AttachVolume"
   std::string body;    ///< the form body, `Action=AttachVolume&Version=2016-11-15&...`
@@ -230,8 +243,9 @@ struct Page {
   std::string next_token;  ///< empty: last page. A page may be empty and still carry a token.
 };
 
-/// EC2 as we use it. One thread. Errors: kind by the table of ec2_codec, code and request id as EC2 gave them;
-/// unknown_outcome when a mutation may have been executed although no answer was understood.
+/// EC2 as we use it. One thread. Errors: kind by the table of ec2_codec, code and request id as EC2
+/// gave them; unknown_outcome when a mutation may have been executed although no answer was
+/// understood.
 class Ec2 {
  public:
   virtual ~Ec2() = default;
@@ -242,9 +256,11 @@ class Ec2 {
   virtual Result<Page<Image>> describe_images(const DescribeRequest& request) = 0;
   virtual Result<std::vector<AvailabilityZone>> describe_availability_zones() = 0;
   virtual Result<Page<Subnet>> describe_subnets(const DescribeRequest& request) = 0;
-  virtual Result<Page<SpotPrice>> describe_spot_price_history(const DescribeSpotPrices& request) = 0;
+  virtual Result<Page<SpotPrice>> describe_spot_price_history(
+      const DescribeSpotPrices& request) = 0;
 
-  /// Sends all calls together, each once, and returns their outcomes in the same order. Never waits for a state.
+  /// Sends all calls together, each once, and returns their outcomes in the same order. Never waits
+  /// for a state.
   virtual std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) = 0;
 };
 

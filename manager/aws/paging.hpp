@@ -1,0 +1,46 @@
+// Listing to the end: follows page tokens of any Ec2, restarting once when EC2 has forgotten a
+// token.
+#pragma once
+
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "manager/aws/ec2.hpp"
+#include "manager/aws/ec2_codec.hpp"
+
+namespace warmroot::aws {
+
+/// A listing longer than this is a peer that repeats itself: 10,000 pages of 5 are 50,000 things.
+inline constexpr int kMaxPages = 10'000;
+
+/// All items of a listing: `collect_all(ec2, &Ec2::describe_volumes, request)`. A page may be empty
+/// and still have a successor. An expired token restarts the listing, once. Errors: those of the
+/// call; broken when it never ends.
+template <typename T, typename Request>
+Result<std::vector<T>> collect_all(Ec2& ec2, Result<Page<T>> (Ec2::*describe)(const Request&),
+                                   Request request) {
+  std::vector<T> items;
+  const std::string first_token = request.next_token;
+  bool restarted = false;
+  for (int pages = 0; pages < kMaxPages; ++pages) {
+    Result<Page<T>> page = (ec2.*describe)(request);
+    if (!page) {
+      const bool expired = reaction_for(page.error().code) == Reaction::restart;
+      if (!expired || restarted || request.next_token == first_token)
+        return fail(std::move(page).error());
+      restarted = true;
+      items.clear();
+      request.next_token = first_token;
+      continue;
+    }
+    std::move(page->items.begin(), page->items.end(), std::back_inserter(items));
+    if (page->next_token.empty()) return items;
+    request.next_token = std::move(page->next_token);
+  }
+  return fail(ErrorKind::broken,
+              "a listing did not end after " + std::to_string(kMaxPages) + " pages");
+}
+
+}  // namespace warmroot::aws
