@@ -1,0 +1,48 @@
+// The user-data that every instance of a pool receives: a cloud-boothook that fetches, checks and
+// starts the bootstrap with its ticket, and the operator's own part after it. Rendered once per
+// pool by the daemon and shown by `warmroot user-data`. The script itself is
+// templates/user-data.sh, built into the program.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::manager {
+
+/// EC2's limit, before base64.
+inline constexpr std::size_t kMaxUserDataBytes = 16384;
+
+/// What the bootstrap is told. Holds no secret: everybody on the instance can read user-data.
+struct Ticket {
+  std::string deployment;
+  std::string pool;
+  std::string manager_url;
+  std::string session_entry = "chroot";  ///< how a session gets into the volume's system
+  bool warm = true;                      ///< read cold blocks ahead of use
+  unsigned max_depth = 0;                ///< of reads in flight; 0: found by measuring
+};
+
+/// The ticket, version 1, as one line of ASCII JSON.
+std::string to_json(const Ticket& ticket);
+
+struct UserDataParts {
+  Ticket ticket;
+  std::string bootstrap_sha256;  ///< lower-case hex
+  std::string operators_part;    ///< text beginning with #! or #cloud-config; may be empty
+};
+
+/// The same bytes for the same parts: they are part of a RunInstances request, which a client token
+/// repeats. Errors: misconfigured when the result exceeds EC2's limit or the operator's part has no
+/// known form.
+Result<std::string> render_user_data(const UserDataParts& parts);
+
+/// `text` as one word of a POSIX shell.
+std::string shell_quoted(std::string_view text);
+
+/// Lower-case hex SHA-256 of a file's content. Errors: by errno.
+Result<std::string> sha256_of_file(const std::string& path);
+
+}  // namespace warmroot::manager

@@ -1,0 +1,67 @@
+#cloud-boothook
+#!/bin/sh
+# warmroot: fetches warmroot-bootstrap, checks it, starts it. Runs at every boot, before sshd. A failure leaves this
+# host's sshd as it is and is told on the console and in /run/warmroot/boothook.log.
+manager={{manager_url}}
+sha256={{sha256}}
+patience_s=120 # sshd waits for us that long when the manager cannot be reached
+
+root=${WARMROOT_ROOT-} # set by tests alone
+run=$root/run/warmroot
+umask 022
+
+say() {
+  echo "warmroot: $*" >>"$run/boothook.log"
+  echo "warmroot: $*" 2>/dev/null >"${WARMROOT_CONSOLE:-/dev/console}" || :
+} 2>/dev/null
+give_up() {
+  say "$*; sessions stay on the base system"
+  exit 1
+}
+uptime_s() { # a clock that NTP does not move
+  read -r up rest </proc/uptime
+  echo "${up%.*}"
+}
+fetch() {
+  if command -v curl >/dev/null; then
+    curl -fsS --connect-timeout 5 --max-time 40 -o "$2" "$1"
+  elif command -v wget >/dev/null; then
+    timeout 40 wget -q -T 5 -t 1 -O "$2" "$1"
+  else
+    timeout 40 python3 -c 'import sys, urllib.request as r
+open(sys.argv[2], "wb").write(r.urlopen(sys.argv[1], timeout=5).read())' "$1" "$2"
+  fi
+} 2>"$run/fetch.log"
+can_execute() { # /run may be mounted noexec
+  mkdir -p "$1" && printf '#!/bin/sh\nexit 0\n' >"$1/try" && chmod 700 "$1/try" && "$1/try"
+} 2>/dev/null
+
+mkdir -p "$run" || give_up "cannot create $run"
+cat >"$run/ticket.json" <<'WARMROOT_TICKET_END' || give_up "cannot write $run/ticket.json"
+{{ticket}}
+WARMROOT_TICKET_END
+
+for bin in "$run/bin" "$root/var/lib/warmroot/bin" ''; do
+  [ -n "$bin" ] || give_up "neither /run nor /var/lib allows a program to be run"
+  can_execute "$bin" && break
+done
+rm -f "$bin/try"
+program=$bin/warmroot-bootstrap
+
+for tool in curl wget python3 ''; do
+  [ -n "$tool" ] || give_up "none of curl, wget and python3 is installed"
+  command -v "$tool" >/dev/null && break
+done
+stop_s=$(($(uptime_s) + patience_s))
+until fetch "$manager/bootstrap/warmroot-bootstrap" "$program.new" && [ -s "$program.new" ]; do
+  [ "$(uptime_s)" -lt "$stop_s" ] ||
+    give_up "cannot fetch the bootstrap from $manager in $patience_s s ($(tail -n 1 "$run/fetch.log" 2>/dev/null))"
+  sleep 2
+done
+echo "$sha256  $program.new" | sha256sum -c >/dev/null 2>&1 ||
+  give_up "the bootstrap from $manager is not the one this instance was launched with (SHA-256 $sha256)"
+chmod 755 "$program.new" && mv -f "$program.new" "$program" || give_up "cannot install $program"
+
+# Prepares sshd's configuration and returns; what takes long goes on in the background.
+timeout 60 "$program" up --ticket "$run/ticket.json" </dev/null >>"$run/boothook.log" 2>&1 ||
+  give_up "the bootstrap could not start (status $?), see $run/boothook.log"
