@@ -104,7 +104,7 @@ class EbsServer {
   /// writes any more (QEMU is dead). Returns the pages returned. Bounded: past 256 MiB of unflushed
   /// pages the oldest count as flushed.
   std::uint64_t power_cut(const std::string& volume_id);
-  /// First touches in order of request; times since start().
+  /// First touches in order of request; times since the construction.
   std::vector<FirstTouch> touch_log(const std::string& volume_id) const;
 
   /// The file that QEMU or losetup opens.

@@ -108,7 +108,7 @@ class VolumeModel {
   void mark_all_present(SimTime now);
   /// Another law from now on; fetches under way keep their completion. The hydration unit does not
   /// change.
-  void set_profile(const VolumeProfile& profile);
+  void set_profile(SimTime now, const VolumeProfile& profile);
   /// The seeded latency of a block under the present profile, whatever its state.
   SimTime block_latency(std::uint64_t block) const;
   VolumeTotals totals(SimTime now);
