@@ -97,6 +97,7 @@ struct OwnedVolume {
   std::string node;
   std::string zone;
   Instant recorded{};
+  bool seen = false;       ///< EC2 has shown it at least once
   bool ever_used = false;  ///< had a lease once: never deleted without the operator's word
 };
 
@@ -112,7 +113,8 @@ struct Failure {
   int count = 0;
   Instant last{};
   std::string code;
-  std::string sentence;  ///< call, resource, EC2's code, request id and what to do
+  bool transient = false;  ///< passes by itself: throttles, server errors, missing capacity
+  std::string sentence;    ///< call, resource, EC2's code, request id and what to do
 };
 
 /// Something that has held at each look since `since`.
@@ -156,7 +158,7 @@ struct RecordLease {
   Lease lease;  ///< the new state of the lease of (volume, instance)
   std::string why;
 };
-struct RecordVolume {  ///< a volume found with our tags, whose record is missing: adopted
+struct RecordVolume {  ///< a volume seen: adopted when it had no record
   std::string volume_id;
   OwnedVolume volume;
 };

@@ -1,5 +1,5 @@
-// What a bootstrap said last, as the planner sees it. Reports make things faster and visible; the planner never needs
-// one to be right.
+// What a bootstrap said last, as the planner sees it. Reports make things faster and visible; the
+// planner never needs one to be right.
 #pragma once
 
 #include <string>
@@ -10,13 +10,24 @@
 namespace warmroot::core {
 
 /// In the order in which a node passes through them; failed can follow any.
-enum class NodeStage { hello, disk_seen, checked, mounted, ready, warming, warm, draining, released, failed };
+enum class NodeStage {
+  hello,
+  disk_seen,
+  checked,
+  mounted,
+  ready,
+  warming,
+  warm,
+  draining,
+  released,
+  failed
+};
 
 struct NodeReport {
   std::string instance_id;
   std::string volume_id;  ///< empty before disk_seen
   NodeStage stage = NodeStage::hello;
-  std::string message;    ///< one sentence, with stage failed or draining
+  std::string message;  ///< one sentence, with stage failed or draining
   Instant received{};
   std::string status_json;  ///< the bootstrap's whole status document, passed through to /status
 };

@@ -1,5 +1,5 @@
-// What the operator asks for, after the TOML has been read and checked (config.cpp) and before anything was looked up.
-// Plain data; the planner's `Desired`.
+// What the operator asks for, after the TOML has been read and checked (config.cpp) and before
+// anything was looked up. Plain data; the planner's `Desired`.
 #pragma once
 
 #include <map>
@@ -33,13 +33,14 @@ struct LaunchSpec {
 
 struct PoolSpec {
   std::string name;
-  std::string ami;       ///< exactly one of ami and snapshot is set
+  std::string ami;  ///< exactly one of ami and snapshot is set
   std::string snapshot;
   std::vector<std::string> zones;
   int nodes = 0;    ///< volumes kept, one per node
   int running = 0;  ///< instances wanted now; the first `running` nodes run
   VolumeSpec volumes;
-  std::optional<LaunchSpec> launch;  ///< absent: serve instances tagged warmroot:pool=<name> that others launch
+  std::optional<LaunchSpec>
+      launch;  ///< absent: serve instances tagged warmroot:pool=<name> that others launch
 };
 
 struct Desired {

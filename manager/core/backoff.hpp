@@ -1,0 +1,24 @@
+// How long to leave alone what was refused. Pure arithmetic: the jitter is a number of the caller.
+#pragma once
+
+#include "bootstrap/base/units.hpp"
+#include "manager/core/model.hpp"
+
+namespace warmroot::core {
+
+/// min(cap, base * 2^(failures-1)) scaled by 0.5 to 1 with `jitter` in [0, 1]; zero without
+/// failures. Never overflows.
+Milliseconds backoff_delay(int failures, Milliseconds base, Milliseconds cap, double jitter);
+
+/// The first wait after a refusal, and the longest. Source: SDKs start at 1 s for throttles;
+/// Karpenter leaves a spot pool without capacity alone for 3 min.
+inline constexpr Milliseconds kBackoffBase{1000};
+inline constexpr Milliseconds kBackoffCap{180'000};
+/// For states that pass by themselves within seconds (IncorrectState on a fresh instance, a device
+/// name taken).
+inline constexpr Milliseconds kBackoffBrief{300};
+
+/// When the thing that failed may be tried again; `key` spreads nodes that failed together.
+Instant retry_at(const Failure& failure, const std::string& key);
+
+}  // namespace warmroot::core

@@ -1,0 +1,74 @@
+// Bucket sizes are EC2's defaults. Source: EC2 developer guide, "Request throttling for the Amazon
+// EC2 API".
+#include "manager/core/budget.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace warmroot::core {
+
+namespace {
+
+struct Rate {
+  const char* action;
+  double capacity;
+  double refill_per_s;
+};
+
+constexpr Rate kRates[] = {
+    {"RunInstances", 5, 2},  {"CreateVolume", 100, 5}, {"AttachVolume", 50, 5},
+    {"DetachVolume", 50, 5}, {"DeleteVolume", 100, 5}, {"TerminateInstances", 100, 5},
+    {"CreateTags", 100, 10}, {"DeleteTags", 100, 10},
+};
+
+}  // namespace
+
+Budget::Budget(double share) {
+  for (const auto& rate : kRates) {
+    const double capacity =
+        std::max(1.0, rate.capacity * share);  // below one nothing would ever go out
+    buckets_[rate.action] = {capacity, rate.refill_per_s * share, capacity, Instant{}};
+  }
+}
+
+void Budget::fill(Bucket& bucket, Instant now) const {
+  if (now <= bucket.filled) return;  // a clock stepped back gives nothing
+  const double seconds = std::chrono::duration<double>(now - bucket.filled).count();
+  bucket.tokens = std::min(bucket.capacity, bucket.tokens + seconds * bucket.refill_per_s);
+  bucket.filled = now;
+}
+
+std::map<std::string, int, std::less<>> Budget::available(Instant now) {
+  std::map<std::string, int, std::less<>> calls;
+  for (auto& [action, bucket] : buckets_) {
+    fill(bucket, now);
+    calls[action] = std::max(0, static_cast<int>(std::floor(bucket.tokens)));
+  }
+  return calls;
+}
+
+void Budget::spend(std::string_view action, Instant now) {
+  const auto found = buckets_.find(action);
+  if (found == buckets_.end()) return;
+  fill(found->second, now);
+  found->second.tokens -= 1;
+}
+
+void Budget::throttled(std::string_view action, Instant now) {
+  const auto found = buckets_.find(action);
+  if (found == buckets_.end()) return;
+  fill(found->second, now);
+  found->second.tokens = std::min(found->second.tokens, 0.0);
+}
+
+Milliseconds Budget::wait_for(std::string_view action, Instant now) {
+  const auto found = buckets_.find(action);
+  if (found == buckets_.end()) return Milliseconds{0};
+  fill(found->second, now);
+  const double missing = 1.0 - found->second.tokens;
+  if (missing <= 0) return Milliseconds{0};
+  return Milliseconds{
+      static_cast<Milliseconds::rep>(std::ceil(missing / found->second.refill_per_s * 1000.0))};
+}
+
+}  // namespace warmroot::core

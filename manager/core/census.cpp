@@ -1,0 +1,324 @@
+// Volumes first, then instances. EC2 and its tags say what exists and whose it is; the ledger says
+// what we meant.
+#include "manager/core/census.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+
+#include "manager/core/token.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+bool usable(const aws::Volume& volume) {
+  using enum aws::VolumeState;
+  return (volume.state == creating || volume.state == available || volume.state == in_use) &&
+         !volume.tags.contains(kTagQuarantined);
+}
+
+/// Tags that say whose it is and tell the truth about the volume's origin.
+bool tells_the_truth(const aws::Volume& volume) {
+  const auto lineage = tag_of(volume.tags, kTagLineage);
+  return !lineage.empty() && (volume.snapshot_id.empty() || volume.snapshot_id == lineage);
+}
+
+/// Smaller is better: attached or leased, recorded, used before, older, then by id.
+auto rank_of(Draft& draft, const aws::Volume& volume) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  const bool recorded = record != draft.ledger.volumes.end();
+  return std::make_tuple(!attachment_of(volume) && !draft.holder_of(volume.volume_id), !recorded,
+                         !(recorded && record->second.ever_used),
+                         volume.create_time.value_or(Instant::max()), volume.volume_id);
+}
+
+NodeDraft& node_for(PoolDraft& pool, const std::string& name, int index) {
+  for (auto& node : pool.nodes)
+    if (node.name == name) return node;
+  NodeDraft beyond;
+  beyond.name = name;
+  beyond.index = index;
+  beyond.beyond = true;
+  pool.nodes.push_back(beyond);
+  return pool.nodes.back();
+}
+
+void adopt_or_mark_seen(Draft& draft, const aws::Volume& volume, const PoolDraft& pool,
+                        const NodeDraft& node) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  const bool recorded = record != draft.ledger.volumes.end();
+  if (recorded && record->second.seen) return;
+  OwnedVolume owned{pool.spec->name, node.name, volume.availability_zone, draft.now, true, true};
+  if (recorded) {
+    owned = record->second;
+    owned.seen = true;
+  }
+  draft.record(RecordVolume{volume.volume_id, owned});
+}
+
+struct Claims {
+  PoolDraft* pool = nullptr;
+  int index = 0;
+  std::vector<const aws::Volume*> volumes;
+};
+
+void give_best_volume(Draft& draft, const std::string& name, Claims& claims) {
+  auto& node = node_for(*claims.pool, name, claims.index);
+  std::sort(claims.volumes.begin(), claims.volumes.end(),
+            [&](const aws::Volume* left, const aws::Volume* right) {
+              return rank_of(draft, *left) < rank_of(draft, *right);
+            });
+  const aws::Volume& own = *claims.volumes.front();
+  node.volume_id = own.volume_id;
+  node.volume = &own;
+  node.zone = own.availability_zone;
+  adopt_or_mark_seen(draft, own, *claims.pool, node);
+  const auto& pool = claims.pool->spec->name;
+  for (std::size_t i = 1; i < claims.volumes.size(); ++i)
+    draft.note(pool, name,
+               "volume " + claims.volumes[i]->volume_id + " also says it is " + name +
+                   "'s, which keeps " + own.volume_id +
+                   ": delete it or remove its warmroot tags when it is not needed",
+               false);
+  if (node.beyond)
+    draft.note(pool, name,
+               "volume " + own.volume_id + " of " + name +
+                   " is beyond nodes = " + std::to_string(claims.pool->spec->nodes) +
+                   "; it is kept: delete it by hand when its data is not needed",
+               false);
+  const auto lineage = tag_of(own.tags, kTagLineage);
+  const auto& source = claims.pool->source.snapshot_id;
+  if (!lineage.empty() && !source.empty() && lineage != source)
+    draft.note(pool, name,
+               "volume " + own.volume_id + " was made from " + lineage + ", the spec now says " +
+                   source + "; " + name + " keeps its volume",
+               false);
+}
+
+void note_stranger(Draft& draft, const aws::Volume& volume) {
+  draft.note(tag_of(volume.tags, kTagPool), "",
+             "volume " + volume.volume_id +
+                 " carries our deployment's tag, but its pool, node and "
+                 "lineage tags do not fit: correct them to have it used, or remove them",
+             false);
+}
+
+/// Whose a volume is: by its record, which people cannot retag, or else by its tags. Empty:
+/// nobody's of ours.
+struct Owner {
+  std::string pool;
+  std::string node;
+};
+
+Owner owner_of(Draft& draft, const aws::Volume& volume) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  if (record != draft.ledger.volumes.end()) return {record->second.pool, record->second.node};
+  return {tag_of(volume.tags, kTagPool), tag_of(volume.tags, kTagNode)};
+}
+
+void count_shown_volume(Draft& draft, const aws::Volume& volume,
+                        std::map<std::string, Claims>& claims) {
+  const bool recorded = draft.ledger.volumes.contains(volume.volume_id);
+  const auto deployment = tag_of(volume.tags, kTagDeployment);
+  if (deployment != draft.desired.deployment && !(recorded && deployment.empty())) {
+    if (recorded) draft.record(RecordVolumeGone{volume.volume_id, "it was given to " + deployment});
+    return;
+  }
+  const Owner owner = owner_of(draft, volume);
+  auto* pool = draft.find_pool(owner.pool);
+  if (!pool) return;  // a pool that the spec does not name any more is left alone
+  const auto index = node_index(owner.pool, owner.node);
+  if (!index || (!recorded && !tells_the_truth(volume))) return note_stranger(draft, volume);
+  if (volume.state == aws::VolumeState::deleting || volume.state == aws::VolumeState::deleted) {
+    if (recorded)
+      draft.record(RecordVolumeGone{volume.volume_id, "EC2 says that it is being deleted"});
+    return;
+  }
+  if (!usable(volume)) return;
+  auto& claim = claims[owner.node];
+  claim.pool = pool;
+  claim.index = *index;
+  claim.volumes.push_back(&volume);
+}
+
+void count_shown_volumes(Draft& draft) {
+  std::map<std::string, Claims> claims;
+  for (const auto& [id, volume] : draft.observed.volumes) count_shown_volume(draft, volume, claims);
+  for (auto& [name, claim] : claims) give_best_volume(draft, name, claim);
+}
+
+/// Frozen when more than a fifth of what EC2 once showed is gone: two volumes or more, or all there
+/// were. One volume of several that somebody deleted is no reason to stop serving the others.
+bool too_many(int vanished, int known) {
+  return vanished > 0 && vanished * 5 > known && (vanished > 1 || vanished == known);
+}
+
+void freeze_if_too_many_vanished(Draft& draft) {
+  int known = 0;
+  int vanished = 0;
+  for (const auto& [id, owned] : draft.ledger.volumes) {
+    if (!owned.seen) continue;
+    ++known;
+    if (!draft.observed.volumes.contains(id)) ++vanished;
+  }
+  if (!too_many(vanished, known)) return;
+  draft.frozen = true;
+  draft.note("", "",
+             std::to_string(vanished) + " of " + std::to_string(known) +
+                 " volumes are not shown by EC2 any more, so nothing is changed: check account, "
+                 "--region and --endpoint-url; if they were deleted on purpose, remove the ledger "
+                 "in the state directory",
+             true);
+}
+
+void count_missing_volumes(Draft& draft) {
+  for (const auto& [id, owned] : draft.ledger.volumes) {
+    if (draft.observed.volumes.contains(id)) continue;
+    const Watch gone = draft.hold("gone/" + id);
+    const bool over = gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter;
+    if (over && !draft.frozen) {
+      draft.record(RecordVolumeGone{id, "EC2 has not shown it for a minute"});
+      draft.note(owned.pool, owned.node, "volume " + id + " does not exist any more", false);
+      continue;
+    }
+    auto* pool = draft.find_pool(owned.pool);
+    const auto index = node_index(owned.pool, owned.node);
+    if (!pool || !index) continue;
+    auto& node = node_for(*pool, owned.node, *index);
+    if (!node.volume_id.empty()) continue;
+    node.volume_id = id;
+    node.zone = owned.zone;
+    draft.wake_at(gone.since + kGoneAfter);
+    if (owned.seen)
+      draft.note(owned.pool, owned.node, "volume " + id + " is not shown by EC2; looking again",
+                 false);
+  }
+}
+
+void count_asked_volumes(Draft& draft) {
+  for (const auto& intent : draft.ledger.intents) {
+    if (intent.call.action != "CreateVolume") continue;
+    auto* pool = draft.find_pool(intent.pool);
+    if (!pool) continue;
+    for (auto& node : pool->nodes)
+      if (std::find(intent.nodes.begin(), intent.nodes.end(), node.name) != intent.nodes.end())
+        node.asked = true;
+  }
+}
+
+// ---- instances ----
+
+/// Why an instance serves nobody any more; empty when it may.
+std::string why_departing(Draft& draft, const aws::Instance& instance) {
+  using enum aws::InstanceState;
+  switch (instance.state) {
+    case shutting_down:
+    case terminated:
+      return "is being terminated";
+    case stopping:
+    case stopped:
+      return "is stopped";
+    case pending:
+    case running:
+    case unknown:
+      break;
+  }
+  const auto& id = instance.instance_id;
+  if (const auto* report = draft.report_of(id)) {
+    if (report->stage == NodeStage::released) return "has given its volume back";
+    if (report->stage == NodeStage::draining)
+      return "is draining" + (report->message.empty() ? "" : ": " + report->message);
+  }
+  const auto status = draft.observed.statuses.find(id);
+  if (status != draft.observed.statuses.end() && (status->second.system_status == "impaired" ||
+                                                  status->second.instance_status == "impaired")) {
+    const Watch impaired = draft.hold("impaired/" + id);
+    if (draft.now - impaired.since >= kImpairedAfter) return "fails EC2's status checks";
+    draft.wake_at(impaired.since + kImpairedAfter);
+  }
+  return {};
+}
+
+PoolDraft* pool_of(Draft& draft, const aws::Instance& instance) {
+  auto* pool = draft.find_pool(tag_of(instance.tags, kTagPool));
+  if (!pool) return nullptr;
+  const auto deployment = tag_of(instance.tags, kTagDeployment);
+  if (deployment == draft.desired.deployment) return pool;
+  // Others launch for such a pool and may leave our deployment's tag out, but another's never
+  // counts.
+  return deployment.empty() && !pool->spec->launch ? pool : nullptr;
+}
+
+void count_shown_instances(Draft& draft) {
+  for (const auto& [id, instance] : draft.observed.instances) {
+    const bool recorded = draft.ledger.instances.contains(id);
+    if (instance.state == aws::InstanceState::terminated) {
+      if (recorded) draft.record(RecordInstanceGone{id});
+      continue;
+    }
+    auto* pool = pool_of(draft, instance);
+    if (!pool) continue;
+    InstanceDraft made;
+    made.id = id;
+    made.pool = pool->spec->name;
+    made.zone = instance.availability_zone;
+    made.seen = &instance;
+    made.launched = recorded || is_own_token(draft.desired.deployment, instance.client_token);
+    made.pending = instance.state == aws::InstanceState::pending;
+    made.running = instance.state == aws::InstanceState::running;
+    made.stopped = instance.state == aws::InstanceState::stopped;
+    made.departing = why_departing(draft, instance);
+    if (made.launched && !recorded)
+      draft.record(RecordInstance{id, {made.pool, made.zone, draft.now}});
+    pool->instances.push_back(id);
+    draft.instances.emplace(id, std::move(made));
+  }
+}
+
+void count_missing_instances(Draft& draft) {
+  for (const auto& [id, launched] : draft.ledger.instances) {
+    if (draft.observed.instances.contains(id)) continue;
+    const Watch gone = draft.hold("gone/" + id);
+    if (gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter) {
+      draft.record(RecordInstanceGone{id});
+      continue;
+    }
+    draft.wake_at(gone.since + kGoneAfter);
+    auto* pool = draft.find_pool(launched.pool);
+    // One that was shown before is not waited for: its absence means that it is gone.
+    if (!pool || draft.now - launched.recorded >= kGoneAfter) continue;
+    InstanceDraft made;
+    made.id = id;
+    made.pool = launched.pool;
+    made.zone = launched.zone;
+    made.launched = true;
+    made.pending = true;
+    pool->instances.push_back(id);
+    draft.instances.emplace(id, std::move(made));
+  }
+}
+
+}  // namespace
+
+std::optional<int> node_index(const std::string& pool, const std::string& node) {
+  if (!node.starts_with(pool + "-")) return std::nullopt;
+  const char* first = node.data() + pool.size() + 1;
+  const char* last = node.data() + node.size();
+  int index = 0;
+  const auto [end, error] = std::from_chars(first, last, index);
+  if (error != std::errc{} || end != last || index < 0 || node != node_name(pool, index))
+    return std::nullopt;
+  return index;
+}
+
+void take_census(Draft& draft) {
+  count_shown_volumes(draft);
+  freeze_if_too_many_vanished(draft);
+  count_missing_volumes(draft);
+  count_asked_volumes(draft);
+  count_shown_instances(draft);
+  count_missing_instances(draft);
+}
+
+}  // namespace warmroot::core

@@ -1,0 +1,130 @@
+// The planner's working copy: the world as the rules have left it so far, and the plan as it grows.
+// Each rule (census, healing, leasing, launching, retiring, stocking) reads what the one before
+// projected here. Used only inside the core; planner.cpp makes one per plan.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "manager/core/model.hpp"
+#include "manager/core/pool_source.hpp"
+
+namespace warmroot::core {
+
+/// Accepted creates may be invisible this long; a fresh ledger waits it out before it creates.
+/// Source: seconds in field reports (about 3 s); EC2 documents no bound, so deterministic tokens
+/// stand behind it.
+inline constexpr Milliseconds kVisibilityWindow{5'000};
+/// Absence counts after this long and this many complete looks.
+inline constexpr Milliseconds kGoneAfter{60'000};
+inline constexpr int kLooksUntilGone = 3;
+/// "attaching" for longer is stuck. Source: EBS CSI driver.
+inline constexpr Milliseconds kStuckAttachAfter{90'000};
+/// An accepted attach or a running instance's attachment that EC2 does not show for this long is
+/// over.
+inline constexpr Milliseconds kUnattachedAfter{10'000};
+/// Status checks fail for minutes during a live migration; a dead host stays impaired.
+inline constexpr Milliseconds kImpairedAfter{120'000};
+/// A node whose last report is older than this is taken to be silent.
+inline constexpr Milliseconds kReportFresh{90'000};
+/// How long a draining node may take before its instance is ended: EC2's own notice is 120 s.
+inline constexpr Milliseconds kDrainPatience{150'000};
+
+struct NodeDraft {
+  std::string name;
+  int index = 0;
+  bool wanted = false;  ///< an instance should run for it
+  bool beyond = false;  ///< index >= nodes: only its volume keeps it in sight
+  std::string zone;
+  std::string volume_id;                ///< empty: no volume exists or was made
+  const aws::Volume* volume = nullptr;  ///< absent while EC2 does not show it
+  bool asked = false;                   ///< a create is on its way
+  bool covered = false;                 ///< an instance that is coming up will serve it
+};
+
+struct InstanceDraft {
+  std::string id;
+  std::string pool;
+  std::string zone;
+  const aws::Instance* seen = nullptr;  ///< absent: launched, not shown yet
+  bool launched = false;                ///< by us, so that we may end it
+  bool pending = false;
+  bool running = false;
+  bool stopped = false;
+  std::string departing;  ///< why it serves nobody any more; empty: it may serve
+  bool ending = false;    ///< its end has been asked for in this plan
+};
+
+struct PoolDraft {
+  const PoolSpec* spec = nullptr;
+  PoolSource source;
+  std::vector<NodeDraft> nodes;        ///< by index; those beyond follow
+  std::vector<std::string> instances;  ///< ids, into Draft::instances; the terminated ones left out
+};
+
+class Draft {
+ public:
+  Draft(const Desired& desired, const Observed& observed, const LedgerView& ledger, Instant now,
+        const Limits& limits);
+
+  const Desired& desired;
+  const Observed& observed;
+  const LedgerView& ledger;
+  const Instant now;
+
+  std::vector<PoolDraft> pools;
+  std::map<std::string, InstanceDraft> instances;
+  std::vector<Lease> leases;  ///< as projected; ended ones stay with their state
+  bool frozen = false;        ///< too much vanished: nothing may be called
+  bool short_of_budget = false;
+  Plan plan;
+
+  PoolDraft* find_pool(const std::string& name);
+  InstanceDraft* find_instance(const std::string& id);
+  const NodeReport* report_of(const std::string& instance_id) const;
+  /// The report, when it is recent enough to be waited for.
+  const NodeReport* fresh_report_of(const std::string& instance_id) const;
+
+  /// The lease beyond `reserved` of a volume; at most one exists.
+  Lease* holder_of(const std::string& volume_id);
+  Lease* reservation_of(const std::string& volume_id);
+  Lease* lease_on(const std::string& instance_id);
+  Lease* lease_of(const std::string& volume_id, const std::string& instance_id);
+  /// Opens the lease of (volume, instance) or moves it to its new state, and records it.
+  void set_lease(const Lease& lease, const std::string& why);
+
+  /// Adds the call when budget, frozen state and completeness allow it; otherwise returns false and
+  /// changes nothing.
+  bool act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
+           std::string reason);
+  void note(const std::string& pool, const std::string& node, std::string text, bool blocking);
+  void record(Record record);
+
+  /// Says that `key` holds at this look, and answers since when and how often it has.
+  Watch hold(const std::string& key);
+  /// True while an earlier refusal of `action` for `resource` asks for patience.
+  bool backing_off(std::string_view action, const std::string& resource);
+  /// A recorded call without a definite answer touches the volume or instance.
+  bool undecided_volume(const std::string& volume_id) const;
+  bool undecided_instance(const std::string& instance_id) const;
+  bool young_ledger() const { return now < ledger.created + kVisibilityWindow; }
+  int generation(std::string_view action, const std::string& node) const;
+  /// Times at which something that is waited for changes by itself, for next_look.
+  void wake_at(Instant at);
+  std::optional<Instant> earliest_wake;
+
+ private:
+  std::map<std::string, int, std::less<>> calls_left_;
+};
+
+/// True in a state in which the attachment holds the volume.
+bool holds_volume(LeaseState state);
+
+/// The attachment that a volume has, or nullptr.
+const aws::Attachment* attachment_of(const aws::Volume& volume);
+
+std::string tag_of(const aws::Tags& tags, const char* key);
+
+}  // namespace warmroot::core

@@ -1,0 +1,211 @@
+// The instance's own word (released), its death, or an attach that never reached the guest are the
+// only reasons for a detach here; each is checked against this look, never against memory alone.
+#include "manager/core/healing.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+bool says_mounted(const NodeReport& report) {
+  return report.stage == NodeStage::mounted || report.stage == NodeStage::ready ||
+         report.stage == NodeStage::warming || report.stage == NodeStage::warm;
+}
+
+bool guest_saw_disk(const Draft& draft, const Lease& lease) {
+  const auto* report = draft.report_of(lease.instance_id);
+  return report && report->volume_id == lease.volume_id && report->stage != NodeStage::hello &&
+         report->stage != NodeStage::failed;
+}
+
+/// Seen on its way out, or over, although no pool lists it any more.
+bool is_dying(const Draft& draft, const std::string& id) {
+  const auto seen = draft.observed.instances.find(id);
+  return seen != draft.observed.instances.end() &&
+         (seen->second.state == aws::InstanceState::terminated ||
+          seen->second.state == aws::InstanceState::shutting_down);
+}
+
+LeaseState state_from(Draft& draft, const aws::Attachment& attachment) {
+  using enum aws::AttachmentState;
+  const auto* instance = draft.find_instance(attachment.instance_id);
+  if (attachment.state == detaching || attachment.state == busy) return LeaseState::leaving;
+  if (attachment.state == attaching) return LeaseState::attaching;
+  if (instance ? !instance->departing.empty() : is_dying(draft, attachment.instance_id))
+    return LeaseState::leaving;
+  const auto* report = draft.report_of(attachment.instance_id);
+  return report && says_mounted(*report) ? LeaseState::active : LeaseState::checking;
+}
+
+/// An attachment that EC2 shows is a lease, whoever made it.
+void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                       const aws::Attachment& attachment) {
+  // Just after an attach, a lagging look may still show the attachment before it.
+  if (const auto* holder = draft.holder_of(node.volume_id);
+      holder && holder->instance_id != attachment.instance_id &&
+      holder->state == LeaseState::attaching && draft.now - holder->since < kVisibilityWindow)
+    return;
+  Lease lease{pool.spec->name,   node.name,
+              node.volume_id,    attachment.instance_id,
+              attachment.device, state_from(draft, attachment),
+              draft.now};
+  const auto* present = draft.lease_of(node.volume_id, attachment.instance_id);
+  // A detach that was asked for is not seen at once: leaving does not go back to active.
+  if (present && present->state == LeaseState::leaving && lease.state != LeaseState::attaching)
+    lease.state = LeaseState::leaving;
+  draft.set_lease(lease, present ? "EC2 shows it" : "found attached");
+  if (attachment.delete_on_termination)
+    draft.note(pool.spec->name, node.name,
+               "volume " + node.volume_id + " would be deleted with " + attachment.instance_id +
+                   ": set DeleteOnTermination of " + attachment.device +
+                   " to false with modify-instance-attribute",
+               true);
+  if (!draft.find_instance(attachment.instance_id) && !is_dying(draft, attachment.instance_id))
+    draft.note(pool.spec->name, node.name,
+               "volume " + node.volume_id + " is attached to " + attachment.instance_id +
+                   ", which is no instance of this pool: detach it there to have it served here",
+               true);
+}
+
+bool instance_is_over(Draft& draft, const std::string& id) {
+  const auto seen = draft.observed.instances.find(id);
+  if (seen != draft.observed.instances.end())
+    return seen->second.state == aws::InstanceState::terminated;
+  return draft.find_instance(id) == nullptr;
+}
+
+/// The lease says held, EC2 shows no such attachment. A single look can be stale, so a lease that
+/// nobody asked to end needs several; AttachVolume would refuse the rest.
+bool attachment_is_over(Draft& draft, const Lease& lease) {
+  if (draft.undecided_volume(lease.volume_id)) return false;
+  if (lease.state == LeaseState::attaching && draft.now - lease.since < kVisibilityWindow)
+    return false;
+  const auto volume = draft.observed.volumes.find(lease.volume_id);
+  if (volume == draft.observed.volumes.end()) return instance_is_over(draft, lease.instance_id);
+  if (attachment_of(volume->second)) return true;  // somebody else's: EC2 allows one
+  if (volume->second.state != aws::VolumeState::available) return false;
+  if (instance_is_over(draft, lease.instance_id) || lease.state == LeaseState::leaving) return true;
+  const Watch unattached = draft.hold("unattached/" + lease.volume_id + "/" + lease.instance_id);
+  draft.wake_at(unattached.since + kUnattachedAfter);
+  return unattached.looks >= kLooksUntilGone && draft.now - unattached.since >= kUnattachedAfter;
+}
+
+void end_what_is_over(Draft& draft) {
+  const auto before = draft.leases;  // set_lease may grow the list
+  for (const Lease& lease : before) {
+    if (!holds_volume(lease.state)) continue;
+    const auto volume = draft.observed.volumes.find(lease.volume_id);
+    if (volume != draft.observed.volumes.end())
+      if (const auto* shown = attachment_of(volume->second);
+          shown && shown->instance_id == lease.instance_id)
+        continue;
+    if (!attachment_is_over(draft, lease)) continue;
+    Lease ended = lease;
+    ended.state = LeaseState::ended;
+    draft.set_lease(ended, "EC2 shows the volume off " + lease.instance_id);
+  }
+}
+
+const NodeDraft* node_of(Draft& draft, const Lease& lease) {
+  auto* pool = draft.find_pool(lease.pool);
+  if (!pool) return nullptr;
+  for (const auto& node : pool->nodes)
+    if (node.name == lease.node) return &node;
+  return nullptr;
+}
+
+void end_useless_reservations(Draft& draft) {
+  const auto before = draft.leases;
+  for (const Lease& lease : before) {
+    if (lease.state != LeaseState::reserved) continue;
+    const auto* instance = draft.find_instance(lease.instance_id);
+    const auto* node = node_of(draft, lease);
+    const bool useful = instance && instance->departing.empty() && node && node->wanted &&
+                        node->volume_id == lease.volume_id;
+    if (useful) continue;
+    Lease ended = lease;
+    ended.state = LeaseState::ended;
+    draft.set_lease(ended, "the reservation serves nobody any more");
+  }
+}
+
+void detach(Draft& draft, const Lease& lease, const std::string& reason) {
+  if (draft.undecided_volume(lease.volume_id)) return;
+  if (draft.backing_off("DetachVolume", lease.node)) return;
+  if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id}, lease.pool, {lease.node},
+                 reason))
+    return;
+  Lease leaving = lease;
+  leaving.state = LeaseState::leaving;
+  draft.set_lease(leaving, reason);
+}
+
+void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
+  const auto* instance = draft.find_instance(lease.instance_id);
+  if (attachment.state == aws::AttachmentState::attaching) {
+    const Watch stuck = draft.hold("attaching/" + lease.volume_id + "/" + lease.instance_id);
+    if (guest_saw_disk(draft, lease)) return;
+    if (draft.now - stuck.since < kStuckAttachAfter)
+      return draft.wake_at(stuck.since + kStuckAttachAfter);
+    return detach(draft, lease,
+                  "attaching for more than 90 s and the guest never saw the disk; starting over");
+  }
+  if (attachment.state != aws::AttachmentState::attached || !instance) return;
+  if (instance->stopped) return detach(draft, lease, "instance " + instance->id + " is stopped");
+  const auto* report = draft.report_of(lease.instance_id);
+  if (instance->running && report && report->stage == NodeStage::released &&
+      (report->volume_id.empty() || report->volume_id == lease.volume_id))
+    detach(draft, lease, instance->id + " has unmounted and released the volume");
+}
+
+void quarantine_broken_volumes(Draft& draft) {
+  for (const auto& [id, volume] : draft.observed.volumes) {
+    const auto record = draft.ledger.volumes.find(id);
+    const auto pool =
+        record != draft.ledger.volumes.end() ? record->second.pool : tag_of(volume.tags, kTagPool);
+    const auto node =
+        record != draft.ledger.volumes.end() ? record->second.node : tag_of(volume.tags, kTagNode);
+    if (tag_of(volume.tags, kTagDeployment) != draft.desired.deployment || !draft.find_pool(pool))
+      continue;
+    if (volume.tags.contains(kTagQuarantined)) {
+      draft.note(pool, node,
+                 "volume " + id + " is quarantined (" + tag_of(volume.tags, kTagQuarantined) +
+                     "); remove the tag " + kTagQuarantined + " to have it used again",
+                 false);
+      continue;
+    }
+    if (volume.state != aws::VolumeState::error) continue;
+    draft.note(pool, node,
+               "volume " + id + " is in state error: it is set aside and replaced by a new one",
+               false);
+    if (draft.undecided_volume(id) || draft.backing_off("CreateTags", id)) continue;
+    draft.act(aws::CreateTags{{id}, {{kTagQuarantined, "error"}}}, pool, {node},
+              "volume " + id + " is in state error");
+  }
+}
+
+}  // namespace
+
+void settle_leases(Draft& draft) {
+  for (const auto& pool : draft.pools)
+    for (const auto& node : pool.nodes)
+      if (node.volume)
+        if (const auto* attachment = attachment_of(*node.volume))
+          follow_attachment(draft, pool, node, *attachment);
+  end_what_is_over(draft);
+  end_useless_reservations(draft);
+}
+
+void heal(Draft& draft) {
+  quarantine_broken_volumes(draft);
+  const auto before = draft.leases;
+  for (const Lease& lease : before) {
+    if (!holds_volume(lease.state)) continue;
+    const auto volume = draft.observed.volumes.find(lease.volume_id);
+    if (volume == draft.observed.volumes.end()) continue;
+    const auto* attachment = attachment_of(volume->second);
+    if (attachment && attachment->instance_id == lease.instance_id)
+      heal_attachment(draft, lease, *attachment);
+  }
+}
+
+}  // namespace warmroot::core

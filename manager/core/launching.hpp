@@ -1,0 +1,18 @@
+// Rule 4: instances for the nodes that have none coming. One RunInstances for several nodes of one
+// pool, zone and type, because the call has the smallest bucket of all.
+#pragma once
+
+#include "manager/core/draft.hpp"
+
+namespace warmroot::core {
+
+/// Also marks nodes that an instance on its way will serve (NodeDraft::covered).
+void launch(Draft& draft);
+
+/// Nodes of `zone` that are wanted and have neither a serving lease nor a reservation.
+int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::string& zone);
+/// True for an instance of the pool that may still take a node: up or coming up, no lease, not on
+/// its way out.
+bool unassigned(Draft& draft, const InstanceDraft& instance);
+
+}  // namespace warmroot::core

@@ -1,0 +1,118 @@
+// The attachment is the assignment: which node an instance is follows from the volume it gets.
+// Pools take turns, one node each, so that a small pool does not wait behind a large one for the
+// same bucket.
+#include "manager/core/leasing.hpp"
+
+#include <algorithm>
+
+#include "manager/core/device_names.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+bool idle(Draft& draft, const InstanceDraft& instance) {
+  return instance.running && instance.departing.empty() && !instance.ending &&
+         !draft.lease_on(instance.id) && !draft.undecided_instance(instance.id);
+}
+
+/// Longest running first, so that the choice does not change between looks.
+InstanceDraft* idle_instance(Draft& draft, const PoolDraft& pool, const std::string& zone) {
+  InstanceDraft* best = nullptr;
+  for (const auto& id : pool.instances) {
+    auto& instance = draft.instances.at(id);
+    if (instance.zone != zone || !idle(draft, instance)) continue;
+    const auto launched = [](const InstanceDraft& of) {
+      return of.seen->launch_time.value_or(Instant::max());
+    };
+    if (!best || launched(instance) < launched(*best)) best = &instance;
+  }
+  return best;
+}
+
+std::set<std::string> used_names(const Draft& draft, const InstanceDraft& instance) {
+  std::set<std::string> used;
+  if (const auto known = draft.ledger.used_devices.find(instance.id);
+      known != draft.ledger.used_devices.end())
+    used = known->second;
+  used.insert(instance.seen->root_device_name);
+  for (const auto& device : instance.seen->block_devices) used.insert(device.device_name);
+  return used;
+}
+
+bool volume_is_free(Draft& draft, const NodeDraft& node) {
+  return node.volume && node.volume->state == aws::VolumeState::available &&
+         !attachment_of(*node.volume) && !draft.holder_of(node.volume_id) &&
+         !draft.undecided_volume(node.volume_id);
+}
+
+bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+            const InstanceDraft& instance) {
+  if (draft.undecided_instance(instance.id) || draft.backing_off("AttachVolume", node.name))
+    return false;
+  const auto device = next_device_name(used_names(draft, instance));
+  if (!device) {
+    draft.note(pool.spec->name, node.name,
+               "every device name was used on " + instance.id + ": terminate it to get a fresh one",
+               true);
+    return false;
+  }
+  const std::string reason = instance.id + " runs and " + node.name + "'s volume is free";
+  if (!draft.act(aws::AttachVolume{node.volume_id, instance.id, *device}, pool.spec->name,
+                 {node.name}, reason))
+    return false;
+  draft.set_lease({pool.spec->name, node.name, node.volume_id, instance.id, *device,
+                   LeaseState::attaching, draft.now},
+                  reason);
+  return true;
+}
+
+void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
+  if (!node.wanted || node.volume_id.empty() || serving_lease(draft, node)) return;
+  InstanceDraft* instance = nullptr;
+  if (const auto* reserved = waiting_lease(draft, node))
+    instance = draft.find_instance(reserved->instance_id);
+  else
+    instance = idle_instance(draft, pool, node.zone);
+  if (!instance || !instance->running) return;
+  if (volume_is_free(draft, node) && attach(draft, pool, node, *instance)) return;
+  if (!draft.lease_on(instance->id))
+    draft.set_lease({pool.spec->name, node.name, node.volume_id, instance->id, "",
+                     LeaseState::reserved, draft.now},
+                    instance->id + " waits for the volume to become free");
+}
+
+}  // namespace
+
+Lease* serving_lease(Draft& draft, const NodeDraft& node) {
+  if (node.volume_id.empty()) return nullptr;
+  auto* lease = draft.holder_of(node.volume_id);
+  if (!lease) return nullptr;
+  const auto* instance = draft.find_instance(lease->instance_id);
+  // Attached to an instance that is none of the pool's: nobody else can have the volume, so nobody
+  // is launched for it.
+  if (!instance) return instance_is_foreign(draft, *lease) ? lease : nullptr;
+  return instance->departing.empty() ? lease : nullptr;
+}
+
+bool instance_is_foreign(const Draft& draft, const Lease& lease) {
+  const auto seen = draft.observed.instances.find(lease.instance_id);
+  if (seen != draft.observed.instances.end())
+    return seen->second.state != aws::InstanceState::terminated;
+  const auto volume = draft.observed.volumes.find(lease.volume_id);
+  return volume != draft.observed.volumes.end() && attachment_of(volume->second) != nullptr;
+}
+
+Lease* waiting_lease(Draft& draft, const NodeDraft& node) {
+  return node.volume_id.empty() ? nullptr : draft.reservation_of(node.volume_id);
+}
+
+void lease(Draft& draft) {
+  std::size_t most = 0;
+  for (const auto& pool : draft.pools) most = std::max(most, pool.nodes.size());
+  for (std::size_t turn = 0; turn < most; ++turn)
+    for (const auto& pool : draft.pools)
+      if (turn < pool.nodes.size()) serve(draft, pool, pool.nodes[turn]);
+}
+
+}  // namespace warmroot::core

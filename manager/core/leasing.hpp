@@ -1,0 +1,19 @@
+// Rule 3: running instances without a lease get the volumes of waiting nodes of their pool and
+// zone; a node whose volume is still elsewhere reserves its successor.
+#pragma once
+
+#include "manager/core/draft.hpp"
+
+namespace warmroot::core {
+
+void lease(Draft& draft);
+
+/// The lease of a node on an instance that may go on serving it, or nullptr.
+Lease* serving_lease(Draft& draft, const NodeDraft& node);
+/// True when a lease's instance exists but is none of its pool's: somebody attached the volume
+/// elsewhere.
+bool instance_is_foreign(const Draft& draft, const Lease& lease);
+/// The node's reservation, or nullptr.
+Lease* waiting_lease(Draft& draft, const NodeDraft& node);
+
+}  // namespace warmroot::core

@@ -1,0 +1,89 @@
+// Runs the rules and then says what the result looks like: rows, notes, whether it is stable, when
+// to look again.
+#include "manager/core/planner.hpp"
+
+#include <algorithm>
+
+#include "manager/core/backoff.hpp"
+#include "manager/core/census.hpp"
+#include "manager/core/draft.hpp"
+#include "manager/core/healing.hpp"
+#include "manager/core/launching.hpp"
+#include "manager/core/leasing.hpp"
+#include "manager/core/retiring.hpp"
+#include "manager/core/standing.hpp"
+#include "manager/core/stocking.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+void note_observation(Draft& draft) {
+  for (const auto& text : draft.observed.notes) draft.note("", "", text, !draft.observed.complete);
+  for (const auto& pool : draft.pools)
+    for (const auto& problem : pool.source.problems) draft.note(pool.spec->name, "", problem, true);
+}
+
+/// A refusal matters while what it stood in the way of is still missing.
+bool still_matters(Draft& draft, const std::string& resource) {
+  if (const auto volume = draft.observed.volumes.find(resource);
+      volume != draft.observed.volumes.end())
+    return !volume->second.tags.contains(kTagQuarantined);
+  if (draft.find_instance(resource)) return true;
+  for (const auto& pool : draft.pools)
+    for (const auto& node : pool.nodes)
+      if (node.name == resource) return !node_settled(draft, node);
+  return false;
+}
+
+void note_failures(Draft& draft) {
+  for (const auto& [key, failure] : draft.ledger.failures) {
+    const auto resource = key.substr(key.find('/') + 1);
+    if (!still_matters(draft, resource)) continue;
+    std::string pool;
+    for (const auto& candidate : draft.pools)
+      if (node_index(candidate.spec->name, resource)) pool = candidate.spec->name;
+    const Instant retry = retry_at(failure, key);
+    const auto wait_s =
+        std::chrono::ceil<std::chrono::seconds>(std::max(retry - draft.now, Milliseconds{0}));
+    draft.note(pool, pool.empty() ? "" : resource,
+               failure.sentence + "; tried " + std::to_string(failure.count) +
+                   (failure.count == 1 ? " time" : " times") + ", again in " +
+                   std::to_string(wait_s.count()) + " s",
+               !failure.transient);
+  }
+}
+
+void note_undecided(Draft& draft) {
+  for (const auto& intent : draft.ledger.intents)
+    if (intent.state == IntentState::unknown)
+      draft.note(intent.pool, intent.nodes.size() == 1 ? intent.nodes.front() : "",
+                 intent.call.action + " has no clear answer yet and is sent again: " + intent.error,
+                 true);
+}
+
+}  // namespace
+
+Plan plan(const Desired& desired, const Observed& observed, const LedgerView& ledger, Instant now,
+          const Limits& limits) {
+  Draft draft(desired, observed, ledger, now, limits);
+  note_observation(draft);
+  take_census(draft);
+  settle_leases(draft);
+  heal(draft);
+  lease(draft);
+  launch(draft);
+  retire(draft);
+  stock(draft);
+  note_failures(draft);
+  note_undecided(draft);
+  describe_result(draft);
+  if (!observed.complete) {
+    draft.plan.records.clear();
+    draft.plan.watches.clear();
+    draft.plan.drains.clear();
+  }
+  return std::move(draft.plan);
+}
+
+}  // namespace warmroot::core

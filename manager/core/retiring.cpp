@@ -1,0 +1,139 @@
+// Three kinds: leased to a node that is not wanted any more (asked to drain first when it reports),
+// without a lease and beyond what is needed, and gone out of service (released, stopped, impaired).
+#include "manager/core/retiring.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+#include "manager/core/launching.hpp"
+#include "manager/core/leasing.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+/// EC2 takes 1,000 ids a call; smaller calls fail less as a whole.
+constexpr std::size_t kMostPerTermination = 50;
+
+struct Ending {
+  std::string instance_id;
+  std::string reason;
+};
+/// By zone: one call over several zones can half succeed.
+using Endings = std::map<std::string, std::vector<Ending>>;
+
+const NodeDraft* node_named(const PoolDraft& pool, const std::string& name) {
+  for (const auto& node : pool.nodes)
+    if (node.name == name) return &node;
+  return nullptr;
+}
+
+/// A volume that EC2 would delete with the instance; follow_attachment has noted it.
+bool would_delete_volume(const Draft& draft, const InstanceDraft& instance) {
+  for (const auto& [id, volume] : draft.observed.volumes)
+    if (const auto* attachment = attachment_of(volume);
+        attachment && attachment->instance_id == instance.id && attachment->delete_on_termination)
+      return true;
+  return false;
+}
+
+void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reason,
+                  Endings& endings) {
+  if (!instance.launched || !instance.seen || would_delete_volume(draft, instance)) return;
+  const bool up = instance.pending || instance.running || instance.stopped;
+  if (!up || draft.backing_off("TerminateInstances", instance.id)) return;
+  instance.ending = true;
+  endings[instance.zone].push_back({instance.id, reason});
+}
+
+/// Asks a reporting node to give its volume back; true while that is worth waiting for.
+bool draining(Draft& draft, const InstanceDraft& instance, const std::string& reason) {
+  const auto* report = draft.fresh_report_of(instance.id);
+  if (!instance.running || !report || report->stage == NodeStage::failed) return false;
+  draft.plan.drains[instance.id] = reason;
+  const Watch asked = draft.hold("drain/" + instance.id);
+  if (draft.now - asked.since >= kDrainPatience) return false;
+  draft.wake_at(asked.since + kDrainPatience);
+  return true;
+}
+
+void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instance,
+                     const Lease& lease, Endings& endings) {
+  const auto* node = node_named(pool, lease.node);
+  const bool wanted = node && node->wanted && node->volume_id == lease.volume_id;
+  if (wanted && instance.departing != "fails EC2's status checks") return;
+  const std::string reason =
+      wanted ? instance.id + " " + instance.departing : lease.node + " is not wanted now";
+  if (!wanted && draining(draft, instance, reason)) return;
+  if (!instance.launched) {
+    draft.note(pool.spec->name, lease.node,
+               reason + ", but we did not launch " + instance.id +
+                   ": end it, or run `warmroot-bootstrap down` there",
+               true);
+    return;
+  }
+  end_instance(draft, instance, reason, endings);
+  if (!instance.ending) return;
+  Lease leaving = lease;
+  leaving.state = LeaseState::leaving;
+  draft.set_lease(leaving, reason);
+}
+
+void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
+  if (draft.young_ledger()) return;  // what makes them look idle may not be visible yet
+  std::map<std::string, std::vector<InstanceDraft*>> by_zone;
+  for (const auto& id : pool.instances)
+    if (auto& instance = draft.instances.at(id); instance.launched && instance.seen &&
+                                                 unassigned(draft, instance) &&
+                                                 !draft.undecided_instance(id))
+      by_zone[instance.zone].push_back(&instance);
+  for (auto& [zone, idle] : by_zone) {
+    int surplus = static_cast<int>(idle.size()) - nodes_without_instance(draft, pool, zone);
+    // The latest launched goes first: it has done least.
+    // The latest launched goes first, those still pending before all: they have done least.
+    const auto age = [](const InstanceDraft* of) {
+      return std::make_tuple(of->running, of->seen->launch_time.value_or(Instant::min()), of->id);
+    };
+    std::sort(idle.begin(), idle.end(), [&](const auto* left, const auto* right) {
+      if (left->running != right->running) return right->running;
+      return age(left) > age(right);
+    });
+    for (auto* instance : idle) {
+      if (surplus-- <= 0) break;
+      end_instance(draft, *instance, "no node of " + pool.spec->name + " needs it", endings);
+    }
+  }
+}
+
+void send_endings(Draft& draft, const PoolDraft& pool, const Endings& endings) {
+  for (const auto& [zone, list] : endings)
+    for (std::size_t first = 0; first < list.size(); first += kMostPerTermination) {
+      aws::TerminateInstances call;
+      std::string reason;
+      for (auto i = first; i < std::min(list.size(), first + kMostPerTermination); ++i) {
+        call.instance_ids.push_back(list[i].instance_id);
+        if (reason.find(list[i].reason) == std::string::npos)
+          reason += (reason.empty() ? "" : "; ") + list[i].reason;
+      }
+      draft.act(std::move(call), pool.spec->name, {}, reason);
+    }
+}
+
+}  // namespace
+
+void retire(Draft& draft) {
+  for (const auto& pool : draft.pools) {
+    Endings endings;
+    for (const auto& id : pool.instances) {
+      auto& instance = draft.instances.at(id);
+      if (const auto* lease = draft.lease_on(id); lease && holds_volume(lease->state))
+        retire_unwanted(draft, pool, instance, Lease(*lease), endings);
+      else if (!lease && !instance.departing.empty())
+        end_instance(draft, instance, id + " " + instance.departing, endings);
+    }
+    retire_surplus(draft, pool, endings);
+    send_endings(draft, pool, endings);
+  }
+}
+
+}  // namespace warmroot::core

@@ -1,0 +1,203 @@
+// Reads the draft only; decides nothing but the cadence.
+#include "manager/core/standing.hpp"
+
+#include <algorithm>
+
+#include "manager/core/launching.hpp"
+#include "manager/core/leasing.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+NodeCondition condition_of_lease(const Lease& lease) {
+  switch (lease.state) {
+    case LeaseState::attaching:
+      return NodeCondition::attaching;
+    case LeaseState::checking:
+      return NodeCondition::checking;
+    case LeaseState::active:
+      return NodeCondition::active;
+    case LeaseState::leaving:
+      return NodeCondition::leaving;
+    case LeaseState::reserved:
+    case LeaseState::ended:
+      break;
+  }
+  return NodeCondition::waiting;
+}
+
+NodeCondition condition_without_volume(const PoolDraft& pool, const NodeDraft& node) {
+  if (node.asked) return NodeCondition::creating;
+  return pool.source.problems.empty() ? NodeCondition::no_volume : NodeCondition::blocked;
+}
+
+NodeCondition condition_of(Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
+  if (node.volume_id.empty()) return condition_without_volume(pool, node);
+  const auto* holder = draft.holder_of(node.volume_id);
+  if (!node.wanted) {
+    if (holder) return NodeCondition::leaving;
+    const bool made = node.volume && node.volume->state != aws::VolumeState::creating;
+    return made ? NodeCondition::asleep : NodeCondition::creating;
+  }
+  if (const auto* serving = serving_lease(draft, node)) return condition_of_lease(*serving);
+  if (waiting_lease(draft, node)) return holder ? NodeCondition::handover : NodeCondition::waiting;
+  if (node.covered) return holder ? NodeCondition::handover : NodeCondition::launching;
+  if (!node.volume || node.volume->state == aws::VolumeState::creating)
+    return NodeCondition::creating;
+  return pool.source.problems.empty() ? NodeCondition::no_instance : NodeCondition::blocked;
+}
+
+void add_node_rows(Draft& draft) {
+  for (const auto& pool : draft.pools)
+    for (const auto& node : pool.nodes) {
+      NodeRow row;
+      row.pool = pool.spec->name;
+      row.node = node.name;
+      row.wanted = node.wanted;
+      row.zone = node.zone;
+      row.volume_id = node.volume_id;
+      row.condition = condition_of(draft, pool, node);
+      const auto* waiting = waiting_lease(draft, node);
+      if (const auto* holder = node.volume_id.empty() ? nullptr : draft.holder_of(node.volume_id)) {
+        row.lease = holder->state;
+        row.instance_id = holder->instance_id;
+        if (waiting) row.successor_id = waiting->instance_id;
+      } else if (waiting) {
+        row.lease = waiting->state;
+        row.instance_id = waiting->instance_id;
+      }
+      draft.plan.nodes.push_back(std::move(row));
+    }
+}
+
+VolumeCondition condition_of(const aws::Volume& volume, bool own) {
+  using enum aws::VolumeState;
+  if (volume.tags.contains(kTagQuarantined)) return VolumeCondition::quarantined;
+  if (volume.state == error) return VolumeCondition::error;
+  if (volume.state == creating) return VolumeCondition::creating;
+  if (const auto* attachment = attachment_of(volume)) {
+    switch (attachment->state) {
+      case aws::AttachmentState::attaching:
+        return VolumeCondition::attaching;
+      case aws::AttachmentState::detaching:
+        return VolumeCondition::detaching;
+      case aws::AttachmentState::busy:
+        return VolumeCondition::busy;
+      default:
+        return VolumeCondition::in_use;
+    }
+  }
+  return own ? VolumeCondition::free : VolumeCondition::spare;
+}
+
+void add_volume_rows(Draft& draft) {
+  std::set<std::string> own;
+  for (const auto& pool : draft.pools)
+    for (const auto& node : pool.nodes)
+      if (!node.beyond) own.insert(node.volume_id);
+  for (const auto& [id, volume] : draft.observed.volumes) {
+    VolumeRow row;
+    row.volume_id = id;
+    row.pool = tag_of(volume.tags, kTagPool);
+    row.node = tag_of(volume.tags, kTagNode);
+    row.zone = volume.availability_zone;
+    row.size_gib = volume.size_gib;
+    if (const auto* attachment = attachment_of(volume)) {
+      row.instance_id = attachment->instance_id;
+      row.device = attachment->device;
+    }
+    row.condition = condition_of(volume, own.contains(id));
+    draft.plan.volumes.push_back(std::move(row));
+  }
+  for (const auto& [id, owned] : draft.ledger.volumes)
+    if (!draft.observed.volumes.contains(id))
+      draft.plan.volumes.push_back(
+          {id, owned.pool, owned.node, owned.zone, "", "", 0,
+           owned.seen ? VolumeCondition::missing : VolumeCondition::creating});
+}
+
+}  // namespace
+
+bool node_settled(Draft& draft, const NodeDraft& node) {
+  if (node.beyond) return true;
+  if (!node.volume) return false;
+  const auto* attachment = attachment_of(*node.volume);
+  if (!node.wanted) return node.volume->state == aws::VolumeState::available && !attachment;
+  const auto* serving = serving_lease(draft, node);
+  if (!serving || !attachment || attachment->state != aws::AttachmentState::attached) return false;
+  const auto* instance = draft.find_instance(attachment->instance_id);
+  return instance && instance->running;
+}
+
+namespace {
+
+/// Volumes and instances of the spec's pools that will change state by themselves.
+bool in_transition(Draft& draft) {
+  for (const auto& [id, volume] : draft.observed.volumes) {
+    if (!draft.find_pool(tag_of(volume.tags, kTagPool))) continue;
+    if (volume.state == aws::VolumeState::creating || volume.state == aws::VolumeState::deleting)
+      return true;
+    if (const auto* attachment = attachment_of(volume);
+        attachment && attachment->state != aws::AttachmentState::attached)
+      return true;
+  }
+  for (const auto& [id, instance] : draft.instances) {
+    if (!instance.seen || instance.pending) return true;
+    if (!instance.running && !instance.stopped) return true;  // shutting down or stopping
+    if (!instance.departing.empty() && (instance.launched || draft.lease_on(id))) return true;
+  }
+  return false;
+}
+
+bool awaiting(Draft& draft) {
+  if (!draft.plan.actions.empty() || !draft.ledger.intents.empty() || draft.short_of_budget ||
+      in_transition(draft) || !draft.plan.drains.empty())
+    return true;
+  for (const auto& pool : draft.pools)
+    for (const auto& node : pool.nodes)
+      if (pool.source.problems.empty() && !node_settled(draft, node)) return true;
+  return false;
+}
+
+Instant last_change(const Draft& draft) {
+  Instant last = draft.ledger.created;
+  const auto consider = [&](Instant at) {
+    if (at <= draft.now) last = std::max(last, at);
+  };
+  for (const auto& lease : draft.leases) consider(lease.since);
+  for (const auto& [id, owned] : draft.ledger.volumes) consider(owned.recorded);
+  for (const auto& [id, launched] : draft.ledger.instances) consider(launched.recorded);
+  for (const auto& [key, watch] : draft.ledger.watches) consider(watch.since);
+  for (const auto& intent : draft.ledger.intents) consider(intent.recorded);
+  if (!draft.plan.actions.empty()) consider(draft.now);
+  return last;
+}
+
+}  // namespace
+
+Milliseconds look_interval(bool waiting, Milliseconds age) {
+  constexpr Milliseconds kYoung{60'000};
+  if (!waiting) return std::clamp(age / 10, kLookWaiting, kLookIdle);
+  if (age <= kYoung) return std::clamp(age / 10, kLookSoonest, kLookWaiting);
+  return std::clamp(age / 60, kLookWaiting, kLookLongWait);
+}
+
+void describe_result(Draft& draft) {
+  add_node_rows(draft);
+  add_volume_rows(draft);
+  const auto& plan = draft.plan;
+  const bool blocked = std::any_of(plan.notes.begin(), plan.notes.end(),
+                                   [](const Note& note) { return note.blocking; });
+  bool settled = true;
+  for (const auto& pool : draft.pools)
+    for (const auto& node : pool.nodes) settled = settled && node_settled(draft, node);
+  const bool waiting = awaiting(draft);
+  draft.plan.stable = draft.observed.complete && !draft.frozen && !blocked && settled && !waiting;
+
+  auto next = look_interval(waiting, draft.now - last_change(draft));
+  if (draft.earliest_wake) next = std::min(next, *draft.earliest_wake - draft.now);
+  draft.plan.next_look = std::max(next, kLookSoonest);
+}
+
+}  // namespace warmroot::core

@@ -1,0 +1,66 @@
+// FNV-1a with 128 bits; parameters from the algorithm's reference page
+// (isthe.com/chongo/tech/comp/fnv).
+#include "manager/core/token.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+__extension__ using Uint128 = unsigned __int128;
+
+constexpr Uint128 make(std::uint64_t high, std::uint64_t low) {
+  return (static_cast<Uint128>(high) << 64) | low;
+}
+
+constexpr Uint128 kOffsetBasis = make(0x6c62272e07bb0142ULL, 0x62b821756295c58dULL);
+constexpr Uint128 kPrime = make(0x0000000001000000ULL, 0x000000000000013bULL);
+
+void add_byte(Uint128& hash, unsigned char byte) {
+  hash ^= byte;
+  hash *= kPrime;
+}
+
+Uint128 hash_fields(const std::vector<std::string>& fields) {
+  Uint128 hash = kOffsetBasis;
+  for (const auto& field : fields) {
+    for (const char digit : std::to_string(field.size()))
+      add_byte(hash, static_cast<unsigned char>(digit));
+    add_byte(hash, ':');
+    for (const char c : field) add_byte(hash, static_cast<unsigned char>(c));
+  }
+  return hash;
+}
+
+std::string deployment_prefix(std::string_view deployment) {
+  return "wr-" + hash_text({"deployment", std::string(deployment)}).substr(0, 8) + "-";
+}
+
+}  // namespace
+
+std::string hash_text(const std::vector<std::string>& fields) {
+  constexpr char kHex[] = "0123456789abcdef";
+  const Uint128 hash = hash_fields(fields);
+  std::string text;
+  for (int shift = 124; shift >= 0; shift -= 4)
+    text += kHex[static_cast<unsigned>(hash >> shift) & 0xfU];
+  return text;
+}
+
+double hash_fraction(const std::vector<std::string>& fields) {
+  // The low bits of FNV mix better than the high ones; 53 of them fit a double exactly.
+  const auto bits = static_cast<std::uint64_t>(hash_fields(fields)) & ((1ULL << 53) - 1);
+  return static_cast<double>(bits) / static_cast<double>(1ULL << 53);
+}
+
+std::string client_token(const TokenFacts& facts) {
+  return deployment_prefix(facts.deployment) +
+         hash_text({std::string(facts.deployment), std::string(facts.action),
+                    std::string(facts.pool), facts.subject, std::to_string(facts.generation),
+                    std::string(facts.zone)});
+}
+
+bool is_own_token(std::string_view deployment, std::string_view token) {
+  return token.starts_with(deployment_prefix(deployment));
+}
+
+}  // namespace warmroot::core

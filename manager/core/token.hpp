@@ -1,0 +1,37 @@
+// Client tokens: what makes a repeated create harmless. Pure text from the facts that identify the
+// wish, so that a manager that lost its ledger asks with the same token again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace warmroot::core {
+
+/// FNV-1a of 128 bits over the fields, each preceded by its length; 32 hex digits. Not a secret,
+/// only a name.
+std::string hash_text(const std::vector<std::string>& fields);
+
+/// The same hash as a number in [0, 1): the jitter of a retry, the same at every replay.
+double hash_fraction(const std::vector<std::string>& fields);
+
+/// What identifies one create. `subject` is the node, or for a launch of several "node:generation"
+/// of each.
+struct TokenFacts {
+  std::string_view deployment;
+  std::string_view action;
+  std::string_view pool;
+  std::string subject;
+  int generation = 0;  ///< grows with each definite outcome that used the token up
+  std::string_view zone;
+};
+
+/// "wr-<deployment>-<facts>", 44 ASCII characters. Source: ClientToken is at most 64 (EC2 API
+/// reference).
+std::string client_token(const TokenFacts& facts);
+
+/// True when `token` was made by client_token for this deployment, by whichever ledger.
+bool is_own_token(std::string_view deployment, std::string_view token);
+
+}  // namespace warmroot::core
