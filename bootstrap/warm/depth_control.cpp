@@ -1,0 +1,197 @@
+#include "bootstrap/warm/depth_control.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+namespace warmroot::warm {
+namespace {
+
+constexpr unsigned kHardCeiling = 64;
+/// Doubling the depth doubles throughput as long as latency is the limit; a third of that is the
+/// border between "still mostly latency" and noise of a window (11 %).
+constexpr double kWorthwhileGrowth = 1.3;
+/// In flight over the bandwidth-delay product. Latencies vary, so at exactly 1 the pipe runs dry
+/// now and then (92 % in simulation); 1.3 reaches 98 % and queues a third of one latency.
+constexpr double kGain = 1.3;
+constexpr double kDrainGain = 0.5;
+constexpr double kYieldingGain = 1.0;
+/// A window whose mean is this much over the base latency had a queue. Below kGain on purpose:
+/// steady windows must not teach their own queue to the base.
+constexpr double kQueued = 1.2;
+constexpr double kNoQueueBelow =
+    1.05;                            // of the product: only then may a steady window teach the base
+constexpr double kFullFrom = 0.85;   // of the best throughput
+constexpr double kChangedBy = 1.45;  // four deviations of a window's mean: the law has changed
+constexpr double kSlowestTrimmed = 0.03;  // stalls of seconds happen once in 1,000 to 1,000,000
+constexpr std::size_t kSearchSamples = 24;
+constexpr std::size_t kSteadySamples = 32;
+constexpr double kBaseWeightLimit = 256;               // samples; older ones fade
+constexpr auto kDrainEvery = std::chrono::seconds(5);  // costs one small window: 1 % of throughput
+constexpr auto kSearchAtMostEvery = std::chrono::seconds(1);
+constexpr double kFellBy = 0.7;       // of the best throughput: the device has changed
+constexpr unsigned kFellWindows = 3;  // in a row
+constexpr double kDepthHysteresis = 0.1;
+
+}  // namespace
+
+DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags) {
+  DepthLimits limits;
+  limits.ceiling = kHardCeiling;
+  if (device_tags) limits.ceiling = std::min(limits.ceiling, std::max(1U, *device_tags / 2));
+  if (max_depth != 0) limits.ceiling = std::min(limits.ceiling, max_depth);
+  limits.floor = std::min(limits.floor, limits.ceiling);
+  limits.start = std::min(limits.start, limits.ceiling);
+  return limits;
+}
+
+DepthControl::DepthControl(DepthLimits limits) : limits_(limits), depth_(limits.start) {}
+
+unsigned DepthControl::depth() const {
+  if (!foreground_ || phase_ != Phase::steady) return depth_;
+  const double pipe = kYieldingGain * best_throughput_ * base_us_ / 1e6;
+  const auto yielding = static_cast<unsigned>(std::lround(pipe));
+  return std::clamp(yielding, limits_.floor, depth_);
+}
+
+std::chrono::microseconds DepthControl::base_latency() const {
+  return std::chrono::microseconds(std::llround(base_us_));
+}
+
+std::size_t DepthControl::window_samples() const {
+  // As many as are in flight take one latency; over a shorter time completions come in bunches.
+  return std::max<std::size_t>(phase_ == Phase::steady ? kSteadySamples : kSearchSamples, depth_);
+}
+
+void DepthControl::completed(Time now, std::chrono::microseconds latency) {
+  if (settling_ > 0) {
+    --settling_;
+    return;
+  }
+  if (!window_open_) {
+    window_open_ = true;
+    window_start_ = now;
+    latencies_us_.clear();
+    return;
+  }
+  latencies_us_.push_back(static_cast<double>(latency.count()));
+  if (latencies_us_.size() >= window_samples()) close_window(now);
+}
+
+void DepthControl::close_window(Time now) {
+  Window window;
+  window.samples = latencies_us_.size();
+  const double seconds =
+      std::max<double>(static_cast<double>((now - window_start_).count()), 1) / 1e6;
+  window.throughput = static_cast<double>(window.samples) / seconds;
+  std::sort(latencies_us_.begin(), latencies_us_.end());
+  const auto trimmed =
+      static_cast<std::size_t>(std::ceil(kSlowestTrimmed * static_cast<double>(window.samples)));
+  const std::size_t kept = std::max<std::size_t>(window.samples - trimmed, 1);
+  window.mean_us = std::accumulate(latencies_us_.begin(),
+                                   latencies_us_.begin() + static_cast<std::ptrdiff_t>(kept), 0.0) /
+                   static_cast<double>(kept);
+  window_open_ = true;
+  window_start_ = now;
+  latencies_us_.clear();
+  switch (phase_) {
+    case Phase::search: {
+      after_search_window(window);
+      if (phase_ == Phase::steady) {
+        last_look_ = now;
+        set_depth(kGain * best_throughput_ * base_us_ / 1e6);
+      } else {
+        set_depth(2.0 * depth_);
+      }
+      break;
+    }
+    case Phase::steady:
+      after_steady_window(window, now);
+      break;
+    case Phase::drain:
+      after_drain_window(window, now);
+      break;
+  }
+}
+
+/// Weighted mean of the windows without a queue; never more than `weight_limit` samples of past.
+void DepthControl::pool_base(const Window& window, double weight_limit) {
+  const double past = std::min(base_weight_, weight_limit);
+  const auto samples = static_cast<double>(window.samples);
+  base_us_ = (base_us_ * past + window.mean_us * samples) / (past + samples);
+  base_weight_ = past + samples;
+}
+
+void DepthControl::remember_throughput(double throughput) {
+  recent_throughput_[recent_at_++ % recent_throughput_.size()] = throughput;
+  // The second best: one window may catch a bunch of completions that waited for each other.
+  auto sorted = recent_throughput_;
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  best_throughput_ = sorted[1] > 0 ? sorted[1] : sorted[0];
+}
+
+void DepthControl::after_search_window(const Window& window) {
+  if (base_weight_ == 0 || window.mean_us < kQueued * base_us_) pool_base(window, kBaseWeightLimit);
+  remember_throughput(window.throughput);
+  const bool grew = window.throughput > kWorthwhileGrowth * previous_throughput_;
+  previous_throughput_ = window.throughput;
+  if (!grew || depth_ >= limits_.ceiling) phase_ = Phase::steady;
+}
+
+void DepthControl::after_steady_window(const Window& window, Time now) {
+  const bool poor = window.throughput < kFellBy * best_throughput_;
+  poor_windows_ = poor ? poor_windows_ + 1 : 0;
+  const double pipe = best_throughput_ * base_us_ / 1e6;
+  const bool as_before = depth_ <= kNoQueueBelow * pipe && window.mean_us < kQueued * base_us_;
+  // A pipe that is not full has no queue, so that whatever its reads took is the latency.
+  const bool not_full = window.throughput < kFullFrom * best_throughput_;
+  if (as_before || not_full) pool_base(window, kBaseWeightLimit / 4);
+  // While yielding, throughput is what we ask for, not what there is: it may only teach more, or a
+  // lasting fall.
+  if (!foreground_ || window.throughput > best_throughput_) remember_throughput(window.throughput);
+  const auto since_look = now - last_look_;
+  if (poor_windows_ >= kFellWindows && since_look >= kSearchAtMostEvery) {
+    search_again();
+    return;
+  }
+  if (since_look >= kDrainEvery) {
+    phase_ = Phase::drain;
+    set_depth(kDrainGain * pipe);
+    return;
+  }
+  set_depth(kGain * best_throughput_ * base_us_ / 1e6);
+}
+
+void DepthControl::search_again() {
+  phase_ = Phase::search;
+  base_weight_ = 0;
+  previous_throughput_ = 0;
+  poor_windows_ = 0;
+  recent_throughput_.fill(0);
+  set_depth(limits_.start);
+}
+
+void DepthControl::after_drain_window(const Window& window, Time now) {
+  const double ratio = window.mean_us / base_us_;
+  if (ratio > kChangedBy || ratio < 1 / kChangedBy) base_weight_ = 0;
+  pool_base(window, static_cast<double>(window.samples));
+  last_look_ = now;
+  poor_windows_ = 0;
+  phase_ = Phase::steady;
+  set_depth(kGain * best_throughput_ * base_us_ / 1e6);
+}
+
+void DepthControl::set_depth(double depth) {
+  const double bounded = std::clamp(std::ceil(depth), static_cast<double>(limits_.floor),
+                                    static_cast<double>(limits_.ceiling));
+  const auto wanted = static_cast<unsigned>(bounded);
+  const double change = std::abs(bounded - depth_) / depth_;
+  if (phase_ == Phase::steady && change <= kDepthHysteresis) return;
+  if (wanted == depth_) return;
+  settling_ = std::max(wanted, depth_);
+  window_open_ = false;
+  depth_ = wanted;
+}
+
+}  // namespace warmroot::warm

@@ -1,0 +1,88 @@
+// How many reads to keep in flight: the bandwidth-delay product of cold fetches, found while
+// reading. Too few leave the fetch pipe empty; more than fill it only queue, and a session's own
+// miss waits behind them (twice too deep cost a session 2.3 s of 5.5 in trials, all queue tags cost
+// it everything). Fed by the pump. Pure: time is an argument.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace warmroot::warm {
+
+struct DepthLimits {
+  unsigned floor = 4;
+  unsigned start = 8;
+  unsigned ceiling = 64;
+};
+
+/// Ceiling: the smallest of 64, half the device's tags (the session needs the rest) and the
+/// operator's cap; 0 and nullopt mean no such limit. Floor and start never exceed the ceiling.
+DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags);
+
+/// Phases: *search* doubles the depth while that brings 1.3 times the throughput; *steady* keeps
+/// gain x throughput x base latency in flight (Little's law; base latency is the mean of windows
+/// without a queue); *drain* halves the depth for one window every 5 s, to see the base latency
+/// again. A lasting fall of throughput means that the device's law has changed, and starts the
+/// search again. A windowed mean without its slowest samples stands where TCP's relatives use a
+/// minimum: latencies are lognormal, Little's law is about means, and where absent and present
+/// blocks mix the median means nothing.
+class DepthControl {
+ public:
+  using Time = std::chrono::microseconds;  ///< since any fixed instant
+
+  explicit DepthControl(DepthLimits limits);
+
+  /// One read came back at `now` after `latency`. Calls come in the order of `now`.
+  void completed(Time now, std::chrono::microseconds latency);
+
+  /// Whether somebody else's I/O is in flight on the device. While it is, no more than fills the
+  /// pipe without a queue is asked for; the search (well under a second) is not slowed down.
+  void foreground(bool busy) { foreground_ = busy; }
+
+  /// How many reads should be in flight now; floor <= depth <= ceiling.
+  unsigned depth() const;
+
+  /// Reads a second and their latency without a queue, as far as known; for logs and tests.
+  double throughput_per_s() const { return best_throughput_; }
+  std::chrono::microseconds base_latency() const;
+
+ private:
+  enum class Phase { search, steady, drain };
+  struct Window {
+    double throughput = 0;  // completions a second
+    double mean_us = 0;     // trimmed
+    std::size_t samples = 0;
+  };
+
+  void close_window(Time now);
+  void after_search_window(const Window& window);
+  void after_steady_window(const Window& window, Time now);
+  void after_drain_window(const Window& window, Time now);
+  void search_again();
+  void pool_base(const Window& window, double weight_limit);
+  void remember_throughput(double throughput);
+  void set_depth(double depth);
+  std::size_t window_samples() const;
+
+  DepthLimits limits_;
+  Phase phase_ = Phase::search;
+  bool foreground_ = false;
+  unsigned depth_;
+  unsigned settling_ = 0;  // completions still to ignore since the depth changed
+  Time window_start_{0};
+  bool window_open_ = false;
+  std::vector<double> latencies_us_;
+  double base_us_ = 0;
+  double base_weight_ = 0;
+  double previous_throughput_ = 0;  // of the window before, in the search
+  double best_throughput_ = 0;
+  std::array<double, 4> recent_throughput_{};
+  std::size_t recent_at_ = 0;
+  unsigned poor_windows_ = 0;
+  Time last_look_{0};
+};
+
+}  // namespace warmroot::warm

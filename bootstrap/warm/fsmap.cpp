@@ -1,0 +1,66 @@
+#include "bootstrap/warm/fsmap.hpp"
+
+#include <linux/fsmap.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace warmroot::warm {
+namespace {
+
+constexpr unsigned kRecordsPerCall = 1024;
+
+struct FreeDeleter {
+  void operator()(void* memory) const { std::free(memory); }
+};
+
+/// The kernel's own encoding of device numbers (new_encode_dev), as GETFSMAP returns them.
+std::uint32_t encoded_device(dev_t device) {
+  const std::uint32_t low = minor(device);
+  return (low & 0xff) | (static_cast<std::uint32_t>(major(device)) << 8) | ((low & ~0xffU) << 12);
+}
+
+}  // namespace
+
+Result<std::vector<ByteRange>> free_ranges(int mount_fd) {
+  struct stat status {};
+  if (::fstat(mount_fd, &status) != 0) return fail_errno("looking at the mount");
+  const std::unique_ptr<fsmap_head, FreeDeleter> head(
+      static_cast<fsmap_head*>(std::calloc(1, fsmap_sizeof(kRecordsPerCall))));
+  if (!head) return fail(ErrorKind::broken, "no memory for the free list");
+  head->fmh_count = kRecordsPerCall;
+  // All ones but the length: xfs answers EINVAL to a high key with a length.
+  fsmap& high = head->fmh_keys[1];
+  std::memset(&high, 0xff, sizeof high);
+  high.fmr_length = 0;
+  std::memset(high.fmr_reserved, 0, sizeof high.fmr_reserved);
+
+  std::vector<ByteRange> free;
+  for (;;) {
+    if (::ioctl(mount_fd, FS_IOC_GETFSMAP, head.get()) != 0) {
+      if (errno == ENOTTY || errno == EOPNOTSUPP)
+        return fail(ErrorKind::refused, "the file system does not say what is free");
+      return fail_errno("FS_IOC_GETFSMAP");
+    }
+    const bool has_numbers = (head->fmh_oflags & FMH_OF_DEV_T) != 0;
+    bool last = head->fmh_entries == 0;
+    for (unsigned i = 0; i < head->fmh_entries; ++i) {
+      const fsmap& record = head->fmh_recs[i];
+      last = last || (record.fmr_flags & FMR_OF_LAST) != 0;
+      if ((record.fmr_flags & FMR_OF_SPECIAL_OWNER) == 0 || record.fmr_owner != FMR_OWN_FREE)
+        continue;
+      // An external log or real-time device has records, too.
+      if (has_numbers && record.fmr_device != encoded_device(status.st_dev)) continue;
+      free.push_back({record.fmr_physical, record.fmr_length});
+    }
+    if (last) return free;
+    fsmap_advance(head.get());
+  }
+}
+
+}  // namespace warmroot::warm

@@ -1,0 +1,40 @@
+// Keeps the warm map in a file of the volume it describes. Every path is resolved inside the
+// mounted root, symlinks included, because the volume's content is untrusted; nothing stays open
+// between calls, so that the map never keeps a root from being unmounted. Called by the warmer.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+
+namespace warmroot::warm {
+
+class WarmMapFile {
+ public:
+  /// `path` inside `mount_point`; its directories are made when the map is saved. The mount is
+  /// recognised again by its device number: once it is gone, save refuses instead of writing to
+  /// what lies below. Errors: gone when there is no such directory.
+  static Result<WarmMapFile> at(std::string mount_point, std::string path);
+
+  /// The file's bytes, at most `limit`; nullopt when there is none.
+  /// Errors: misconfigured when it is no regular file or larger.
+  Result<std::optional<std::string>> load(std::uint64_t limit) const;
+
+  /// Replaces the file: temporary file, fsync, rename, fsync of the directory.
+  Ok save(const std::string& bytes) const;
+
+ private:
+  Result<UniqueFd> open_root() const;
+  Result<UniqueFd> open_directory(bool create) const;
+
+  std::string mount_point_;
+  std::string directory_;  // relative to the root, maybe empty
+  std::string name_;
+  dev_t device_ = 0;
+};
+
+}  // namespace warmroot::warm

@@ -1,0 +1,190 @@
+// Depth control in a closed loop with modelled devices, under virtual time: lognormal first touches
+// and a fetch bandwidth shared by all, as in warming.md section 7.
+#include "bootstrap/warm/depth_control.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <queue>
+#include <random>
+
+namespace warmroot::warm {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr double kSigma = 0.51;
+constexpr double kBlockMib = 0.5;
+
+struct Law {
+  double median_ms = 36;
+  double bandwidth_mib_s = 300;  // 0: no cap
+  bool additive = false;         // the fetch starts after the queue, instead of beside it
+  double tail_probability = 0;   // of one more second on average
+};
+
+/// A device that serves first touches first come, first served, and a loop that keeps as many in
+/// flight as the control says.
+class Loop {
+ public:
+  Loop(Law law, DepthLimits limits, unsigned seed) : law_(law), control_(limits), random_(seed) {}
+
+  void run_until(double seconds) {
+    for (;;) {
+      while (in_flight_.size() < control_.depth()) submit();
+      const Read read = in_flight_.top();
+      if (read.done > seconds) return;
+      in_flight_.pop();
+      now_ = read.done;
+      ++completed_;
+      control_.completed(microseconds(std::llround(now_ * 1e6)),
+                         microseconds(std::llround((read.done - read.start) * 1e6)));
+    }
+  }
+  void change(Law law) { law_ = law; }
+  DepthControl& control() { return control_; }
+  std::uint64_t completed() const { return completed_; }
+
+ private:
+  struct Read {
+    double done, start;
+    bool operator<(const Read& other) const { return done > other.done; }
+  };
+
+  void submit() {
+    double latency = law_.median_ms / 1e3 * std::exp(kSigma * normal_(random_));
+    if (uniform_(random_) < law_.tail_probability) latency -= std::log(1 - uniform_(random_));
+    double granted = now_;
+    if (law_.bandwidth_mib_s > 0) {
+      next_free_ = std::max(next_free_, now_) + kBlockMib / law_.bandwidth_mib_s;
+      granted = next_free_;
+    }
+    in_flight_.push({law_.additive ? granted + latency : std::max(now_ + latency, granted), now_});
+  }
+
+  Law law_;
+  DepthControl control_;
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  std::uniform_real_distribution<double> uniform_;
+  std::priority_queue<Read> in_flight_;
+  double now_ = 0, next_free_ = 0;
+  std::uint64_t completed_ = 0;
+};
+
+struct Case {
+  const char* name;
+  Law law;
+  unsigned lowest, highest;  // depth after 3 s
+  double least_of_bound;     // throughput from 3 s to 11 s over the bound's
+};
+
+class ClosedLoop : public testing::TestWithParam<Case> {};
+
+TEST_P(ClosedLoop, settles_near_the_bandwidth_delay_product_and_reaches_the_bound) {
+  const Case& c = GetParam();
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Loop loop(c.law, depth_limits(0, std::nullopt), seed);
+    loop.run_until(3);
+    const std::uint64_t before = loop.completed();
+    const unsigned settled = loop.control().depth();
+    loop.run_until(11);
+    const double rate = static_cast<double>(loop.completed() - before) / 8;
+    const double latency = c.law.median_ms / 1e3 * std::exp(kSigma * kSigma / 2);
+    const double latency_bound = 64 / latency;
+    const double bound = c.law.bandwidth_mib_s == 0
+                             ? latency_bound
+                             : std::min(c.law.bandwidth_mib_s / kBlockMib, latency_bound);
+    EXPECT_GE(settled, c.lowest);
+    EXPECT_LE(settled, c.highest);
+    EXPECT_GE(rate, c.least_of_bound * bound);
+    RecordProperty(std::string(c.name) + "_" + std::to_string(seed),
+                   std::to_string(settled) + " " + std::to_string(rate / bound));
+    if (std::getenv("WARMROOT_SHOW") != nullptr)
+      std::printf("%-12s seed %2u depth %2u then %2u, %5.1f %% of bound, base %lld us\n", c.name,
+                  seed, settled, loop.control().depth(), 100 * rate / bound,
+                  static_cast<long long>(loop.control().base_latency().count()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Profiles, ClosedLoop,
+                         testing::Values(Case{"A", {36, 0, false, 0}, 56, 64, 0.95},
+                                         Case{"B", {36, 300, false, 0}, 20, 44, 0.95},
+                                         Case{"B_additive", {36, 300, true, 0}, 20, 60, 0.95},
+                                         Case{"B_tails", {36, 300, false, 1e-3}, 20, 44, 0.95},
+                                         Case{"C", {100, 300, false, 0}, 50, 64, 0.93},
+                                         Case{"D", {100, 100, false, 0}, 16, 44, 0.93},
+                                         Case{"warm", {0.8, 0, false, 0}, 50, 64, 0.95}),
+                         [](const testing::TestParamInfo<Case>& c) { return c.param.name; });
+
+TEST(DepthControl, finds_the_depth_within_a_second) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    Loop loop({36, 300, false, 0}, depth_limits(0, std::nullopt), seed);
+    loop.run_until(1);
+    EXPECT_GE(loop.control().depth(), 20U) << "seed " << seed;
+    EXPECT_LE(loop.control().depth(), 40U) << "seed " << seed;
+  }
+}
+
+TEST(DepthControl, follows_a_device_whose_law_changes) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Loop loop({36, 300, false, 0}, depth_limits(0, std::nullopt), seed);
+    loop.run_until(4);
+    loop.change({100, 300, false, 0});
+    loop.run_until(9);
+    EXPECT_GE(loop.control().depth(), 48U);
+    loop.change({36, 100, false, 0});  // product: 8
+    loop.run_until(17);
+    EXPECT_LE(loop.control().depth(), 20U);
+    loop.change({36, 300, false, 0});
+    loop.run_until(22);
+    EXPECT_GE(loop.control().depth(), 20U);
+    EXPECT_LE(loop.control().depth(), 44U);
+  }
+}
+
+TEST(DepthControl, yields_to_the_foreground_without_emptying_the_pipe_and_comes_back) {
+  Loop loop({36, 300, false, 0}, depth_limits(0, std::nullopt), 7);
+  loop.run_until(2);
+  const unsigned alone = loop.control().depth();
+  loop.control().foreground(true);
+  const unsigned yielding = loop.control().depth();
+  EXPECT_LT(yielding, alone);
+  EXPECT_GE(yielding, 16U);
+  const std::uint64_t before = loop.completed();
+  loop.run_until(20);
+  EXPECT_GE(loop.control().depth(), 16U) << "yielding must not spiral down to the floor";
+  EXPECT_GE(static_cast<double>(loop.completed() - before) / 18, 0.8 * 600);
+  loop.control().foreground(false);
+  loop.run_until(22);
+  EXPECT_GE(loop.control().depth(), 24U);
+}
+
+TEST(DepthControl, stays_within_its_limits) {
+  struct {
+    unsigned max_depth;
+    std::optional<unsigned> tags;
+    unsigned floor, start, ceiling;
+  } const cases[] = {
+      {0, std::nullopt, 4, 8, 64}, {0, 1023, 4, 8, 64}, {0, 31, 4, 8, 15}, {16, 128, 4, 8, 16},
+      {2, 128, 2, 2, 2},           {0, 8, 4, 4, 4},     {0, 1, 1, 1, 1},   {100, 256, 4, 8, 64},
+  };
+  for (const auto& c : cases) {
+    const DepthLimits limits = depth_limits(c.max_depth, c.tags);
+    EXPECT_EQ(limits.floor, c.floor);
+    EXPECT_EQ(limits.start, c.start);
+    EXPECT_EQ(limits.ceiling, c.ceiling);
+    Loop loop({100, 0, false, 0}, limits, 3);
+    for (int tenth = 1; tenth <= 50; ++tenth) {
+      loop.run_until(tenth / 10.0);
+      EXPECT_LE(loop.control().depth(), limits.ceiling);
+      EXPECT_GE(loop.control().depth(), limits.floor);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace warmroot::warm
