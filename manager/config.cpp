@@ -20,6 +20,7 @@ namespace {
 
 /// A spec is a page of text; anything longer is some other file.
 constexpr std::size_t kMaxSpecBytes = 1024 * 1024;
+constexpr std::size_t kReadBytes = 64 * 1024;
 /// Nodes of one pool: far above what one Region's volume quota allows (5,000 by default).
 constexpr int kMaxNodes = 10000;
 /// EC2's limit is 50 tags a resource; ours take five of them.
@@ -364,13 +365,14 @@ ParsedSpec parse_spec(std::string_view text, const FileReader& read_file) {
 Result<std::string> read_text_file(const std::string& path, std::size_t limit_bytes) {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) return fail_errno(path);
-  std::string content(limit_bytes + 1, '\0');
-  errno = 0;
-  const std::size_t size = std::fread(content.data(), 1, content.size(), file.get());
+  std::string content;
+  std::string buffer(kReadBytes, '\0');
+  while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    content.append(buffer, 0, size);
+    if (content.size() > limit_bytes)
+      return fail(ErrorKind::refused, fmt::format("{} is larger than {} bytes", path, limit_bytes));
+  }
   if (std::ferror(file.get()) != 0) return fail_errno(path);
-  if (size > limit_bytes)
-    return fail(ErrorKind::refused, fmt::format("{} is larger than {} bytes", path, limit_bytes));
-  content.resize(size);
   return content;
 }
 

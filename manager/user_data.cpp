@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "manager/user_data_script.hpp"
@@ -15,7 +13,6 @@ namespace warmroot::manager {
 namespace {
 
 constexpr std::size_t kBase64LineBytes = 57;  // 76 characters, RFC 2045
-constexpr std::size_t kReadBytes = 64 * 1024;
 
 void replace_all(std::string& text, std::string_view name, std::string_view value) {
   for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
@@ -116,23 +113,6 @@ Result<std::string> render_user_data(const UserDataParts& parts) {
                           "is {} bytes, shorten it by {} or let it fetch the rest",
                           parts.ticket.pool, text.size(), kMaxUserDataBytes,
                           parts.operators_part.size(), text.size() - kMaxUserDataBytes));
-}
-
-Result<std::string> sha256_of_file(const std::string& path) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) return fail_errno(path);
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> digest(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  CHECK(digest && EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr) == 1);
-  std::string buffer(kReadBytes, '\0');
-  while (const std::size_t size = std::fread(buffer.data(), 1, buffer.size(), file.get()))
-    CHECK(EVP_DigestUpdate(digest.get(), buffer.data(), size) == 1);
-  if (std::ferror(file.get()) != 0) return fail_errno(path);
-  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
-  unsigned size = 0;
-  CHECK(EVP_DigestFinal_ex(digest.get(), bytes.data(), &size) == 1);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) hex += fmt::format("{:02x}", bytes[i]);
-  return hex;
 }
 
 }  // namespace warmroot::manager

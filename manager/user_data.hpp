@@ -42,7 +42,4 @@ Result<std::string> render_user_data(const UserDataParts& parts);
 /// `text` as one word of a POSIX shell.
 std::string shell_quoted(std::string_view text);
 
-/// Lower-case hex SHA-256 of a file's content. Errors: by errno.
-Result<std::string> sha256_of_file(const std::string& path);
-
 }  // namespace warmroot::manager

@@ -14,6 +14,8 @@
 #include <sstream>
 #include <thread>
 
+#include "manager/aws/sigv4.hpp"
+
 namespace warmroot::manager {
 namespace {
 
@@ -107,14 +109,6 @@ TEST(UserData, quotes_words_for_the_shell) {
   EXPECT_EQ(shell_quoted("a'b $(c)"), "'a'\\''b $(c)'");
 }
 
-TEST(UserData, digests_files) {
-  const fs::path path = fs::path(testing::TempDir()) / "digest.txt";
-  write_file(path, "abc");
-  EXPECT_EQ(sha256_of_file(path.string()).value(),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_FALSE(sha256_of_file((path / "missing").string()).has_value());
-}
-
 /// A machine's root folder, a manager that serves a bootstrap, and the boothook run between them.
 class Boothook : public testing::Test {
  protected:
@@ -154,10 +148,7 @@ class Boothook : public testing::Test {
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  std::string sha256_of(const std::string& text) {
-    write_file(root_ / "text", text);
-    return sha256_of_file((root_ / "text").string()).value();
-  }
+  static std::string sha256_of(const std::string& text) { return aws::sha256_hex(text); }
   fs::path console() const { return root_ / "console"; }
   fs::path log() const { return root_ / "run/warmroot/boothook.log"; }
 

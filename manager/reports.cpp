@@ -1,0 +1,239 @@
+#include "manager/reports.hpp"
+
+#include <fmt/format.h>
+#include <httplib.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "manager/aws/sigv4.hpp"
+#include "manager/config.hpp"
+#include "manager/reports_codec.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+/// cpp-httplib gives each open connection a thread; instances report every few seconds and hang up.
+constexpr std::size_t kThreads = 32;
+constexpr time_t kKeepAliveSeconds = 2;
+constexpr time_t kReadTimeoutSeconds = 10;
+constexpr time_t kWriteTimeoutSeconds = 30;
+/// The static program aims at 3.5 MiB; a debug build has some tens.
+constexpr std::size_t kMaxProgramBytes = 256 * 1024 * 1024;
+constexpr const char* kJson = "application/json";
+
+void answer(httplib::Response& reply, int status, const std::string& body) {
+  reply.status = status;
+  reply.set_content(body, kJson);
+}
+
+void answer_error(httplib::Response& reply, int status, const std::string& text) {
+  answer(reply, status, error_answer(text));
+}
+
+Instant now() {
+  return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
+}
+
+std::optional<std::uint64_t> sequence_of(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+struct ReportServer::State {
+  State(ReportBoard& board_in, KeyStore& keys_in, const BootstrapProgram& program_in,
+        Pages pages_in)
+      : board(board_in), keys(keys_in), program(program_in), pages(std::move(pages_in)) {}
+
+  void hello(const httplib::Request& request, httplib::Response& reply);
+  void report(const httplib::Request& request, httplib::Response& reply);
+  /// The instance whose key signed the request; answers and returns nullopt otherwise.
+  bool authentic(const httplib::Request& request, httplib::Response& reply);
+  void route();
+
+  ReportBoard& board;
+  KeyStore& keys;
+  const BootstrapProgram& program;
+  Pages pages;
+  httplib::Server server;
+  int port = 0;
+  std::thread thread;
+};
+
+void ReportServer::State::hello(const httplib::Request& request, httplib::Response& reply) {
+  const auto hello = parse_hello(request.body);
+  if (!hello) return answer_error(reply, 400, hello.error().context);
+  const auto known = board.known(hello->deployment, hello->instance_id, hello->pool);
+  if (!known)
+    return answer_error(reply, 404,
+                        fmt::format("instance {} of pool {} is not known yet, try again",
+                                    hello->instance_id, hello->pool));
+  const std::string key = new_report_key();
+  const auto added = keys.add_key(hello->instance_id, key);
+  if (!added) return answer_error(reply, 503, added.error().message());
+  if (!*added)
+    return answer_error(
+        reply, 409, fmt::format("instance {} has received its key already", hello->instance_id));
+  answer(reply, 200, hello_answer(key, known->node, known->volume_id));
+  core::NodeReport report;
+  report.instance_id = hello->instance_id;
+  report.received = now();
+  board.record(std::move(report));
+}
+
+bool ReportServer::State::authentic(const httplib::Request& request, httplib::Response& reply) {
+  const std::string instance_id = request.get_header_value("X-Warmroot-Instance");
+  const auto sequence = sequence_of(request.get_header_value("X-Warmroot-Sequence"));
+  if (!sequence) {
+    answer_error(reply, 400, "X-Warmroot-Sequence is missing or not a number");
+    return false;
+  }
+  const auto key = keys.key_of(instance_id);
+  if (!key) {
+    answer_error(reply, 503, key.error().message());
+    return false;
+  }
+  // The same answer for no key and for a wrong one: neither is a stranger's business.
+  if (!*key || !equal_in_constant_time(report_signature(**key, *sequence, request.body),
+                                       request.get_header_value("X-Warmroot-Signature"))) {
+    answer_error(reply, 401, "the signature does not fit the instance's key");
+    return false;
+  }
+  const auto fresh = keys.advance(instance_id, *sequence);
+  if (!fresh) {
+    answer_error(reply, 503, fresh.error().message());
+    return false;
+  }
+  if (!*fresh) {
+    answer_error(reply, 409,
+                 fmt::format("sequence {} is not greater than the last one", *sequence));
+    return false;
+  }
+  return true;
+}
+
+void ReportServer::State::report(const httplib::Request& request, httplib::Response& reply) {
+  if (!authentic(request, reply)) return;
+  auto report = parse_report(request.body);
+  if (!report) return answer_error(reply, 400, report.error().context);
+  if (report->instance_id != request.get_header_value("X-Warmroot-Instance"))
+    return answer_error(reply, 400, "instance_id is not that of the header");
+  const KnownInstance known = board.known(report->instance_id).value_or(KnownInstance{});
+  report->received = now();
+  board.record(std::move(*report));
+  answer(reply, 200, report_answer(known.drain, known.volume_id));
+}
+
+void ReportServer::State::route() {
+  using httplib::Request;
+  using httplib::Response;
+  server.Post("/v1/hello",
+              [this](const Request& request, Response& reply) { hello(request, reply); });
+  server.Post("/v1/report",
+              [this](const Request& request, Response& reply) { report(request, reply); });
+  server.Get("/bootstrap/warmroot-bootstrap", [this](const Request&, Response& reply) {
+    reply.set_content_provider(
+        program.bytes.size(), "application/octet-stream",
+        [this](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+          return sink.write(program.bytes.data() + offset, length);
+        });
+  });
+  server.Get("/status",
+             [this](const Request&, Response& reply) { answer(reply, 200, pages.status_json()); });
+  server.Get("/metrics", [this](const Request&, Response& reply) {
+    reply.set_content(pages.metrics_text(), "text/plain; version=0.0.4");
+  });
+  server.Get("/healthz", [this](const Request&, Response& reply) {
+    const bool healthy = pages.healthy();
+    reply.status = healthy ? 200 : 503;
+    reply.set_content(healthy ? "ok\n" : "the last look at EC2 is too old, see the log\n",
+                      "text/plain");
+  });
+  server.set_exception_handler([](const Request&, Response& reply, std::exception_ptr) {
+    answer_error(reply, 500, "an unexpected error, see the manager's log");
+  });
+}
+
+ReportServer::ReportServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& address,
+                                                          ReportBoard& board, KeyStore& keys,
+                                                          const BootstrapProgram& program,
+                                                          Pages pages) {
+  auto state = std::make_unique<State>(board, keys, program, std::move(pages));
+  httplib::Server& server = state->server;
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server.set_keep_alive_timeout(kKeepAliveSeconds);
+  server.set_read_timeout(kReadTimeoutSeconds);
+  server.set_write_timeout(kWriteTimeoutSeconds);
+  server.set_payload_max_length(kMaxReportBytes);
+  // cpp-httplib's default sets SO_REUSEPORT, with which two managers would share one port
+  // unnoticed.
+  server.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  state->route();
+  errno = 0;
+  state->port = address.port == 0 ? server.bind_to_any_port(address.host) : address.port;
+  if (state->port < 0 || (address.port != 0 && !server.bind_to_port(address.host, address.port)))
+    return fail(
+        ErrorKind::misconfigured,
+        fmt::format("cannot listen on {}:{}: {}; choose another address with --listen HOST:PORT",
+                    address.host, address.port,
+                    errno != 0 ? std::strerror(errno) : "no such address"));
+  state->thread = std::thread([&server] { server.listen_after_bind(); });
+  // stop() before the loop runs would be lost and leave the thread there for ever.
+  while (!server.is_running()) std::this_thread::sleep_for(Milliseconds(1));
+  return std::unique_ptr<ReportServer>(new ReportServer(std::move(state)));
+}
+
+ReportServer::~ReportServer() {
+  state_->server.stop();
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+int ReportServer::port() const {
+  return state_->port;
+}
+
+Result<ListenAddress> parse_listen(const std::string& text) {
+  ListenAddress address;
+  const std::size_t colon = text.rfind(':');
+  const std::size_t bracket = text.rfind(']');
+  const bool has_port =
+      colon != std::string::npos && (bracket == std::string::npos || colon > bracket);
+  address.host = has_port ? text.substr(0, colon) : text;
+  if (address.host.starts_with('[') && address.host.ends_with(']'))
+    address.host = address.host.substr(1, address.host.size() - 2);
+  bool valid = !address.host.empty();
+  if (has_port) {
+    const auto port = sequence_of(text.substr(colon + 1));
+    valid = valid && port && *port <= 65535;
+    if (valid) address.port = static_cast<int>(*port);
+  }
+  if (valid) return address;
+  return fail(ErrorKind::misconfigured,
+              fmt::format("\"{}\" is not an address, write --listen HOST:PORT, e.g. 0.0.0.0:{}",
+                          text, kDefaultPort));
+}
+
+Result<BootstrapProgram> load_bootstrap(const std::string& path) {
+  auto bytes = read_text_file(path, kMaxProgramBytes);
+  if (!bytes)
+    return fail(ErrorKind::misconfigured,
+                fmt::format("cannot read the bootstrap {}; give its path with --bootstrap FILE",
+                            bytes.error().message()));
+  std::string sha256 = aws::sha256_hex(*bytes);
+  return BootstrapProgram{std::move(*bytes), std::move(sha256)};
+}
+
+}  // namespace warmroot::manager

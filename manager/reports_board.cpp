@@ -1,0 +1,95 @@
+#include "manager/reports_board.hpp"
+
+#include <utility>
+
+namespace warmroot::manager {
+
+Result<bool> MemoryKeyStore::add_key(const std::string& instance_id, const std::string& key_hex) {
+  const std::lock_guard lock(mutex_);
+  return entries_.emplace(instance_id, Entry{key_hex, std::nullopt}).second;
+}
+
+Result<std::optional<std::string>> MemoryKeyStore::key_of(const std::string& instance_id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(instance_id);
+  if (found == entries_.end()) return std::optional<std::string>();
+  return std::optional(found->second.key_hex);
+}
+
+Result<bool> MemoryKeyStore::advance(const std::string& instance_id, std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  std::optional<std::uint64_t>& last = entries_[instance_id].last_sequence;
+  if (last && sequence <= *last) return false;
+  last = sequence;
+  return true;
+}
+
+void ReportBoard::set_known(std::string deployment,
+                            std::map<std::string, KnownInstance> instances) {
+  const std::lock_guard lock(mutex_);
+  deployment_ = std::move(deployment);
+  known_ = std::move(instances);
+}
+
+std::optional<KnownInstance> ReportBoard::known(const std::string& deployment,
+                                                const std::string& instance_id,
+                                                const std::string& pool) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(instance_id);
+  if (deployment != deployment_ || found == known_.end() || found->second.pool != pool)
+    return std::nullopt;
+  return found->second;
+}
+
+std::optional<KnownInstance> ReportBoard::known(const std::string& instance_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(instance_id);
+  if (found == known_.end()) return std::nullopt;
+  return found->second;
+}
+
+void ReportBoard::record(core::NodeReport report) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[report.instance_id];
+  const bool first = entry.first_received.empty();
+  const bool news =
+      first || entry.latest.stage != report.stage || entry.latest.volume_id != report.volume_id;
+  entry.first_received.emplace(report.stage, report.received);
+  entry.latest = std::move(report);
+  if (!news) return;
+  woken_ = true;
+  changed_.notify_all();
+}
+
+std::map<std::string, core::NodeReport> ReportBoard::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, core::NodeReport> reports;
+  for (const auto& [instance_id, entry] : entries_) reports.emplace(instance_id, entry.latest);
+  return reports;
+}
+
+std::map<std::string, ReportBoard::Entry> ReportBoard::entries() const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+void ReportBoard::forget_unknown(Instant before) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [&](const auto& each) {
+    return !known_.contains(each.first) && each.second.latest.received < before;
+  });
+}
+
+void ReportBoard::wake() {
+  const std::lock_guard lock(mutex_);
+  woken_ = true;
+  changed_.notify_all();
+}
+
+bool ReportBoard::wait(Milliseconds at_most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, at_most, [&] { return woken_; });
+  return std::exchange(woken_, false);
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,94 @@
+// What the server's threads and the daemon's loop share: the latest report of each instance, which
+// instances are known, and what they should be told. One mutex inside; nothing here does IO. Keys
+// of instances lie behind KeyStore, which the ledger implements.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/units.hpp"
+#include "manager/core/node_report.hpp"
+
+namespace warmroot::manager {
+
+/// The key that each instance received at its hello, and the last sequence number that it used.
+/// Both outlive the manager's process: a replay stays a replay. Called from several threads.
+class KeyStore {
+ public:
+  virtual ~KeyStore() = default;
+  /// False when the instance has a key already; the first one stays.
+  virtual Result<bool> add_key(const std::string& instance_id, const std::string& key_hex) = 0;
+  virtual Result<std::optional<std::string>> key_of(const std::string& instance_id) = 0;
+  /// True and remembered when `sequence` is greater than all before it.
+  virtual Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) = 0;
+};
+
+/// Forgets everything with the process.
+class MemoryKeyStore : public KeyStore {
+ public:
+  Result<bool> add_key(const std::string& instance_id, const std::string& key_hex) override;
+  Result<std::optional<std::string>> key_of(const std::string& instance_id) override;
+  Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) override;
+
+ private:
+  struct Entry {
+    std::string key_hex;
+    std::optional<std::uint64_t> last_sequence;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+};
+
+/// An instance of our deployment as the last tick saw it.
+struct KnownInstance {
+  std::string pool;
+  std::string node;       ///< empty: none yet
+  std::string volume_id;  ///< the volume attached to it for us; empty: none yet
+  bool drain = false;     ///< it should give the volume back
+};
+
+class ReportBoard {
+ public:
+  struct Entry {
+    core::NodeReport latest;
+    std::map<core::NodeStage, Instant>
+        first_received;  ///< arrival of the first report of each stage
+  };
+
+  /// Replaces what hello and report answers are made from. After each tick.
+  void set_known(std::string deployment, std::map<std::string, KnownInstance> instances);
+  /// The instance, if it belongs to this deployment and pool.
+  std::optional<KnownInstance> known(const std::string& deployment, const std::string& instance_id,
+                                     const std::string& pool) const;
+  /// The instance, of whichever pool.
+  std::optional<KnownInstance> known(const std::string& instance_id) const;
+
+  /// Keeps the report; a new stage or volume wakes the waiter, mere progress does not.
+  void record(core::NodeReport report);
+  std::map<std::string, core::NodeReport> snapshot() const;
+  std::map<std::string, Entry> entries() const;
+  /// Drops the entries of instances that are not among the known ones any more and were last heard
+  /// before `before`.
+  void forget_unknown(Instant before);
+
+  /// Wakes the waiter for any other reason.
+  void wake();
+  /// Returns when woken or after `at_most`; true when woken. A wake while nobody waits is kept for
+  /// the next wait.
+  bool wait(Milliseconds at_most);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+  std::string deployment_;
+  std::map<std::string, KnownInstance> known_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace warmroot::manager

@@ -1,0 +1,186 @@
+#include "manager/reports_codec.hpp"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace warmroot::manager {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A status document nests five deep; the JSON library's dump recurses, so an attacker's depth is
+/// our stack.
+constexpr int kMaxDepth = 32;
+constexpr std::size_t kMaxIdCharacters = 64;
+constexpr std::size_t kMaxMessageCharacters = 1024;
+constexpr int kVersion = 1;
+constexpr std::size_t kKeyBytes = 32;
+
+constexpr std::pair<core::NodeStage, std::string_view> kStages[] = {
+    {core::NodeStage::hello, "hello"},       {core::NodeStage::disk_seen, "disk_seen"},
+    {core::NodeStage::checked, "checked"},   {core::NodeStage::mounted, "mounted"},
+    {core::NodeStage::ready, "ready"},       {core::NodeStage::warming, "warming"},
+    {core::NodeStage::warm, "warm"},         {core::NodeStage::draining, "draining"},
+    {core::NodeStage::released, "released"}, {core::NodeStage::failed, "failed"},
+};
+
+bool too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth) return true;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return false;
+}
+
+Result<Json> parse_object(std::string_view body) {
+  if (too_deep(body))
+    return fail(ErrorKind::refused, fmt::format("the body nests deeper than {} levels", kMaxDepth));
+  Json json = Json::parse(body, nullptr, false);
+  if (!json.is_object()) return fail(ErrorKind::refused, "the body is not a JSON object");
+  const auto version = json.find("version");
+  if (version == json.end() || !version->is_number_integer() || *version != kVersion)
+    return fail(ErrorKind::refused,
+                fmt::format("version is not {}, update the older side", kVersion));
+  return json;
+}
+
+/// A short text; null and absence are empty.
+Result<std::string> short_text(const Json& json, const char* key, std::size_t limit) {
+  const auto found = json.find(key);
+  if (found == json.end() || found->is_null()) return std::string();
+  if (!found->is_string()) return fail(ErrorKind::refused, fmt::format("{} is not text", key));
+  const auto& text = found->get_ref<const std::string&>();
+  if (text.size() > limit)
+    return fail(ErrorKind::refused, fmt::format("{} exceeds {} characters", key, limit));
+  return text;
+}
+
+Result<std::string> required_id(const Json& json, const char* key) {
+  TRY_ASSIGN(std::string text, short_text(json, key, kMaxIdCharacters));
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) != 0 || c == '-');
+  });
+  if (text.empty() || !plain)
+    return fail(ErrorKind::refused, fmt::format("{} is missing or not an id", key));
+  return text;
+}
+
+Json null_if_empty(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+std::string hex(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return text;
+}
+
+std::string bytes_of_hex(const std::string& text) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
+    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
+  return bytes;
+}
+
+}  // namespace
+
+std::string_view to_string(core::NodeStage stage) {
+  const auto* found = std::find_if(std::begin(kStages), std::end(kStages),
+                                   [&](const auto& each) { return each.first == stage; });
+  CHECK(found != std::end(kStages));
+  return found->second;
+}
+
+std::optional<core::NodeStage> node_stage_from(std::string_view word) {
+  const auto* found = std::find_if(std::begin(kStages), std::end(kStages),
+                                   [&](const auto& each) { return each.second == word; });
+  if (found == std::end(kStages)) return std::nullopt;
+  return found->first;
+}
+
+Result<Hello> parse_hello(std::string_view body) {
+  TRY_ASSIGN(const Json json, parse_object(body));
+  Hello hello;
+  TRY_ASSIGN(hello.instance_id, required_id(json, "instance_id"));
+  TRY_ASSIGN(hello.deployment, required_id(json, "deployment"));
+  TRY_ASSIGN(hello.pool, required_id(json, "pool"));
+  return hello;
+}
+
+Result<core::NodeReport> parse_report(std::string_view body) {
+  TRY_ASSIGN(const Json json, parse_object(body));
+  core::NodeReport report;
+  TRY_ASSIGN(report.instance_id, required_id(json, "instance_id"));
+  TRY_ASSIGN(report.volume_id, short_text(json, "volume_id", kMaxIdCharacters));
+  TRY_ASSIGN(const std::string stage, short_text(json, "stage", kMaxIdCharacters));
+  const auto known = node_stage_from(stage);
+  if (!known) return fail(ErrorKind::refused, "stage is not one of those that this manager knows");
+  report.stage = *known;
+  TRY_ASSIGN(report.message, short_text(json, "message", kMaxMessageCharacters));
+  if (report.message.empty()) {
+    TRY_ASSIGN(report.message, short_text(json, "reason", kMaxMessageCharacters));
+  }
+  const auto status = json.find("status");
+  if (status != json.end() && status->is_object())
+    report.status_json = status->dump(-1, ' ', false, Json::error_handler_t::replace);
+  return report;
+}
+
+std::string hello_answer(const std::string& key_hex, const std::string& node,
+                         const std::string& volume_id) {
+  return Json{
+      {"key", key_hex}, {"node", null_if_empty(node)}, {"volume_id", null_if_empty(volume_id)}}
+      .dump();
+}
+
+std::string report_answer(bool drain, const std::string& volume_id) {
+  return Json{{"wishes", {{"drain", drain}, {"volume_id", null_if_empty(volume_id)}}}}.dump();
+}
+
+std::string error_answer(const std::string& text) {
+  return Json{{"error", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string report_signature(const std::string& key_hex, std::uint64_t sequence,
+                             std::string_view body) {
+  const std::string key = bytes_of_hex(key_hex);
+  const std::string text = fmt::format("{}\n{}", sequence, body);
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+             reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(),
+             &size) != nullptr);
+  return hex({reinterpret_cast<const char*>(digest.data()), size});
+}
+
+bool equal_in_constant_time(std::string_view left, std::string_view right) {
+  return left.size() == right.size() && CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
+}
+
+std::string new_report_key() {
+  std::array<unsigned char, kKeyBytes> bytes{};
+  CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1);
+  return hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace warmroot::manager

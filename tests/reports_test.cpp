@@ -1,0 +1,245 @@
+// Reports: what a bootstrap may say to the manager over HTTP, and everything that is refused.
+#include "manager/reports.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "manager/reports_codec.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kInstance = "i-0123456789abcdef0";
+constexpr const char* kVolume = "vol-0123456789abcdef0";
+
+class Reports : public testing::Test {
+ protected:
+  Reports() {
+    program_.bytes = std::string(3'000'000, 'x') + "end";
+    auto server = ReportServer::start(
+        {"127.0.0.1", 0}, board_, keys_, program_,
+        {[] { return std::string("{\"stable\":true}"); },
+         [] { return std::string("warmroot_nodes 2\n"); }, [this] { return healthy_.load(); }});
+    CHECK(server.has_value());
+    server_ = std::move(*server);
+    client_ = std::make_unique<httplib::Client>("127.0.0.1", server_->port());
+    board_.set_known("research", {{kInstance, {"imagenet", "imagenet-0", kVolume, false}}});
+  }
+
+  httplib::Result hello(const std::string& pool = "imagenet",
+                        const std::string& deployment = "research",
+                        const std::string& instance = kInstance) {
+    return client_->Post(
+        "/v1/hello",
+        json{{"version", 1}, {"instance_id", instance}, {"deployment", deployment}, {"pool", pool}}
+            .dump(),
+        "application/json");
+  }
+  std::string key() { return json::parse(hello()->body)["key"]; }
+
+  static std::string body(const std::string& stage = "mounted") {
+    return json{{"version", 1},   {"instance_id", kInstance}, {"volume_id", kVolume},
+                {"stage", stage}, {"message", "so far"},      {"status", {{"warmth", 0.5}}}}
+        .dump();
+  }
+  httplib::Result report(const std::string& text, std::uint64_t sequence,
+                         const std::string& signature) {
+    const httplib::Headers headers = {{"X-Warmroot-Instance", kInstance},
+                                      {"X-Warmroot-Sequence", std::to_string(sequence)},
+                                      {"X-Warmroot-Signature", signature}};
+    return client_->Post("/v1/report", headers, text, "application/json");
+  }
+  httplib::Result signed_report(const std::string& key_hex, const std::string& text,
+                                std::uint64_t sequence) {
+    return report(text, sequence, report_signature(key_hex, sequence, text));
+  }
+
+  ReportBoard board_;
+  MemoryKeyStore keys_;
+  BootstrapProgram program_;
+  std::atomic<bool> healthy_ = true;
+  std::unique_ptr<ReportServer> server_;
+  std::unique_ptr<httplib::Client> client_;
+};
+
+TEST_F(Reports, the_signature_is_the_hmac_of_sequence_and_body) {
+  // printf '7\n{}' | openssl dgst -sha256 -mac HMAC -macopt hexkey:0b0b...0b (32 bytes)
+  std::string key_hex;
+  for (int i = 0; i < 32; ++i) key_hex += "0b";
+  EXPECT_EQ(report_signature(key_hex, 7, "{}"),
+            "7ac365c9301d2c4094783e5af58b1e80a0859333588888a96d0696ff180ddd6a");
+}
+
+TEST_F(Reports, hello_gives_a_known_instance_its_key_once) {
+  const auto first = hello();
+  ASSERT_EQ(first->status, 200);
+  const json answer = json::parse(first->body);
+  EXPECT_EQ(answer["key"].get<std::string>().size(), 64u);
+  EXPECT_EQ(answer["node"], "imagenet-0");
+  EXPECT_EQ(answer["volume_id"], kVolume);
+  EXPECT_EQ(hello()->status, 409);
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, core::NodeStage::hello);
+}
+
+TEST_F(Reports, hello_answers_null_while_nothing_is_attached) {
+  board_.set_known("research", {{kInstance, {"imagenet", "", "", false}}});
+  const json answer = json::parse(hello()->body);
+  EXPECT_TRUE(answer["node"].is_null());
+  EXPECT_TRUE(answer["volume_id"].is_null());
+}
+
+TEST_F(Reports, hello_of_strangers_is_told_to_come_back) {
+  EXPECT_EQ(hello("imagenet", "research", "i-0000000000000000f")->status, 404);
+  EXPECT_EQ(hello("other")->status, 404);
+  EXPECT_EQ(hello("imagenet", "elsewhere")->status, 404);
+  EXPECT_EQ(hello()->status, 200) << "a refusal must not use up the one key";
+}
+
+TEST_F(Reports, an_authentic_report_is_kept_and_answered_with_wishes) {
+  const auto reply = signed_report(key(), body(), 1);
+  ASSERT_EQ(reply->status, 200) << reply->body;
+  EXPECT_EQ(json::parse(reply->body),
+            (json{{"wishes", {{"drain", false}, {"volume_id", kVolume}}}}));
+  const core::NodeReport kept = board_.snapshot().at(kInstance);
+  EXPECT_EQ(kept.stage, core::NodeStage::mounted);
+  EXPECT_EQ(kept.volume_id, kVolume);
+  EXPECT_EQ(kept.message, "so far");
+  EXPECT_EQ(json::parse(kept.status_json)["warmth"], 0.5);
+}
+
+TEST_F(Reports, a_wish_to_drain_reaches_the_instance) {
+  const std::string secret = key();
+  board_.set_known("research", {{kInstance, {"imagenet", "imagenet-0", kVolume, true}}});
+  EXPECT_EQ(json::parse(signed_report(secret, body(), 1)->body)["wishes"]["drain"], true);
+}
+
+TEST_F(Reports, forged_and_unsigned_reports_are_refused) {
+  const std::string secret = key();
+  EXPECT_EQ(report(body(), 1, std::string(64, '0'))->status, 401);
+  EXPECT_EQ(report(body(), 1, "")->status, 401);
+  EXPECT_EQ(report(body("ready"), 1, report_signature(secret, 1, body()))->status, 401)
+      << "other body";
+  EXPECT_EQ(report(body(), 2, report_signature(secret, 1, body()))->status, 401)
+      << "other sequence";
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, core::NodeStage::hello);
+  EXPECT_EQ(signed_report(secret, body(), 1)->status, 200)
+      << "forgeries must not use up sequence numbers";
+}
+
+TEST_F(Reports, a_report_before_hello_is_refused) {
+  EXPECT_EQ(signed_report(std::string(64, '0'), body(), 1)->status, 401);
+}
+
+TEST_F(Reports, replays_are_refused) {
+  const std::string secret = key();
+  EXPECT_EQ(signed_report(secret, body(), 5)->status, 200);
+  EXPECT_EQ(signed_report(secret, body(), 5)->status, 409);
+  EXPECT_EQ(signed_report(secret, body(), 4)->status, 409);
+  EXPECT_EQ(signed_report(secret, body("ready"), 6)->status, 200);
+}
+
+TEST_F(Reports, hostile_bodies_are_refused_without_harm) {
+  const std::string secret = key();
+  std::uint64_t sequence = 0;
+  const auto status = [&](const std::string& text) {
+    return signed_report(secret, text, ++sequence)->status;
+  };
+  EXPECT_EQ(status("not json"), 400);
+  EXPECT_EQ(status(""), 400);
+  EXPECT_EQ(status("[]"), 400);
+  EXPECT_EQ(status("{}"), 400);
+  EXPECT_EQ(status(R"({"version":1,"instance_id":7,"stage":"warm"})"), 400);
+  EXPECT_EQ(status(R"({"version":2,"instance_id":"i-0123456789abcdef0","stage":"warm"})"), 400);
+  EXPECT_EQ(status(R"({"version":1,"instance_id":"i-0123456789abcdef0","stage":"flying"})"), 400);
+  EXPECT_EQ(status(R"({"version":1,"instance_id":"i-other","stage":"warm"})"), 400);
+  EXPECT_EQ(status(R"({"version":1,"instance_id":"i-0123456789abcdef0","stage":"warm","status":)" +
+                   std::string(200'000, '[')),
+            400)
+      << "depth";
+  EXPECT_EQ(status(std::string(kMaxReportBytes + 1, ' ')), 413);
+  EXPECT_EQ(client_->Post("/v1/hello", "{\"version\":1}", "application/json")->status, 400);
+}
+
+TEST_F(Reports, serves_the_bootstrap_whole) {
+  const auto reply = client_->Get("/bootstrap/warmroot-bootstrap");
+  ASSERT_EQ(reply->status, 200);
+  EXPECT_EQ(reply->body, program_.bytes);
+}
+
+TEST_F(Reports, serves_the_pages_of_operators) {
+  EXPECT_EQ(client_->Get("/status")->body, "{\"stable\":true}");
+  EXPECT_EQ(client_->Get("/metrics")->body, "warmroot_nodes 2\n");
+  EXPECT_EQ(client_->Get("/healthz")->status, 200);
+  healthy_ = false;
+  EXPECT_EQ(client_->Get("/healthz")->status, 503);
+  EXPECT_EQ(client_->Get("/elsewhere")->status, 404);
+}
+
+TEST_F(Reports, a_taken_address_is_an_error_with_a_remedy) {
+  const auto second =
+      ReportServer::start({"127.0.0.1", server_->port()}, board_, keys_, program_, {});
+  ASSERT_FALSE(second.has_value());
+  EXPECT_THAT(second.error().context, HasSubstr("cannot listen on 127.0.0.1:"));
+  EXPECT_THAT(second.error().context, HasSubstr("--listen"));
+}
+
+TEST(ReportBoard, a_new_stage_wakes_the_daemon_and_progress_does_not) {
+  ReportBoard board;
+  core::NodeReport report;
+  report.instance_id = kInstance;
+  report.stage = core::NodeStage::warming;
+  board.record(report);
+  EXPECT_TRUE(board.wait(Milliseconds(0))) << "kept until somebody waits";
+  board.record(report);
+  EXPECT_FALSE(board.wait(Milliseconds(0)));
+  report.stage = core::NodeStage::warm;
+  std::thread later([&] { board.record(report); });
+  EXPECT_TRUE(board.wait(std::chrono::seconds(30)));
+  later.join();
+}
+
+TEST(ReportBoard, remembers_when_each_stage_was_first_reported) {
+  ReportBoard board;
+  core::NodeReport report;
+  report.instance_id = kInstance;
+  for (const int second : {1, 2, 3}) {
+    report.stage = second < 3 ? core::NodeStage::warming : core::NodeStage::warm;
+    report.received = Instant(std::chrono::seconds(second));
+    board.record(report);
+  }
+  const auto entry = board.entries().at(kInstance);
+  EXPECT_EQ(entry.first_received.at(core::NodeStage::warming), Instant(std::chrono::seconds(1)));
+  EXPECT_EQ(entry.first_received.at(core::NodeStage::warm), Instant(std::chrono::seconds(3)));
+  EXPECT_EQ(entry.latest.stage, core::NodeStage::warm);
+}
+
+TEST(ReportBoard, forgets_instances_that_are_gone_and_silent) {
+  ReportBoard board;
+  core::NodeReport report;
+  report.instance_id = kInstance;
+  report.received = Instant(std::chrono::seconds(10));
+  board.record(report);
+  board.forget_unknown(Instant(std::chrono::seconds(10)));
+  EXPECT_EQ(board.entries().size(), 1u);
+  board.forget_unknown(Instant(std::chrono::seconds(11)));
+  EXPECT_EQ(board.entries().size(), 0u);
+}
+
+TEST(ListenAddress, is_read_in_its_usual_forms) {
+  EXPECT_EQ(parse_listen("0.0.0.0:8470")->port, 8470);
+  EXPECT_EQ(parse_listen("127.0.0.1:0")->port, 0);
+  EXPECT_EQ(parse_listen("[::1]:99")->host, "::1");
+  EXPECT_EQ(parse_listen("localhost")->port, kDefaultPort);
+  for (const char* bad : {"", ":80", "host:", "host:port", "host:70000"})
+    EXPECT_FALSE(parse_listen(bad).has_value()) << bad;
+}
+
+}  // namespace
+}  // namespace warmroot::manager
