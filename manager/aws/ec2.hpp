@@ -259,8 +259,8 @@ class Ec2 {
   virtual Result<Page<SpotPrice>> describe_spot_price_history(
       const DescribeSpotPrices& request) = 0;
 
-  /// Sends all calls together, each once, and returns their outcomes in the same order. Never waits
-  /// for a state.
+  /// Sends all calls together and returns their outcomes in the same order. A call is sent again
+  /// only when EC2 throttled it, which means that it was not executed. Never waits for a state.
   virtual std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) = 0;
 };
 

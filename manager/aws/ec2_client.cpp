@@ -1,0 +1,129 @@
+// See ec2_client.hpp.
+#include "manager/aws/ec2_client.hpp"
+
+#include <algorithm>
+
+namespace warmroot::aws {
+namespace {
+
+/// The same read may succeed soon: EC2 throttled, had trouble, or did not answer at all.
+bool may_pass(const Error& error, std::string_view action) {
+  if (error.kind != ErrorKind::retry_later && error.kind != ErrorKind::unknown_outcome)
+    return false;
+  const Reaction reaction = reaction_for(error.code, action);
+  return reaction == Reaction::throttled || reaction == Reaction::transient ||
+         reaction == Reaction::unknown;
+}
+
+bool is_throttled(const Result<MutationAnswer>& result, std::string_view action) {
+  return !result && !result.error().code.empty() &&
+         reaction_for(result.error().code, action) == Reaction::throttled;
+}
+
+/// A failed delivery in words for the operator.
+Error undelivered(Error error) {
+  error.context += error.kind == ErrorKind::retry_later
+                       ? ". EC2 was not reached; check the network and --endpoint-url."
+                       : ". The answer never came; the same request is sent again.";
+  return error;
+}
+
+std::string_view action_of(std::string_view body) {
+  constexpr std::string_view kStart = "Action=";
+  if (!body.starts_with(kStart)) return {};
+  return body.substr(kStart.size(), body.find('&') - kStart.size());
+}
+
+}  // namespace
+
+Milliseconds full_jitter(int failures, double random) {
+  Milliseconds limit = kBackoffBase;
+  for (int i = 1; i < failures && limit < kBackoffCap; ++i) limit *= 2;
+  limit = std::min(limit, kBackoffCap);
+  return Milliseconds(static_cast<Milliseconds::rep>(random * static_cast<double>(limit.count())));
+}
+
+Ec2Client::Ec2Client(Transport& transport, Sleeper sleep, RandomSource random)
+    : transport_(transport), sleep_(std::move(sleep)), random_(std::move(random)) {}
+
+template <typename T>
+Result<T> Ec2Client::read(const std::string& body, Result<T> (*decode)(const HttpReply&)) {
+  const std::string_view action = action_of(body);
+  for (int attempt = 1;; ++attempt) {
+    std::vector<Result<HttpReply>> replies = transport_.post({&body, 1});
+    CHECK(replies.size() == 1);
+    Result<T> result = replies[0] ? decode(*replies[0])
+                                  : Result<T>(fail(undelivered(std::move(replies[0]).error())));
+    if (result) return result;
+    Error error = std::move(result).error();
+    if (!may_pass(error, action) || attempt == kMaxAttempts) {
+      // A read changes nothing, so its outcome cannot be in doubt.
+      if (error.kind == ErrorKind::unknown_outcome) error.kind = ErrorKind::retry_later;
+      if (attempt > 1) error.context += " Tried " + std::to_string(attempt) + " times.";
+      return fail(std::move(error).within(summary_of(body)));
+    }
+    sleep_(full_jitter(attempt, random_()));
+  }
+}
+
+Result<Page<Volume>> Ec2Client::describe_volumes(const DescribeRequest& request) {
+  return read(encode(Describe::volumes, request), decode_volumes);
+}
+
+Result<Page<Instance>> Ec2Client::describe_instances(const DescribeRequest& request) {
+  return read(encode(Describe::instances, request), decode_instances);
+}
+
+Result<Page<InstanceStatus>> Ec2Client::describe_instance_status(const DescribeRequest& request) {
+  return read(encode(Describe::instance_status, request), decode_instance_status);
+}
+
+Result<Page<Snapshot>> Ec2Client::describe_snapshots(const DescribeRequest& request) {
+  return read(encode(Describe::snapshots, request), decode_snapshots);
+}
+
+Result<Page<Image>> Ec2Client::describe_images(const DescribeRequest& request) {
+  return read(encode(Describe::images, request), decode_images);
+}
+
+Result<std::vector<AvailabilityZone>> Ec2Client::describe_availability_zones() {
+  return read(encode_describe_availability_zones(), decode_availability_zones);
+}
+
+Result<Page<Subnet>> Ec2Client::describe_subnets(const DescribeRequest& request) {
+  return read(encode(Describe::subnets, request), decode_subnets);
+}
+
+Result<Page<SpotPrice>> Ec2Client::describe_spot_price_history(const DescribeSpotPrices& request) {
+  return read(encode(request), decode_spot_prices);
+}
+
+std::vector<Result<MutationAnswer>> Ec2Client::send(std::span<const EncodedCall> calls) {
+  std::vector<Result<MutationAnswer>> results(calls.size());
+  std::vector<std::size_t> pending;
+  for (std::size_t i = 0; i < calls.size(); ++i) pending.push_back(i);
+  for (int attempt = 1; !pending.empty(); ++attempt) {
+    std::vector<std::string> bodies;
+    for (const std::size_t i : pending) bodies.push_back(calls[i].body);
+    std::vector<Result<HttpReply>> replies = transport_.post(bodies);
+    CHECK(replies.size() == pending.size());
+    std::vector<std::size_t> throttled;
+    for (std::size_t n = 0; n < pending.size(); ++n) {
+      const EncodedCall& call = calls[pending[n]];
+      Result<MutationAnswer>& result = results[pending[n]];
+      result = replies[n]
+                   ? decode_answer(call.action, *replies[n])
+                   : Result<MutationAnswer>(fail(undelivered(std::move(replies[n]).error())));
+      if (is_throttled(result, call.action)) throttled.push_back(pending[n]);
+    }
+    if (attempt == kMaxAttempts) break;
+    pending = std::move(throttled);
+    if (!pending.empty()) sleep_(full_jitter(attempt, random_()));
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (!results[i])
+      results[i] = fail(std::move(results[i]).error().within(summary_of(calls[i].body)));
+  return results;
+}
+
+}  // namespace warmroot::aws

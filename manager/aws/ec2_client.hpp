@@ -1,0 +1,60 @@
+// Ec2 over a Transport: encodes, posts, decodes; retries reads and throttles, never a mutation that
+// may have been executed. Waiting and randomness are arguments, so that tests (and virtual time)
+// need neither.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "bootstrap/base/units.hpp"
+#include "manager/aws/ec2.hpp"
+#include "manager/aws/ec2_codec.hpp"
+#include "manager/aws/transport.hpp"
+
+namespace warmroot::aws {
+
+/// Waits that long.
+using Sleeper = std::function<void(Milliseconds)>;
+/// A number in [0, 1).
+using RandomSource = std::function<double()>;
+
+/// Attempts in all. Source: our choice; the SDKs' standard mode makes 3, CSI's adaptive one 50.
+/// With the delays below six attempts take 3.1 s at most, 1.6 s on average.
+inline constexpr int kMaxAttempts = 6;
+/// Delays of the retries double from the base to the cap. Source of the cap: the SDKs' 20 s.
+inline constexpr Milliseconds kBackoffBase{100};
+inline constexpr Milliseconds kBackoffCap{20'000};
+
+/// Full jitter: random * min(base * 2^(failures-1), cap). `failures` from 1, `random` in [0, 1).
+Milliseconds full_jitter(int failures, double random);
+
+/// One thread. Error contexts begin with the call and its resource ("AttachVolume vol-1 to i-2:
+/// ...").
+class Ec2Client : public Ec2 {
+ public:
+  /// `transport` has to outlive the client.
+  Ec2Client(Transport& transport, Sleeper sleep, RandomSource random);
+
+  Result<Page<Volume>> describe_volumes(const DescribeRequest& request) override;
+  Result<Page<Instance>> describe_instances(const DescribeRequest& request) override;
+  Result<Page<InstanceStatus>> describe_instance_status(const DescribeRequest& request) override;
+  Result<Page<Snapshot>> describe_snapshots(const DescribeRequest& request) override;
+  Result<Page<Image>> describe_images(const DescribeRequest& request) override;
+  Result<std::vector<AvailabilityZone>> describe_availability_zones() override;
+  Result<Page<Subnet>> describe_subnets(const DescribeRequest& request) override;
+  Result<Page<SpotPrice>> describe_spot_price_history(const DescribeSpotPrices& request) override;
+
+  /// Calls that EC2 throttled were not executed: they are sent again after a pause. Everything else
+  /// is returned as it came, so that the ledger decides.
+  std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) override;
+
+ private:
+  template <typename T>
+  Result<T> read(const std::string& body, Result<T> (*decode)(const HttpReply&));
+
+  Transport& transport_;
+  Sleeper sleep_;
+  RandomSource random_;
+};
+
+}  // namespace warmroot::aws

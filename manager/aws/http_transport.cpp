@@ -1,0 +1,122 @@
+// See http_transport.hpp.
+#include "manager/aws/http_transport.hpp"
+
+#include <ctime>
+#include <random>
+#include <thread>
+
+namespace warmroot::aws {
+namespace {
+
+/// Byte for byte what is signed; the SDKs send the same.
+constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=utf-8";
+
+/// EC2 refuses beyond 15 minutes; less than this is not why a request expired.
+constexpr std::chrono::minutes kSkewWorthCorrecting{1};
+
+}  // namespace
+
+std::optional<Instant> parse_http_date(const std::string& text) {
+  std::tm parts{};
+  const char* rest = ::strptime(text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+  if (rest == nullptr || *rest != '\0') return std::nullopt;
+  return Instant(std::chrono::seconds(::timegm(&parts)));
+}
+
+HttpTransport::HttpTransport(HttpTransportSettings settings, CredentialSource source,
+                             WallClock clock)
+    : settings_(std::move(settings)), source_(std::move(source)), clock_(std::move(clock)) {}
+
+HttpRequest HttpTransport::signed_request(const std::string& body) const {
+  HttpRequest request;
+  request.method = "POST";
+  request.url = settings_.endpoint.url();
+  request.body = body;
+  request.connect_timeout = settings_.connect_timeout;
+  request.timeout = settings_.timeout;
+  SigningRequest signing;
+  signing.body = body;
+  // libcurl makes the Host header itself, from the URL; what is signed here has to be equal to it.
+  signing.headers = {{"content-type", kFormType}, {"host", settings_.endpoint.host_header()}};
+  request.headers = sign(signing, *credentials_, {clock_() + skew_, settings_.region, "ec2"});
+  request.headers.emplace_back("content-type", kFormType);
+  return request;
+}
+
+std::vector<Result<HttpReply>> HttpTransport::post_once(std::span<const std::string> bodies) {
+  std::vector<HttpRequest> requests;
+  requests.reserve(bodies.size());
+  for (const std::string& body : bodies) requests.push_back(signed_request(body));
+  return http_.perform_all(requests);
+}
+
+bool HttpTransport::correct_clock(const HttpReply& reply) {
+  const auto date = reply.headers.find("date");
+  if (date == reply.headers.end()) return false;
+  const std::optional<Instant> theirs = parse_http_date(date->second);
+  if (!theirs) return false;
+  const Milliseconds skew = *theirs - clock_();
+  if (std::chrono::abs(skew - skew_) < kSkewWorthCorrecting) return false;
+  skew_ = skew;
+  return true;
+}
+
+bool HttpTransport::renew_credentials() {
+  Result<Credentials> found = source_();
+  if (!found || credentials_ == *found) return false;
+  credentials_ = std::move(*found);
+  return true;
+}
+
+std::vector<Result<HttpReply>> HttpTransport::post(std::span<const std::string> bodies) {
+  if (!credentials_) {
+    Result<Credentials> found = source_();
+    if (!found) {
+      std::vector<Result<HttpReply>> results;
+      for (std::size_t i = 0; i < bodies.size(); ++i) results.push_back(fail(found.error()));
+      return results;
+    }
+    credentials_ = std::move(*found);
+  }
+  std::vector<Result<HttpReply>> results = post_once(bodies);
+  std::vector<std::size_t> expired;
+  bool changed = false;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i]) continue;
+    const std::string code = code_of(*results[i]);
+    if (reaction_for(code) != Reaction::credentials) continue;
+    if (expired.empty())
+      changed = (code == "RequestExpired" && correct_clock(*results[i])) || renew_credentials();
+    expired.push_back(i);
+  }
+  if (!changed) return results;
+  std::vector<std::string> again;
+  for (const std::size_t i : expired) again.push_back(bodies[i]);
+  std::vector<Result<HttpReply>> repeated = post_once(again);
+  for (std::size_t n = 0; n < expired.size(); ++n) results[expired[n]] = std::move(repeated[n]);
+  return results;
+}
+
+Result<Connection> connect(const AwsChoices& choices) {
+  Connection connection;
+  TRY_ASSIGN(connection.settings, resolve_aws(choices, real_surroundings()));
+  const auto source = [choices]() -> Result<Credentials> {
+    TRY_ASSIGN(FoundCredentials found, resolve_credentials(choices, real_surroundings()));
+    return std::move(found.credentials);
+  };
+  const auto clock = [] {
+    return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
+  };
+  const auto sleep = [](Milliseconds time) { std::this_thread::sleep_for(time); };
+  const auto random = [engine = std::mt19937_64(std::random_device{}())]() mutable {
+    return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
+  };
+  HttpTransportSettings settings;
+  settings.endpoint = connection.settings.endpoint;
+  settings.region = connection.settings.region;
+  connection.transport = std::make_unique<HttpTransport>(std::move(settings), source, clock);
+  connection.ec2 = std::make_unique<Ec2Client>(*connection.transport, sleep, random);
+  return connection;
+}
+
+}  // namespace warmroot::aws

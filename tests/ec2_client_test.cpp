@@ -1,0 +1,185 @@
+// Ec2Client over a scripted transport: what is sent again, what is not, and what the operator is
+// told.
+#include "manager/aws/ec2_client.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "manager/aws/paging.hpp"
+
+using namespace warmroot;
+using namespace warmroot::aws;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+namespace {
+
+/// Answers requests from a list, in order; keeps what was posted.
+struct ScriptedTransport : Transport {
+  std::deque<Result<HttpReply>> script;
+  std::vector<std::vector<std::string>> posts;
+
+  std::vector<Result<HttpReply>> post(std::span<const std::string> bodies) override {
+    posts.emplace_back(bodies.begin(), bodies.end());
+    std::vector<Result<HttpReply>> replies;
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      CHECK(!script.empty());
+      replies.push_back(script.front());
+      script.pop_front();
+    }
+    return replies;
+  }
+};
+
+HttpReply xml(const std::string& body, int status = 200) {
+  return {status, {{"content-type", "text/xml;charset=UTF-8"}}, body};
+}
+
+HttpReply refusal(const std::string& code, int status = 400) {
+  return xml("<Response><Errors><Error><Code>" + code +
+                 "</Code><Message>Said no.</Message></Error></Errors><RequestID>req-7</RequestID>"
+                 "</Response>",
+             status);
+}
+
+HttpReply volumes(const std::string& id, const std::string& next = "") {
+  const std::string item = id.empty() ? "" : "<item><volumeId>" + id + "</volumeId></item>";
+  return xml("<DescribeVolumesResponse><volumeSet>" + item + "</volumeSet><nextToken>" + next +
+             "</nextToken></DescribeVolumesResponse>");
+}
+
+HttpReply done(const std::string& action) {
+  return xml("<" + action + "Response><return>true</return></" + action + "Response>");
+}
+
+Result<HttpReply> lost(ErrorKind kind) {
+  return fail(kind, "POST https://x/: Timeout was reached");
+}
+
+struct Ec2ClientTest : testing::Test {
+  ScriptedTransport transport;
+  std::vector<Milliseconds> sleeps;
+  Ec2Client client{transport, [this](Milliseconds time) { sleeps.push_back(time); },
+                   [] { return 0.5; }};
+};
+
+const EncodedCall kAttach = encode(AttachVolume{"vol-1", "i-2", "/dev/sdf"});
+const EncodedCall kDelete = encode(DeleteVolume{"vol-3"});
+
+}  // namespace
+
+TEST(Backoff, jitter_is_full_and_the_delay_doubles_up_to_the_cap) {
+  EXPECT_EQ(full_jitter(1, 0.0), Milliseconds(0));
+  EXPECT_EQ(full_jitter(1, 0.5), Milliseconds(50));
+  EXPECT_EQ(full_jitter(3, 0.5), Milliseconds(200));
+  EXPECT_EQ(full_jitter(1000, 0.5), Milliseconds(10'000));
+  EXPECT_LT(full_jitter(1000, 0.999999), kBackoffCap);
+}
+
+TEST_F(Ec2ClientTest, a_read_is_repeated_through_throttles_trouble_and_lost_answers) {
+  transport.script = {refusal("RequestLimitExceeded", 503), refusal("InternalError", 500),
+                      lost(ErrorKind::unknown_outcome), HttpReply{502, {}, ""}, volumes("vol-1")};
+  const auto page = client.describe_volumes({});
+  ASSERT_TRUE(page) << page.error().message();
+  EXPECT_EQ(page->items.at(0).volume_id, "vol-1");
+  EXPECT_EQ(sleeps, (std::vector{Milliseconds(50), Milliseconds(100), Milliseconds(200),
+                                 Milliseconds(400)}));
+}
+
+TEST_F(Ec2ClientTest, a_read_gives_up_after_the_last_attempt_and_its_outcome_is_never_in_doubt) {
+  for (int i = 0; i < kMaxAttempts; ++i)
+    transport.script.push_back(lost(ErrorKind::unknown_outcome));
+  const auto page = client.describe_volumes({});
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().kind, ErrorKind::retry_later);
+  EXPECT_THAT(page.error().context, StartsWith("DescribeVolumes: POST https://x/"));
+  EXPECT_THAT(page.error().context, HasSubstr("Tried 6 times"));
+  EXPECT_EQ(transport.posts.size(), static_cast<std::size_t>(kMaxAttempts));
+}
+
+TEST_F(Ec2ClientTest, a_refused_read_is_not_repeated) {
+  DescribeRequest request;
+  request.ids = {"vol-1"};
+  transport.script = {refusal("InvalidVolume.NotFound")};
+  const auto page = client.describe_volumes(request);
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().kind, ErrorKind::gone);
+  EXPECT_EQ(page.error().request_id, "req-7");
+  EXPECT_THAT(page.error().message(),
+              StartsWith("DescribeVolumes vol-1: Said no. The volume is gone"));
+  EXPECT_EQ(transport.posts.size(), 1u);
+}
+
+TEST_F(Ec2ClientTest, mutations_go_out_together_and_answers_keep_their_order) {
+  transport.script = {refusal("VolumeInUse"), done("DeleteVolume")};
+  const std::vector<EncodedCall> calls = {kAttach, kDelete};
+  const auto results = client.send(calls);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_THAT(results[0].error().context, StartsWith("AttachVolume vol-1 to i-2: Said no."));
+  EXPECT_TRUE(results[1]);
+  EXPECT_EQ(transport.posts, (std::vector<std::vector<std::string>>{{kAttach.body, kDelete.body}}));
+}
+
+TEST_F(Ec2ClientTest, only_throttled_mutations_are_sent_again_with_the_same_bytes) {
+  transport.script = {refusal("RequestLimitExceeded", 503), done("DeleteVolume"),
+                      refusal("Throttling", 400), refusal("VolumeInUse")};
+  const std::vector<EncodedCall> calls = {kAttach, kDelete};
+  const auto results = client.send(calls);
+  EXPECT_EQ(results[0].error().code, "VolumeInUse");
+  EXPECT_TRUE(results[1]);
+  ASSERT_EQ(transport.posts.size(), 3u);
+  EXPECT_EQ(transport.posts[1], std::vector<std::string>{kAttach.body});
+  EXPECT_EQ(transport.posts[2], std::vector<std::string>{kAttach.body});
+}
+
+TEST_F(Ec2ClientTest, throttling_that_does_not_end_is_returned_as_retry_later) {
+  for (int i = 0; i < kMaxAttempts; ++i)
+    transport.script.push_back(refusal("RequestLimitExceeded", 503));
+  const auto results = client.send({&kAttach, 1});
+  EXPECT_EQ(results[0].error().kind, ErrorKind::retry_later);
+  EXPECT_TRUE(transport.script.empty());
+}
+
+TEST_F(Ec2ClientTest, a_mutation_that_may_have_happened_is_never_sent_again_here) {
+  for (const Result<HttpReply>& reply : std::vector<Result<HttpReply>>{
+           lost(ErrorKind::unknown_outcome), HttpReply{500, {}, ""}, refusal("InternalError", 500),
+           refusal("Unavailable", 503), xml("<AttachVolumeResponse><volumeId>vo")}) {
+    transport.posts.clear();
+    transport.script = {reply};
+    const auto results = client.send({&kAttach, 1});
+    ASSERT_FALSE(results[0]);
+    EXPECT_EQ(results[0].error().kind, ErrorKind::unknown_outcome) << results[0].error().message();
+    EXPECT_EQ(transport.posts.size(), 1u);
+  }
+  EXPECT_TRUE(sleeps.empty());
+}
+
+TEST_F(Ec2ClientTest, a_mutation_that_never_left_is_returned_as_retry_later) {
+  transport.script = {lost(ErrorKind::retry_later)};
+  const auto results = client.send({&kAttach, 1});
+  EXPECT_EQ(results[0].error().kind, ErrorKind::retry_later);
+  EXPECT_EQ(results[0].error().code, "");
+  EXPECT_THAT(results[0].error().context, HasSubstr("check the network and --endpoint-url"));
+}
+
+TEST_F(Ec2ClientTest, a_listing_is_followed_through_empty_pages_to_its_end) {
+  transport.script = {volumes("vol-1", "a"), volumes("", "b"), volumes("vol-2")};
+  const auto all = collect_all(client, &Ec2::describe_volumes, DescribeRequest{});
+  ASSERT_TRUE(all) << all.error().message();
+  ASSERT_EQ(all->size(), 2u);
+  EXPECT_EQ(all->at(1).volume_id, "vol-2");
+  EXPECT_THAT(transport.posts[2][0], HasSubstr("NextToken=b"));
+}
+
+TEST_F(Ec2ClientTest, an_expired_token_restarts_a_listing_once) {
+  transport.script = {volumes("vol-1", "a"), refusal("InvalidNextToken"), volumes("vol-1", "a"),
+                      volumes("vol-2")};
+  const auto all = collect_all(client, &Ec2::describe_volumes, DescribeRequest{});
+  ASSERT_TRUE(all) << all.error().message();
+  EXPECT_EQ(all->size(), 2u) << "what the first try had listed must not be there twice";
+  transport.script = {volumes("vol-1", "a"), refusal("InvalidNextToken"), volumes("vol-1", "a"),
+                      refusal("InvalidNextToken")};
+  EXPECT_FALSE(collect_all(client, &Ec2::describe_volumes, DescribeRequest{}));
+}
