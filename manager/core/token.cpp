@@ -20,6 +20,14 @@ void add_byte(Uint128& hash, unsigned char byte) {
   hash *= kPrime;
 }
 
+std::uint64_t finish(std::uint64_t half) {
+  half ^= half >> 33;
+  half *= 0xff51afd7ed558ccdULL;
+  half ^= half >> 33;
+  half *= 0xc4ceb9fe1a85ec53ULL;
+  return half ^ (half >> 33);
+}
+
 Uint128 hash_fields(const std::vector<std::string>& fields) {
   Uint128 hash = kOffsetBasis;
   for (const auto& field : fields) {
@@ -28,7 +36,9 @@ Uint128 hash_fields(const std::vector<std::string>& fields) {
     add_byte(hash, ':');
     for (const char c : field) add_byte(hash, static_cast<unsigned char>(c));
   }
-  return hash;
+  const std::uint64_t low = finish(static_cast<std::uint64_t>(hash));
+  const std::uint64_t high = finish(static_cast<std::uint64_t>(hash >> 64) + low);
+  return make(high, low);
 }
 
 std::string deployment_prefix(std::string_view deployment) {

@@ -9,7 +9,7 @@
 
 namespace warmroot::core {
 
-/// FNV-1a of 128 bits over the fields, each preceded by its length; 32 hex digits. Not a secret,
+/// 128 bits over the fields, each preceded by its length; 32 hex digits. Not a secret,
 /// only a name.
 std::string hash_text(const std::vector<std::string>& fields);
 

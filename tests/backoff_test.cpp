@@ -1,0 +1,90 @@
+// Retry arithmetic, token buckets and client tokens: the small pure numbers of the core.
+#include "manager/core/backoff.hpp"
+
+#include <gtest/gtest.h>
+
+#include <climits>
+#include <set>
+
+#include "manager/core/budget.hpp"
+#include "manager/core/token.hpp"
+
+namespace warmroot::core {
+namespace {
+
+using std::chrono::seconds;
+const Instant kStart{std::chrono::hours{24 * 20'000}};
+
+TEST(Backoff, grows_to_its_cap_and_stays_there) {
+  struct Case {
+    int failures;
+    double jitter;
+    long long milliseconds;
+  };
+  const Case cases[] = {{0, 1, 0},      {-5, 1, 0},       {1, 1, 1000},    {1, 0, 500},
+                        {2, 1, 2000},   {5, 0.5, 12'000}, {9, 1, 180'000}, {INT_MAX, 1, 180'000},
+                        {3, 7.0, 4000}, {3, -7.0, 2000}};
+  for (const auto& each : cases)
+    EXPECT_EQ(backoff_delay(each.failures, kBackoffBase, kBackoffCap, each.jitter).count(),
+              each.milliseconds)
+        << each.failures << " failures, jitter " << each.jitter;
+}
+
+TEST(Backoff, spreads_nodes_that_failed_together) {
+  std::set<Instant> times;
+  for (int i = 0; i < 20; ++i)
+    times.insert(retry_at({4, kStart, "X", true, ""}, "RunInstances/p-" + std::to_string(i)));
+  EXPECT_GT(times.size(), 15U);
+}
+
+TEST(Budget, takes_half_of_ec2s_buckets_and_refills_by_time) {
+  Budget budget;
+  EXPECT_EQ(budget.available(kStart).at("RunInstances"), 2);
+  budget.spend("RunInstances", kStart);
+  budget.spend("RunInstances", kStart);
+  EXPECT_EQ(budget.available(kStart).at("RunInstances"), 0);
+  EXPECT_EQ(budget.wait_for("RunInstances", kStart), Milliseconds{500});
+  EXPECT_EQ(budget.available(kStart + seconds{1}).at("RunInstances"), 1);
+  EXPECT_EQ(budget.available(kStart + seconds{100}).at("RunInstances"), 2);
+  EXPECT_EQ(budget.available(kStart).at("RunInstances"), 2) << "a clock that steps back gives none";
+}
+
+TEST(Budget, is_empty_after_a_throttle) {
+  Budget budget(1.0);
+  budget.throttled("AttachVolume", kStart);
+  EXPECT_EQ(budget.available(kStart).at("AttachVolume"), 0);
+  EXPECT_EQ(budget.available(kStart + seconds{2}).at("AttachVolume"), 10);
+}
+
+TEST(Token, is_short_ascii_and_differs_with_every_fact) {
+  const TokenFacts base{"d", "CreateVolume", "p", "p-0", 0, "z"};
+  std::set<std::string> tokens{client_token(base)};
+  auto changed = base;
+  changed.generation = 1;
+  tokens.insert(client_token(changed));
+  changed = base;
+  changed.zone = "y";
+  tokens.insert(client_token(changed));
+  changed = base;
+  changed.subject = "p-1";
+  tokens.insert(client_token(changed));
+  changed = base;
+  changed.pool = "pp";
+  changed.subject = "-0";  // the same letters, cut elsewhere
+  tokens.insert(client_token(changed));
+  EXPECT_EQ(tokens.size(), 5U);
+  for (const auto& token : tokens) {
+    EXPECT_LE(token.size(), 64U);
+    EXPECT_TRUE(is_own_token("d", token));
+    EXPECT_FALSE(is_own_token("e", token));
+  }
+  EXPECT_EQ(client_token(base), client_token(base));
+}
+
+TEST(Token, hash_never_changes_between_versions) {
+  // A manager that lost its ledger must ask with the token that an older build used.
+  EXPECT_EQ(hash_text({"a", "bc"}), "401de2bad9480f3844418489ac9acc33");
+}
+
+}  // namespace
+}  // namespace warmroot::core

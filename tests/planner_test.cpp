@@ -1,0 +1,598 @@
+// The rules of the planner, one situation a test: what EC2 shows and the ledger remembers on one
+// side, the calls and notes on the other.
+#include "manager/core/planner.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/core/draft.hpp"
+#include "manager/core/standing.hpp"
+#include "tests/planner_world.hpp"
+
+namespace warmroot::core {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+using State = aws::InstanceState;
+
+// ---- from nothing to stable ----
+
+TEST(Planner, an_empty_world_creates_one_volume_a_node_and_launches_nothing_yet) {
+  World world(2, 2);
+  EXPECT_THAT(world.calls(), ElementsAre("CreateVolume from snap-ami-volume in z-a",
+                                         "CreateVolume from snap-ami-volume in z-a"));
+  EXPECT_FALSE(world.plan().stable);
+}
+
+TEST(Planner, a_created_volume_carries_our_tags_and_the_operators_and_a_token) {
+  World world;
+  world.pool().volumes.tags = {{"team", "ml"}, {kTagPool, "theirs"}};
+  const auto plan = world.plan();
+  const auto* call = only<aws::CreateVolume>(plan);
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->tags.at("team"), "ml");
+  EXPECT_EQ(call->tags.at(kTagPool), "p") << "ours win";
+  EXPECT_EQ(call->tags.at(kTagNode), "p-0");
+  EXPECT_EQ(call->tags.at(kTagLineage), "snap-ami-volume");
+  EXPECT_EQ(call->tags.at(kTagDeployment), "test");
+  EXPECT_EQ(call->volume_type, "gp3");
+  EXPECT_TRUE(is_own_token("test", call->client_token));
+  EXPECT_LE(call->client_token.size(), 64U);
+}
+
+TEST(Planner, nodes_without_instances_are_launched_in_one_call_a_zone) {
+  World world(4, 4, {"z-a", "z-b"});
+  for (int i = 0; i < 4; ++i) world.volume("vol-" + std::to_string(i), i, i % 2 ? "z-b" : "z-a");
+  world.pool().launch->subnets = {{"z-b", "subnet-b"}};
+  world.observed.subnets["subnet-b"].found = aws::Subnet{"subnet-b", "vpc", "z-b", 10};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 2 x g5.xlarge in z-a",
+                                         "RunInstances 2 x g5.xlarge in subnet-b"));
+}
+
+TEST(Planner, a_pending_instance_counts_as_coming) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0", State::pending);
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.plan().nodes.front().condition, NodeCondition::launching);
+}
+
+TEST(Planner, an_accepted_launch_that_is_not_visible_yet_counts_as_coming) {
+  World world;
+  world.volume("vol-0");
+  world.ledger.instances["i-new"] = {"p", "z-a", kNow - Milliseconds{800}};
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Planner, the_attach_goes_out_at_the_first_look_that_says_running) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-0 to i-0 as /dev/sdf"));
+}
+
+TEST(Planner, an_attached_pool_is_stable_without_any_report) {
+  World world(2, 1);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(plan.stable);
+  EXPECT_GE(plan.next_look, kLookWaiting);
+}
+
+TEST(Planner, equal_arguments_give_equal_plans) {
+  World world(3, 3, {"z-a", "z-b"});
+  world.volume("vol-0");
+  world.instance("i-0");
+  EXPECT_EQ(world.calls(), world.calls());
+  const auto first = world.plan();
+  const auto second = world.plan();
+  ASSERT_EQ(first.actions.size(), second.actions.size());
+  const auto* create = std::get_if<aws::CreateVolume>(&first.actions.back().mutation);
+  ASSERT_NE(create, nullptr);
+  EXPECT_EQ(create->client_token,
+            std::get<aws::CreateVolume>(second.actions.back().mutation).client_token);
+}
+
+// ---- what stops calls ----
+
+TEST(Planner, an_incomplete_look_allows_no_call_and_no_record) {
+  World world(2, 2);
+  world.observed.complete = false;
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_THAT(plan.records, IsEmpty());
+  EXPECT_FALSE(plan.stable);
+}
+
+TEST(Planner, a_fresh_ledger_waits_one_visibility_window_before_it_creates) {
+  World world;
+  world.ledger.created = kNow - kVisibilityWindow + Milliseconds{1};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.ledger.created = kNow - kVisibilityWindow;
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+}
+
+TEST(Planner, a_create_without_an_answer_is_counted_and_not_asked_for_twice) {
+  World world;
+  Intent intent;
+  intent.call.action = "CreateVolume";
+  intent.pool = "p";
+  intent.nodes = {"p-0"};
+  intent.state = IntentState::unknown;
+  world.ledger.intents.push_back(intent);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Planner, a_launch_without_an_answer_is_counted_and_not_asked_for_twice) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  Intent intent;
+  intent.call.action = "RunInstances";
+  intent.pool = "p";
+  intent.zone = "z-a";
+  intent.nodes = {"p-0", "p-1"};
+  world.ledger.intents.push_back(intent);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Planner, calls_stop_where_the_budget_ends) {
+  World world(3, 0);
+  world.limits.calls["CreateVolume"] = 2;
+  EXPECT_EQ(world.calls().size(), 2U);
+  EXPECT_FALSE(world.plan().stable);
+}
+
+TEST(Planner, a_small_pool_does_not_wait_behind_a_large_one_for_the_attach_bucket) {
+  World world(3, 3);
+  auto second = world.pool();
+  second.name = "q";
+  second.nodes = second.running = 1;
+  world.desired.pools.push_back(second);
+  for (int i = 0; i < 3; ++i) {
+    world.volume("vol-" + std::to_string(i), i);
+    world.instance("i-" + std::to_string(i));
+  }
+  world.volume("vol-q", 0, "z-a", "q");
+  world.instance("i-q", State::running, "z-a", "q");
+  world.limits.calls["AttachVolume"] = 2;
+  EXPECT_THAT(world.calls(), Contains(HasSubstr("vol-q to i-q")));
+}
+
+TEST(Planner, a_refusal_is_left_alone_for_its_back_off_and_noted) {
+  World world;
+  world.volume("vol-0");
+  world.ledger.failures[failure_key("RunInstances", "p-0")] = {
+      3, kNow - Milliseconds{100}, "InsufficientInstanceCapacity", true, "no capacity"};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("no capacity; tried 3 times, again in"));
+  world.now += std::chrono::seconds{10};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"))
+      << "the next type after an odd number of refusals";
+}
+
+TEST(Planner, when_more_than_a_fifth_vanished_nothing_is_done) {
+  World world(4, 0);
+  for (int i = 0; i < 4; ++i) world.volume("vol-" + std::to_string(i), i);
+  world.observed.volumes.erase("vol-0");
+  world.observed.volumes.erase("vol-1");
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("2 of 4 volumes are not shown"));
+  EXPECT_FALSE(plan.stable);
+}
+
+TEST(Planner, one_vanished_volume_is_replaced_only_after_a_minute_and_three_looks) {
+  World world(2, 0);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  world.observed.volumes.erase("vol-1");
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.ledger.watches["gone/vol-1"] = {kNow - kGoneAfter, 1};
+  EXPECT_THAT(world.calls(), IsEmpty()) << "a minute, but two looks";
+  world.ledger.watches["gone/vol-1"].looks = 2;
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+}
+
+// ---- wishes that cannot be met ----
+
+struct Blocked {
+  const char* name;
+  void (*change)(World&);
+  const char* note;
+};
+
+class PlannerBlocked : public ::testing::TestWithParam<Blocked> {};
+
+TEST_P(PlannerBlocked, is_said_in_one_sentence_and_nothing_is_created) {
+  World world(1, 1);
+  GetParam().change(world);
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr(GetParam().note));
+  EXPECT_FALSE(world.plan().stable);
+  EXPECT_EQ(world.plan().nodes.front().condition, NodeCondition::blocked);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, PlannerBlocked,
+    ::testing::Values(
+        Blocked{"unknown_ami",
+                [](World& w) {
+                  w.observed.images["ami-volume"] = {{}, "AMI ami-volume gone", false};
+                },
+                "AMI ami-volume gone"},
+        Blocked{"unreadable_snapshot",
+                [](World& w) {
+                  w.observed.snapshots["snap-ami-volume"] = {{}, "snapshot unreadable", false};
+                },
+                "snapshot unreadable"},
+        Blocked{"ami_without_root",
+                [](World& w) { w.observed.images["ami-volume"].found->mappings.clear(); },
+                "has no root snapshot"},
+        Blocked{"other_architecture",
+                [](World& w) { w.observed.images["ami-base"].found->architecture = "arm64"; },
+                "are x86_64, but base AMI ami-base is arm64"},
+        Blocked{"wrong_zone", [](World& w) { w.pool().zones = {"z-x"}; },
+                "zone z-x is not in this Region, which has z-a, z-b"},
+        Blocked{"subnet_elsewhere",
+                [](World& w) {
+                  w.pool().launch->subnets = {{"z-a", "subnet-b"}};
+                  w.observed.subnets["subnet-b"].found = aws::Subnet{"subnet-b", "vpc", "z-b", 9};
+                },
+                "subnet subnet-b is in z-b"},
+        Blocked{"size_below_snapshot", [](World& w) { w.pool().volumes.size_gib = 4; },
+                "smaller than snapshot"},
+        Blocked{"user_data_too_large",
+                [](World& w) {
+                  w.observed.user_data["p"] = {{}, "user-data is too large", false};
+                },
+                "user-data is too large"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Planner, a_blocked_pool_does_not_hold_another_up) {
+  World world;
+  auto second = world.pool();
+  second.name = "q";
+  second.zones = {"z-x"};
+  world.desired.pools.push_back(second);
+  EXPECT_THAT(world.calls(), ElementsAre("CreateVolume from snap-ami-volume in z-a"));
+}
+
+// ---- leases ----
+
+TEST(Planner, an_attachment_without_a_lease_becomes_one) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.leases.clear();
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  ASSERT_EQ(plan.records.size(), 1U);
+  const auto& record = std::get<RecordLease>(plan.records.front());
+  EXPECT_EQ(record.lease.state, LeaseState::checking);
+  EXPECT_EQ(record.lease.node, "p-0");
+}
+
+TEST(Planner, a_lease_becomes_active_when_the_node_says_mounted) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.leases.front().state = LeaseState::checking;
+  world.report("i-0", "vol-0", NodeStage::ready);
+  EXPECT_EQ(world.plan().nodes.front().lease, LeaseState::active);
+}
+
+TEST(Planner, a_volume_with_an_open_lease_is_attached_nowhere_else) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.instance("i-1");
+  world.lease("vol-0", "i-0", LeaseState::attaching);
+  world.ledger.leases.front().since = kNow - Milliseconds{500};
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("AttachVolume"))));
+}
+
+TEST(Planner, an_instance_never_gets_two_volumes) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances 1 x")));
+}
+
+TEST(Planner, an_instance_of_another_zone_does_not_get_the_volume) {
+  World world;
+  world.pool().launch.reset();
+  world.volume("vol-0");
+  world.instance("i-0", State::running, "z-b");
+  world.ledger.instances.clear();
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("no running instance tagged warmroot:pool=p in z-a"));
+}
+
+TEST(Planner, a_device_name_once_given_on_an_instance_is_not_given_again) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0").block_devices = {
+      {"/dev/xvdf", "vol-x", aws::AttachmentState::attached, true}};
+  world.ledger.used_devices["i-0"] = {"/dev/sdg"};
+  EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-0 to i-0 as /dev/sdh"));
+}
+
+TEST(Planner, a_volume_attached_by_somebody_elsewhere_is_noted_and_nothing_is_launched_for_it) {
+  World world;
+  world.volume("vol-0");
+  world.attach("vol-0", "i-foreign");
+  world.ledger.leases.clear();
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("attached to i-foreign, which is no instance of this pool"));
+}
+
+// ---- interruption and handover ----
+
+TEST(Planner, a_draining_node_gets_its_successor_at_once) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.report("i-0", "vol-0", NodeStage::draining);
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  EXPECT_EQ(world.plan().nodes.front().condition, NodeCondition::handover);
+}
+
+TEST(Planner, a_successor_reserves_the_volume_and_gets_it_when_it_is_free) {
+  World world;
+  auto& volume = world.volume("vol-0");
+  world.instance("i-0", State::shutting_down);
+  world.instance("i-1");
+  world.attach("vol-0", "i-0");
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_EQ(plan.nodes.front().successor_id, "i-1");
+  world.lease("vol-0", "i-1", LeaseState::reserved);
+  world.instance("i-0", State::terminated);
+  volume.state = aws::VolumeState::available;
+  volume.attachments.clear();
+  EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-0 to i-1 as /dev/sdf"));
+}
+
+TEST(Planner, one_handover_launches_one_successor) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0", State::shutting_down);
+  world.attach("vol-0", "i-0");
+  world.instance("i-1", State::pending);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Planner, a_running_instance_is_detached_from_only_after_released) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.instance("i-1");
+  world.attach("vol-0", "i-0");
+  world.report("i-0", "vol-0", NodeStage::draining);
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("DetachVolume"))));
+  world.report("i-0", "vol-0", NodeStage::released);
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
+}
+
+TEST(Planner, a_released_instance_without_a_lease_is_ended) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.instance("i-1");
+  world.report("i-0", "vol-0", NodeStage::released);
+  EXPECT_THAT(world.calls(), UnorderedElementsAre("AttachVolume vol-0 to i-1 as /dev/sdf",
+                                                  "TerminateInstances i-0"));
+}
+
+TEST(Planner, a_stopped_instance_gives_its_volume_back) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0", State::stopped);
+  world.attach("vol-0", "i-0");
+  EXPECT_THAT(world.calls(), UnorderedElementsAre("DetachVolume vol-0 from i-0",
+                                                  "RunInstances 1 x g5.xlarge in z-a"));
+}
+
+TEST(Planner, an_impaired_instance_is_ended_after_two_minutes) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.observed.statuses["i-0"] = {"i-0", State::running, "impaired", "ok"};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.ledger.watches["impaired/i-0"] = {kNow - kImpairedAfter, 9};
+  EXPECT_THAT(world.calls(),
+              UnorderedElementsAre("RunInstances 1 x g5.xlarge in z-a", "TerminateInstances i-0"));
+}
+
+TEST(Planner, a_stuck_attach_starts_over_when_the_guest_never_saw_the_disk) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.ledger.watches["attaching/vol-0/i-0"] = {kNow - kStuckAttachAfter, 50};
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
+  world.report("i-0", "vol-0", NodeStage::disk_seen);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+// ---- instances beyond what is wanted ----
+
+TEST(Planner, a_paused_pool_ends_its_instances_and_keeps_its_volumes) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.paused_pools = {"p"};
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-0"));
+}
+
+TEST(Planner, a_reporting_node_is_asked_to_drain_before_it_is_ended) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.paused_pools = {"p"};
+  world.report("i-0", "vol-0", NodeStage::warming);
+  auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(plan.drains.contains("i-0"));
+  world.report("i-0", "vol-0", NodeStage::released);
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
+}
+
+TEST(Planner, a_node_that_never_finishes_draining_is_ended_in_the_end) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.paused_pools = {"p"};
+  world.report("i-0", "vol-0", NodeStage::draining);
+  world.ledger.watches["drain/i-0"] = {kNow - kDrainPatience, 100};
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-0"));
+}
+
+TEST(Planner, an_instance_that_we_did_not_launch_is_never_ended) {
+  World world(1, 0);
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.ledger.instances.clear();
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.observed.instances.at("i-0").client_token =
+      client_token({"test", "RunInstances", "p", "p-0:0 ", 0, "z-a"});
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-0"))
+      << "the token shows that a lost ledger of ours launched it";
+}
+
+TEST(Planner, an_instance_of_another_deployment_is_not_touched) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0").tags[kTagDeployment] = "other";
+  world.ledger.instances.clear();
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances")));
+}
+
+TEST(Planner, an_instance_whose_volume_would_be_deleted_with_it_is_not_ended) {
+  World world(1, 0);
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.observed.volumes.at("vol-0").attachments.front().delete_on_termination = true;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("set DeleteOnTermination of /dev/sdf"));
+}
+
+TEST(Planner, fewer_nodes_keep_the_volume_and_say_so) {
+  World world(1, 0);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("volume vol-1 of p-1 is beyond nodes = 1"));
+  EXPECT_TRUE(plan.stable) << "a kept volume is no unmet wish";
+}
+
+// ---- broken, strange and foreign volumes ----
+
+TEST(Planner, a_volume_in_error_is_quarantined_and_replaced) {
+  World world(1, 0);
+  world.volume("vol-0").state = aws::VolumeState::error;
+  EXPECT_THAT(world.calls(),
+              UnorderedElementsAre("CreateTags vol-0", "CreateVolume from snap-ami-volume in z-a"));
+}
+
+TEST(Planner, a_quarantined_volume_is_left_alone) {
+  World world;
+  world.volume("vol-0").tags[kTagQuarantined] = "by hand";
+  world.instance("i-0");
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+  EXPECT_THAT(world.notes(), HasSubstr("vol-0 is quarantined (by hand)"));
+}
+
+TEST(Planner, a_volume_with_true_tags_and_no_record_is_adopted) {
+  World world(1, 0);
+  world.stranger("vol-0");
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  ASSERT_EQ(plan.records.size(), 1U);
+  const auto& record = std::get<RecordVolume>(plan.records.front());
+  EXPECT_EQ(record.volume_id, "vol-0");
+  EXPECT_TRUE(record.volume.ever_used) << "nobody knows, so it counts as used";
+}
+
+TEST(Planner, a_volume_whose_lineage_tag_lies_is_a_stranger) {
+  World world(1, 0);
+  world.stranger("vol-0").tags[kTagLineage] = "snap-other";
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+  EXPECT_THAT(world.notes(), HasSubstr("vol-0 carries our deployment's tag"));
+}
+
+TEST(Planner, a_second_volume_of_a_node_is_noted_and_the_used_one_serves) {
+  World world(1, 0);
+  world.stranger("vol-a");
+  world.volume("vol-b");
+  const auto plan = world.plan();
+  EXPECT_EQ(plan.nodes.front().volume_id, "vol-b");
+  EXPECT_THAT(world.notes(), HasSubstr("volume vol-a also says it is p-0's"));
+  EXPECT_THAT(plan.actions, IsEmpty());
+}
+
+TEST(Planner, a_record_outlives_the_removal_of_tags) {
+  World world(1, 0);
+  world.volume("vol-0").tags.clear();
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-0");
+}
+
+// ---- words and cadence ----
+
+TEST(Words, every_condition_has_a_distinct_word_and_a_meaning) {
+  std::set<std::string_view> words;
+  for (int i = 0; i <= static_cast<int>(kLastNodeCondition); ++i) {
+    const auto text = describe(static_cast<NodeCondition>(i));
+    EXPECT_TRUE(words.insert(text.word).second) << text.word;
+    EXPECT_FALSE(text.meaning.empty());
+  }
+  words.clear();
+  for (int i = 0; i <= static_cast<int>(kLastVolumeCondition); ++i) {
+    const auto text = describe(static_cast<VolumeCondition>(i));
+    EXPECT_TRUE(words.insert(text.word).second) << text.word;
+    EXPECT_FALSE(text.meaning.empty());
+  }
+}
+
+TEST(Words, every_lease_state_reads_back_as_itself) {
+  for (int i = 0; i <= static_cast<int>(LeaseState::ended); ++i) {
+    const auto state = static_cast<LeaseState>(i);
+    EXPECT_EQ(lease_state_from(to_string(state)), state);
+  }
+}
+
+TEST(Cadence, is_sub_second_while_something_young_is_awaited_and_grows_to_thirty_seconds_idle) {
+  using std::chrono::seconds;
+  EXPECT_EQ(look_interval(true, seconds{0}), kLookSoonest);
+  EXPECT_EQ(look_interval(true, seconds{60}), kLookWaiting);
+  EXPECT_EQ(look_interval(true, seconds{3600}), kLookLongWait);
+  EXPECT_EQ(look_interval(false, seconds{0}), kLookWaiting);
+  EXPECT_EQ(look_interval(false, seconds{3600}), kLookIdle);
+}
+
+}  // namespace
+}  // namespace warmroot::core
