@@ -1,0 +1,280 @@
+#include "bootstrap/warm/read_pump.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+namespace warmroot::warm {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+/// Short enough that a stop request is seen and foreground I/O is noticed in time.
+constexpr auto kLongestWait = milliseconds(20);
+/// What reads in flight get after a stop request; a stalled one (up to a minute) is left behind.
+constexpr auto kDrainTime = milliseconds(150);
+constexpr auto kRetryAfter = milliseconds(1000);  // an attempt; EBS stalls and resets take seconds
+/// So many failures in a row are the device's, not a block's: one read a second until it answers
+/// again.
+constexpr std::uint64_t kDeviceFails = 8;
+constexpr auto kProbeFailingEvery = milliseconds(1000);
+constexpr auto kLostAfter = milliseconds(10'000);  // an NVMe controller reset takes 8 s
+/// A sample of a volume that is being looked at must not wait for a stalled read.
+constexpr auto kSampleTime = milliseconds(1000);
+/// As many blocks without one cold among them: the volume is warm, and how far a touch reaches does
+/// not matter.
+constexpr std::size_t kProbedBlocks = 4096;
+constexpr unsigned kSamplesInFlight = 4;
+constexpr unsigned kProbesInFlight = 2;
+constexpr std::uint64_t kSector = 512;
+
+std::uint64_t mixed(
+    std::uint64_t value) {  // splitmix64's finaliser: which page of a block to sample
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+std::uint64_t ReadPump::block_bytes(Block block) const {
+  return std::min(kGridBytes, device_bytes_ - std::uint64_t{block} * kGridBytes);
+}
+
+bool ReadPump::is_lost() const {
+  if (last_error_ == ENODEV || last_error_ == ENXIO || last_error_ == EBADF) return true;
+  return errors_in_a_row_ >= kDeviceFails && SteadyClock::now() - first_error_ >= kLostAfter;
+}
+
+bool ReadPump::is_done() const {
+  return next_ == blocks_.size() && again_.empty() && retries_.empty() && samples_.empty() &&
+         engine_.in_flight() == 0;
+}
+
+/// Retries that are due come before new blocks, so that one bad block cannot hide until the end.
+std::optional<Block> ReadPump::next_block() {
+  if (!retries_.empty() && retries_.front().due <= SteadyClock::now()) {
+    const Block block = retries_.front().block;
+    retries_.pop_front();
+    return block;
+  }
+  if (!again_.empty()) {
+    const Block block = again_.front();
+    again_.pop_front();
+    return block;
+  }
+  if (next_ < blocks_.size()) return blocks_[next_++];
+  return std::nullopt;
+}
+
+bool ReadPump::start(Kind kind, Block block, std::uint64_t within, std::uint32_t length,
+                     microseconds first) {
+  // A device may end within a block and within a page; direct reads want whole sectors.
+  const std::uint64_t left = block_bytes(block) - std::min(block_bytes(block), within);
+  length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, left / kSector * kSector));
+  if (length == 0) return false;
+  const std::size_t flight = free_flights_.back();
+  free_flights_.pop_back();
+  flights_[flight] = {kind, block, first};
+  started_.push_back({flight, std::uint64_t{block} * kGridBytes + within, length});
+  bytes_read_ += length;
+  return true;
+}
+
+void ReadPump::start_block(Block block) {
+  if (!whole_blocks_) {
+    if (!start(Kind::touch, block, 0, kTouchBytes, {})) block_ended(block, 0, {});
+    return;
+  }
+  Whole whole;
+  for (std::uint64_t within = 0; within < block_bytes(block); within += kPieceBytes)
+    whole.left += start(Kind::piece, block, within, kPieceBytes, {}) ? 1 : 0;
+  if (whole.left == 0)
+    block_ended(block, 0, {});
+  else
+    wholes_[block] = whole;
+}
+
+Ok ReadPump::submit_started() {
+  if (started_.empty()) return {};
+  auto submitted = engine_.submit(started_);
+  started_.clear();
+  return submitted;
+}
+
+Ok ReadPump::fill(const std::stop_token& stop) {
+  if (stop.stop_requested()) return {};
+  const bool failing = errors_in_a_row_ >= kDeviceFails;
+  if (failing && SteadyClock::now() - latest_error_ < kProbeFailingEvery) return {};
+  const unsigned pieces = whole_blocks_ ? kGridBytes / kPieceBytes : 1;
+  const unsigned depth = failing ? 1 : std::min(control_.depth(), engine_.capacity());
+  unsigned in_flight = engine_.in_flight();
+  while (!samples_.empty() && in_flight < depth) {
+    const Block block = samples_.front();
+    samples_.pop_front();
+    const std::uint64_t pages = std::max<std::uint64_t>(block_bytes(block) / kTouchBytes, 1);
+    const std::uint64_t page = mixed(block + next_) % pages;
+    in_flight += start(Kind::sample, block, page * kTouchBytes, kTouchBytes, {}) ? 1 : 0;
+  }
+  // A whole block may exceed the depth by its last pieces, never the engine's room.
+  while (in_flight < depth && (free_flights_.size() >= pieces)) {
+    const auto block = next_block();
+    if (!block) break;
+    const std::size_t before = started_.size();
+    start_block(*block);
+    in_flight += static_cast<unsigned>(started_.size() - before);
+  }
+  return submit_started();
+}
+
+void ReadPump::ended(const ReadResult& result) {
+  const Flight flight = flights_[result.tag];
+  free_flights_.push_back(result.tag);
+  if (result.error == 0) {
+    errors_in_a_row_ = 0;
+  } else {
+    latest_error_ = SteadyClock::now();
+    if (errors_in_a_row_ == 0) first_error_ = latest_error_;
+    ++errors_;
+    ++errors_in_a_row_;
+    last_error_ = result.error;
+  }
+  switch (flight.kind) {
+    case Kind::touch: {
+      const bool tell = result.error == 0 && probe_.verdict() == TouchVerdict::unknown &&
+                        touched_.size() < kProbedBlocks && TouchProbe::is_telling(result.latency) &&
+                        seconds_in_flight_ < kProbesInFlight &&
+                        block_bytes(flight.block) == kGridBytes;
+      if (tell && start(Kind::second, flight.block, kGridBytes / 2, kTouchBytes, result.latency))
+        ++seconds_in_flight_;
+      if (whole_blocks_) {  // started before it was known that a touch does not suffice
+        again_.push_back(flight.block);
+        break;
+      }
+      block_ended(flight.block, result.error, result.latency);
+      break;
+    }
+    case Kind::piece: {
+      Whole& whole = wholes_[flight.block];
+      if (result.error != 0) whole.error = result.error;
+      whole.slowest = std::max(whole.slowest, result.latency);
+      if (--whole.left > 0) break;
+      const Whole all = whole;
+      wholes_.erase(flight.block);
+      block_ended(flight.block, all.error, all.slowest);
+      break;
+    }
+    case Kind::second:
+      --seconds_in_flight_;
+      if (result.error == 0) probe_.second_read(flight.first, result.latency);
+      learn(probe_.verdict());
+      break;
+    case Kind::sample:
+      if (result.error == 0 && events_.sampled) events_.sampled(result.latency);
+      break;
+  }
+}
+
+/// Once it is known that touches do not suffice, what was only touched so far is not present.
+void ReadPump::learn(TouchVerdict verdict) {
+  if (verdict == TouchVerdict::read_whole && !whole_blocks_) {
+    whole_blocks_ = true;
+    again_.insert(again_.end(), touched_.begin(), touched_.end());
+    if (events_.not_present) events_.not_present(touched_);
+  }
+  if (verdict != TouchVerdict::unknown) touched_.clear();
+}
+
+void ReadPump::block_ended(Block block, int error, microseconds latency) {
+  if (error != 0) {
+    failed(block, error);
+    return;
+  }
+  attempts_.erase(block);
+  if (!whole_blocks_ && probe_.verdict() == TouchVerdict::unknown &&
+      touched_.size() < kProbedBlocks)
+    touched_.push_back(block);
+  if (events_.present) events_.present(block, latency);
+}
+
+void ReadPump::failed(Block block, int error) {
+  const unsigned attempts = ++attempts_[block];
+  if (attempts >= kAttempts || error == ENODEV || error == ENXIO) {
+    ++given_up_;
+    attempts_.erase(block);
+    return;
+  }
+  retries_.push_back({block, SteadyClock::now() + kRetryAfter * attempts});
+}
+
+/// Waits for reads in flight, but not for stalled ones.
+Ok ReadPump::drain() {
+  const auto until = SteadyClock::now() + kDrainTime;
+  std::vector<ReadResult> results;
+  while (engine_.in_flight() > 0 && SteadyClock::now() < until) {
+    results.clear();
+    TRY(engine_.wait(milliseconds(10), results));
+    for (const ReadResult& result : results) ended(result);
+    started_.clear();  // second reads that ended() would like
+  }
+  return {};
+}
+
+Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::stop_token& stop) {
+  blocks_ = blocks;
+  next_ = 0;
+  std::vector<ReadResult> results;
+  for (;;) {
+    if (stop.stop_requested() || is_lost()) {
+      TRY(drain());
+      return is_lost() ? End::device_lost : End::stopped;
+    }
+    TRY(fill(stop));
+    if (is_done()) return End::finished;
+    results.clear();
+    if (engine_.in_flight() > 0)
+      TRY(engine_.wait(kLongestWait, results));
+    else
+      std::this_thread::sleep_for(kLongestWait);  // only what is not due yet is left
+    const auto now =
+        std::chrono::duration_cast<microseconds>(SteadyClock::now().time_since_epoch());
+    for (const ReadResult& result : results) {
+      const Kind kind = flights_[result.tag].kind;
+      if (kind == Kind::touch || kind == Kind::piece) control_.completed(now, result.latency);
+      ended(result);
+    }
+    TRY(submit_started());
+    if (events_.tick)
+      for (const Block block : events_.tick()) samples_.push_back(block);
+  }
+}
+
+Result<std::vector<microseconds>> ReadPump::sample(std::span<const Block> blocks,
+                                                   const std::stop_token& stop) {
+  std::vector<microseconds> latencies;
+  std::vector<ReadResult> results;
+  std::size_t next = 0;
+  const auto until = SteadyClock::now() + kSampleTime;
+  while (!stop.stop_requested() && !is_lost() && SteadyClock::now() < until) {
+    while (next < blocks.size() && engine_.in_flight() + started_.size() < kSamplesInFlight &&
+           !free_flights_.empty()) {
+      const Block block = blocks[next++];
+      const std::uint64_t pages = std::max<std::uint64_t>(block_bytes(block) / kTouchBytes, 1);
+      start(Kind::sample, block, mixed(block) % pages * kTouchBytes, kTouchBytes, {});
+    }
+    TRY(submit_started());
+    if (engine_.in_flight() == 0 && next == blocks.size()) break;
+    results.clear();
+    TRY(engine_.wait(kLongestWait, results));
+    for (const ReadResult& result : results) {
+      ended(result);
+      if (result.error == 0) latencies.push_back(result.latency);
+    }
+    if (events_.tick) events_.tick();
+  }
+  if (stop.stop_requested()) TRY(drain());
+  return latencies;
+}
+
+}  // namespace warmroot::warm

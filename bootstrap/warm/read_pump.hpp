@@ -1,0 +1,134 @@
+// Reads a list of blocks through an engine: keeps as many in flight as depth control says, retries
+// what fails, tries out how much of a block has to be read, samples warm blocks in between. Called
+// by the warmer, which owns the lists, the map and the clockwork of progress and saving.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <unordered_map>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/depth_control.hpp"
+#include "bootstrap/warm/read_engine.hpp"
+#include "bootstrap/warm/touch_probe.hpp"
+
+namespace warmroot::warm {
+
+/// What the pump tells and asks its owner. All on the thread that called the pump.
+struct PumpEvents {
+  /// A block is present now; `latency` is that of its (slowest) read.
+  std::function<void(Block, std::chrono::microseconds latency)> present;
+  /// One or more blocks turned out not to be present after all (the touch did not suffice); the
+  /// pump reads them again.
+  std::function<void(std::span<const Block>)> not_present;
+  /// A sampled re-read has ended.
+  std::function<void(std::chrono::microseconds latency)> sampled;
+  /// Every few milliseconds: saving, progress. May offer blocks to re-read by the way.
+  std::function<std::vector<Block>()> tick;
+};
+
+class ReadPump {
+ public:
+  enum class End { finished, stopped, device_lost };
+
+  /// The engine's capacity is the most that is ever in flight. Requires room for one whole block (4
+  /// pieces).
+  ReadPump(ReadEngine& engine, DepthControl& control, std::uint64_t device_bytes, PumpEvents events)
+      : engine_(engine),
+        control_(control),
+        device_bytes_(device_bytes),
+        events_(std::move(events)) {
+    flights_.resize(engine.capacity());
+    for (std::size_t i = flights_.size(); i > 0; --i) free_flights_.push_back(i - 1);
+  }
+
+  /// Reads the blocks in order. Finished: each was read, or given up after kAttempts. Stopped: no
+  /// read was started after the request, and those in flight were given 150 ms. Device lost: it has
+  /// gone, or answers nothing but errors; see last_error().
+  /// Errors: the engine's own.
+  Result<End> read(std::span<const Block> blocks, const std::stop_token& stop);
+
+  /// Re-reads one 4 KiB piece of each block, a few at a time, for a second at most; latencies in
+  /// the order of completion, failed ones left out. Ends early when stopped.
+  Result<std::vector<std::chrono::microseconds>> sample(std::span<const Block> blocks,
+                                                        const std::stop_token& stop);
+
+  std::uint64_t errors() const { return errors_; }
+  std::uint64_t given_up() const { return given_up_; }
+  std::uint64_t bytes_read() const { return bytes_read_; }
+  int last_error() const { return last_error_; }
+  /// 4096, or 512 KiB once a touch turned out not to bring its block in.
+  std::uint32_t touch_bytes() const { return whole_blocks_ ? kGridBytes : kTouchBytes; }
+
+  /// Reads of one block before it is given up.
+  static constexpr unsigned kAttempts = 3;
+
+ private:
+  using SteadyClock = std::chrono::steady_clock;
+  enum class Kind { touch, piece, second, sample };
+  struct Flight {
+    Kind kind = Kind::touch;
+    Block block = 0;
+    std::chrono::microseconds first{0};  // of the touch before a second read
+  };
+  struct Whole {
+    unsigned left = 0;
+    int error = 0;
+    std::chrono::microseconds slowest{0};
+  };
+  struct Retry {
+    Block block = 0;
+    SteadyClock::time_point due;
+  };
+
+  std::uint64_t block_bytes(Block block) const;
+  Ok fill(const std::stop_token& stop);
+  std::optional<Block> next_block();
+  void start_block(Block block);
+  bool start(Kind kind, Block block, std::uint64_t within, std::uint32_t length,
+             std::chrono::microseconds first);
+  Ok submit_started();
+  void ended(const ReadResult& result);
+  void block_ended(Block block, int error, std::chrono::microseconds latency);
+  void failed(Block block, int error);
+  void learn(TouchVerdict verdict);
+  bool is_lost() const;
+  bool is_done() const;
+  Ok drain();
+
+  ReadEngine& engine_;
+  DepthControl& control_;
+  std::uint64_t device_bytes_;
+  PumpEvents events_;
+  TouchProbe probe_;
+
+  std::span<const Block> blocks_;
+  std::size_t next_ = 0;
+  std::deque<Block> again_;  // touched blocks that have to be read whole
+  std::deque<Retry> retries_;
+  std::deque<Block> samples_;
+  std::unordered_map<Block, Whole> wholes_;
+  std::unordered_map<Block, unsigned> attempts_;
+  std::vector<Block> touched_;  // while the probe is undecided
+  std::vector<Flight> flights_;
+  std::vector<std::size_t> free_flights_;
+  std::vector<ReadRequest> started_;
+  bool whole_blocks_ = false;
+  unsigned seconds_in_flight_ = 0;
+  std::uint64_t errors_ = 0;
+  std::uint64_t given_up_ = 0;
+  std::uint64_t bytes_read_ = 0;
+  std::uint64_t errors_in_a_row_ = 0;
+  SteadyClock::time_point first_error_;
+  SteadyClock::time_point latest_error_;
+  int last_error_ = 0;
+};
+
+}  // namespace warmroot::warm

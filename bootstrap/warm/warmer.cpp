@@ -1,0 +1,451 @@
+#include "bootstrap/warm/warmer.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <random>
+
+#include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/fs_layout.hpp"
+#include "bootstrap/warm/fsmap.hpp"
+#include "bootstrap/warm/needed_blocks.hpp"
+#include "bootstrap/warm/read_engine.hpp"
+#include "bootstrap/warm/read_pump.hpp"
+#include "bootstrap/warm/warm_map.hpp"
+#include "bootstrap/warm/warm_map_file.hpp"
+#include "bootstrap/warm/warm_plan.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr auto kProgressEvery = milliseconds(500);
+/// What a kill may cost in blocks read twice (cheap: they are warm), against an fsync in the
+/// session's file system; ext4 commits every 5 s by itself.
+constexpr auto kSaveEvery = milliseconds(5000);
+constexpr auto kForegroundEvery = milliseconds(50);
+constexpr auto kSampleEvery = milliseconds(2000);
+constexpr std::size_t kSamplesAtOnce = 4;
+constexpr std::size_t kSamples = 64;
+/// Reads of blocks that the map calls present may be this slow before they speak against it.
+constexpr auto kFirstTouchFrom = milliseconds(10);
+constexpr int kFirstTouchFactor = 4;       // times the median of certainly warm reads
+constexpr std::size_t kDoubtsAllowed = 3;  // of 64: warm reads behind a burst of writes
+constexpr std::size_t kReferenceReads = 8;
+constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
+constexpr unsigned kExtraCapacity = 8;  // a whole block's pieces and second reads beside the depth
+
+std::uint64_t milliseconds_since(SteadyClock::time_point start) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<milliseconds>(SteadyClock::now() - start).count());
+}
+
+microseconds median(std::vector<microseconds> values) {
+  if (values.empty()) return microseconds{0};
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// One run: the state that Warmer::run needs from its first line to its last.
+class Run {
+ public:
+  Run(const WarmRequest& request, const Warmer::OnProgress& on_progress, std::stop_token stop)
+      : request_(request), on_progress_(on_progress), stop_(std::move(stop)) {}
+
+  Result<WarmProgress> run();
+
+ private:
+  Ok open();
+  void load_map();
+  Ok verify_map();
+  Result<ReadPump::End> read_metadata();
+  Result<ReadPump::End> read_ranges(std::span<const ByteRange> ranges);
+  void find_needed();
+  Result<ReadPump::End> read_needed();
+  Result<ReadPump::End> read_everything();
+  Ok finish(ReadPump::End end);
+
+  void on_present(Block block, microseconds latency);
+  std::vector<Block> on_tick();
+  void report(bool now);
+  void update_eta(std::uint64_t interval_ms);
+  void start_saving();
+  void save_now();
+  void take_saved(bool wait);
+  std::vector<Block> random_present(std::size_t count);
+  void note(std::string text);
+  std::uint64_t partition_bytes() const;
+  ByteRange on_device(ByteRange in_partition) const;
+  std::vector<ByteRange> on_device(std::span<const ByteRange> in_partition) const;
+
+  const WarmRequest& request_;
+  const Warmer::OnProgress& on_progress_;
+  std::stop_token stop_;
+  SteadyClock::time_point start_ = SteadyClock::now();
+
+  std::optional<BlockDevice> device_;
+  std::optional<WarmMapFile> map_file_;
+  MapIdentity identity_;
+  // The order matters: the engine reads from the device, the pump through the engine.
+  std::unique_ptr<ReadEngine> engine_;
+  std::optional<DepthControl> control_;
+  std::optional<ReadPump> pump_;
+
+  BlockSet present_;
+  BlockSet claimed_;  // by the map, and not disproved
+  BlockSet needed_;
+  bool needed_known_ = false;
+  std::uint64_t fs_bytes_ = 0;
+  std::vector<ByteRange> metadata_;       // on the device
+  std::vector<ByteRange> unused_tables_;  // on the device
+
+  WarmProgress progress_;
+  LatencyHistogram first_touch_;
+  LatencyHistogram warm_reads_;
+  std::mt19937_64 random_{std::random_device{}()};
+  std::future<Ok> saving_;
+  bool unsaved_ = false;
+  double blocks_per_ms_ = 0;
+  std::uint64_t reported_present_ = 0;
+  SteadyClock::time_point last_report_{};
+  SteadyClock::time_point last_save_ = SteadyClock::now();
+  SteadyClock::time_point last_foreground_{};
+  SteadyClock::time_point last_sample_ = SteadyClock::now();
+};
+
+std::uint64_t Run::partition_bytes() const {
+  const std::uint64_t after =
+      device_->size_bytes() - std::min(device_->size_bytes(), request_.partition_offset_bytes);
+  return request_.partition_size_bytes == 0 ? after
+                                            : std::min(after, request_.partition_size_bytes);
+}
+
+ByteRange Run::on_device(ByteRange in_partition) const {
+  return {request_.partition_offset_bytes + in_partition.offset, in_partition.length};
+}
+
+std::vector<ByteRange> Run::on_device(std::span<const ByteRange> in_partition) const {
+  std::vector<ByteRange> ranges;
+  for (const ByteRange& range : in_partition) ranges.push_back(on_device(range));
+  return ranges;
+}
+
+/// Notes add up: what was unexpected stays visible.
+void Run::note(std::string text) {
+  if (progress_.note.find(text) != std::string::npos) return;
+  if (!progress_.note.empty()) progress_.note += "; ";
+  progress_.note += text;
+}
+
+Ok Run::open() {
+  TRY_ASSIGN(device_, BlockDevice::open(request_.device_path));
+  const DepthLimits limits = depth_limits(request_.max_depth, device_->tags());
+  TRY_ASSIGN(engine_, make_read_engine(device_->fd(), limits.ceiling + kExtraCapacity));
+  control_.emplace(limits);
+  PumpEvents events;
+  events.present = [this](Block block, microseconds latency) { on_present(block, latency); };
+  events.not_present = [this](std::span<const Block> blocks) {
+    note("one touch does not bring a block in, so blocks are read whole");
+    for (const Block block : blocks)
+      if (!claimed_.contains(block)) present_.erase(block);
+  };
+  events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
+  events.tick = [this] { return on_tick(); };
+  pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events));
+  const Block blocks = grid_blocks(device_->size_bytes());
+  present_ = claimed_ = needed_ = BlockSet(blocks);
+  progress_.device_blocks = blocks;
+  progress_.engine = engine_->name();
+  progress_.state = WarmState::running;
+  return {};
+}
+
+/// Whatever is wrong with the map, the volume is warmed all the same, only from the start.
+void Run::load_map() {
+  if (request_.mount_point.empty() || request_.map_path.empty()) return;
+  identity_ = {request_.volume_id, device_->size_bytes()};
+  auto file = WarmMapFile::at(request_.mount_point, request_.map_path);
+  if (!file) {
+    note(file.error().message());
+    return;
+  }
+  map_file_ = std::move(*file);
+  auto bytes = map_file_->load(map_bytes(identity_.device_bytes));
+  if (!bytes) {
+    note(bytes.error().message());
+    return;
+  }
+  if (!*bytes) return;
+  auto present = decode_map(**bytes, identity_);
+  if (!present) {
+    note(present.error().message());
+    return;
+  }
+  present_ = std::move(*present);
+  claimed_ = present_;
+}
+
+std::vector<Block> Run::random_present(std::size_t count) {
+  std::vector<Block> blocks;
+  if (present_.size() == 0) return blocks;
+  const BlockSet candidates = needed_known_ ? present_.intersection(needed_) : present_;
+  const std::vector<Block> members = candidates.members();
+  std::sample(members.begin(), members.end(), std::back_inserter(blocks), count, random_);
+  return blocks;
+}
+
+/// A map may be older than a restored snapshot, or forged: a few dozen of its blocks are read
+/// again, and compared with reads that are certainly warm because they repeat others.
+Ok Run::verify_map() {
+  const std::vector<Block> blocks = random_present(kSamples);
+  if (blocks.empty()) return {};
+  TRY_ASSIGN(const auto latencies, pump_->sample(blocks, stop_));
+  const std::size_t again = std::min(blocks.size(), kReferenceReads);
+  TRY_ASSIGN(const auto reference, pump_->sample(std::span(blocks).first(again), stop_));
+  const microseconds limit =
+      std::max<microseconds>(kFirstTouchFrom, median(reference) * kFirstTouchFactor);
+  const auto doubts = static_cast<std::size_t>(
+      std::count_if(latencies.begin(), latencies.end(),
+                    [limit](microseconds latency) { return latency > limit; }));
+  if (doubts <= std::min(kDoubtsAllowed, blocks.size() / 2)) return {};
+  note("the warm map was not believed: " + std::to_string(doubts) + " of " +
+       std::to_string(latencies.size()) + " sampled blocks were cold");
+  present_.clear();
+  claimed_.clear();
+  for (const Block block : blocks) present_.insert(block);  // the samples were their first touches
+  warm_reads_ = {};
+  return {};
+}
+
+void Run::on_present(Block block, microseconds latency) {
+  if (claimed_.contains(block)) return;
+  present_.insert(block);
+  first_touch_.record(latency);
+  ++progress_.blocks_read;
+  unsaved_ = true;
+}
+
+Result<ReadPump::End> Run::read_ranges(std::span<const ByteRange> ranges) {
+  BlockSet blocks(present_.size());
+  for (const ByteRange& range : ranges) blocks.insert_range(range);
+  const std::vector<Block> absent = plan_reads({&blocks, &present_, {}, ranges, {}});
+  return pump_->read(absent, stop_);
+}
+
+/// What GETFSMAP would read one after the other, read in parallel: superblock, group descriptors,
+/// bitmaps. Leaves the ranges that plan_reads wants first and last.
+Result<ReadPump::End> Run::read_metadata() {
+  const ByteRange first = on_device(ByteRange{0, kSuperblockBytes});
+  if (first.offset + first.length > device_->size_bytes()) return ReadPump::End::finished;
+  TRY_ASSIGN(auto end, read_ranges(std::vector<ByteRange>{first}));
+  if (end != ReadPump::End::finished) return end;
+  auto superblock = device_->read(first);
+  if (!superblock) {
+    note(superblock.error().message());
+    return end;
+  }
+  const FsSummary summary = summarise_superblock(*superblock);
+  fs_bytes_ = summary.size_bytes;
+  metadata_.push_back(first);
+  if (summary.descriptors.length == 0) return end;
+  const ByteRange table = on_device(summary.descriptors);
+  TRY_ASSIGN(end, read_ranges(std::vector<ByteRange>{table}));
+  if (end != ReadPump::End::finished) return end;
+  const auto descriptors = device_->read(table);
+  if (!descriptors) {
+    note(descriptors.error().message());
+    return end;
+  }
+  const FsMetadata metadata = ext_metadata(*superblock, *descriptors);
+  const std::vector<ByteRange> bitmaps = on_device(metadata.bitmaps);
+  metadata_.push_back(table);
+  metadata_.insert(metadata_.end(), bitmaps.begin(), bitmaps.end());
+  for (const ByteRange& range : metadata.inode_tables) metadata_.push_back(on_device(range));
+  for (const ByteRange& range : summary.journal) metadata_.push_back(on_device(range));
+  unused_tables_ = on_device(metadata.unused_tables);
+  return read_ranges(bitmaps);
+}
+
+/// Asks the file system again each time: sessions write while the warmer reads.
+void Run::find_needed() {
+  RootGeometry geometry{
+      device_->size_bytes(), {request_.partition_offset_bytes, partition_bytes()}, fs_bytes_};
+  std::vector<ByteRange> free;
+  progress_.needed_source = "whole";
+  const bool ask = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
+  if (ask && !request_.mount_point.empty()) {
+    const UniqueFd root(::open(request_.mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    auto answer = root ? free_ranges(root.get())
+                       : Result<std::vector<ByteRange>>(fail_errno(request_.mount_point));
+    if (answer) {
+      free = std::move(*answer);
+      progress_.needed_source = "fsmap";
+    } else {
+      note("the whole partition is read: " + answer.error().message());
+    }
+  }
+  if (progress_.needed_source == "whole") geometry.fs_bytes = 0;
+  needed_ = needed_blocks(geometry, free);
+  if (!needed_known_) progress_.resumed_blocks = claimed_.intersection(needed_).count();
+  needed_known_ = true;
+}
+
+Result<ReadPump::End> Run::read_needed() {
+  for (unsigned round = 0; round < kRounds; ++round) {
+    find_needed();
+    const std::uint64_t given_up = pump_->given_up();
+    const std::vector<Block> order =
+        plan_reads({&needed_, &present_, {}, metadata_, unused_tables_});
+    if (order.empty()) break;
+    TRY_ASSIGN(const auto end, pump_->read(order, stop_));
+    if (end != ReadPump::End::finished) return end;
+    if (pump_->given_up() != given_up || progress_.needed_source == "whole") break;
+  }
+  return ReadPump::End::finished;
+}
+
+Result<ReadPump::End> Run::read_everything() {
+  load_map();
+  TRY(verify_map());
+  const bool known = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
+  if (known) {
+    TRY_ASSIGN(const auto end, read_metadata());
+    if (end != ReadPump::End::finished) return end;
+  }
+  TRY_ASSIGN(const auto end, read_needed());
+  if (end != ReadPump::End::finished) return end;
+  TRY(pump_->sample(random_present(kSamples), stop_));
+  return end;
+}
+
+std::vector<Block> Run::on_tick() {
+  const auto now = SteadyClock::now();
+  if (now - last_foreground_ >= kForegroundEvery) {
+    last_foreground_ = now;
+    const auto in_flight = device_->in_flight();
+    control_->foreground(in_flight && *in_flight > engine_->in_flight());
+  }
+  take_saved(false);
+  if (unsaved_ && now - last_save_ >= kSaveEvery) start_saving();
+  report(false);
+  if (now - last_sample_ < kSampleEvery) return {};
+  last_sample_ = now;
+  return random_present(kSamplesAtOnce);
+}
+
+void Run::update_eta(std::uint64_t interval_ms) {
+  const std::uint64_t present = progress_.present_blocks;
+  if (interval_ms > 0 && present >= reported_present_) {
+    const double rate =
+        static_cast<double>(present - reported_present_) / static_cast<double>(interval_ms);
+    constexpr double kNewest = 0.3;
+    blocks_per_ms_ = blocks_per_ms_ == 0 ? rate : (1 - kNewest) * blocks_per_ms_ + kNewest * rate;
+  }
+  reported_present_ = present;
+  const std::uint64_t left = progress_.needed_blocks - present;
+  progress_.eta_ms.reset();
+  if (progress_.state == WarmState::done)
+    progress_.eta_ms = 0;
+  else if (progress_.state == WarmState::running && needed_known_ && blocks_per_ms_ > 0)
+    progress_.eta_ms = static_cast<std::uint64_t>(static_cast<double>(left) / blocks_per_ms_);
+}
+
+void Run::report(bool now) {
+  const auto since = SteadyClock::now() - last_report_;
+  if (!now && since < kProgressEvery) return;
+  const auto interval = std::chrono::duration_cast<milliseconds>(since).count();
+  const bool had_report = last_report_ != SteadyClock::time_point{};
+  last_report_ = SteadyClock::now();
+  progress_.needed_blocks = needed_known_ ? needed_.count() : 0;
+  progress_.present_blocks = needed_known_ ? needed_.intersection(present_).count() : 0;
+  progress_.warmth = progress_.needed_blocks == 0
+                         ? 0
+                         : static_cast<double>(progress_.present_blocks) /
+                               static_cast<double>(progress_.needed_blocks);
+  progress_.elapsed_ms = milliseconds_since(start_);
+  progress_.depth = control_->depth();
+  progress_.errors = pump_->errors();
+  progress_.bytes_read = pump_->bytes_read();
+  progress_.touch_bytes = pump_->touch_bytes();
+  progress_.first_touch = first_touch_.summary();
+  progress_.warm_reads = warm_reads_.summary();
+  update_eta(had_report ? static_cast<std::uint64_t>(interval) : 0);
+  if (on_progress_) on_progress_(progress_);
+}
+
+/// On another thread: an fsync into a cold file system takes as long as dozens of reads.
+void Run::start_saving() {
+  if (!map_file_ || saving_.valid()) return;
+  last_save_ = SteadyClock::now();
+  unsaved_ = false;
+  saving_ = std::async(
+      std::launch::async,
+      [file = *map_file_, bytes = encode_map(identity_, present_)] { return file.save(bytes); });
+}
+
+void Run::take_saved(bool wait) {
+  if (!saving_.valid()) return;
+  if (!wait && saving_.wait_for(milliseconds(0)) != std::future_status::ready) return;
+  if (auto saved = saving_.get(); !saved) {
+    note("the warm map was not saved: " + saved.error().message());
+    unsaved_ = true;
+  }
+}
+
+void Run::save_now() {
+  take_saved(true);
+  if (!unsaved_) return;
+  start_saving();
+  take_saved(true);
+}
+
+Ok Run::finish(ReadPump::End end) {
+  switch (end) {
+    case ReadPump::End::finished:
+      progress_.state = WarmState::done;
+      break;
+    case ReadPump::End::stopped:
+      progress_.state = WarmState::stopped;
+      break;
+    case ReadPump::End::device_lost:
+      progress_.state = WarmState::failed;
+      note(errno_error("the device answers errors only", pump_->last_error()).message());
+      break;
+  }
+  if (stop_.stop_requested() && progress_.state == WarmState::done &&
+      !needed_.difference(present_).members().empty())
+    progress_.state = WarmState::stopped;
+  save_now();
+  report(true);
+  return {};
+}
+
+Result<WarmProgress> Run::run() {
+  TRY(open());
+  report(true);
+  auto end = read_everything();
+  if (!end) {
+    progress_.state = WarmState::failed;
+    note(end.error().message());
+    save_now();
+    report(true);
+    return progress_;
+  }
+  TRY(finish(*end));
+  return progress_;
+}
+
+}  // namespace
+
+Result<WarmProgress> Warmer::run(std::stop_token stop, const OnProgress& on_progress) {
+  Run run(request_, on_progress, std::move(stop));
+  return run.run();
+}
+
+}  // namespace warmroot::warm
