@@ -52,7 +52,8 @@ class Hardware {
   virtual Ok power_on(const MachineSpec& spec) = 0;
   /// Asks the guest to end itself; returns at once.
   virtual void shut_down(const std::string& instance_id) = 0;
-  /// Ends the machine now. `power_cut` drops a seeded part of what its volumes had not flushed.
+  /// Ends the machine now; its volumes count as unplugged. `power_cut` drops a seeded part of what
+  /// its volumes had not flushed.
   virtual void power_off(const std::string& instance_id, bool power_cut) = 0;
   virtual MachineState machine_state(const std::string& instance_id) = 0;
 
@@ -63,6 +64,8 @@ class Hardware {
   virtual Ok unplug(const std::string& instance_id, const std::string& volume_id) = 0;
   /// The loopback port that leads to the guest's sshd; 0 where there is none.
   virtual int ssh_port(const std::string& instance_id) = 0;
+  /// The file that the guest's serial console is written to; empty where there is none.
+  virtual std::string console_log(const std::string&) { return {}; }
 };
 
 /// Disks and machines that are only names: everything succeeds at once. Tests set what a guest
@@ -87,7 +90,10 @@ class NoHardware : public Hardware {
   void shut_down(const std::string& instance_id) override {
     if (!ignores_shutdown) machines.erase(instance_id);
   }
-  void power_off(const std::string& instance_id, bool) override { machines.erase(instance_id); }
+  void power_off(const std::string& instance_id, bool) override {
+    machines.erase(instance_id);
+    std::erase_if(plugged, [&](const auto& plug) { return plug.first == instance_id; });
+  }
   MachineState machine_state(const std::string& instance_id) override {
     return machines.contains(instance_id) ? MachineState::up : MachineState::off;
   }

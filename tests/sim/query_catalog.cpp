@@ -1,0 +1,345 @@
+// The Query front's actions about what the region was born with: snapshots, images, zones, subnets,
+// spot prices.
+#include <algorithm>
+#include <cstdio>
+
+#include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_listing.hpp"
+
+namespace warmroot::sim {
+
+namespace {
+
+using Values = std::vector<std::string>;
+
+bool contains(const Values& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+template <typename T>
+std::vector<const T*> sorted(const std::vector<T>& list, std::string T::*key) {
+  std::vector<const T*> out;
+  for (const auto& item : list) out.push_back(&item);
+  std::sort(out.begin(), out.end(), [&](const T* a, const T* b) { return a->*key < b->*key; });
+  return out;
+}
+
+bool owned(const Region& region, const Values& owners, const std::string& owner) {
+  return owners.empty() || contains(owners, owner) ||
+         (owner == region.catalog().account_id && contains(owners, "self"));
+}
+
+FilterValues snapshot_filter(const SnapshotRecord& source, const std::string& name) {
+  if (name == "snapshot-id") return Values{source.id};
+  if (name == "status") return Values{"completed"};
+  if (name == "owner-id") return Values{source.owner_id};
+  if (name == "volume-size") return Values{std::to_string(source.size_gib)};
+  if (name == "description") return Values{source.description};
+  if (name == "encrypted") return Values{"false"};
+  if (name == "progress") return Values{"100%"};
+  if (name == "volume-id") return Values{"vol-ffffffff"};
+  return tag_filter(source.tags, name);
+}
+
+FilterValues image_filter(const Region& region, const ImageRecord& image, const std::string& name) {
+  if (name == "image-id") return Values{image.id};
+  if (name == "name") return Values{image.name};
+  if (name == "architecture") return Values{image.architecture};
+  if (name == "state") return Values{"available"};
+  if (name == "owner-id") return Values{image.owner_id};
+  if (name == "root-device-name") return Values{image.root_device};
+  if (name == "root-device-type") return Values{"ebs"};
+  if (name == "virtualization-type") return Values{"hvm"};
+  if (name == "is-public")
+    return Values{image.owner_id == region.catalog().account_id ? "false" : "true"};
+  if (name == "block-device-mapping.snapshot-id") return Values{image.snapshot_id};
+  if (name == "block-device-mapping.device-name") return Values{image.root_device};
+  return tag_filter(image.tags, name);
+}
+
+void write_snapshot(XmlWriter& xml, const SnapshotRecord& source, Instant born) {
+  xml.text("snapshotId", source.id);
+  xml.text("volumeId", "vol-ffffffff");  // what EC2 shows for copies and imports
+  xml.text("status", "completed");
+  xml.text("startTime", to_iso8601(born));
+  xml.text("progress", "100%");
+  xml.text("ownerId", source.owner_id);
+  xml.number("volumeSize", source.size_gib);
+  xml.text("description", source.description);
+  xml.flag("encrypted", false);
+  xml.text("storageTier", "standard");
+  write_tags(xml, source.tags);
+}
+
+void write_image(const Region& region, XmlWriter& xml, const ImageRecord& image) {
+  xml.text("imageId", image.id);
+  xml.text("imageLocation", image.owner_id + "/" + image.name);
+  xml.text("imageState", "available");
+  xml.text("imageOwnerId", image.owner_id);
+  xml.text("creationDate", "2026-01-01T00:00:00.000Z");
+  xml.flag("isPublic", image.owner_id != region.catalog().account_id);
+  xml.text("architecture", image.architecture);
+  xml.text("imageType", "machine");
+  xml.text("name", image.name);
+  xml.text("description", image.name);
+  xml.text("rootDeviceType", "ebs");
+  xml.text("rootDeviceName", image.root_device);
+  xml.open("blockDeviceMapping");
+  xml.open("item");
+  xml.text("deviceName", image.root_device);
+  xml.open("ebs");
+  xml.text("snapshotId", image.snapshot_id);
+  const SnapshotRecord* disk = region.snapshot(image.snapshot_id);
+  xml.number("volumeSize", disk != nullptr ? disk->size_gib : 8);
+  xml.flag("deleteOnTermination", true);
+  xml.text("volumeType", "gp3");
+  xml.flag("encrypted", false);
+  xml.close();
+  xml.close();
+  xml.close();
+  xml.text("virtualizationType", "hvm");
+  write_tags(xml, image.tags);
+  xml.text("hypervisor", "xen");
+  xml.flag("enaSupport", true);
+  xml.text("platformDetails", "Linux/UNIX");
+  xml.text("usageOperation", "RunInstances");
+}
+
+}  // namespace
+
+std::string zone_id_of(const Region& region, const std::string& zone) {
+  const Zone* found = region.zone(zone);
+  return found == nullptr ? std::string() : found->id;
+}
+
+Answer<std::string> parse_zone(const Region& region, const Form& form, const std::string& prefix,
+                               bool check_name) {
+  const std::string name = form.text(prefix + "AvailabilityZone");
+  const std::string id = form.text(prefix + "AvailabilityZoneId");
+  if (!name.empty() && !id.empty())
+    return refuse("InvalidParameterCombination",
+                  "The parameters availabilityZone and availabilityZoneId cannot be used together");
+  if (check_name && !name.empty() && region.zone(name) == nullptr)
+    return refuse("InvalidParameterValue", "Invalid availability zone: [" + name + "]");
+  if (id.empty()) return name;
+  for (const auto& zone : region.catalog().zones)
+    if (zone.id == id) return zone.name;
+  return refuse("InvalidParameterValue", "Invalid availability zone ID: [" + id + "]");
+}
+
+Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWriter& xml) {
+  const auto ids = parse_ids(form, "SnapshotId");
+  if (!ids) return tl::unexpected(ids.error());
+  const auto filters = parse_filters(
+      form, [](const std::string& name) { return snapshot_filter(SnapshotRecord{}, name); });
+  if (!filters) return tl::unexpected(filters.error());
+  const auto page = parse_page(region, form, "snapshotSet", *ids);
+  if (!page) return tl::unexpected(page.error());
+  for (const auto& id : *ids) {
+    const SnapshotRecord* found = region.snapshot(id);
+    if (found == nullptr || !found->readable) return snapshot_not_found(id);
+  }
+  std::vector<const SnapshotRecord*> found;
+  for (const auto* source : sorted(region.catalog().snapshots, &SnapshotRecord::id))
+    if (source->readable && (ids->empty() || contains(*ids, source->id)) &&
+        owned(region, form.list("Owner"), source->owner_id) &&
+        passes(*filters, [&](const std::string& name) { return snapshot_filter(*source, name); }))
+      found.push_back(source);
+  const auto [items, next] =
+      cut_page(region, form, *page, found, [](const SnapshotRecord* source) { return source->id; });
+  xml.open("snapshotSet");
+  for (const auto* source : items) {
+    xml.open("item");
+    write_snapshot(xml, *source, Instant{});
+    xml.close();
+  }
+  xml.close();
+  write_next_token(xml, next);
+  return {};
+}
+
+Answer<void> describe_images_action(Region& region, const Form& form, XmlWriter& xml) {
+  const auto ids = parse_ids(form, "ImageId");
+  if (!ids) return tl::unexpected(ids.error());
+  const auto filters = parse_filters(
+      form, [&](const std::string& name) { return image_filter(region, ImageRecord{}, name); });
+  if (!filters) return tl::unexpected(filters.error());
+  const auto page = parse_page(region, form, "imagesSet", *ids);
+  if (!page) return tl::unexpected(page.error());
+  for (const auto& id : *ids)
+    if (region.image(id) == nullptr) return image_not_found(id);
+  std::vector<const ImageRecord*> found;
+  for (const auto* image : sorted(region.catalog().images, &ImageRecord::id))
+    if ((ids->empty() || contains(*ids, image->id)) &&
+        owned(region, form.list("Owner"), image->owner_id) &&
+        passes(*filters,
+               [&](const std::string& name) { return image_filter(region, *image, name); }))
+      found.push_back(image);
+  const auto [items, next] =
+      cut_page(region, form, *page, found, [](const ImageRecord* image) { return image->id; });
+  xml.open("imagesSet");
+  for (const auto* image : items) {
+    xml.open("item");
+    write_image(region, xml, *image);
+    xml.close();
+  }
+  xml.close();
+  write_next_token(xml, next);
+  return {};
+}
+
+Answer<void> describe_zones_action(Region& region, const Form& form, XmlWriter& xml) {
+  const auto lookup = [&](const Zone& zone) {
+    return [&region, &zone](const std::string& name) -> FilterValues {
+      if (name == "zone-name") return Values{zone.name};
+      if (name == "zone-id") return Values{zone.id};
+      if (name == "state") return Values{zone.state};
+      if (name == "region-name") return Values{region.catalog().region};
+      if (name == "zone-type") return Values{"availability-zone"};
+      if (name == "opt-in-status") return Values{"opt-in-not-required"};
+      return std::nullopt;
+    };
+  };
+  const Zone nowhere;
+  const auto filters = parse_filters(form, lookup(nowhere));
+  if (!filters) return tl::unexpected(filters.error());
+  const auto names = form.list("ZoneName"), ids = form.list("ZoneId");
+  for (const auto& name : names)
+    if (region.zone(name) == nullptr)
+      return refuse("InvalidParameterValue", "Invalid availability zone: [" + name + "]");
+  xml.open("availabilityZoneInfo");
+  for (const auto& zone : region.catalog().zones) {
+    if (!(names.empty() || contains(names, zone.name)) ||
+        !(ids.empty() || contains(ids, zone.id)) || !passes(*filters, lookup(zone)))
+      continue;
+    xml.open("item");
+    xml.text("optInStatus", "opt-in-not-required");
+    xml.empty("messageSet");
+    xml.text("regionName", region.catalog().region);
+    xml.text("zoneName", zone.name);
+    xml.text("zoneId", zone.id);
+    xml.text("groupName", region.catalog().region);
+    xml.text("networkBorderGroup", region.catalog().region);
+    xml.text("zoneType", "availability-zone");
+    xml.text("zoneState", zone.state);
+    xml.close();
+  }
+  xml.close();
+  return {};
+}
+
+Answer<void> describe_subnets_action(Region& region, const Form& form, XmlWriter& xml) {
+  const auto ids = parse_ids(form, "SubnetId");
+  if (!ids) return tl::unexpected(ids.error());
+  const auto lookup = [](const SubnetRecord& net) {
+    return [&net](const std::string& name) -> FilterValues {
+      if (name == "subnet-id") return Values{net.id};
+      if (name == "vpc-id") return Values{net.vpc_id};
+      if (name == "availability-zone" || name == "availabilityZone") return Values{net.zone};
+      if (name == "cidr-block" || name == "cidr") return Values{net.cidr};
+      if (name == "state") return Values{"available"};
+      if (name == "default-for-az") return Values{"true"};
+      return tag_filter({}, name);
+    };
+  };
+  const SubnetRecord none;
+  const auto filters = parse_filters(form, lookup(none));
+  if (!filters) return tl::unexpected(filters.error());
+  const auto page = parse_page(region, form, "subnetSet", *ids);
+  if (!page) return tl::unexpected(page.error());
+  for (const auto& id : *ids)
+    if (region.subnet(id) == nullptr)
+      return refuse("InvalidSubnetID.NotFound", "The subnet ID '" + id + "' does not exist");
+  std::vector<const SubnetRecord*> found;
+  for (const auto* net : sorted(region.catalog().subnets, &SubnetRecord::id))
+    if ((ids->empty() || contains(*ids, net->id)) && passes(*filters, lookup(*net)))
+      found.push_back(net);
+  const auto [items, next] =
+      cut_page(region, form, *page, found, [](const SubnetRecord* net) { return net->id; });
+  xml.open("subnetSet");
+  for (const auto* net : items) {
+    xml.open("item");
+    xml.text("availabilityZone", net->zone);
+    xml.text("availabilityZoneId", zone_id_of(region, net->zone));
+    xml.number("availableIpAddressCount", region.free_addresses(net->id));
+    xml.text("cidrBlock", net->cidr);
+    xml.flag("defaultForAz", true);
+    xml.flag("mapPublicIpOnLaunch", false);
+    xml.text("state", "available");
+    xml.text("subnetId", net->id);
+    xml.text("vpcId", net->vpc_id);
+    xml.text("ownerId", region.catalog().account_id);
+    xml.close();
+  }
+  xml.close();
+  write_next_token(xml, next);
+  return {};
+}
+
+namespace {
+
+struct PriceRow {
+  std::string key, type, zone;
+};
+
+FilterValues price_filter(const PriceRow& row, const std::string& name) {
+  if (name == "instance-type") return Values{row.type};
+  if (name == "availability-zone") return Values{row.zone};
+  if (name == "product-description") return Values{"Linux/UNIX"};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Answer<void> describe_spot_prices_action(Region& region, const Form& form, XmlWriter& xml) {
+  const auto filters =
+      parse_filters(form, [](const std::string& name) { return price_filter(PriceRow{}, name); });
+  if (!filters) return tl::unexpected(filters.error());
+  const auto page = parse_page(region, form, "", {}, 1);
+  if (!page) return tl::unexpected(page.error());
+  const auto zone = parse_zone(region, form, "", true);
+  if (!zone) return tl::unexpected(zone.error());
+  for (const char* name : {"StartTime", "EndTime"})
+    if (form.has(name) && !parse_iso8601(form.text(name)))
+      return refuse("InvalidParameterValue",
+                    "Value (" + form.text(name) + ") for parameter " + name + " is invalid.");
+  auto types = form.list("InstanceType");
+  for (const auto& type : types)
+    if (architecture_of(type).empty())
+      return refuse("InvalidParameterValue", "Invalid value '" + type + "' for InstanceType.");
+  // Without types the whole catalogue of AWS would be listed; a handful stands for it.
+  if (types.empty()) types = {"c6i.large", "g5.12xlarge", "m6i.large", "p3.16xlarge"};
+  std::sort(types.begin(), types.end());
+  const Values products = form.list("ProductDescription");
+  const bool linux_asked = products.empty() || contains(products, "Linux/UNIX") ||
+                           contains(products, "Linux/UNIX (Amazon VPC)");
+  std::vector<PriceRow> found;
+  for (const auto& type : types)
+    for (const auto& place : region.catalog().zones) {
+      const PriceRow row{type + "|" + place.name, type, place.name};
+      if (linux_asked && (zone->empty() || *zone == place.name) &&
+          passes(*filters, [&](const std::string& name) { return price_filter(row, name); }))
+        found.push_back(row);
+    }
+  const auto [items, next] =
+      cut_page(region, form, *page, found, [](const PriceRow& row) { return row.key; });
+  const auto day = std::chrono::floor<std::chrono::days>(region.now());
+  xml.open("spotPriceHistorySet");
+  for (const auto& row : items) {
+    char price[32];
+    std::snprintf(price, sizeof price, "%.6f", Region::spot_price(row.type, row.zone) / 1e5);
+    xml.open("item");
+    xml.text("instanceType", row.type);
+    xml.text("productDescription", "Linux/UNIX");
+    xml.text("spotPrice", price);
+    xml.text("timestamp", to_iso8601(Instant(day)));
+    xml.text("availabilityZone", row.zone);
+    xml.text("availabilityZoneId", zone_id_of(region, row.zone));
+    xml.close();
+  }
+  xml.close();
+  write_next_token(xml, next);
+  return {};
+}
+
+}  // namespace warmroot::sim

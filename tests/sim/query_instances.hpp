@@ -1,0 +1,27 @@
+// How an instance is written and filtered; shared by the instance actions.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/sim/query_listing.hpp"
+
+namespace warmroot::sim {
+
+/// An instance with the volumes attached to it.
+struct InstanceView {
+  const InstanceRecord* guest;
+  std::vector<const VolumeRecord*> disks;
+};
+
+/// All shown instances, by id.
+std::vector<InstanceView> instance_views(const Region& region);
+void write_instance(const Region& region, XmlWriter& xml, const InstanceView& view);
+/// The reservation's own members, before its instancesSet.
+void write_reservation(const Region& region, XmlWriter& xml, const InstanceRecord& first);
+void write_state(XmlWriter& xml, std::string_view element, GuestState state);
+FilterValues instance_filter(const Region& region, const InstanceView& view,
+                             const std::string& name);
+
+}  // namespace warmroot::sim

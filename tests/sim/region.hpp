@@ -1,0 +1,194 @@
+// The simulated region: EC2's rules for volumes and instances under virtual time. Nothing here
+// reads a clock; advance() moves time, and with it every waiting state. The Query front (query.hpp)
+// turns form bodies into these calls; the physical side stands behind Hardware. Not thread-safe:
+// the server holds one mutex around it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/hardware.hpp"
+#include "tests/sim/region_model.hpp"
+
+namespace warmroot::sim {
+
+struct CreateVolumeArgs {
+  std::string zone;
+  std::string snapshot_id;
+  std::optional<int> size_gib;
+  std::string type;  ///< empty: gp2, EC2's default
+  std::optional<int> iops;
+  std::optional<int> throughput;
+  std::optional<int> initialization_rate;
+  bool encrypted = false;
+  bool multi_attach = false;
+  std::string kms_key;
+  std::string client_token;
+  std::string fingerprint;  ///< all parameters as text; compared when a token is used again
+  Tags tags;
+};
+
+struct RunInstancesArgs {
+  std::string image_id;
+  std::string type;
+  int min_count = 1;
+  int max_count = 1;
+  std::string subnet_id;
+  std::string zone;
+  std::vector<std::string> security_groups;
+  std::string key_name;
+  std::string instance_profile;
+  std::string user_data;
+  std::string client_token;
+  std::string fingerprint;
+  bool spot = false;
+  std::string max_price;
+  std::optional<int> root_size_gib;
+  bool root_delete_on_termination = true;
+  bool terminate_on_shutdown = false;
+  bool metadata_tags = false;
+  bool ebs_optimized = false;
+  Tags instance_tags;
+  Tags volume_tags;
+};
+
+/// A volume and instance as one line of TerminateInstances' answer.
+struct StateChange {
+  std::string instance_id;
+  GuestState before;
+  GuestState after;
+};
+
+class Region {
+ public:
+  /// `hardware` must outlive the region. `start` is the first instant; ids follow from `seed`
+  /// alone.
+  Region(Catalog catalog, RegionTimes times, Hardware& hardware, Instant start,
+         std::uint64_t seed = 1);
+
+  Instant now() const { return now_; }
+  /// Moves time forward, through every change that falls due on the way.
+  void advance(Instant to);
+  void advance_by(Milliseconds step) { advance(now_ + step); }
+
+  // ---- volumes ----
+  Answer<VolumeRecord> create_volume(const CreateVolumeArgs& args);
+  Answer<VolumeRecord> attach_volume(const std::string& volume_id, const std::string& instance_id,
+                                     const std::string& device);
+  /// An empty `instance_id` or `device` matches any, as EC2's does.
+  Answer<VolumeRecord> detach_volume(const std::string& volume_id, const std::string& instance_id,
+                                     const std::string& device, bool force);
+  Answer<void> delete_volume(const std::string& volume_id);
+
+  // ---- instances ----
+  Answer<std::vector<InstanceRecord>> run_instances(const RunInstancesArgs& args);
+  Answer<std::vector<StateChange>> terminate_instances(const std::vector<std::string>& ids);
+
+  // ---- tags ----
+  Answer<void> create_tags(const std::vector<std::string>& resources, const Tags& tags);
+  /// A key whose value is nullopt is deleted whatever its value; no keys at all deletes every tag.
+  Answer<void> delete_tags(const std::vector<std::string>& resources,
+                           const std::map<std::string, std::optional<std::string>>& keys);
+
+  // ---- what an operator (or a fault) does ----
+  /// Gives a spot instance its notice; it is reclaimed when the notice time is over.
+  Answer<void> interrupt(const std::string& instance_id);
+  /// Cuts the power at once; the instance then goes the way of a reclaimed one.
+  Answer<void> crash(const std::string& instance_id);
+  /// Cuts the power at once, but EC2 keeps saying "running", with failed status checks.
+  Answer<void> impair(const std::string& instance_id);
+
+  /// Ends all machines, for the end of the program.
+  void power_off_all();
+
+  // ---- looking ----
+  const Catalog& catalog() const { return catalog_; }
+  const RegionTimes& times() const { return times_; }
+  const std::map<std::string, VolumeRecord>& volumes() const { return volumes_; }
+  const std::map<std::string, InstanceRecord>& instances() const { return instances_; }
+  const VolumeRecord* volume(const std::string& id) const;
+  const InstanceRecord* instance(const std::string& id) const;
+  const SnapshotRecord* snapshot(const std::string& id) const;
+  const ImageRecord* image(const std::string& id) const;
+  const SubnetRecord* subnet(const std::string& id) const;
+  const Zone* zone(const std::string& name) const;
+  /// False while a new resource is not yet shown by Describe calls.
+  bool visible(Instant created) const { return now_ >= created + times_.visibility; }
+  /// Free addresses of a subnet.
+  int free_addresses(const std::string& subnet_id) const;
+  /// The spot price in hundred-thousandths of a dollar an hour: fixed by type and zone.
+  static int spot_price(const std::string& type, const std::string& zone);
+  Hardware& hardware() { return hardware_; }
+
+  RegionKnobs knobs;
+  /// Called for each launched instance before its machine starts; gives its IMDS port.
+  std::function<std::uint16_t(const std::string& instance_id)> open_imds;
+  std::function<void(const std::string& instance_id)> close_imds;
+  /// Told of every change, in words, for logs.
+  std::function<void(const std::string&)> on_event;
+
+  /// "prefix" and 17 hex digits.
+  std::string new_id(const std::string& prefix);
+
+ private:
+  struct Token {
+    std::string fingerprint;
+    std::vector<std::string> ids;
+    Instant made;
+  };
+
+  void at(Instant when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
+  Milliseconds drawn(Milliseconds time);
+  void note(const std::string& text) const {
+    if (on_event) on_event(text);
+  }
+  void poll();
+
+  void finish_create(const std::string& volume_id);
+  void finish_attach(const std::string& volume_id, unsigned generation);
+  void try_detach(const std::string& volume_id, unsigned generation);
+  void release(VolumeRecord& volume);
+  void erase_volume(const std::string& volume_id);
+  Answer<void> check_create(const CreateVolumeArgs& args, const SnapshotRecord* source) const;
+  Answer<void> check_attach(const VolumeRecord& volume, const InstanceRecord& guest,
+                            const std::string& device) const;
+
+  Answer<const SubnetRecord*> placement_of(const RunInstancesArgs& args) const;
+  Answer<void> check_run(const RunInstancesArgs& args) const;
+  Answer<int> capacity_for(const RunInstancesArgs& args, const std::string& zone) const;
+  InstanceRecord make_instance(const RunInstancesArgs& args, const SubnetRecord& subnet,
+                               const std::string& reservation, int index);
+  std::string free_address(const SubnetRecord& subnet) const;
+  void power_on(const std::string& instance_id);
+  void set_running(const std::string& instance_id);
+  void begin_shutdown(InstanceRecord& guest, const std::string& reason, const std::string& message);
+  void poll_shutdown(InstanceRecord& guest);
+  void finish_terminate(InstanceRecord& guest);
+  void poll_machine(InstanceRecord& guest);
+  Tags* tags_of(const std::string& resource);
+
+  Catalog catalog_;
+  RegionTimes times_;
+  Hardware& hardware_;
+  Instant now_;
+  Instant last_machine_poll_;
+  std::mt19937_64 random_;
+  std::multimap<Instant, std::function<void()>> events_;
+  std::map<std::string, VolumeRecord> volumes_;
+  std::map<std::string, InstanceRecord> instances_;
+  std::map<std::string, Token> volume_tokens_;
+  std::map<std::pair<std::string, std::string>, Token> launch_tokens_;  ///< (token, zone or "")
+  std::uint64_t last_number_ = 0;
+};
+
+/// The snapshots, images, subnets and keys that `warmroot-sim serve` starts with when it is given
+/// no catalogue: among them an arm64 image, and an image whose root snapshot may not be read.
+Catalog builtin_catalog(const std::string& region, const std::vector<std::string>& zones);
+
+}  // namespace warmroot::sim

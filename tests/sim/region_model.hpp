@@ -1,0 +1,196 @@
+// What the simulated region keeps: volumes, instances, snapshots, images, subnets, zones and the
+// knobs of its times and capacity. Plain data; region.hpp has the rules. Field meanings are EC2's
+// (API version 2016-11-15).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/units.hpp"
+
+namespace warmroot::sim {
+
+using Tags = std::map<std::string, std::string>;
+
+/// A refusal as EC2 words it.
+struct ApiError {
+  int status = 400;
+  std::string code;
+  std::string message;
+};
+
+template <typename T>
+using Answer = tl::expected<T, ApiError>;
+
+inline tl::unexpected<ApiError> refuse(std::string code, std::string message, int status = 400) {
+  return tl::unexpected<ApiError>(ApiError{status, std::move(code), std::move(message)});
+}
+
+/// How long things stay in their waiting states. The defaults are EC2's usual ones.
+struct RegionTimes {
+  Milliseconds creating{1500};            ///< CreateVolume to available (CSI driver: median 1.5 s)
+  Milliseconds pending{5000};             ///< RunInstances to running (daemonology: 4.9 s)
+  Milliseconds attaching{2000};           ///< AttachVolume to attached (CSI driver: 1 to 4 s)
+  Milliseconds detaching{2000};           ///< DetachVolume to gone, once unmounted (CSI: 1 to 4 s)
+  Milliseconds shutting_down{15000};      ///< least time from terminate to terminated
+  Milliseconds shutting_down_max{60000};  ///< a guest that does not end itself is cut off
+  Milliseconds deleting{1000};            ///< DeleteVolume to gone
+  Milliseconds terminated_visible{
+      3600'000};                           ///< terminated instances stay listed (user guide: 1 h)
+  Milliseconds notice{120'000};            ///< spot notice to reclaim (user guide: 2 minutes)
+  Milliseconds visibility{0};              ///< new volumes and instances are not found for so long
+  Milliseconds token_life{12 * 3600'000};  ///< CSI driver: tokens are forgotten after about 12 h
+  Milliseconds machine_poll{500};  ///< how often a running machine is asked whether it lives
+  double jitter = 0;  ///< each waiting time is drawn from [1 - jitter, 1 + jitter] of its value
+};
+
+/// Behaviour that real regions show now and then, off by default.
+struct RegionKnobs {
+  int page_cap = 1000;                ///< most items a page ever holds
+  bool empty_first_page = false;      ///< every paged listing starts with an empty page and a token
+  int stuck_attaches = 0;             ///< so many of the next attaches stay "attaching" for ever
+  bool reused_device_sticks = false;  ///< an attach under a name used before on the instance sticks
+  int attachment_limit = 27;          ///< non-root volumes an instance takes (shared Nitro limit)
+  int volume_limit = 5000;  ///< volumes in the region, checked before tokens are looked up
+  std::map<std::pair<std::string, std::string>, int>
+      capacity;  ///< (instance type, zone) to instances; absent is unlimited
+};
+
+struct Zone {
+  std::string name;  ///< us-east-1a
+  std::string id;    ///< use1-az1
+  std::string state = "available";
+};
+
+struct SubnetRecord {
+  std::string id;
+  std::string vpc_id;
+  std::string zone;
+  std::string cidr;  ///< "10.0.16.0/20"
+};
+
+struct KeyPair {
+  std::string name;
+  std::string public_key;  ///< one line of authorized_keys
+};
+
+struct SnapshotRecord {
+  std::string id;
+  int size_gib = 8;
+  std::string image_file;  ///< what its bytes are, for the volume server; may be empty
+  std::string description;
+  std::string owner_id = "111122223333";
+  bool readable = true;  ///< false: behind a public AMI; CreateVolume and DescribeSnapshots deny it
+  Tags tags;
+};
+
+struct ImageRecord {
+  std::string id;
+  std::string name;
+  std::string architecture = "x86_64";
+  std::string root_device = "/dev/xvda";
+  std::string snapshot_id;
+  std::string owner_id = "111122223333";
+  Tags tags;
+};
+
+/// What the region is born with.
+struct Catalog {
+  std::string region = "us-east-1";
+  std::string account_id = "111122223333";
+  std::vector<Zone> zones;
+  std::vector<SnapshotRecord> snapshots;
+  std::vector<ImageRecord> images;
+  std::vector<SubnetRecord> subnets;
+  std::vector<KeyPair> key_pairs;
+  std::vector<std::string> security_groups;
+  std::vector<std::string> instance_profiles;
+};
+
+enum class DiskState { creating, available, in_use, deleting, error };
+enum class LinkState { attaching, attached, detaching, busy };
+enum class GuestState { pending, running, shutting_down, terminated, stopping, stopped };
+
+std::string_view to_string(DiskState state);   ///< EC2's volume status
+std::string_view to_string(LinkState state);   ///< EC2's attachment status
+std::string_view to_string(GuestState state);  ///< EC2's instance-state-name
+int state_code(GuestState state);              ///< EC2's instance-state-code
+
+struct Link {
+  std::string instance_id;
+  std::string device;
+  LinkState state = LinkState::attaching;
+  Instant attach_time;
+  bool delete_on_termination = false;
+  bool plugged = false;     ///< the hardware has it
+  unsigned generation = 0;  ///< tells this attachment from earlier ones of the same volume
+};
+
+struct VolumeRecord {
+  std::string id;
+  std::string snapshot_id;
+  std::string zone;
+  std::string type = "gp2";
+  int size_gib = 0;
+  std::optional<int> iops;
+  std::optional<int> throughput;
+  bool encrypted = false;
+  std::string kms_key;
+  bool multi_attach = false;
+  DiskState state = DiskState::creating;
+  Instant create_time;
+  std::optional<Link> link;
+  Tags tags;
+  bool root = false;         ///< an instance's own root: no hardware volume stands behind it
+  std::uint64_t number = 0;  ///< order of creation
+};
+
+struct InstanceRecord {
+  std::string id;
+  std::string reservation_id;
+  std::string spot_request_id;  ///< empty: on demand
+  std::string image_id;
+  std::string type;
+  std::string architecture;
+  std::string zone;
+  std::string subnet_id;
+  std::string vpc_id;
+  std::string private_ip;
+  std::string mac;
+  std::string key_name;
+  std::string instance_profile;
+  std::vector<std::string> security_groups;
+  std::string user_data;  ///< raw bytes
+  std::string client_token;
+  std::string max_price;
+  std::string root_device;
+  std::string root_volume_id;
+  bool metadata_tags = false;
+  bool terminate_on_shutdown = false;  ///< InstanceInitiatedShutdownBehavior
+  bool ebs_optimized = false;
+  int launch_index = 0;
+  GuestState state = GuestState::pending;
+  std::string reason_code;
+  std::string reason_message;
+  Instant launch_time;
+  std::optional<Instant> shutdown_time;  ///< when shutting-down began
+  std::optional<Instant> terminated_time;
+  std::optional<Instant> interrupted_at;              ///< when the spot notice was given
+  std::optional<Instant> reclaim_at;                  ///< the time that the notice names
+  Instant shutdown_until;                             ///< earliest end of shutting-down
+  std::map<std::string, std::string> launch_mapping;  ///< IMDS block-device-mapping, frozen
+  std::set<std::string> used_devices;
+  std::uint16_t imds_port = 0;
+  bool powered = false;   ///< power_on was called and power_off was not
+  bool impaired = false;  ///< status checks fail
+  Tags tags;
+  std::uint64_t number = 0;
+
+  bool spot() const { return !spot_request_id.empty(); }
+};
+
+}  // namespace warmroot::sim
