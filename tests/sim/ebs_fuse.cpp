@@ -309,23 +309,18 @@ void EbsFuse::receive() {
 void EbsFuse::stop() {
   if (session_ == nullptr) return;
   timer_.hurry();  // nobody waits for a tail while we unmount
-  bool detached = false;
-  if (mounted_) {
-    // The receivers are still there: unmounting asks them. An open file makes it EBUSY; then the
-    // name goes at least.
-    detached =
-        ::umount2(mount_dir_.c_str(), 0) == 0 || ::umount2(mount_dir_.c_str(), MNT_DETACH) == 0;
-  }
+  // While the receivers are there to be asked. It fails where a file is open, or without root.
+  if (mounted_) ::umount2(mount_dir_.c_str(), 0);
   stopping_ = true;
   const std::uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);
   for (std::thread& thread : receivers_) thread.join();
   receivers_.clear();
   timer_.stop();
-  if (mounted_ && !detached) fuse_session_unmount(session_);  // not root: fusermount3 does it
-  mounted_ = false;
   // Closes /dev/fuse, which aborts the connection: whoever still has a file open gets ENOTCONN
-  // instead of hanging.
+  // instead of hanging. Then it detaches a mount that is still there. Not calling it would leak the
+  // mount point's name.
+  if (std::exchange(mounted_, false)) fuse_session_unmount(session_);
   fuse_session_destroy(std::exchange(session_, nullptr));
 }
 
