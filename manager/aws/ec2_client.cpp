@@ -49,6 +49,7 @@ Ec2Client::Ec2Client(Transport& transport, Sleeper sleep, RandomSource random)
 template <typename T>
 Result<T> Ec2Client::read(const std::string& body, Result<T> (*decode)(const HttpReply&)) {
   const std::string_view action = action_of(body);
+  int lost_answers = 0;
   for (int attempt = 1;; ++attempt) {
     std::vector<Result<HttpReply>> replies = transport_.post({&body, 1});
     CHECK(replies.size() == 1);
@@ -56,9 +57,11 @@ Result<T> Ec2Client::read(const std::string& body, Result<T> (*decode)(const Htt
                                   : Result<T>(fail(undelivered(std::move(replies[0]).error())));
     if (result) return result;
     Error error = std::move(result).error();
-    if (!may_pass(error, action) || attempt == kMaxAttempts) {
+    const bool lost = error.kind == ErrorKind::unknown_outcome;
+    if (lost) ++lost_answers;
+    if (!may_pass(error, action) || attempt == kMaxAttempts || lost_answers == kMaxLostAnswers) {
       // A read changes nothing, so its outcome cannot be in doubt.
-      if (error.kind == ErrorKind::unknown_outcome) error.kind = ErrorKind::retry_later;
+      if (lost) error.kind = ErrorKind::retry_later;
       if (attempt > 1) error.context += " Tried " + std::to_string(attempt) + " times.";
       return fail(std::move(error).within(summary_of(body)));
     }

@@ -21,6 +21,9 @@ using RandomSource = std::function<double()>;
 /// Attempts in all. Source: our choice; the SDKs' standard mode makes 3, CSI's adaptive one 50.
 /// With the delays below six attempts take 3.1 s at most, 1.6 s on average.
 inline constexpr int kMaxAttempts = 6;
+/// Attempts of a read whose answers do not come at all: each costs a whole timeout. Source: the
+/// SDKs' standard mode.
+inline constexpr int kMaxLostAnswers = 3;
 /// Delays of the retries double from the base to the cap. Source of the cap: the SDKs' 20 s.
 inline constexpr Milliseconds kBackoffBase{100};
 inline constexpr Milliseconds kBackoffCap{20'000};

@@ -1,6 +1,7 @@
 // See http_transport.hpp.
 #include "manager/aws/http_transport.hpp"
 
+#include <algorithm>
 #include <ctime>
 #include <random>
 #include <thread>
@@ -13,6 +14,9 @@ constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=ut
 
 /// EC2 refuses beyond 15 minutes; less than this is not why a request expired.
 constexpr std::chrono::minutes kSkewWorthCorrecting{1};
+
+/// Connections at once. Source: our choice; EC2's own buckets refill slower than 32 round trips.
+constexpr std::size_t kMaxInFlight = 32;
 
 }  // namespace
 
@@ -44,10 +48,18 @@ HttpRequest HttpTransport::signed_request(const std::string& body) const {
 }
 
 std::vector<Result<HttpReply>> HttpTransport::post_once(std::span<const std::string> bodies) {
-  std::vector<HttpRequest> requests;
-  requests.reserve(bodies.size());
-  for (const std::string& body : bodies) requests.push_back(signed_request(body));
-  return http_.perform_all(requests);
+  std::vector<Result<HttpReply>> results;
+  results.reserve(bodies.size());
+  while (!bodies.empty()) {
+    const auto batch = bodies.first(std::min(bodies.size(), kMaxInFlight));
+    bodies = bodies.subspan(batch.size());
+    // Signed just before it is sent: the last of many must not be old already.
+    std::vector<HttpRequest> requests;
+    for (const std::string& body : batch) requests.push_back(signed_request(body));
+    for (Result<HttpReply>& result : http_.perform_all(requests))
+      results.push_back(std::move(result));
+  }
+  return results;
 }
 
 bool HttpTransport::correct_clock(const HttpReply& reply) {
