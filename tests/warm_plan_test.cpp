@@ -1,0 +1,98 @@
+// The order of reads, and the verdict on how much of a block has to be read.
+#include "bootstrap/warm/warm_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "bootstrap/warm/touch_probe.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+BlockSet set_of(Block size, std::initializer_list<Block> blocks) {
+  BlockSet set(size);
+  for (const Block block : blocks) set.insert(block);
+  return set;
+}
+
+ByteRange blocks_at(std::uint64_t first, std::uint64_t count) {
+  return {first * kGridBytes, count * kGridBytes};
+}
+
+TEST(WarmPlan, reads_hot_then_metadata_then_the_rest_ascending_then_unused_tables) {
+  const BlockSet needed = set_of(100, {0, 1, 5, 9, 20, 21, 22, 40, 41, 42, 99});
+  const BlockSet present = set_of(100, {1, 22});
+  const Block hot[] = {99, 22, 9, 99};
+  const ByteRange metadata[] = {blocks_at(20, 3), blocks_at(5, 1), blocks_at(9, 1)};
+  const ByteRange last[] = {blocks_at(40, 2)};
+  EXPECT_THAT(plan_reads({&needed, &present, hot, metadata, last}),
+              ElementsAre(99, 9, 20, 21, 5, 0, 42, 40, 41));
+}
+
+TEST(WarmPlan, metadata_that_is_not_needed_is_not_read) {
+  const BlockSet needed = set_of(10, {2});
+  const BlockSet present(10);
+  const ByteRange metadata[] = {blocks_at(0, 10), blocks_at(8, 100), {0, 0}};
+  EXPECT_THAT(plan_reads({&needed, &present, {}, metadata, {}}), ElementsAre(2));
+}
+
+TEST(WarmPlan, hot_blocks_are_read_once_even_where_not_needed_and_never_beyond_the_device) {
+  const BlockSet needed = set_of(10, {2});
+  const BlockSet present(10);
+  const Block hot[] = {7, 2, 7, 10, 4'000'000'000U};
+  EXPECT_THAT(plan_reads({&needed, &present, hot, {}, {}}), ElementsAre(7, 2));
+}
+
+TEST(WarmPlan, a_block_that_also_holds_something_else_does_not_come_last) {
+  const BlockSet needed = set_of(10, {3, 4, 5});
+  const BlockSet present(10);
+  const ByteRange last[] = {{3 * kGridBytes + 1, 2 * kGridBytes}};  // 4 wholly; 3 and 5 in part
+  EXPECT_THAT(plan_reads({&needed, &present, {}, {}, last}), ElementsAre(3, 5, 4));
+}
+
+TEST(WarmPlan, nothing_is_left_when_all_is_present) {
+  const BlockSet needed = set_of(10, {3, 4});
+  EXPECT_THAT(plan_reads({&needed, &needed, {}, {}, {}}), IsEmpty());
+}
+
+TEST(BlockSet, ranges_touch_every_block_they_share_a_byte_with) {
+  struct {
+    ByteRange range;
+    std::vector<Block> blocks;
+  } const cases[] = {
+      {{0, 0}, {}},
+      {{0, 1}, {0}},
+      {{kGridBytes - 1, 2}, {0, 1}},
+      {{kGridBytes, kGridBytes}, {1}},
+      {{8 * kGridBytes, UINT64_MAX}, {8, 9}},
+      {{UINT64_MAX - 5, UINT64_MAX}, {}},
+  };
+  for (const auto& c : cases) {
+    BlockSet set(10);
+    set.insert_range(c.range);
+    EXPECT_EQ(set.members(), c.blocks) << c.range.offset << "+" << c.range.length;
+    EXPECT_EQ(set.count(), c.blocks.size());
+  }
+}
+
+TEST(TouchProbe, decides_by_majority_and_only_by_cold_first_reads) {
+  using std::chrono::microseconds;
+  TouchProbe probe;
+  for (int i = 0; i < 10; ++i) probe.second_read(microseconds(800), microseconds(900));
+  EXPECT_EQ(probe.verdict(), TouchVerdict::unknown) << "warm blocks tell nothing";
+  probe.second_read(microseconds(36'000), microseconds(900));
+  probe.second_read(microseconds(36'000), microseconds(40'000));
+  probe.second_read(microseconds(36'000), microseconds(1'000));
+  EXPECT_EQ(probe.verdict(), TouchVerdict::unknown);
+  probe.second_read(microseconds(36'000), microseconds(8'000));
+  EXPECT_EQ(probe.verdict(), TouchVerdict::suffices);
+  TouchProbe other;
+  for (int i = 0; i < 3; ++i) other.second_read(microseconds(36'000), microseconds(9'001));
+  EXPECT_EQ(other.verdict(), TouchVerdict::read_whole);
+}
+
+}  // namespace
+}  // namespace warmroot::warm
