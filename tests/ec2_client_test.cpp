@@ -176,6 +176,28 @@ TEST_F(Ec2ClientTest, a_listing_is_followed_through_empty_pages_to_its_end) {
   EXPECT_THAT(transport.posts[2][0], HasSubstr("NextToken=b"));
 }
 
+TEST_F(Ec2ClientTest, missing_credentials_are_said_once_and_not_retried) {
+  transport.script = {fail(ErrorKind::unauthorised, "no AWS credentials")};
+  const auto page = client.describe_volumes({});
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().kind, ErrorKind::unauthorised);
+  EXPECT_EQ(page.error().context, "DescribeVolumes: no AWS credentials");
+}
+
+TEST_F(Ec2ClientTest, many_filter_values_are_asked_for_in_portions_and_none_asks_nothing) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < 201; ++i) ids.push_back("vol-" + std::to_string(i));
+  transport.script = {volumes("vol-1"), volumes("vol-200")};
+  const auto all = collect_matching(client, &Ec2::describe_volumes, "volume-id", ids);
+  ASSERT_TRUE(all) << all.error().message();
+  EXPECT_EQ(all->size(), 2u);
+  ASSERT_EQ(transport.posts.size(), 2u);
+  EXPECT_THAT(transport.posts[0][0], HasSubstr("Filter.1.Value.200=vol-199"));
+  EXPECT_THAT(transport.posts[1][0], testing::EndsWith("Filter.1.Value.1=vol-200"));
+  EXPECT_TRUE(collect_matching(client, &Ec2::describe_volumes, "volume-id", {})->empty());
+  EXPECT_EQ(transport.posts.size(), 2u);
+}
+
 TEST_F(Ec2ClientTest, an_expired_token_restarts_a_listing_once) {
   transport.script = {volumes("vol-1", "a"), refusal("InvalidNextToken"), volumes("vol-1", "a"),
                       volumes("vol-2")};

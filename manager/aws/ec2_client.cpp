@@ -20,11 +20,13 @@ bool is_throttled(const Result<MutationAnswer>& result, std::string_view action)
          reaction_for(result.error().code, action) == Reaction::throttled;
 }
 
-/// A failed delivery in words for the operator.
+/// A failed delivery in words for the operator; what was not even tried (no credentials) speaks for
+/// itself.
 Error undelivered(Error error) {
-  error.context += error.kind == ErrorKind::retry_later
-                       ? ". EC2 was not reached; check the network and --endpoint-url."
-                       : ". The answer never came; the same request is sent again.";
+  if (error.kind == ErrorKind::retry_later)
+    error.context += ". EC2 was not reached; check the network and --endpoint-url.";
+  if (error.kind == ErrorKind::unknown_outcome)
+    error.context += ". The answer never came; the same request is sent again.";
   return error;
 }
 

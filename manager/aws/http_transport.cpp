@@ -109,7 +109,7 @@ std::vector<Result<HttpReply>> HttpTransport::post(std::span<const std::string> 
   return results;
 }
 
-Result<Connection> connect(const AwsChoices& choices) {
+Result<Connection> connect_ec2(const AwsChoices& choices) {
   Connection connection;
   TRY_ASSIGN(connection.settings, resolve_aws(choices, real_surroundings()));
   const auto source = [choices]() -> Result<Credentials> {

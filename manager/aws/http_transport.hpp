@@ -1,6 +1,6 @@
 // Transport over HTTP: signs with SigV4, posts through libcurl, puts a wrong clock and expired
-// credentials right once. `connect()` makes everything between the operator's choices and a usable
-// Ec2.
+// credentials right once. `connect_ec2()` makes everything between the operator's choices and a
+// usable Ec2.
 #pragma once
 
 #include <functional>
@@ -64,6 +64,6 @@ struct Connection {
 
 /// Resolves credentials, Region and endpoint from the real surroundings and connects them. Sends
 /// nothing. Errors: as resolve_aws().
-Result<Connection> connect(const AwsChoices& choices);
+Result<Connection> connect_ec2(const AwsChoices& choices);
 
 }  // namespace warmroot::aws

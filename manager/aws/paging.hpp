@@ -2,6 +2,8 @@
 // token.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -41,6 +43,30 @@ Result<std::vector<T>> collect_all(Ec2& ec2, Result<Page<T>> (Ec2::*describe)(co
   }
   return fail(ErrorKind::broken,
               "a listing did not end after " + std::to_string(kMaxPages) + " pages");
+}
+
+/// Values of one filter. Source: EC2's FilterLimitExceeded.
+inline constexpr std::size_t kMaxFilterValues = 200;
+
+/// The items whose `filter` ("volume-id", "instance-id") has one of these values, in portions that
+/// EC2 accepts. Unlike a list of ids, a filter does not fail for what is not there: that is merely
+/// absent. No values: no items, no call.
+template <typename T>
+Result<std::vector<T>> collect_matching(Ec2& ec2,
+                                        Result<Page<T>> (Ec2::*describe)(const DescribeRequest&),
+                                        const std::string& filter,
+                                        const std::vector<std::string>& values,
+                                        DescribeRequest request = {}) {
+  std::vector<T> items;
+  request.filters.push_back({filter, {}});
+  for (std::size_t start = 0; start < values.size(); start += kMaxFilterValues) {
+    const std::size_t end = std::min(values.size(), start + kMaxFilterValues);
+    request.filters.back().values.assign(values.begin() + static_cast<std::ptrdiff_t>(start),
+                                         values.begin() + static_cast<std::ptrdiff_t>(end));
+    TRY_ASSIGN(std::vector<T> part, collect_all(ec2, describe, request));
+    std::move(part.begin(), part.end(), std::back_inserter(items));
+  }
+  return items;
 }
 
 }  // namespace warmroot::aws
