@@ -158,7 +158,7 @@ TEST_F(Ebs, a_cold_volume_hydrates_as_theory_says_at_every_queue_depth) {
   const ByteRange data{0, kDataBlocks * kUnit};
   std::vector<SelfCheckPoint> points;
   for (const unsigned depth : {1u, 2u, 4u, 8u, 16u, 32u, 64u}) {
-    const auto count = std::min<std::uint64_t>(48 * depth, kDataBlocks);
+    const auto count = std::min(std::uint64_t{48} * depth, kDataBlocks);
     const std::vector<std::uint64_t> offsets = shuffled_blocks(count);
     VolumeModel model(profile, kSeed, kSize, {&data, 1}, SimTime{});
     const auto blocks = static_cast<double>(count);

@@ -153,7 +153,7 @@ Ok EbsDisk::write_page_locked(std::uint64_t page, std::uint64_t within,
   if (in_overlay_[page] || bytes.size() == kDiskPage) {
     TRY(write_file_at(overlay_.get(), page * kDiskPage + within, bytes));
   } else {
-    std::array<char, kDiskPage> whole;
+    std::array<char, kDiskPage> whole{};
     TRY(read_page_locked(page, whole));
     std::ranges::copy(bytes, whole.begin() + static_cast<std::ptrdiff_t>(within));
     TRY(write_file_at(overlay_.get(), page * kDiskPage, whole));

@@ -38,6 +38,7 @@ EbsFuse& server_of(fuse_req_t request) {
   return *static_cast<EbsFuse*>(fuse_req_userdata(request));
 }
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr): libfuse keeps a handle as a number
 Volume& opened(const fuse_file_info* file) {
   return *reinterpret_cast<Volume*>(file->fh);
 }
