@@ -6,10 +6,9 @@
 //   EbsServer ebs({.mount_dir = run / "volumes", .backing_dir = run / "backing", .seed = 7});
 //   TRY(ebs.start());
 //   TRY(ebs.create_volume("vol-0a", "ami-root.img", 8 * kGiB));
-//   // QEMU:  -blockdev
-//   driver=file,node-name=f,filename=<ebs.path("vol-0a")>,cache.direct=on,aio=io_uring
-//   // loop:  losetup --direct-io=on --show -f <path>; then set max_sectors_kb=256,
-//   read_ahead_kb=128 (each attach)
+//   // QEMU: -blockdev driver=file,node-name=f,cache.direct=on,aio=io_uring,filename=<path>
+//   // loop: losetup --direct-io=on --show -f <path>, then at each attach set the queue's
+//   //       max_sectors_kb to 256 and read_ahead_kb to 128, as EBS has them
 //
 // For benchmarks: a volume's latencies are a function of (seed, block) alone, so volumes made with
 // the same seed from the same image meet every contender with the same law; VolumeOptions gives a

@@ -38,8 +38,8 @@ EbsFuse& server_of(fuse_req_t request) {
   return *static_cast<EbsFuse*>(fuse_req_userdata(request));
 }
 
-// NOLINTNEXTLINE(performance-no-int-to-ptr): libfuse keeps a handle as a number
 Volume& opened(const fuse_file_info* file) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): libfuse keeps a handle as a number
   return *reinterpret_cast<Volume*>(file->fh);
 }
 
