@@ -423,6 +423,17 @@ TEST(Ec2Decode, every_prefix_of_every_answer_is_an_error_and_never_a_crash) {
   }
 }
 
+TEST(Ec2Decode, every_prefix_of_a_refusal_is_an_error_and_never_a_success) {
+  const std::string whole = read_golden("error-IncorrectState.xml");
+  const std::size_t end = whole.rfind("</Response>");
+  ASSERT_NE(end, std::string::npos);
+  for (std::size_t length = 1; length <= end; ++length) {
+    const HttpReply cut = xml_reply(whole.substr(0, length), 400);
+    EXPECT_EQ(error_of("DescribeVolumes", cut)->kind, ErrorKind::retry_later) << length;
+    EXPECT_EQ(error_of("AttachVolume", cut)->kind, ErrorKind::unknown_outcome) << length;
+  }
+}
+
 TEST(Ec2Errors, a_refusal_has_kind_code_request_id_message_and_remedy) {
   const auto error =
       error_of("DetachVolume", xml_reply(read_golden("error-IncorrectState.xml"), 400));

@@ -248,8 +248,10 @@ Error from_status(std::string_view action, const HttpReply& reply, bool well_for
     return {lost, status + " without an EC2 error. " + std::string(kTrouble), {}, {}};
   if (reply.status == kTooManyRequests) return {retry_later, std::string(kSlower), {}, {}};
   const bool success = reply.status >= 200 && reply.status < 300;
-  const bool like_xml = reply.body.empty() || reply.body.front() == '<';
-  if (!success || !like_xml || is_html(reply)) {
+  const bool like_xml = !reply.body.empty() && reply.body.front() == '<' && !is_html(reply);
+  if (like_xml && !well_formed) return {lost, "the answer was cut off.", {}, {}};
+  if (success && reply.body.empty()) return {lost, "the answer was empty.", {}, {}};
+  if (!success || !like_xml) {
     const std::string type = header(reply, "content-type");
     return {misconfigured,
             "the endpoint did not answer like EC2 (" + (type.empty() ? status : type) +
@@ -257,7 +259,6 @@ Error from_status(std::string_view action, const HttpReply& reply, bool well_for
             {},
             {}};
   }
-  if (!well_formed) return {lost, "the answer was cut off.", {}, {}};
   return {is_read(action) ? broken : unknown_outcome,
           "the answer is not a " + std::string(action) + "Response.",
           {},
