@@ -37,9 +37,10 @@ bool is_name(const std::string& text) {
   return text.size() <= kMaxNameCharacters && std::regex_match(text, pattern);
 }
 
-/// EC2 ids are the kind and 8 (old) or 17 hexadecimal digits.
+/// EC2's ids are the kind and 8 (old) or 17 hexadecimal digits; EC2 itself promises only that they
+/// are opaque, so this is no more than a net for placeholders and ids of another kind.
 bool is_id(const std::string& text, const std::string& kind) {
-  return std::regex_match(text, std::regex(kind + "-([0-9a-f]{8}|[0-9a-f]{17})"));
+  return std::regex_match(text, std::regex(kind + "-[0-9a-z]{8,32}"));
 }
 
 /// us-east-1a, us-west-2-lax-1a, us-east-1-wl1-bos-wlz-1: a Region's name and more.
@@ -62,9 +63,8 @@ void check_name(TableReader& table, std::string_view key, const std::string& nam
 void check_id(TableReader& table, std::string_view key, const std::string& id,
               const std::string& kind) {
   if (is_id(id, kind)) return;
-  table.mistake(
-      key, fmt::format("\"{}\" is not an id, write {}- and 17 of 0-9 and a-f as EC2 shows it", id,
-                       kind));
+  table.mistake(key, fmt::format("\"{}\" is not an id, write {}- and what follows as EC2 shows it",
+                                 id, kind));
 }
 
 std::map<std::string, std::string> read_tags(TableReader& table) {
@@ -143,7 +143,7 @@ void check_subnets(TableReader& table, const core::LaunchSpec& spec,
     if (!is_id(subnet, "subnet"))
       table.mistake(
           "subnets",
-          fmt::format("\"{}\" is not an id, write subnet- and 17 of 0-9 and a-f as EC2 shows it",
+          fmt::format("\"{}\" is not an id, write subnet- and what follows as EC2 shows it",
                       subnet));
   }
 }

@@ -1,0 +1,158 @@
+#include "manager/cli_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "manager/reports.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+/// Two volumes and two instances take a minute; capacity may take longer, which the notes then say.
+constexpr int kDefaultTimeoutSeconds = 600;
+constexpr int kMaxTimeoutSeconds = 7 * 24 * 3600;
+constexpr int kBadInputStatus = 2;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+void add_global_options(CLI::App& app, Options& options, std::string& output) {
+  app.add_option("--spec", options.spec, "The spec, a TOML file (env WARMROOT_SPEC)")
+      ->capture_default_str();
+  app.add_option("--state", options.state, "Folder of the ledger and the lock (env WARMROOT_STATE)")
+      ->capture_default_str();
+  app.add_option("--region", options.region,
+                 "AWS Region; default: the spec's, then AWS_REGION, then the profile's");
+  app.add_option("--profile", options.profile, "Profile of the AWS files to take credentials from");
+  app.add_option("--endpoint-url", options.endpoint_url,
+                 "Where EC2 is, for a simulated Region or a VPC endpoint");
+  app.add_option("--bootstrap", options.bootstrap,
+                 "The warmroot-bootstrap that instances are to run")
+      ->capture_default_str();
+  app.add_option("--output", output, "Form of listings: table or json")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+}
+
+/// Where each command leaves its mark; the App outlives parsing.
+struct Commands {
+  std::map<const CLI::App*, Command> by_app;
+
+  CLI::App* add(CLI::App& parent, const std::string& name, const std::string& help,
+                Command command) {
+    CLI::App* app = parent.add_subcommand(name, help);
+    by_app[app] = command;
+    return app;
+  }
+};
+
+void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& commands) {
+  CLI::App* pool = app.add_subcommand("pool", "Pools: volumes of one source with their nodes");
+  commands.add(*pool, "list", "All pools of the spec", Command::pool_list);
+  commands
+      .add(*pool, "pause", "Ends a pool's instances and keeps its volumes", Command::pool_pause)
+      ->add_option("NAME", options.pool, "The pool's name")
+      ->required();
+  commands.add(*pool, "resume", "Undoes pause", Command::pool_resume)
+      ->add_option("NAME", options.pool, "The pool's name")
+      ->required();
+  pool->require_subcommand(1);
+  CLI::App* node =
+      app.add_subcommand("node", "Nodes: each keeps one volume over any number of instances");
+  commands.add(*node, "list", "All nodes and where they stand", Command::node_list);
+  node->require_subcommand(1);
+  CLI::App* volume = app.add_subcommand("volume", "Volumes of this deployment");
+  commands.add(*volume, "list", "All volumes and where they stand", Command::volume_list);
+  volume->require_subcommand(1);
+  commands.add(app, "plan", "Shows what reconcile would do now, and does nothing", Command::plan);
+  CLI::App* reconcile = commands.add(
+      app, "reconcile", "Looks at EC2 once and does what the plan says", Command::reconcile);
+  reconcile->add_flag("--until-stable", options.until_stable, "Go on until every wish is met");
+  reconcile
+      ->add_option("--timeout", timeout_s,
+                   "Seconds after which --until-stable gives up, with status 1")
+      ->check(CLI::Range(1, kMaxTimeoutSeconds))
+      ->capture_default_str();
+  CLI::App* serve =
+      commands.add(app, "serve", "Keeps the spec met and talks with the bootstraps, until SIGTERM",
+                   Command::serve);
+  serve
+      ->add_option("--listen", options.listen,
+                   "HOST:PORT for instances and operators; port 0 chooses a free one")
+      ->capture_default_str();
+  commands.add(app, "user-data", "Prints the user-data of a pool's instances", Command::user_data)
+      ->add_option("POOL", options.pool, "The pool's name")
+      ->required();
+  app.require_subcommand(1);
+}
+
+const CLI::App* chosen(const CLI::App& app) {
+  const CLI::App* current = &app;
+  while (!current->get_subcommands().empty()) current = current->get_subcommands().front();
+  return current;
+}
+
+/// CLI11's own words are fine but for their line breaks; one sentence and where to read on.
+std::string one_sentence(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  while (text.ends_with(' ')) text.pop_back();
+  return "warmroot: " + text + "; see warmroot --help\n";
+}
+
+}  // namespace
+
+CommandDefaults defaults_of_this_process() {
+  CommandDefaults defaults;
+  defaults.spec = variable("WARMROOT_SPEC");
+  if (defaults.spec.empty()) defaults.spec = "warmroot.toml";
+  defaults.state = variable("WARMROOT_STATE");
+  if (defaults.state.empty()) {
+    const std::string base = variable("XDG_STATE_HOME");
+    defaults.state = (base.empty() ? variable("HOME") + "/.local/state" : base) + "/warmroot";
+  }
+  std::error_code ignored;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  defaults.bootstrap = (self.parent_path() / "warmroot-bootstrap").string();
+  return defaults;
+}
+
+ParsedCommandLine parse_command_line(std::vector<std::string> arguments,
+                                     const CommandDefaults& defaults) {
+  Options options;
+  options.spec = defaults.spec;
+  options.state = defaults.state;
+  options.bootstrap = defaults.bootstrap;
+  options.listen = "0.0.0.0:" + std::to_string(kDefaultPort);
+  int timeout_s = kDefaultTimeoutSeconds;
+  std::string output = "table";
+  Commands commands;
+  CLI::App app{"Keeps warm EBS volumes and gives each newly launched spot instance one of them.",
+               "warmroot"};
+  app.set_version_flag("--version", std::string(WARMROOT_VERSION));
+  app.fallthrough();
+  add_global_options(app, options, output);
+  add_commands(app, options, timeout_s, commands);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0)
+      return {std::nullopt, one_sentence(error.what()), kBadInputStatus};
+    std::ostringstream text;
+    app.exit(error, text, text);
+    return {std::nullopt, text.str(), 0};
+  }
+  options.command = commands.by_app.at(chosen(app));
+  options.output = output == "json" ? OutputForm::json : OutputForm::table;
+  options.timeout = std::chrono::seconds(timeout_s);
+  return {std::move(options), {}, 0};
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,171 @@
+#include "manager/daemon_status.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "manager/reports_codec.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json null_if_empty(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+/// The bootstrap's own status; null when it sent none.
+Json status_of(const core::NodeReport& report) {
+  if (report.status_json.empty()) return nullptr;
+  Json status = Json::parse(report.status_json, nullptr, false);
+  return status.is_discarded() ? Json(nullptr) : std::move(status);
+}
+
+/// status.warm.warmth, as far as the guest can be trusted to send a number there.
+std::optional<double> warmth_of(const Json& status) {
+  if (!status.is_object() || !status.contains("warm")) return std::nullopt;
+  const Json& warm = status["warm"];
+  if (!warm.is_object() || !warm.contains("warmth") || !warm["warmth"].is_number())
+    return std::nullopt;
+  return warm["warmth"].get<double>();
+}
+
+Json stage_times(const ReportBoard::Entry& entry) {
+  Json times = Json::object();
+  for (const auto& [stage, at] : entry.first_received)
+    times[std::string(to_string(stage))] = to_iso8601(at);
+  return times;
+}
+
+Json node_json(const core::NodeRow& row, const TickView& view, const Reports& reports) {
+  const auto state = view.instance_states.find(row.instance_id);
+  const auto found = row.instance_id.empty() ? reports.end() : reports.find(row.instance_id);
+  const bool reported = found != reports.end();
+  const Json status = reported ? status_of(found->second.latest) : Json(nullptr);
+  const auto warmth = warmth_of(status);
+  const core::Words words = core::describe(row.condition);
+  return {
+      {"node", row.node},
+      {"pool", row.pool},
+      {"wanted", row.wanted},
+      {"state", words.word},
+      {"meaning", words.meaning},
+      {"volume_id", null_if_empty(row.volume_id)},
+      {"zone", null_if_empty(row.zone)},
+      {"lease", row.lease ? core::to_string(*row.lease) : "none"},
+      {"instance_id", null_if_empty(row.instance_id)},
+      {"instance_state", state == view.instance_states.end() ? Json(nullptr) : Json(state->second)},
+      {"successor_id", null_if_empty(row.successor_id)},
+      {"stage", reported ? Json(to_string(found->second.latest.stage)) : Json(nullptr)},
+      {"message", reported ? null_if_empty(found->second.latest.message) : Json(nullptr)},
+      {"report_received",
+       reported ? Json(to_iso8601(found->second.latest.received)) : Json(nullptr)},
+      {"stage_received", reported ? stage_times(found->second) : Json::object()},
+      {"warmth", warmth ? Json(*warmth) : Json(nullptr)},
+      {"status", status},
+  };
+}
+
+/// A label's value: quotes, backslashes and newlines escaped.
+std::string label(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') escaped += '\\';
+    if (c == '\n')
+      escaped += "\\n";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
+
+void add_metric(std::string& text, std::string_view name, std::string_view type,
+                std::string_view help) {
+  text += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+}
+
+template <typename Row>
+void add_states(std::string& text, std::string_view name, const std::vector<Row>& rows) {
+  std::map<std::pair<std::string, std::string>, int> counts;
+  for (const Row& row : rows) ++counts[{row.pool, std::string(core::describe(row.condition).word)}];
+  for (const auto& [key, count] : counts)
+    text += fmt::format("{}{{pool=\"{}\",state=\"{}\"}} {}\n", name, label(key.first),
+                        label(key.second), count);
+}
+
+}  // namespace
+
+std::string status_json(const TickView& view, const Reports& reports) {
+  Json plan = Json::array();
+  for (const core::Action& action : view.plan.actions)
+    plan.push_back({{"action", core::action_name(action.mutation)},
+                    {"resource", core::resource_of(action.mutation)},
+                    {"reason", action.reason}});
+  Json notes = Json::array();
+  for (const core::Note& note : view.plan.notes)
+    notes.push_back({{"pool", note.pool},
+                     {"node", note.node},
+                     {"text", note.text},
+                     {"blocking", note.blocking}});
+  Json nodes = Json::array();
+  for (const core::NodeRow& row : view.plan.nodes) nodes.push_back(node_json(row, view, reports));
+  Json history = Json::array();
+  for (const StatusEvent& event : view.history)
+    history.push_back({{"time", to_iso8601(event.at)}, {"node", event.node}, {"text", event.text}});
+  const Json document = {
+      {"version", WARMROOT_VERSION},
+      {"deployment", view.deployment},
+      {"region", view.region},
+      {"updated", to_iso8601(view.updated)},
+      {"stable", view.plan.stable},
+      {"plan", plan},
+      {"notes", notes},
+      {"nodes", nodes},
+      {"history", history},
+  };
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string metrics_text(const TickView& view, const Reports& reports) {
+  std::string text;
+  add_metric(text, "warmroot_stable", "gauge",
+             "1 when every wish is met and nothing is in transition.");
+  text += fmt::format("warmroot_stable {}\n", view.plan.stable ? 1 : 0);
+  add_metric(text, "warmroot_last_look_timestamp_seconds", "gauge", "When EC2 was last looked at.");
+  text += fmt::format("warmroot_last_look_timestamp_seconds {:.3f}\n",
+                      static_cast<double>(view.updated.time_since_epoch().count()) / 1000.0);
+  add_metric(text, "warmroot_notes", "gauge",
+             "What the operator should know, by whether it blocks a wish.");
+  int blocking = 0;
+  for (const core::Note& note : view.plan.notes) blocking += note.blocking ? 1 : 0;
+  text += fmt::format(
+      "warmroot_notes{{blocking=\"true\"}} {}\nwarmroot_notes{{blocking=\"false\"}} {}\n", blocking,
+      view.plan.notes.size() - static_cast<std::size_t>(blocking));
+  add_metric(text, "warmroot_nodes", "gauge", "Nodes by state.");
+  add_states(text, "warmroot_nodes", view.plan.nodes);
+  add_metric(text, "warmroot_volumes", "gauge", "Volumes by state.");
+  add_states(text, "warmroot_volumes", view.plan.volumes);
+  add_metric(text, "warmroot_node_warmth_ratio", "gauge",
+             "Share of the needed blocks that are present, as reported.");
+  for (const core::NodeRow& row : view.plan.nodes) {
+    const auto found = reports.find(row.instance_id);
+    if (row.instance_id.empty() || found == reports.end()) continue;
+    if (const auto warmth = warmth_of(status_of(found->second.latest)))
+      text += fmt::format("warmroot_node_warmth_ratio{{pool=\"{}\",node=\"{}\"}} {}\n",
+                          label(row.pool), label(row.node), *warmth);
+  }
+  add_metric(text, "warmroot_calls_total", "counter",
+             "Calls that change something at EC2, by outcome.");
+  for (const auto& [key, count] : view.calls) {
+    const std::size_t space = key.find(' ');
+    text += fmt::format("warmroot_calls_total{{action=\"{}\",outcome=\"{}\"}} {}\n",
+                        label(key.substr(0, space)), label(key.substr(space + 1)), count);
+  }
+  return text;
+}
+
+}  // namespace warmroot::manager
