@@ -1,0 +1,244 @@
+#include "bootstrap/accounts.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// login.defs of every supported distribution: people's accounts; below are the system's, above
+/// nobody's.
+constexpr std::uint32_t kFirstPersonId = 1000;
+constexpr std::uint32_t kLastPersonId = 59999;
+constexpr std::size_t kMaxLineBytes = 4096;
+constexpr std::size_t kMaxEntries = 10000;
+/// useradd's limit.
+constexpr std::size_t kMaxNameBytes = 32;
+
+/// Calls `visit` for every line that is not empty and not absurdly long.
+template <typename Visit>
+void each_line(std::string_view text, Visit visit) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.size() <= kMaxLineBytes) visit(line);
+  }
+}
+
+std::vector<std::string> split(std::string_view line, char separator) {
+  std::vector<std::string> fields;
+  while (true) {
+    const std::size_t end = line.find(separator);
+    fields.emplace_back(line.substr(0, end));
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+std::optional<std::uint32_t> parse_id(const std::string& text) {
+  std::uint32_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return id;
+}
+
+bool printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 127; });
+}
+
+/// useradd's rule: [a-z_][a-z0-9_-]*[$]?, here with upper case and dots too, as directories of
+/// people have them.
+bool valid_name(const std::string& name) {
+  if (name.empty() || name.size() > kMaxNameBytes) return false;
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return letter(name.front()) && std::all_of(name.begin(), name.end(), [&](char c) {
+           return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '.';
+         });
+}
+
+bool absolute_path(const std::string& path) {
+  return !path.empty() && path.front() == '/' && path.find("/../") == std::string::npos;
+}
+
+bool is_person(std::uint32_t id) {
+  return id >= kFirstPersonId && id <= kLastPersonId;
+}
+
+std::string join(const std::vector<std::string>& parts, char separator) {
+  std::string text;
+  for (const auto& part : parts) {
+    if (!text.empty()) text += separator;
+    text += part;
+  }
+  return text;
+}
+
+std::string append_lines(std::string text, const std::vector<std::string>& lines) {
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  for (const auto& line : lines) text += line + '\n';
+  return text;
+}
+
+/// Removes one occurrence of each line.
+std::string without_lines(std::string_view text, const std::vector<std::string>& lines) {
+  std::multiset<std::string> left(lines.begin(), lines.end());
+  std::string kept;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string line(text.substr(0, end));
+    const bool ended = end < text.size();
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (const auto found = left.find(line); found != left.end()) {
+      left.erase(found);
+      continue;
+    }
+    kept += line;
+    if (ended) kept += '\n';
+  }
+  return kept;
+}
+
+template <typename Entry>
+const Entry* by_name(const std::vector<Entry>& entries, const std::string& name) {
+  for (const auto& entry : entries)
+    if (entry.name == name) return &entry;
+  return nullptr;
+}
+
+/// The volume's password hash of a user, or "!*" (no password login): keys decide there, as on
+/// every cloud image.
+std::string shadow_password(std::string_view shadow, const std::string& name) {
+  std::string password = "!*";
+  each_line(shadow, [&](std::string_view line) {
+    const auto fields = split(line, ':');
+    if (fields.size() == 9 && fields[0] == name && printable(fields[1]) && !fields[1].empty())
+      password = fields[1];
+  });
+  return password;
+}
+
+bool in_shadow(std::string_view shadow, const std::string& name) {
+  bool found = false;
+  each_line(shadow, [&](std::string_view line) {
+    found = found || line.substr(0, line.find(':')) == name;
+  });
+  return found;
+}
+
+void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
+  const auto present = parse_passwd(base.passwd);
+  for (const User& user : parse_passwd(volume.passwd)) {
+    if (!is_person(user.uid) || !is_person(user.gid) || by_name(edit.session_users, user.name))
+      continue;
+    if (const User* known = by_name(present, user.name)) {
+      if (known->uid != user.uid)
+        edit.notes.push_back("user " + user.name + " has uid " + std::to_string(known->uid) +
+                             " on the base and " + std::to_string(user.uid) +
+                             " on the volume; sessions use the base's");
+      if (is_login_shell(known->shell)) edit.session_users.push_back(*known);
+      continue;
+    }
+    edit.passwd_added.push_back(user.name + ":x:" + std::to_string(user.uid) + ":" +
+                                std::to_string(user.gid) + ":" + user.gecos + ":" + user.home +
+                                ":" + user.shell);
+    if (!in_shadow(base.shadow, user.name))
+      edit.shadow_added.push_back(user.name + ":" + shadow_password(volume.shadow, user.name) +
+                                  ":19000:0:99999:7:::");
+    if (is_login_shell(user.shell)) edit.session_users.push_back(user);
+  }
+}
+
+void merge_groups(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
+  const auto present = parse_groups(base.group);
+  std::set<std::string> added;
+  for (const Group& group : parse_groups(volume.group)) {
+    if (!is_person(group.gid) || !added.insert(group.name).second) continue;
+    if (const Group* known = by_name(present, group.name)) {
+      if (known->gid != group.gid)
+        edit.notes.push_back("group " + group.name + " has gid " + std::to_string(known->gid) +
+                             " on the base and " + std::to_string(group.gid) + " on the volume");
+      continue;
+    }
+    edit.group_added.push_back(group.name + ":x:" + std::to_string(group.gid) + ":" +
+                               join(group.members, ','));
+  }
+}
+
+}  // namespace
+
+std::optional<User> parse_user(std::string_view line) {
+  if (line.size() > kMaxLineBytes || !printable(line)) return std::nullopt;
+  const auto fields = split(line, ':');
+  if (fields.size() != 7 || !valid_name(fields[0])) return std::nullopt;
+  const auto uid = parse_id(fields[2]), gid = parse_id(fields[3]);
+  if (!uid || !gid || !absolute_path(fields[5])) return std::nullopt;
+  if (!fields[6].empty() && !absolute_path(fields[6])) return std::nullopt;
+  return User{fields[0], fields[1], fields[4], fields[5], fields[6].empty() ? "/bin/sh" : fields[6],
+              *uid,      *gid};
+}
+
+std::optional<Group> parse_group(std::string_view line) {
+  if (line.size() > kMaxLineBytes || !printable(line)) return std::nullopt;
+  const auto fields = split(line, ':');
+  if (fields.size() != 4 || !valid_name(fields[0])) return std::nullopt;
+  const auto gid = parse_id(fields[2]);
+  if (!gid) return std::nullopt;
+  Group group{fields[0], fields[1], *gid, {}};
+  for (const auto& member : split(fields[3], ','))
+    if (valid_name(member)) group.members.push_back(member);
+  return group;
+}
+
+std::vector<User> parse_passwd(std::string_view text) {
+  std::vector<User> users;
+  each_line(text, [&](std::string_view line) {
+    if (auto user = parse_user(line); user && users.size() < kMaxEntries) users.push_back(*user);
+  });
+  return users;
+}
+
+std::vector<Group> parse_groups(std::string_view text) {
+  std::vector<Group> groups;
+  each_line(text, [&](std::string_view line) {
+    if (auto group = parse_group(line); group && groups.size() < kMaxEntries)
+      groups.push_back(*group);
+  });
+  return groups;
+}
+
+bool is_login_shell(const std::string& shell) {
+  const std::string leaf = shell.substr(shell.rfind('/') + 1);
+  return leaf != "nologin" && leaf != "false" && leaf != "true" && leaf != "sync";
+}
+
+AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume) {
+  AccountEdit edit;
+  merge_users(base, volume, edit);
+  merge_groups(base, volume, edit);
+  edit.files = {append_lines(base.passwd, edit.passwd_added),
+                append_lines(base.group, edit.group_added),
+                append_lines(base.shadow, edit.shadow_added)};
+  return edit;
+}
+
+AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit) {
+  return {without_lines(present.passwd, edit.passwd_added),
+          without_lines(present.group, edit.group_added),
+          without_lines(present.shadow, edit.shadow_added)};
+}
+
+std::vector<std::uint32_t> groups_of(const User& user, std::string_view group_text) {
+  std::vector<std::uint32_t> ids{user.gid};
+  for (const auto& group : parse_groups(group_text))
+    if (group.gid != user.gid &&
+        std::find(group.members.begin(), group.members.end(), user.name) != group.members.end())
+      ids.push_back(group.gid);
+  return ids;
+}
+
+}  // namespace warmroot::bootstrap

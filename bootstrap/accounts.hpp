@@ -1,0 +1,64 @@
+// sshd looks users, shells, homes and groups up on the base. People whom only the volume knows get
+// base entries with the volume's numeric ids: uid 1000 to 59999, never a system account, never uid
+// 0. Pure text in, text out; both files come from machines we do not trust to be well-formed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace warmroot::bootstrap {
+
+struct User {
+  std::string name, password, gecos, home, shell;
+  std::uint32_t uid = 0, gid = 0;
+};
+
+struct Group {
+  std::string name, password;
+  std::uint32_t gid = 0;
+  std::vector<std::string> members;
+};
+
+/// passwd(5), group(5) and shadow(5) of one system.
+struct AccountFiles {
+  std::string passwd, group, shadow;
+};
+
+struct AccountEdit {
+  AccountFiles files;                     ///< the base's files after the edit
+  std::vector<std::string> passwd_added;  ///< whole lines, for revert_accounts
+  std::vector<std::string> group_added;
+  std::vector<std::string> shadow_added;
+  std::vector<User>
+      session_users;  ///< everybody of the volume who may log in, with the ids that hold
+  std::vector<std::string> notes;  ///< one sentence each, about what was left alone
+  bool changed() const {
+    return !passwd_added.empty() || !group_added.empty() || !shadow_added.empty();
+  }
+};
+
+/// One passwd line; nullopt for comments, NIS entries, bad ids, names that shells or paths could
+/// misread, and fields with control characters.
+std::optional<User> parse_user(std::string_view line);
+std::optional<Group> parse_group(std::string_view line);
+/// All valid lines, at most 10000.
+std::vector<User> parse_passwd(std::string_view text);
+std::vector<Group> parse_groups(std::string_view text);
+
+/// True for shells that let people in.
+bool is_login_shell(const std::string& shell);
+
+/// Adds what the base lacks. The base's own entries are never changed: a user whom both know under
+/// different uids is a note. Applying it to its own result changes nothing.
+AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume);
+
+/// Takes exactly the added lines out of the present files, whatever else has changed since.
+AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit);
+
+/// Ids that a login gets from these files: the user's groups, primary first.
+std::vector<std::uint32_t> groups_of(const User& user, std::string_view group_text);
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,107 @@
+#include "bootstrap/base_accounts.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
+constexpr std::size_t kMaxKeysFile = 64 * 1024;
+constexpr std::size_t kMostProbes = 10;
+/// lckpwdf(3) waits 15 s for the same lock.
+constexpr int kLockAttempts = 150, kLockPauseMs = 100;
+
+/// useradd and passwd lock this file with fcntl; released when the descriptor closes.
+Result<UniqueFd> lock_accounts() {
+  UniqueFd lock(::open("/etc/.pwd.lock", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock) return fail_errno("opening /etc/.pwd.lock");
+  struct flock range {};
+  range.l_type = F_WRLCK;
+  for (int attempt = 0; attempt < kLockAttempts; ++attempt) {
+    if (::fcntl(lock.get(), F_OFD_SETLK, &range) == 0) return lock;
+    ::poll(nullptr, 0, kLockPauseMs);
+  }
+  return fail(ErrorKind::retry_later, "somebody else keeps /etc/passwd locked");
+}
+
+Result<AccountFiles> read_base_files() {
+  AccountFiles files;
+  TRY_ASSIGN(files.passwd, read_file("/etc/passwd", kMaxAccountFile));
+  TRY_ASSIGN(files.group, read_file("/etc/group", kMaxAccountFile));
+  files.shadow = read_file("/etc/shadow", kMaxAccountFile).value_or("");
+  return files;
+}
+
+Ok write_changed(const std::string& path, const std::string& before, const std::string& after,
+                 mode_t mode) {
+  return before == after ? Ok{} : write_file_atomic(path, after, mode);
+}
+
+Ok write_base_files(const AccountFiles& before, const AccountFiles& after) {
+  // passwd last: a user who exists can log in, and needs group and shadow by then.
+  TRY(write_changed("/etc/group", before.group, after.group, 0644));
+  if (!before.shadow.empty()) TRY(write_changed("/etc/shadow", before.shadow, after.shadow, 0640));
+  return write_changed("/etc/passwd", before.passwd, after.passwd, 0644);
+}
+
+/// sshd reads them on the base, from a file of root's that the user cannot change.
+Ok write_keys(const RootDirectory& volume, const User& user, const std::string& launch_key) {
+  const auto own = volume.read(user.home.substr(1) + "/.ssh/authorized_keys", kMaxKeysFile);
+  std::string keys = own.value_or("");
+  if (!keys.empty() && keys.back() != '\n') keys += '\n';
+  if (!launch_key.empty()) keys += launch_key + '\n';
+  if (keys.empty()) return {};
+  return write_file_atomic(std::string(kUserKeysDirectory) + "/" + user.name, keys, 0644);
+}
+
+}  // namespace
+
+Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::string& launch_key) {
+  AccountFiles from;
+  TRY_ASSIGN(from.passwd, volume.read("etc/passwd", kMaxAccountFile));
+  TRY_ASSIGN(from.group, volume.read("etc/group", kMaxAccountFile));
+  from.shadow = volume.read("etc/shadow", kMaxAccountFile).value_or("");
+  TRY_ASSIGN(const UniqueFd lock, lock_accounts());
+  TRY_ASSIGN(const AccountFiles base, read_base_files());
+  AccountEdit edit = merge_accounts(base, from);
+  TRY(make_directory(kUserKeysDirectory, 0755));
+  for (const User& user : edit.session_users) TRY(write_keys(volume, user, launch_key));
+  TRY(write_base_files(base, edit.files));
+  return edit;
+}
+
+Ok remove_imported_accounts(const AccountEdit& edit) {
+  for (const auto& name : list_directory(kUserKeysDirectory))
+    ::unlink((std::string(kUserKeysDirectory) + "/" + name).c_str());
+  if (!edit.changed()) return {};
+  TRY_ASSIGN(const UniqueFd lock, lock_accounts());
+  TRY_ASSIGN(const AccountFiles present, read_base_files());
+  return write_base_files(present, revert_accounts(present, edit));
+}
+
+std::vector<User> probe_users(const AccountEdit& edit) {
+  std::vector<User> users;
+  const auto add = [&](const User& user) {
+    const auto same = [&](const User& other) { return other.name == user.name; };
+    if (users.size() < kMostProbes && is_login_shell(user.shell) &&
+        std::none_of(users.begin(), users.end(), same))
+      users.push_back(user);
+  };
+  const auto present = parse_passwd(edit.files.passwd);
+  for (const User& user : present)
+    if (user.name == "root") add(user);
+  for (const User& user : edit.session_users) add(user);
+  for (const User& user : present)
+    if (user.uid >= 1000 && user.uid < 60000) add(user);
+  return users;
+}
+
+}  // namespace warmroot::bootstrap

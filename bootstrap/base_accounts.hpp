@@ -1,0 +1,23 @@
+// The effects behind accounts: reads both systems' files, writes the base's under the lock that
+// useradd takes, and hands the volume's authorized keys to the base's sshd.
+#pragma once
+
+#include <string>
+
+#include "bootstrap/accounts.hpp"
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/in_root.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Gives the base what it lacks. `launch_key` is added to every imported user's keys; may be empty.
+Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::string& launch_key);
+
+/// Takes imported accounts and keys away again. Succeeds when there is nothing to take away.
+Ok remove_imported_accounts(const AccountEdit& edit);
+
+/// Who has to be able to log in: root, everybody of the volume, and the base's own people; at most
+/// ten.
+std::vector<User> probe_users(const AccountEdit& edit);
+
+}  // namespace warmroot::bootstrap

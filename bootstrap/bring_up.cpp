@@ -1,0 +1,309 @@
+#include "bootstrap/bring_up.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/base_accounts.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/sshd.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr char kSys[] = "/sys";
+/// Uevents wake us; this is how often a stop request or the manager's word is looked at while there
+/// are none.
+constexpr milliseconds kLook{500};
+constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
+constexpr std::size_t kMaxOsRelease = 64 * 1024;
+/// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
+constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
+/// A login shell touches some hundred blocks, in an emulated guest at half a second of CPU time.
+constexpr milliseconds kProbeLimit{std::chrono::seconds(90)};
+/// fsck(8): errors were corrected.
+constexpr int kFsckCorrected = 1;
+
+class Work {
+ public:
+  Work(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop)
+      : input_(input), assignment_(assignment), book_(book), stop_(stop) {}
+
+  Ok run() {
+    TRY(book_.timed("find the disk", [&] { return find_disk(); }));
+    input_.enter_stage(Stage::disk_seen, assignment_.volume_id + " is " + disk_.name);
+    TRY(book_.timed("read the partitions", [&] { return read_table(); }));
+    TRY(mount_root());
+    TRY(mount_inside());
+    const std::int64_t mounted_ms = book_.now_ms();
+    book_.update(
+        [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
+    input_.enter_stage(Stage::mounted, {});
+    TRY(book_.timed("accounts", [&] { return accounts(); }));
+    TRY(book_.timed("probe login", [&] { return probe(kVolumePoint); }));
+    TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
+    book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
+    return {};
+  }
+
+ private:
+  Ok check_stop() const {
+    if (stop_.reason())
+      return fail(ErrorKind::retry_later, "asked to stop: " + stop_.reason()->sentence);
+    return {};
+  }
+
+  // -- the disk
+  // -------------------------------------------------------------------------------------------------
+
+  std::vector<DiskFacts> scan() const {
+    const auto mountinfo = read_file("/proc/self/mountinfo", kMaxMountinfo);
+    auto disks = scan_disks(kSys, mounted_devices(mountinfo.value_or("")), input_.disks_at_start);
+    for (auto& disk : disks) {
+      if (disk.holds_base || disk.name.rfind("nvme", 0) != 0) continue;
+      const UniqueFd fd(::open(("/dev/" + disk.name).c_str(), O_RDONLY | O_CLOEXEC));
+      if (!fd) continue;
+      if (const auto identity = identify_nvme(fd.get())) disk.mapped_name = identity->mapped_name;
+    }
+    return disks;
+  }
+
+  Result<std::string> find_disk() {
+    TRY_ASSIGN(const UeventSocket uevents, UeventSocket::open());
+    std::string waiting;
+    while (true) {
+      TRY(check_stop());
+      const auto disks = scan();
+      DiskChoice choice = choose_disk(disks, input_.launch.device_names, input_.confirmed_volume());
+      if (choice.disk) {
+        disk_ = *choice.disk;
+        visible_ms_ = book_.now_ms();
+        break;
+      }
+      if (choice.waiting_for != waiting) {
+        waiting = choice.waiting_for;
+        book_.update([&](Status& status) { status.message = waiting; });
+        log_event(LogLevel::notice, waiting);
+      }
+      uevents.wait(kLook);
+    }
+    TRY_ASSIGN(disk_fd_, open_verified(kSys, disk_));
+    assignment_.disk_node = "/dev/" + disk_.name;
+    assignment_.volume_id = disk_.volume_id().value_or(input_.confirmed_volume().value_or(""));
+    book_.update([&](Status& status) {
+      status.device = assignment_.disk_node;
+      if (!assignment_.volume_id.empty()) status.volume_id = assignment_.volume_id;
+    });
+    raise_timeout();
+    return disk_.name + " serial " + disk_.serial + ", " + std::to_string(disk_.size_bytes >> 20) +
+           " MiB";
+  }
+
+  void raise_timeout() {
+    TimedStep step{"raise io_timeout", book_.now_ms(), 0, Outcome::ok, "4294967295 ms"};
+    if (const Ok raised = raise_io_timeout(kSys, disk_.name); !raised) {
+      step.outcome = Outcome::skipped;
+      step.detail = raised.error().message();
+    }
+    step.ms = book_.now_ms() - step.start_ms;
+    book_.record(std::move(step));
+  }
+
+  // -- the root file system
+  // -------------------------------------------------------------------------------------
+
+  Result<std::string> read_table() {
+    TRY_ASSIGN(const auto partitions, read_partitions(disk_fd_.get()));
+    TRY_ASSIGN(candidates_, root_candidates(partitions));
+    return std::to_string(partitions.size()) + " found, " + std::to_string(candidates_.size()) +
+           " may hold the root";
+  }
+
+  /// The largest candidate that turns out to be a root.
+  Ok mount_root() {
+    std::string refused;
+    for (const auto& candidate : candidates_) {
+      TRY(check_stop());
+      assignment_.partition = candidate;
+      TRY(book_.timed("check " + candidate.content, [&] { return check(); }));
+      if (refused.empty()) input_.enter_stage(Stage::checked, {});
+      const Ok mounted = discard(book_.timed("mount the root", [&] { return mount_candidate(); }));
+      if (mounted) return {};
+      if (mounted.error().kind != ErrorKind::refused) return mounted;
+      refused += (refused.empty() ? "" : "; ") + mounted.error().message();
+    }
+    return fail(ErrorKind::refused, "the volume has no usable root file system: " + refused);
+  }
+
+  static Ok discard(Result<std::string> result) {
+    if (!result) return fail(std::move(result).error());
+    return {};
+  }
+
+  /// Before anything is mounted: what was not left clean is repaired, so that no session opens on a
+  /// doubtful volume.
+  Result<std::string> check() {
+    const PartitionFacts& partition = assignment_.partition;
+    TRY_ASSIGN(assignment_.partition_node,
+               ensure_node(kSys, disk_.name, disk_fd_.get(), partition));
+    if (partition.content.rfind("ext", 0) != 0) return "its log is replayed by mounting";
+    TRY_ASSIGN(const ExtState state, read_ext_state(disk_fd_.get(), partition.offset_bytes));
+    if (state.cleanly_unmounted && !state.has_errors) return "clean";
+    const std::string e2fsck = first_executable({"/sbin/e2fsck", "/usr/sbin/e2fsck"});
+    if (e2fsck.empty() && state.has_errors)
+      return fail(ErrorKind::misconfigured,
+                  "the file system has recorded errors, and the base has no e2fsck");
+    if (e2fsck.empty())
+      return "not left clean; the base has no e2fsck, mounting replays the journal";
+    TRY_ASSIGN(const auto done,
+               run_program({e2fsck, "-p", assignment_.partition_node}, kFsckLimit));
+    if (done.exit_status > kFsckCorrected)
+      return fail(ErrorKind::refused, "e2fsck -p ended with " + std::to_string(done.exit_status) +
+                                          ": " + done.output.substr(0, 300));
+    return "not left clean; e2fsck -p repaired it";
+  }
+
+  Result<std::string> mount_candidate() {
+    const std::string& type = assignment_.partition.content;
+    TRY(make_directory(kVolumePoint, 0755));
+    // Read-only until it has proved to be a root: another system's data partition is left as it is.
+    TRY(mount_device(assignment_.partition_node, kVolumePoint, type,
+                     root_mount_options(type, false)));
+    assignment_.mounted = true;
+    if (auto accepted = accept_root(); !accepted) {
+      TRY(unmount_tree(kVolumePoint));
+      assignment_.mounted = false;
+      Error error = std::move(accepted).error();
+      return fail(std::move(error).within(assignment_.partition_node));
+    }
+    TRY(remount(kVolumePoint, root_mount_options(type, true)));
+    book_.update([&](Status& status) {
+      status.filesystem = type;
+      status.volume_os = volume_os_;
+      status.message.clear();
+    });
+    return assignment_.partition_node + ", " + volume_os_;
+  }
+
+  Ok accept_root() {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    TRY(check_is_root(root));
+    TRY(check_chroot_path(kVolumePoint));
+    auto release = root.read("etc/os-release", kMaxOsRelease);
+    if (!release) release = root.read("usr/lib/os-release", kMaxOsRelease);
+    volume_os_ = pretty_name(release.value_or(""));
+    return {};
+  }
+
+  // -- inside
+  // ---------------------------------------------------------------------------------------------------
+
+  MountFacts facts() const {
+    MountFacts facts;
+    facts.base_has_run_user = ::access("/run/user", F_OK) == 0;
+    facts.base_has_utmp = ::access("/run/utmp", F_OK) == 0;
+    facts.base_has_resolv_conf = ::access(kResolvConf, F_OK) == 0;
+    facts.sftp_server = input_.sftp_server;
+    if (const auto root = RootDirectory::open(kVolumePoint)) {
+      facts.volume_has_tmp = root->is_directory("tmp");
+      facts.volume_has_sftp_server =
+          input_.sftp_server.empty() || root->is_executable(input_.sftp_server);
+    }
+    return facts;
+  }
+
+  Ok mount_inside() {
+    TRY(book_.timed("mark as in use", [&] { return mark_in_use(); }));
+    std::int64_t started = book_.now_ms();
+    return perform_all(
+        plan_mounts(facts()), kVolumePoint, [&](const MountStep& step, const Ok& done) {
+          TimedStep timed{step.name, started, book_.now_ms() - started, Outcome::ok, {}};
+          if (!done) {
+            timed.outcome = step.required ? Outcome::failed : Outcome::skipped;
+            timed.detail = done.error().message();
+          }
+          book_.record(std::move(timed));
+          started = book_.now_ms();
+        });
+  }
+
+  /// The marker says how the last session ended and who has the volume now.
+  Result<std::string> mark_in_use() {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    const std::string before = root.read(kVolumeMarker, 4096).value_or("first use\n");
+    TRY(root.make_directories(kVolumeState, 0755));
+    TRY(root.write(kVolumeMarker, "open " + input_.launch.instance_id + "\n", 0644));
+    return "last time: " + before.substr(0, before.find('\n'));
+  }
+
+  Result<std::string> accounts() {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    TRY_ASSIGN(assignment_.accounts, import_accounts(root, input_.launch.public_key));
+    const AccountEdit& edit = assignment_.accounts;
+    std::string detail = std::to_string(edit.passwd_added.size()) + " users and " +
+                         std::to_string(edit.group_added.size()) + " groups added to the base";
+    for (const auto& note : edit.notes) detail += "; " + note;
+    return detail;
+  }
+
+  Result<std::string> probe(const std::string& path) {
+    std::string names;
+    for (const User& user : probe_users(assignment_.accounts)) {
+      TRY(probe_login(path, user, groups_of(user, assignment_.accounts.files.group), kProbeLimit));
+      names += (names.empty() ? "" : ", ") + user.name;
+    }
+    return names;
+  }
+
+  Result<std::string> switch_sessions() {
+    TRY(check_stop());
+    TRY(check_chroot_path(kVolumePoint));
+    TRY(point_sessions_at(kVolumePoint));
+    // Once more, through the path that sshd uses.
+    TRY(check_chroot_path(kSessionRoot));
+    TRY(probe(kSessionRoot));
+    TRY(set_banner(input_.pool, {}));
+    return std::string("new sessions land in ") + volume_os_;
+  }
+
+  const BringUpInput& input_;
+  Assignment& assignment_;
+  StatusBook& book_;
+  StopRequest& stop_;
+  DiskFacts disk_;
+  UniqueFd disk_fd_;
+  std::vector<PartitionFacts> candidates_;
+  std::string volume_os_;
+  std::int64_t visible_ms_ = 0;
+};
+
+}  // namespace
+
+Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
+            StopRequest& stop) {
+  Ok done = Work(input, assignment, book, stop).run();
+  if (done) return done;
+  Error error = std::move(done).error();
+  if (const Ok undone = undo_bring_up(assignment); !undone)
+    error.context += "; undoing it failed: " + undone.error().message();
+  return fail(std::move(error));
+}
+
+Ok undo_bring_up(Assignment& assignment) {
+  TRY(point_sessions_at("/"));
+  if (assignment.mounted) {
+    TRY(unmount_tree(kVolumePoint));
+    assignment.mounted = false;
+  }
+  TRY(remove_imported_accounts(assignment.accounts));
+  assignment.accounts = {};
+  return {};
+}
+
+}  // namespace warmroot::bootstrap

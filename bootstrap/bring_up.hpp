@@ -1,0 +1,50 @@
+// From "no disk" to "sessions land in the volume": find, check, mount, prepare, probe, switch. Each
+// step is timed into the status book. What is done is remembered in the Assignment, which release
+// undoes.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "bootstrap/accounts.hpp"
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/device_io.hpp"
+#include "bootstrap/imds.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/partition.hpp"
+#include "bootstrap/status.hpp"
+#include "bootstrap/stop_request.hpp"
+
+namespace warmroot::bootstrap {
+
+/// What this instance holds of the volume at the moment.
+struct Assignment {
+  std::string disk_node;  ///< "/dev/nvme1n1"; empty before the disk was found
+  std::string partition_node;
+  PartitionFacts partition;
+  std::string volume_id;
+  AccountEdit accounts;
+  bool mounted = false;  ///< something may be mounted at kVolumePoint
+};
+
+/// What bring_up was told.
+struct BringUpInput {
+  LaunchFacts launch;
+  std::set<std::string> disks_at_start;
+  std::string sftp_server;
+  std::string pool;
+  /// The volume that the manager says it attached, as soon as it is known.
+  std::function<std::optional<std::string>()> confirmed_volume;
+  std::function<void(Stage, const std::string& message)> enter_stage;
+};
+
+/// Ends with sessions in the volume, or with an error and everything undone but what `assignment`
+/// still says. Returns early with retry_later when a stop is requested.
+Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
+
+/// Points sessions at the base, unmounts, takes accounts away: the way back of a failed bring_up.
+Ok undo_bring_up(Assignment& assignment);
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,94 @@
+#include "bootstrap/device.hpp"
+
+#include <algorithm>
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::string_view kInstanceStoreModel = "Amazon EC2 NVMe Instance Storage";
+
+bool contains(std::span<const std::string> names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool mapped_at_launch(const DiskFacts& disk, std::span<const std::string> launch_names) {
+  const auto same = [&](std::string_view name) {
+    return !name.empty() && contains(launch_names, name);
+  };
+  if (same(disk.mapped_name)) return true;
+  // Xen types: no serial, and /dev/xvdf may be called sdf in the mapping.
+  return disk.name.rfind("xvd", 0) == 0 && (same(disk.name) || same("sd" + disk.name.substr(3)));
+}
+
+bool is_candidate(const DiskFacts& disk, std::span<const std::string> launch_names) {
+  if (disk.holds_base || disk.size_bytes == 0 || disk.model == kInstanceStoreModel) return false;
+  if (mapped_at_launch(disk, launch_names)) return false;
+  if (disk.volume_id()) return true;
+  return disk.name.rfind("xvd", 0) == 0 && !disk.present_at_start;
+}
+
+}  // namespace
+
+std::optional<std::string> volume_id_of_serial(std::string_view serial) {
+  if (serial.substr(0, 3) != "vol") return std::nullopt;
+  serial.remove_prefix(3);
+  if (!serial.empty() && serial.front() == '-') serial.remove_prefix(1);
+  if (serial.empty() || serial.find_first_not_of("0123456789abcdef") != std::string_view::npos)
+    return std::nullopt;
+  return "vol-" + std::string(serial);
+}
+
+std::optional<std::string> DiskFacts::volume_id() const {
+  return volume_id_of_serial(serial);
+}
+
+DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
+                       const std::optional<std::string>& confirmed) {
+  std::vector<DiskFacts> candidates;
+  for (const auto& disk : disks)
+    if (is_candidate(disk, launch_names)) candidates.push_back(disk);
+  if (confirmed) {
+    for (const auto& disk : candidates)
+      if (disk.volume_id() == confirmed) return {disk, {}};
+    // A Xen disk has no serial to compare: the newcomer is what the manager means.
+    if (candidates.size() == 1 && !candidates.front().volume_id()) return {candidates.front(), {}};
+    return {std::nullopt, "waiting for the disk of " + *confirmed};
+  }
+  if (candidates.size() == 1) return {candidates.front(), {}};
+  if (candidates.empty()) return {std::nullopt, "waiting for a volume to be attached"};
+  std::string names;
+  for (const auto& disk : candidates) names += (names.empty() ? "" : ", ") + disk.name;
+  return {std::nullopt, "several disks were not there at launch (" + names +
+                            "); waiting for the manager to say which one is meant"};
+}
+
+std::optional<Uevent> parse_uevent(std::string_view message) {
+  // udev's messages on the same socket family begin with "libudev".
+  const std::size_t header = message.find('\0');
+  if (header == std::string_view::npos ||
+      message.substr(0, header).find('@') == std::string_view::npos)
+    return std::nullopt;
+  Uevent event;
+  message.remove_prefix(header + 1);
+  while (!message.empty()) {
+    const std::size_t end = std::min(message.find('\0'), message.size());
+    const std::string_view pair = message.substr(0, end);
+    message.remove_prefix(std::min(end + 1, message.size()));
+    const std::size_t equals = pair.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view key = pair.substr(0, equals);
+    const std::string value(pair.substr(equals + 1));
+    if (key == "ACTION")
+      event.action = value;
+    else if (key == "SUBSYSTEM")
+      event.subsystem = value;
+    else if (key == "DEVTYPE")
+      event.device_type = value;
+    else if (key == "DEVNAME")
+      event.device_name = value;
+  }
+  if (event.action.empty() || event.subsystem.empty()) return std::nullopt;
+  return event;
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,51 @@
+// Which disk is the assignment. Facts about disks come from sysfs (device_io reads them); the
+// choice and the parsing of uevents here are pure. The rule: the EBS disk that was not there at
+// launch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace warmroot::bootstrap {
+
+struct DiskFacts {
+  std::string name;    ///< "nvme1n1"
+  std::string serial;  ///< as sysfs says, blanks removed
+  std::string model;   ///< "Amazon Elastic Block Store"; empty where the bus has none
+  std::string
+      mapped_name;  ///< EC2's device name from the NVMe vendor area, without "/dev/"; may be empty
+  std::uint64_t size_bytes = 0;
+  bool holds_base = false;        ///< the base system's root, or anything else that is mounted
+  bool present_at_start = false;  ///< was there when `up` began
+
+  /// "vol-0123..." from a serial "vol0123..."; nullopt for any other disk.
+  std::optional<std::string> volume_id() const;
+};
+
+/// "vol-0abc" from "vol0abc" or "vol-0abc"; nullopt when it is neither.
+std::optional<std::string> volume_id_of_serial(std::string_view serial);
+
+struct DiskChoice {
+  std::optional<DiskFacts> disk;
+  std::string waiting_for;  ///< one sentence, when there is no disk yet
+};
+
+/// Picks the disk. `launch_names` is the launch-time mapping without "/dev/"; `confirmed` the
+/// volume that the manager says it attached, which decides whenever it is known. Two candidates
+/// without a confirmation are no choice: serving somebody else's volume is worse than waiting.
+DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
+                       const std::optional<std::string>& confirmed);
+
+struct Uevent {
+  std::string action, subsystem, device_type, device_name;
+};
+
+/// Parses a kernel uevent ("add@/devices/...\0ACTION=add\0..."); nullopt for udev's own messages
+/// and anything malformed.
+std::optional<Uevent> parse_uevent(std::string_view message);
+
+}  // namespace warmroot::bootstrap

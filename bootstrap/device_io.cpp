@@ -1,0 +1,177 @@
+#include "bootstrap/device_io.hpp"
+
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/nvme_ioctl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+#include "bootstrap/files.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr unsigned char kNvmeIdentify = 0x06;
+constexpr std::size_t kIdentifyBytes = 4096;
+constexpr std::size_t kSerialOffset = 4, kSerialBytes = 20;
+constexpr std::size_t kVendorOffset = 3072, kVendorBytes = 32;
+constexpr unsigned kAmazonVendor = 0x1d0f;
+/// 70-ec2-nvme-devices.rules.
+constexpr char kNoIoTimeout[] = "4294967295";
+/// The node is made by devtmpfs just before the uevent; udev may still be setting its mode.
+constexpr int kOpenAttempts = 100;
+constexpr std::chrono::milliseconds kOpenPause{20};
+
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(std::string_view(" \t\n\0", 4));
+  if (first == std::string_view::npos) return {};
+  const std::size_t last = text.find_last_not_of(std::string_view(" \t\n\0", 4));
+  return std::string(text.substr(first, last - first + 1));
+}
+
+/// SCSI disks tell their serial as vital product data page 0x80: four bytes of header, then text.
+std::string scsi_serial(const std::string& directory) {
+  const auto page = read_file(directory + "/device/vpd_pg80", 4096);
+  return page && page->size() > 4 ? trimmed(std::string_view(*page).substr(4)) : std::string();
+}
+
+bool is_whole_disk(const std::string& directory, const std::string& name) {
+  for (const char* prefix : {"loop", "ram", "zram", "dm-", "md", "sr", "fd"})
+    if (name.rfind(prefix, 0) == 0) return false;
+  return ::access((directory + "/partition").c_str(), F_OK) != 0 &&
+         ::access((directory + "/size").c_str(), F_OK) == 0;
+}
+
+bool in_use(const std::string& directory, const std::string& name,
+            const std::set<std::string>& mounted) {
+  if (mounted.count(read_attribute(directory + "/dev")) != 0) return true;
+  if (!list_directory(directory + "/holders").empty()) return true;
+  for (const auto& entry : list_directory(directory)) {
+    if (entry.rfind(name, 0) != 0) continue;
+    if (mounted.count(read_attribute(directory + "/" + entry + "/dev")) != 0) return true;
+    if (!list_directory(directory + "/" + entry + "/holders").empty()) return true;
+  }
+  return false;
+}
+
+DiskFacts read_disk(const std::string& directory, const std::string& name) {
+  DiskFacts disk;
+  disk.name = name;
+  disk.model = trimmed(read_attribute(directory + "/device/model"));
+  disk.serial = trimmed(read_attribute(directory + "/device/serial"));
+  if (disk.serial.empty()) disk.serial = trimmed(read_attribute(directory + "/serial"));
+  if (disk.serial.empty()) disk.serial = scsi_serial(directory);
+  disk.size_bytes = std::strtoull(read_attribute(directory + "/size").c_str(), nullptr, 10) * 512;
+  return disk;
+}
+
+}  // namespace
+
+std::set<std::string> mounted_devices(const std::string& mountinfo) {
+  std::set<std::string> devices;
+  std::istringstream lines(mountinfo);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string id, parent, device;
+    if (fields >> id >> parent >> device) devices.insert(device);
+  }
+  return devices;
+}
+
+std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,
+                                  const std::set<std::string>& present_at_start) {
+  std::vector<DiskFacts> disks;
+  const std::string blocks = sys_root + "/block";
+  for (const auto& name : list_directory(blocks)) {
+    const std::string directory = blocks + "/" + name;
+    if (!is_whole_disk(directory, name)) continue;
+    DiskFacts disk = read_disk(directory, name);
+    disk.holds_base = in_use(directory, name, mounted);
+    disk.present_at_start = present_at_start.count(name) != 0;
+    disks.push_back(std::move(disk));
+  }
+  std::sort(disks.begin(), disks.end(),
+            [](const DiskFacts& a, const DiskFacts& b) { return a.name < b.name; });
+  return disks;
+}
+
+Result<UeventSocket> UeventSocket::open() {
+  UniqueFd fd(
+      ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT));
+  if (!fd) return fail_errno("opening the kernel's uevent socket");
+  sockaddr_nl address{};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = 1;  // the kernel's own events; udev sends to group 2
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return fail_errno("listening to the kernel's uevents");
+  return UeventSocket(std::move(fd));
+}
+
+void UeventSocket::wait(std::chrono::milliseconds limit) const {
+  const std::int64_t deadline = boottime_ms() + limit.count();
+  while (true) {
+    const std::int64_t left = deadline - boottime_ms();
+    pollfd item{fd_.get(), POLLIN, 0};
+    if (left <= 0 || ::poll(&item, 1, static_cast<int>(left)) <= 0) return;
+    std::array<char, 8192> buffer;
+    const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
+    if (got <= 0) return;  // ENOBUFS: events were lost
+    const auto event = parse_uevent({buffer.data(), static_cast<std::size_t>(got)});
+    if (event && event->subsystem == "block" && event->action != "remove") return;
+  }
+}
+
+Result<NvmeIdentity> identify_nvme(int fd) {
+  alignas(4096) std::array<unsigned char, kIdentifyBytes> page{};
+  nvme_admin_cmd command{};
+  command.opcode = kNvmeIdentify;
+  command.addr = reinterpret_cast<std::uintptr_t>(page.data());
+  command.data_len = kIdentifyBytes;
+  command.cdw10 = 1;  // identify controller
+  if (::ioctl(fd, NVME_IOCTL_ADMIN_CMD, &command) != 0)
+    return fail_errno("NVMe identify controller");
+  const std::string_view bytes(reinterpret_cast<const char*>(page.data()), page.size());
+  NvmeIdentity identity;
+  identity.serial = trimmed(bytes.substr(kSerialOffset, kSerialBytes));
+  if ((page[0] | page[1] << 8) == kAmazonVendor) {
+    std::string name = trimmed(bytes.substr(kVendorOffset, kVendorBytes));
+    name = name.substr(0, name.find('\0'));
+    identity.mapped_name = name.rfind("/dev/", 0) == 0 ? name.substr(5) : name;
+  }
+  return identity;
+}
+
+Result<UniqueFd> open_verified(const std::string& sys_root, const DiskFacts& disk) {
+  const std::string node = "/dev/" + disk.name;
+  UniqueFd fd;
+  for (int attempt = 0; attempt < kOpenAttempts && !fd; ++attempt) {
+    fd.reset(::open(node.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd && errno != ENOENT && errno != ENXIO && errno != EACCES) break;
+    if (!fd) ::poll(nullptr, 0, static_cast<int>(kOpenPause.count()));
+  }
+  if (!fd) return fail_errno("opening " + node);
+  std::string serial;
+  if (disk.name.rfind("nvme", 0) == 0) {
+    TRY_ASSIGN(const NvmeIdentity identity, identify_nvme(fd.get()));
+    serial = identity.serial;
+  } else {
+    serial = read_disk(sys_root + "/block/" + disk.name, disk.name).serial;
+  }
+  if (serial != disk.serial)
+    return fail(ErrorKind::refused, node + " is disk " + serial + " by now, not " + disk.serial);
+  return fd;
+}
+
+Ok raise_io_timeout(const std::string& sys_root, const std::string& disk_name) {
+  const std::string path = sys_root + "/block/" + disk_name + "/queue/io_timeout";
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) return fail_errno("opening " + path);
+  return write_fully(file.get(), kNoIoTimeout, path);
+}
+
+}  // namespace warmroot::bootstrap

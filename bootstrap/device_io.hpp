@@ -1,0 +1,58 @@
+// The effects behind device: reading sysfs, kernel uevents, asking the opened device who it is,
+// queue limits.
+#pragma once
+
+#include <chrono>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/device.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Whole disks below `sys_root` ("/sys"), sorted by name; loop, RAM and device-mapper disks are
+/// left out. A disk holds the base when one of `mounted` ("259:1") is it or one of its partitions,
+/// or when something is stacked on it.
+std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,
+                                  const std::set<std::string>& present_at_start);
+
+/// "major:minor" of everything mounted in this namespace, from the text of /proc/self/mountinfo.
+std::set<std::string> mounted_devices(const std::string& mountinfo);
+
+/// The kernel's own uevents. Open it before scanning sysfs, or a disk that appears in between is
+/// missed.
+class UeventSocket {
+ public:
+  static Result<UeventSocket> open();
+  /// Waits until a block device event came, the limit passed, or something unreadable was lost; the
+  /// caller rescans in any case.
+  void wait(std::chrono::milliseconds limit) const;
+
+ private:
+  explicit UeventSocket(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+/// What an NVMe controller says of itself (identify controller, reference ec2.md 2.6).
+struct NvmeIdentity {
+  std::string serial;
+  std::string mapped_name;  ///< EBS puts EC2's device name there; empty elsewhere
+};
+
+/// Errors: errno's; gone when the descriptor is no NVMe device.
+Result<NvmeIdentity> identify_nvme(int fd);
+
+/// Opens the disk and reads its serial again from the opened device, because names and links can
+/// point at another disk by now. Errors: refused when it is not the disk that was chosen.
+Result<UniqueFd> open_verified(const std::string& sys_root, const DiskFacts& disk);
+
+/// Requests of a cold volume can stall for longer than the 30 s after which the NVMe driver resets
+/// the controller: sets the time limit to the value of EC2's own udev rules. Errors: gone when the
+/// driver has no such limit.
+Ok raise_io_timeout(const std::string& sys_root, const std::string& disk_name);
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,185 @@
+#include "bootstrap/documents.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "bootstrap/warm/warm_progress_json.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using Json = nlohmann::json;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+/// Messages quote programs and the volume's files: bytes that are no UTF-8 must not throw.
+std::string dump(const Json& document) {
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json steps_of(const Status& status) {
+  Json steps = Json::array();
+  for (const auto& step : status.steps)
+    steps.push_back({{"name", step.name},
+                     {"start_ms", step.start_ms},
+                     {"ms", step.ms},
+                     {"outcome", to_string(step.outcome)},
+                     {"detail", step.detail}});
+  return steps;
+}
+
+Json status_json(const Status& status) {
+  return {{"version", WARMROOT_VERSION},
+          {"instance_id", status.instance_id},
+          {"deployment", status.deployment},
+          {"pool", status.pool},
+          {"node", or_null(status.node)},
+          {"volume_id", or_null(status.volume_id)},
+          {"device", status.device},
+          {"filesystem", status.filesystem},
+          {"stage", to_string(status.stage)},
+          {"message", status.message},
+          {"volume_os", status.volume_os},
+          {"base_os", status.base_os},
+          {"steps", steps_of(status)},
+          {"disk_visible_to_mounted_ms", or_null(status.disk_visible_to_mounted_ms)},
+          {"mounted_to_ready_ms", or_null(status.mounted_to_ready_ms)},
+          {"warm", warm::to_json(status.warm)}};
+}
+
+std::string text_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::optional<std::string> optional_text(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) return std::nullopt;
+  return found->get<std::string>();
+}
+
+double number_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+  char line[512];
+  std::snprintf(line, sizeof line, format, values...);
+  return line;
+}
+
+std::string latency_text(const Json& warm, const char* key, const char* label) {
+  const Json summary = warm.value(key, Json::object());
+  if (number_at(summary, "count") == 0) return {};
+  return formatted("  %-13s %.0f reads, p50 %.2f ms, p90 %.2f ms, p99 %.2f ms\n", label,
+                   number_at(summary, "count"), number_at(summary, "p50_us") / 1000,
+                   number_at(summary, "p90_us") / 1000, number_at(summary, "p99_us") / 1000);
+}
+
+std::string warm_text(const Json& warm) {
+  std::string text = formatted("warming: %s, %.1f %% of %.0f needed blocks of 512 KiB present\n",
+                               text_at(warm, "state").c_str(), number_at(warm, "warmth") * 100,
+                               number_at(warm, "needed_blocks"));
+  text +=
+      formatted("  %-13s %.0f blocks, %.1f MiB in %.1f s (%s, depth %.0f, %.0f errors)\n", "read",
+                number_at(warm, "blocks_read"), number_at(warm, "bytes_read") / (1024.0 * 1024.0),
+                number_at(warm, "elapsed_ms") / 1000, text_at(warm, "engine").c_str(),
+                number_at(warm, "depth"), number_at(warm, "errors"));
+  return text + latency_text(warm, "first_touch", "first touch") +
+         latency_text(warm, "warm_reads", "warm reads");
+}
+
+std::string step_text(const Json& step) {
+  return formatted("  %8.0f %7.0f ms  %-7s %-24s ", number_at(step, "start_ms"),
+                   number_at(step, "ms"), text_at(step, "outcome").c_str(),
+                   text_at(step, "name").c_str()) +
+         text_at(step, "detail");
+}
+
+}  // namespace
+
+std::string status_document(const Status& status) {
+  return dump(status_json(status)) + "\n";
+}
+
+Result<std::string> status_text(std::string_view document) {
+  const Json status = Json::parse(document, nullptr, false);
+  if (!status.is_object())
+    return fail(ErrorKind::broken, "the status file is not a status document");
+  std::string text = "stage:   " + text_at(status, "stage") + "\n";
+  if (const auto message = text_at(status, "message"); !message.empty())
+    text += "message: " + message + "\n";
+  const auto or_dash = [&](const char* key) {
+    const auto value = text_at(status, key);
+    return value.empty() ? std::string("-") : value;
+  };
+  text += "node:    " + or_dash("node") + " of pool " + or_dash("pool") + " on " +
+          or_dash("instance_id") + "\n";
+  text += "volume:  " + or_dash("volume_id") + " " + or_dash("device") + " " +
+          or_dash("filesystem") + "\n";
+  text += "system:  " + or_dash("volume_os") + " on base " + or_dash("base_os") + "\n";
+  text += "timeline (ms since the start of up):\n";
+  for (const auto& step : status.value("steps", Json::array())) text += step_text(step) + "\n";
+  return text + warm_text(status.value("warm", Json::object()));
+}
+
+StatusFields status_fields(std::string_view document) {
+  const Json status = Json::parse(document, nullptr, false);
+  if (!status.is_object()) return {};
+  StatusFields fields{text_at(status, "stage"),       text_at(status, "message"),
+                      text_at(status, "device"),      text_at(status, "pool"),
+                      text_at(status, "instance_id"), {}};
+  for (const auto& step : status.value("steps", Json::array()))
+    fields.steps.push_back(step_text(step));
+  return fields;
+}
+
+std::string hello_body(const Status& status) {
+  return dump({{"version", 1},
+               {"instance_id", status.instance_id},
+               {"deployment", status.deployment},
+               {"pool", status.pool}});
+}
+
+Result<HelloAnswer> parse_hello_answer(std::string_view text) {
+  const Json answer = Json::parse(text, nullptr, false);
+  if (!answer.is_object() || text_at(answer, "key").empty())
+    return fail(ErrorKind::broken, "the manager's answer to hello holds no key");
+  return HelloAnswer{text_at(answer, "key"), optional_text(answer, "node"),
+                     optional_text(answer, "volume_id")};
+}
+
+std::string report_body(const Status& status, Stage stage, std::string_view reason,
+                        std::string_view message) {
+  return dump({{"version", 1},
+               {"instance_id", status.instance_id},
+               {"volume_id", or_null(status.volume_id)},
+               {"stage", to_string(stage)},
+               {"reason", reason},
+               {"message", message},
+               {"status", status_json(status)}});
+}
+
+Wishes parse_wishes(std::string_view text) {
+  const Json answer = Json::parse(text, nullptr, false);
+  if (!answer.is_object()) return {};
+  const auto wishes = answer.find("wishes");
+  if (wishes == answer.end() || !wishes->is_object()) return {};
+  const auto drain = wishes->find("drain");
+  return {drain != wishes->end() && drain->is_boolean() && drain->get<bool>(),
+          optional_text(*wishes, "volume_id")};
+}
+
+std::optional<std::string> parse_instance_action(std::string_view text) {
+  const Json notice = Json::parse(text, nullptr, false);
+  if (!notice.is_object() || text_at(notice, "action").empty()) return std::nullopt;
+  return text_at(notice, "action") + " at " + text_at(notice, "time");
+}
+
+}  // namespace warmroot::bootstrap

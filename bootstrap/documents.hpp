@@ -1,0 +1,50 @@
+// JSON in and out of the bootstrap: the status document, the manager's protocol, the spot notice.
+// Pure. documents.cpp and ticket.cpp are the only files of the bootstrap proper that include the
+// JSON library.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/status.hpp"
+
+namespace warmroot::bootstrap {
+
+/// The status document, one line.
+std::string status_document(const Status& status);
+/// The same for people: what is where, the timeline, the warming. Errors: broken when `document` is
+/// none.
+Result<std::string> status_text(std::string_view document);
+/// What `down` needs of a status document; all empty when it is none.
+struct StatusFields {
+  std::string stage, message, device, pool, instance_id;
+  std::vector<std::string> steps;  ///< one readable line each
+};
+StatusFields status_fields(std::string_view document);
+
+/// Body of POST /v1/hello.
+std::string hello_body(const Status& status);
+struct HelloAnswer {
+  std::string key_hex;
+  std::optional<std::string> node, volume_id;
+};
+/// Errors: broken when the answer is not what the protocol says.
+Result<HelloAnswer> parse_hello_answer(std::string_view text);
+
+/// Body of POST /v1/report.
+std::string report_body(const Status& status, Stage stage, std::string_view reason,
+                        std::string_view message);
+struct Wishes {
+  bool drain = false;
+  std::optional<std::string> volume_id;  ///< the volume that the manager attached to us
+};
+/// Lenient: what cannot be read is no wish.
+Wishes parse_wishes(std::string_view text);
+
+/// "terminate at 2026-01-02T03:06:05Z" from the body of spot/instance-action; nullopt when it is no
+/// notice.
+std::optional<std::string> parse_instance_action(std::string_view text);
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,188 @@
+#include "bootstrap/files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <ctime>
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::size_t kMaxProgramOutput = 256 * 1024;
+
+/// Reads what a child says until it closes its end or the deadline passes.
+void drain_output(int fd, std::int64_t deadline_ms, std::string& output) {
+  while (true) {
+    const std::int64_t left = deadline_ms - boottime_ms();
+    pollfd item{fd, POLLIN, 0};
+    if (left <= 0 || ::poll(&item, 1, static_cast<int>(left)) <= 0) return;
+    char buffer[4096];
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got <= 0) return;
+    if (output.size() < kMaxProgramOutput) output.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace
+
+std::int64_t boottime_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
+}
+
+Result<std::string> read_all(int fd, std::size_t limit, const std::string& name) {
+  std::string text;
+  char buffer[8192];
+  while (true) {
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return fail_errno("reading " + name);
+    if (got == 0) return text;
+    text.append(buffer, static_cast<std::size_t>(got));
+    if (text.size() > limit)
+      return fail(ErrorKind::broken, name + " is longer than " + std::to_string(limit) + " bytes");
+  }
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t limit) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return fail_errno("opening " + path);
+  return read_all(file.get(), limit, path);
+}
+
+std::string read_attribute(const std::string& path) {
+  auto text = read_file(path, 65536);
+  if (!text) return {};
+  return text->substr(0, text->find('\n'));
+}
+
+Ok write_fully(int fd, std::string_view text, const std::string& name) {
+  while (!text.empty()) {
+    const ssize_t put = ::write(fd, text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return fail_errno("writing " + name);
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
+  return {};
+}
+
+Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode) {
+  const std::string temporary = path + ".warmroot";
+  ::unlink(temporary.c_str());
+  UniqueFd file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return fail_errno("creating " + temporary);
+  struct stat before {};
+  const bool existed = ::stat(path.c_str(), &before) == 0;
+  if (auto written = write_fully(file.get(), text, temporary); !written) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  if ((existed && ::fchown(file.get(), before.st_uid, before.st_gid) != 0) ||
+      ::fchmod(file.get(), mode) != 0 || ::fdatasync(file.get()) != 0 ||
+      ::rename(temporary.c_str(), path.c_str()) != 0) {
+    auto error = fail_errno("replacing " + path);
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  return {};
+}
+
+Ok write_in_place(const std::string& path, std::string_view text) {
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file) return fail_errno("opening " + path);
+  return write_fully(file.get(), text, path);
+}
+
+Ok replace_symlink(const std::string& target, const std::string& path) {
+  const std::string temporary = path + ".warmroot";
+  ::unlink(temporary.c_str());
+  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
+      ::rename(temporary.c_str(), path.c_str()) != 0)
+    return fail_errno("making the link " + path + " -> " + target);
+  return {};
+}
+
+Ok make_directory(const std::string& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) != 0 && errno != EEXIST) return fail_errno("making " + path);
+  if (::chmod(path.c_str(), mode) != 0) return fail_errno("setting the mode of " + path);
+  return {};
+}
+
+std::vector<std::string> list_directory(const std::string& path) {
+  std::vector<std::string> names;
+  DIR* directory = ::opendir(path.c_str());
+  if (directory == nullptr) return names;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(name);
+  }
+  ::closedir(directory);
+  return names;
+}
+
+Result<int> wait_child(pid_t child, std::chrono::milliseconds limit) {
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd item{handle.get(), POLLIN, 0};
+  const std::int64_t deadline = boottime_ms() + limit.count();
+  int ready = 0;
+  while (true) {
+    const std::int64_t left = deadline - boottime_ms();
+    ready = handle && left > 0 ? ::poll(&item, 1, static_cast<int>(left)) : 0;
+    if (ready >= 0 || errno != EINTR) break;
+  }
+  if (ready <= 0) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (ready <= 0) return fail(ErrorKind::retry_later, "time limit passed");
+  return status;
+}
+
+Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
+                                  std::chrono::milliseconds limit) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
+  UniqueFd reading(ends[0]), writing(ends[1]);
+  std::vector<char*> argv;
+  for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const std::int64_t deadline = boottime_ms() + limit.count();
+  const pid_t child = ::fork();
+  if (child < 0) return fail_errno("fork");
+  if (child == 0) {
+    const int null = ::open("/dev/null", O_RDONLY);
+    ::dup2(null, STDIN_FILENO);
+    ::dup2(writing.get(), STDOUT_FILENO);
+    ::dup2(writing.get(), STDERR_FILENO);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  writing.reset();
+  ProgramResult result;
+  drain_output(reading.get(), deadline, result.output);
+  auto status = wait_child(
+      child, std::chrono::milliseconds(std::max<std::int64_t>(1, deadline - boottime_ms())));
+  if (!status) return fail(std::move(status).error().within(arguments[0]));
+  result.exit_status = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
+  if (result.exit_status == 127) return fail(ErrorKind::gone, "cannot run " + arguments[0]);
+  return result;
+}
+
+std::string first_executable(const std::vector<std::string>& paths) {
+  for (const auto& path : paths)
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  return {};
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,59 @@
+// Files and child processes of the base system: bounded reads, atomic writes, programs with a time
+// limit. Files inside the volume go through in_root instead.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Milliseconds on CLOCK_BOOTTIME, the one clock of the step timeline.
+std::int64_t boottime_ms();
+
+/// The whole file, which may be a file of sysfs or proc. Errors: errno's; broken when it is longer
+/// than `limit`.
+Result<std::string> read_file(const std::string& path, std::size_t limit);
+/// The same for a descriptor that is open already.
+Result<std::string> read_all(int fd, std::size_t limit, const std::string& name);
+/// First line without its end; empty when the file cannot be read. For sysfs attributes.
+std::string read_attribute(const std::string& path);
+
+/// Replaces the file by rename, synced, with exactly this mode; owner and group of an existing file
+/// stay.
+Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode);
+/// Writes into the existing inode (or creates it): for files that are bind-mounted elsewhere and
+/// for sysfs.
+Ok write_in_place(const std::string& path, std::string_view text);
+Ok write_fully(int fd, std::string_view text, const std::string& name);
+/// Replaces a symbolic link by rename.
+Ok replace_symlink(const std::string& target, const std::string& path);
+/// Creates one directory with exactly this mode; an existing directory is fine.
+Ok make_directory(const std::string& path, mode_t mode);
+/// Names in a directory without "." and ".."; empty when it cannot be read.
+std::vector<std::string> list_directory(const std::string& path);
+
+struct ProgramResult {
+  int exit_status = 0;  ///< 128 + signal when killed
+  std::string output;   ///< standard output and standard error, the first 256 KiB
+};
+
+/// Runs a program found by absolute path with standard input from /dev/null. Errors: retry_later
+/// when the time limit passed (the child has been killed), errno's when it could not be started.
+Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
+                                  std::chrono::milliseconds limit);
+
+/// Waits for a child; nullopt-like -1 after the limit. Returns the raw wait status.
+Result<int> wait_child(pid_t child, std::chrono::milliseconds limit);
+
+/// First of the absolute paths that is an executable file; empty when none is.
+std::string first_executable(const std::vector<std::string>& paths);
+
+}  // namespace warmroot::bootstrap

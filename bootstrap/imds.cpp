@@ -1,0 +1,93 @@
+#include "bootstrap/imds.hpp"
+
+#include <cstdlib>
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr char kDefaultEndpoint[] = "http://169.254.169.254";
+/// The SDKs use one second; the service is one hop away.
+constexpr std::chrono::milliseconds kConnectTimeout{1000};
+constexpr std::chrono::milliseconds kRequestTimeout{2000};
+constexpr char kTokenSeconds[] = "21600";  // the longest life a token can have
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (end > at) lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::string without_dev(const std::string& name) {
+  return name.rfind("/dev/", 0) == 0 ? name.substr(5) : name;
+}
+
+}  // namespace
+
+Imds::Imds(std::optional<std::string> endpoint) {
+  const char* environment = std::getenv("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  if (endpoint)
+    endpoint_ = *endpoint;
+  else if (environment != nullptr && *environment != '\0')
+    endpoint_ = environment;
+  else
+    endpoint_ = kDefaultEndpoint;
+  while (!endpoint_.empty() && endpoint_.back() == '/') endpoint_.pop_back();
+}
+
+Ok Imds::renew_token() {
+  HttpRequest request;
+  request.method = "PUT";
+  request.url = endpoint_ + "/latest/api/token";
+  request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", kTokenSeconds}};
+  request.connect_timeout = kConnectTimeout;
+  request.timeout = kRequestTimeout;
+  TRY_ASSIGN(const HttpReply reply, http_.perform(request));
+  if (reply.status != 200 || reply.body.empty())
+    return fail(ErrorKind::refused,
+                "the metadata service answered " + std::to_string(reply.status) + " for a token");
+  token_ = reply.body;
+  return {};
+}
+
+Result<std::optional<std::string>> Imds::find(const std::string& path) {
+  for (int attempt = 0;; ++attempt) {
+    if (token_.empty()) TRY(renew_token());
+    HttpRequest request;
+    request.url = endpoint_ + "/latest/" + path;
+    request.headers = {{"X-aws-ec2-metadata-token", token_}};
+    request.connect_timeout = kConnectTimeout;
+    request.timeout = kRequestTimeout;
+    TRY_ASSIGN(HttpReply reply, http_.perform(request));
+    if (reply.status == 200) return std::optional<std::string>(std::move(reply.body));
+    if (reply.status == 404) return std::optional<std::string>();
+    token_.clear();
+    if (reply.status != 401 || attempt > 0)
+      return fail(ErrorKind::refused,
+                  "the metadata service answered " + std::to_string(reply.status) + " for " + path);
+  }
+}
+
+Result<LaunchFacts> Imds::launch_facts() {
+  LaunchFacts facts;
+  TRY_ASSIGN(const auto instance_id, find("meta-data/instance-id"));
+  if (!instance_id || instance_id->empty())
+    return fail(ErrorKind::gone, "the metadata service has no instance-id");
+  facts.instance_id = *instance_id;
+  TRY_ASSIGN(const auto zone, find("meta-data/placement/availability-zone"));
+  facts.zone = zone.value_or("");
+  TRY_ASSIGN(const auto mapping, find("meta-data/block-device-mapping/"));
+  for (const auto& entry : lines_of(mapping.value_or(""))) {
+    TRY_ASSIGN(const auto device, find("meta-data/block-device-mapping/" + entry));
+    if (device) facts.device_names.push_back(without_dev(*device));
+  }
+  TRY_ASSIGN(const auto key, find("meta-data/public-keys/0/openssh-key"));
+  if (key) facts.public_key = key->substr(0, key->find('\n'));
+  return facts;
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,205 @@
+#include "bootstrap/in_root.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "bootstrap/files.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// The kernel gives up after 40 links too.
+constexpr int kMaxLinks = 40;
+constexpr std::size_t kMaxOsRelease = 64 * 1024;
+
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
+}
+
+std::string leaf_of(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string relative(const std::string& path) {
+  const std::size_t first = path.find_first_not_of('/');
+  return first == std::string::npos ? std::string(".") : path.substr(first);
+}
+
+}  // namespace
+
+Result<RootDirectory> RootDirectory::open(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return fail_errno("opening " + path);
+  return RootDirectory(std::move(fd));
+}
+
+Result<UniqueFd> RootDirectory::open_inside(const std::string& path, int flags, mode_t mode) const {
+  open_how how{};
+  how.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC);
+  how.mode = (flags & O_CREAT) != 0 ? mode : 0;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  const std::string inside = relative(path);
+  UniqueFd fd;
+  do {  // EAGAIN: something was renamed while the kernel walked the path
+    fd.reset(static_cast<int>(::syscall(SYS_openat2, fd_.get(), inside.c_str(), &how, sizeof how)));
+  } while (!fd && (errno == EAGAIN || errno == EINTR));
+  if (!fd) return fail_errno("opening /" + inside + " in the volume");
+  return fd;
+}
+
+Result<std::string> RootDirectory::read(const std::string& path, std::size_t limit) const {
+  // O_NONBLOCK: a fifo in place of the file must not stop us.
+  TRY_ASSIGN(const UniqueFd file, open_inside(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  struct stat facts {};
+  if (::fstat(file.get(), &facts) != 0) return fail_errno("stat of /" + path + " in the volume");
+  if (!S_ISREG(facts.st_mode))
+    return fail(ErrorKind::refused, "/" + path + " in the volume is no regular file");
+  return read_all(file.get(), limit, "/" + path + " in the volume");
+}
+
+Ok RootDirectory::write(const std::string& path, std::string_view text, mode_t mode) const {
+  TRY_ASSIGN(const UniqueFd directory, open_inside(parent_of(path), O_PATH | O_DIRECTORY));
+  const std::string leaf = leaf_of(path), temporary = leaf + ".new";
+  ::unlinkat(directory.get(), temporary.c_str(), 0);
+  const UniqueFd file(::openat(directory.get(), temporary.c_str(),
+                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  if (!file) return fail_errno("creating /" + path + " in the volume");
+  TRY(write_fully(file.get(), text, path));
+  if (::fsync(file.get()) != 0 ||
+      ::renameat(directory.get(), temporary.c_str(), directory.get(), leaf.c_str()) != 0)
+    return fail_errno("replacing /" + path + " in the volume");
+  return {};
+}
+
+Ok RootDirectory::make_directories(const std::string& path, mode_t mode) const {
+  const std::string inside = relative(path);
+  std::size_t end = 0;
+  while (end != std::string::npos) {
+    end = inside.find('/', end + 1);
+    const std::string part = inside.substr(0, end);
+    if (is_directory(part)) continue;
+    TRY_ASSIGN(const UniqueFd parent, open_inside(parent_of(part), O_PATH | O_DIRECTORY));
+    if (::mkdirat(parent.get(), leaf_of(part).c_str(), mode) != 0 && errno != EEXIST)
+      return fail_errno("making /" + part + " in the volume");
+    if (!is_directory(part))
+      return fail(ErrorKind::refused, "/" + part + " in the volume is not a directory");
+    // mkdirat obeys the umask; the mode is part of the contract (1777 for tmp).
+    if (end == std::string::npos) ::fchmodat(parent.get(), leaf_of(part).c_str(), mode, 0);
+  }
+  return {};
+}
+
+Ok RootDirectory::make_file(const std::string& path) const {
+  std::string current = relative(path);
+  for (int links = 0; links < kMaxLinks; ++links) {
+    if (auto there = open_inside(current, O_PATH)) {
+      struct stat facts {};
+      if (::fstat(there->get(), &facts) == 0 && S_ISREG(facts.st_mode)) return {};
+      return fail(ErrorKind::refused, "/" + current + " in the volume is no regular file");
+    }
+    TRY(make_directories(parent_of(current), 0755));
+    TRY_ASSIGN(const UniqueFd parent, open_inside(parent_of(current), O_PATH | O_DIRECTORY));
+    char target[4096];
+    const ssize_t length =
+        ::readlinkat(parent.get(), leaf_of(current).c_str(), target, sizeof target - 1);
+    if (length < 0) {
+      const UniqueFd file(::openat(parent.get(), leaf_of(current).c_str(),
+                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+      return file ? Ok{} : Ok{fail_errno("creating /" + current + " in the volume")};
+    }
+    const std::string next(target, static_cast<std::size_t>(length));
+    current = next.front() == '/' ? relative(next) : parent_of(current) + "/" + next;
+  }
+  return fail(ErrorKind::refused, "/" + path + " in the volume is a loop of links");
+}
+
+bool RootDirectory::is_directory(const std::string& path) const {
+  return open_inside(path, O_PATH | O_DIRECTORY).has_value();
+}
+
+bool RootDirectory::is_executable(const std::string& path) const {
+  const auto file = open_inside(path, O_PATH);
+  struct stat facts {};
+  return file && ::fstat(file->get(), &facts) == 0 && S_ISREG(facts.st_mode) &&
+         (facts.st_mode & 0111) != 0;
+}
+
+std::optional<std::uint16_t> elf_machine(std::string_view header) {
+  constexpr std::size_t kMachineOffset = 18;
+  if (header.size() < kMachineOffset + 2 || header.substr(0, SELFMAG) != ELFMAG)
+    return std::nullopt;
+  const auto low = static_cast<unsigned char>(header[kMachineOffset]);
+  const auto high = static_cast<unsigned char>(header[kMachineOffset + 1]);
+  const bool big_endian = header[EI_DATA] == ELFDATA2MSB;
+  return static_cast<std::uint16_t>(big_endian ? low << 8 | high : high << 8 | low);
+}
+
+std::string machine_name(std::uint16_t machine) {
+  switch (machine) {
+    case EM_X86_64:
+      return "x86-64";
+    case EM_AARCH64:
+      return "arm64";
+    case EM_386:
+      return "i386";
+    case EM_ARM:
+      return "arm";
+    case EM_RISCV:
+      return "riscv";
+    default:
+      return "machine " + std::to_string(machine);
+  }
+}
+
+std::uint16_t native_machine() {
+#if defined(__x86_64__)
+  return EM_X86_64;
+#elif defined(__aarch64__)
+  return EM_AARCH64;
+#else
+#error "this architecture is not supported"
+#endif
+}
+
+Ok check_is_root(const RootDirectory& root) {
+  if (!root.open_inside("etc/os-release", O_PATH) &&
+      !root.open_inside("usr/lib/os-release", O_PATH))
+    return fail(ErrorKind::refused, "it has no etc/os-release");
+  if (!root.is_executable("bin/sh")) return fail(ErrorKind::refused, "it has no executable bin/sh");
+  TRY_ASSIGN(const UniqueFd shell, root.open_inside("bin/sh", O_RDONLY | O_NONBLOCK));
+  char header[64];
+  const ssize_t got = ::read(shell.get(), header, sizeof header);
+  const auto machine = elf_machine({header, static_cast<std::size_t>(got > 0 ? got : 0)});
+  if (!machine) return fail(ErrorKind::refused, "its bin/sh is no ELF program");
+  if (*machine != native_machine())
+    return fail(ErrorKind::refused, "its programs are built for " + machine_name(*machine) +
+                                        ", this instance is " + machine_name(native_machine()));
+  return {};
+}
+
+std::string pretty_name(std::string_view os_release) {
+  if (os_release.size() > kMaxOsRelease) return {};
+  constexpr std::string_view kKey = "PRETTY_NAME=";
+  for (std::size_t at = 0; at < os_release.size();) {
+    const std::size_t end = std::min(os_release.find('\n', at), os_release.size());
+    std::string_view line = os_release.substr(at, end - at);
+    at = end + 1;
+    if (line.substr(0, kKey.size()) != kKey) continue;
+    line.remove_prefix(kKey.size());
+    if (line.size() >= 2 && (line.front() == '"' || line.front() == '\'') &&
+        line.back() == line.front())
+      line = line.substr(1, line.size() - 2);
+    return std::string(line);
+  }
+  return {};
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,60 @@
+// Everything inside the volume is opened here: relative to its root, symbolic links kept inside
+// (openat2 RESOLVE_IN_ROOT), no magic links. The volume's content is not trusted: `run -> /etc`
+// must not reach the base.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+
+namespace warmroot::bootstrap {
+
+/// A directory that stands for "/". Holds the file system: let go of it before unmounting.
+class RootDirectory {
+ public:
+  static Result<RootDirectory> open(const std::string& path);
+
+  /// openat2 relative to the root; `flags` are open(2)'s, O_CLOEXEC is added. Errors: errno's.
+  Result<UniqueFd> open_inside(const std::string& path, int flags, mode_t mode = 0) const;
+  /// A regular file's whole content. Errors: refused when it is no regular file, broken when longer
+  /// than `limit`.
+  Result<std::string> read(const std::string& path, std::size_t limit) const;
+  /// Writes a file by create + rename in its own directory, synced. The file's directory has to
+  /// exist.
+  Ok write(const std::string& path, std::string_view text, mode_t mode) const;
+  /// Creates the directory and its missing parents.
+  Ok make_directories(const std::string& path, mode_t mode) const;
+  /// Makes sure that opening `path` leads to a regular file, creating what a dangling link points
+  /// at.
+  Ok make_file(const std::string& path) const;
+  bool is_directory(const std::string& path) const;
+  bool is_executable(const std::string& path) const;
+  int fd() const { return fd_.get(); }
+
+ private:
+  explicit RootDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+/// e_machine of an ELF header, in the byte order that the header itself names; nullopt when it is
+/// no ELF file.
+std::optional<std::uint16_t> elf_machine(std::string_view header);
+/// "x86-64", "arm64", or "machine N".
+std::string machine_name(std::uint16_t machine);
+/// e_machine of programs that this kernel runs natively.
+std::uint16_t native_machine();
+
+/// A file system is a root when it has etc/os-release (or usr/lib/os-release) and an executable
+/// bin/sh of this machine's architecture. Errors: refused, one sentence.
+Ok check_is_root(const RootDirectory& root);
+
+/// PRETTY_NAME of an os-release text; empty when absent.
+std::string pretty_name(std::string_view os_release);
+
+}  // namespace warmroot::bootstrap

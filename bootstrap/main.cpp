@@ -1,0 +1,36 @@
+// warmroot-bootstrap: the one program that user-data starts on an instance. Commands: up, status,
+// down. Only this file exits, prints errors, and includes CLI11.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "bootstrap/daemon.hpp"
+
+namespace {
+
+int answer(const warmroot::Ok& result) {
+  if (result) return 0;
+  std::fprintf(stderr, "warmroot-bootstrap: %s\n", result.error().message().c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace warmroot;
+  CLI::App app{"Gives this instance its pool's volume as root of SSH sessions."};
+  app.set_version_flag("--version", WARMROOT_VERSION);
+  app.require_subcommand(1);
+  std::string ticket;
+  bool foreground = false, json = false;
+  CLI::App* up = app.add_subcommand(
+      "up", "Prepare sshd, then find, mount and warm the volume in the background");
+  up->add_option("--ticket", ticket, "File with the ticket from user-data (JSON)")->required();
+  up->add_flag("--foreground", foreground, "Stay until the volume was released");
+  CLI::App* status = app.add_subcommand("status", "Show the timeline and the state of warming");
+  status->add_flag("--json", json, "Print the status document");
+  app.add_subcommand("down", "Release the volume: end its sessions, sync, unmount");
+  CLI11_PARSE(app, argc, argv);
+  if (up->parsed()) return answer(bootstrap::up(ticket, foreground));
+  if (status->parsed()) return answer(bootstrap::print_status(json));
+  return answer(bootstrap::down());
+}

@@ -1,0 +1,45 @@
+// Performs mounts with libmount: the only file that includes it. Targets inside the volume are
+// opened in its root and passed as /proc/self/fd/N, so that links in the volume cannot redirect a
+// mount onto the base. Unmounting takes the paths that the kernel reports for the mounts
+// themselves, and is never lazy.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/mount_plan.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Mounts a block device at a directory of the base that we made ourselves.
+Ok mount_device(const std::string& node, const std::string& point, const std::string& filesystem,
+                const std::string& options);
+/// Changes options of a mounted file system, e.g. from read-only to writable.
+Ok remount(const std::string& point, const std::string& options);
+
+/// Performs one step inside the root mounted at `point`. What was mounted is undone by
+/// unmount_tree(point).
+Ok perform(const MountStep& step, const std::string& point);
+
+/// Performs all steps; `on_step` hears the outcome of each (an error of an optional step too). On a
+/// required step's failure everything done before is undone in reverse order and the step's error
+/// returned.
+Ok perform_all(const std::vector<MountStep>& steps, const std::string& point,
+               const std::function<void(const MountStep&, const Ok&)>& on_step);
+
+/// Unmounts everything below `point`, the last mounted first, and then `point` itself unless
+/// `keep_top`. Nothing mounted there is success. Errors: refused (EBUSY) with the mount that is
+/// held.
+Ok unmount_tree(const std::string& point, bool keep_top = false);
+
+/// Mount points at or below `point` in this namespace, in mount order.
+std::vector<std::string> mounts_at(const std::string& point);
+
+/// Succeeds when nothing in any mount namespace holds the device (umount reports success while
+/// another namespace still has it mounted). Errors: refused (EBUSY).
+Ok check_device_free(const std::string& node);
+
+}  // namespace warmroot::bootstrap

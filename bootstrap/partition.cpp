@@ -1,0 +1,175 @@
+#include "bootstrap/partition.hpp"
+
+#include <fcntl.h>
+#include <linux/blkpg.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <blkid/blkid.h>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "bootstrap/files.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::uint64_t kSectorBytes = 512;
+constexpr int kNodeAttempts = 100;
+constexpr int kNodePauseMs = 20;
+/// include/uapi of ext4: offsets in the superblock.
+constexpr std::size_t kMagicOffset = 0x38, kStateOffset = 0x3a, kIncompatOffset = 0x60;
+constexpr unsigned kExtMagic = 0xef53, kStateClean = 1, kStateErrors = 2, kIncompatRecover = 4;
+
+struct ProbeDeleter {
+  void operator()(blkid_probe probe) const { blkid_free_probe(probe); }
+};
+using Probe = std::unique_ptr<blkid_struct_probe, ProbeDeleter>;
+
+/// TYPE of what lies at [offset, offset + size); empty when libblkid does not know it or finds two
+/// answers.
+std::string content_at(int fd, std::uint64_t offset, std::uint64_t size) {
+  const Probe probe(blkid_new_probe());
+  if (!probe || blkid_probe_set_device(probe.get(), fd, static_cast<blkid_loff_t>(offset),
+                                       static_cast<blkid_loff_t>(size)) != 0)
+    return {};
+  blkid_probe_enable_superblocks(probe.get(), 1);
+  blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE);
+  if (blkid_do_safeprobe(probe.get()) != 0) return {};
+  const char* type = nullptr;
+  if (blkid_probe_lookup_value(probe.get(), "TYPE", &type, nullptr) != 0 || type == nullptr)
+    return {};
+  return type;
+}
+
+bool mountable(const std::string& content) {
+  for (const char* known : {"ext4", "ext3", "ext2", "xfs", "btrfs"})
+    if (content == known) return true;
+  return false;
+}
+
+std::string partition_name(const std::string& disk_name, int number) {
+  const bool digit = !disk_name.empty() && disk_name.back() >= '0' && disk_name.back() <= '9';
+  return disk_name + (digit ? "p" : "") + std::to_string(number);
+}
+
+unsigned little16(std::string_view bytes, std::size_t at) {
+  return static_cast<unsigned char>(bytes[at]) | static_cast<unsigned char>(bytes[at + 1]) << 8;
+}
+
+Ok add_partition(int disk_fd, const PartitionFacts& partition) {
+  blkpg_partition description{};
+  description.start = static_cast<long long>(partition.offset_bytes);
+  description.length = static_cast<long long>(partition.size_bytes);
+  description.pno = partition.number;
+  blkpg_ioctl_arg argument{};
+  argument.op = BLKPG_ADD_PARTITION;
+  argument.datalen = sizeof description;
+  argument.data = &description;
+  if (::ioctl(disk_fd, BLKPG, &argument) != 0 && errno != EBUSY)
+    return fail_errno("adding partition " + std::to_string(partition.number) + " to the kernel");
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<PartitionFacts>> root_candidates(std::span<const PartitionFacts> partitions) {
+  std::vector<PartitionFacts> candidates;
+  std::string seen;
+  bool encrypted = false, managed = false;
+  for (const auto& partition : partitions) {
+    if (mountable(partition.content)) candidates.push_back(partition);
+    encrypted = encrypted || partition.content == "crypto_LUKS";
+    managed = managed || partition.content == "LVM2_member";
+    seen +=
+        (seen.empty() ? "" : ", ") +
+        (partition.number == 0 ? "whole disk" : "partition " + std::to_string(partition.number)) +
+        " " + (partition.content.empty() ? "unknown" : partition.content);
+  }
+  if (candidates.empty()) {
+    std::string text = "the volume has no partition with a root file system (";
+    text += seen.empty() ? "it is empty" : seen;
+    text += ")";
+    if (encrypted)
+      text += "; LUKS encryption is not supported, EBS encryption is";
+    else if (managed)
+      text += "; LVM is not supported, use a plain partition";
+    return fail(ErrorKind::refused, text);
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const PartitionFacts& a, const PartitionFacts& b) { return a.size_bytes > b.size_bytes; });
+  return candidates;
+}
+
+Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
+  const Probe probe(blkid_new_probe());
+  if (!probe || blkid_probe_set_device(probe.get(), disk_fd, 0, 0) != 0)
+    return fail_errno("probing the disk");
+  const auto size = static_cast<std::uint64_t>(blkid_probe_get_size(probe.get()));
+  std::vector<PartitionFacts> partitions;
+  blkid_probe_enable_partitions(probe.get(), 1);
+  blkid_partlist list = blkid_probe_get_partitions(probe.get());
+  const int count = list != nullptr ? blkid_partlist_numof_partitions(list) : 0;
+  for (int i = 0; i < count; ++i) {
+    const blkid_partition entry = blkid_partlist_get_partition(list, i);
+    if (blkid_partition_is_extended(entry)) continue;
+    PartitionFacts partition;
+    partition.number = blkid_partition_get_partno(entry);
+    partition.offset_bytes =
+        static_cast<std::uint64_t>(blkid_partition_get_start(entry)) * kSectorBytes;
+    partition.size_bytes =
+        static_cast<std::uint64_t>(blkid_partition_get_size(entry)) * kSectorBytes;
+    if (partition.size_bytes == 0 || partition.offset_bytes + partition.size_bytes > size) continue;
+    partition.content = content_at(disk_fd, partition.offset_bytes, partition.size_bytes);
+    partitions.push_back(std::move(partition));
+  }
+  if (partitions.empty()) partitions.push_back({0, 0, size, content_at(disk_fd, 0, size), {}});
+  return partitions;
+}
+
+Result<std::string> ensure_node(const std::string& sys_root, const std::string& disk_name,
+                                int disk_fd, const PartitionFacts& partition) {
+  if (partition.number == 0) return "/dev/" + disk_name;
+  const std::string directory = sys_root + "/block/" + disk_name;
+  const std::string start = std::to_string(partition.offset_bytes / kSectorBytes);
+  std::string name;
+  for (const auto& entry : list_directory(directory))
+    if (entry.rfind(disk_name, 0) == 0 &&
+        read_attribute(directory + "/" + entry + "/start") == start)
+      name = entry;
+  if (name.empty()) {
+    TRY(add_partition(disk_fd, partition));
+    name = partition_name(disk_name, partition.number);
+  }
+  const std::string node = "/dev/" + name;
+  for (int attempt = 0; attempt < kNodeAttempts; ++attempt) {
+    if (::access(node.c_str(), F_OK) == 0) return node;
+    ::poll(nullptr, 0, kNodePauseMs);
+  }
+  return fail(ErrorKind::gone, "the device node " + node + " did not appear");
+}
+
+Result<ExtState> parse_ext_superblock(std::string_view superblock) {
+  if (superblock.size() < 1024 || little16(superblock, kMagicOffset) != kExtMagic)
+    return fail(ErrorKind::broken, "no ext superblock");
+  ExtState state;
+  const unsigned flags = little16(superblock, kStateOffset);
+  state.needs_recovery = (little16(superblock, kIncompatOffset) & kIncompatRecover) != 0;
+  state.has_errors = (flags & kStateErrors) != 0;
+  state.cleanly_unmounted = (flags & kStateClean) != 0 && !state.needs_recovery;
+  return state;
+}
+
+Result<ExtState> read_ext_state(int disk_fd, std::uint64_t offset_bytes) {
+  char superblock[1024];
+  const ssize_t got =
+      ::pread(disk_fd, superblock, sizeof superblock, static_cast<off_t>(offset_bytes + 1024));
+  if (got != sizeof superblock) return fail_errno("reading the superblock");
+  return parse_ext_superblock({superblock, sizeof superblock});
+}
+
+}  // namespace warmroot::bootstrap

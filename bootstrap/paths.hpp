@@ -1,0 +1,34 @@
+// Where the bootstrap keeps things on the base system. All of it below /run, so that a fresh boot
+// starts clean; the one file in /etc only includes what is there.
+#pragma once
+
+namespace warmroot::bootstrap {
+
+inline constexpr char kRunDirectory[] = "/run/warmroot";
+/// ChrootDirectory of every session: a symbolic link, root-owned in a root-owned directory, to "/"
+/// (sessions land on the base) or to kVolumePoint. Replacing it by rename is the whole switch.
+inline constexpr char kSessionRoot[] = "/run/warmroot/root";
+/// Where the volume's root file system is mounted.
+inline constexpr char kVolumePoint[] = "/run/warmroot/volume";
+inline constexpr char kStatusFile[] = "/run/warmroot/status.json";
+inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";
+inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
+/// Root-only: the key of this instance's reports.
+inline constexpr char kKeyFile[] = "/run/warmroot/key";
+/// Authorized keys of accounts that came with the volume, one file a user.
+inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
+/// sshd shows it before every login while sessions land on the base; absent otherwise.
+inline constexpr char kBannerFile[] = "/run/warmroot/banner";
+/// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.
+inline constexpr char kResolvConf[] = "/run/warmroot/resolv.conf";
+inline constexpr char kSshdConfig[] = "/run/warmroot/sshd.conf";
+inline constexpr char kSshdDropIn[] = "/etc/ssh/sshd_config.d/50-warmroot.conf";
+
+/// Inside the volume, relative to its root.
+inline constexpr char kVolumeState[] = "var/lib/warmroot";
+inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
+inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";
+/// The base's /tmp as seen in the volume: sshd makes agent sockets there.
+inline constexpr char kBaseTmpInVolume[] = "run/base-tmp";
+
+}  // namespace warmroot::bootstrap

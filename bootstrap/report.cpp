@@ -1,0 +1,162 @@
+#include "bootstrap/report.hpp"
+
+#include <algorithm>
+
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/report_sign.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// While warming, progress is worth a report a second; else a sign of life.
+constexpr milliseconds kOften{1000};
+constexpr milliseconds kSeldom{10000};
+/// The manager may have to observe the instance first, which takes it a second or two.
+constexpr milliseconds kFirstRetry{500};
+constexpr milliseconds kLastRetry{10000};
+constexpr milliseconds kConnectTimeout{2000};
+constexpr milliseconds kRequestTimeout{5000};
+constexpr std::size_t kKeyFileBytes = 1024;
+
+}  // namespace
+
+Reporter::Reporter(StatusBook& book, std::string manager_url,
+                   std::function<void(const Wishes&)> on_wishes)
+    : book_(book), url_(std::move(manager_url)), on_wishes_(std::move(on_wishes)) {}
+
+Reporter::~Reporter() {
+  stop();
+}
+
+void Reporter::start() {
+  if (!url_.empty()) thread_ = std::thread([this] { run(); });
+}
+
+void Reporter::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Reporter::stage_changed(Stage stage, std::string reason, std::string message) {
+  {
+    const std::lock_guard lock(mutex_);
+    events_.push_back({stage, std::move(reason), std::move(message)});
+  }
+  changed_.notify_all();
+}
+
+void Reporter::flush(milliseconds limit) {
+  if (!thread_.joinable()) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, limit, [&] { return events_.empty() || stopping_; });
+}
+
+bool Reporter::pause(milliseconds time, bool wake_for_events) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, time, [&] { return stopping_ || (wake_for_events && !events_.empty()); });
+  return !stopping_;
+}
+
+/// Strictly increasing over restarts of the daemon too: the clock in microseconds, or one more than
+/// the last.
+std::uint64_t Reporter::next_sequence() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto clock = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  return sequence_ = std::max(sequence_ + 1, clock);
+}
+
+bool Reporter::say_hello() {
+  if (const auto kept = read_file(kKeyFile, kKeyFileBytes))
+    if ((key_ = parse_key(std::string_view(*kept).substr(0, kept->find('\n'))))) return true;
+  HttpRequest request;
+  request.method = "POST";
+  request.url = url_ + "/v1/hello";
+  request.headers = {{"Content-Type", "application/json"}};
+  request.body = hello_body(book_.snapshot());
+  request.connect_timeout = kConnectTimeout;
+  request.timeout = kRequestTimeout;
+  const auto reply = http_.perform(request);
+  if (!reply || reply->status != 200) {
+    log_event(LogLevel::info, "hello not answered",
+              {{"why", reply ? "status " + std::to_string(reply->status) + " " + reply->body
+                             : reply.error().message()}});
+    return false;
+  }
+  const auto answer = parse_hello_answer(reply->body);
+  if (!answer || !(key_ = parse_key(answer->key_hex))) {
+    log_event(LogLevel::warning, "hello answered without a key");
+    return false;
+  }
+  [[maybe_unused]] const Ok kept = write_file_atomic(kKeyFile, answer->key_hex + "\n", 0600);
+  book_.update([&](Status& status) { status.node = answer->node; });
+  log_event(LogLevel::notice, "hello answered", {{"node", answer->node.value_or("-")}});
+  on_wishes_({false, answer->volume_id});
+  return true;
+}
+
+bool Reporter::send(const Event& event) {
+  HttpRequest request;
+  request.method = "POST";
+  request.url = url_ + "/v1/report";
+  const Status status = book_.snapshot();
+  request.body = report_body(status, event.stage, event.reason, event.message);
+  const std::uint64_t sequence = next_sequence();
+  request.headers = {{"Content-Type", "application/json"},
+                     {"X-Warmroot-Instance", status.instance_id},
+                     {"X-Warmroot-Sequence", std::to_string(sequence)},
+                     {"X-Warmroot-Signature", sign_report(*key_, sequence, request.body)}};
+  request.connect_timeout = kConnectTimeout;
+  request.timeout = kRequestTimeout;
+  const auto reply = http_.perform(request);
+  if (reply && reply->status == 200) {
+    on_wishes_(parse_wishes(reply->body));
+    return true;
+  }
+  log_event(LogLevel::info, "report not taken",
+            {{"stage", to_string(event.stage)},
+             {"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});
+  return false;
+}
+
+void Reporter::run() {
+  milliseconds retry = kFirstRetry;
+  const auto back_off = [&] {
+    const bool go_on = pause(retry, false);
+    retry = std::min(retry * 2, kLastRetry);
+    return go_on;
+  };
+  while (!say_hello())
+    if (!back_off()) return;
+  retry = kFirstRetry;
+  while (true) {
+    std::optional<Event> queued;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!events_.empty()) queued = events_.front();
+      if (stopping_) return;
+    }
+    const Status status = book_.snapshot();
+    if (!send(queued ? *queued : Event{status.stage, "", status.message})) {
+      if (!back_off()) return;
+      continue;
+    }
+    retry = kFirstRetry;
+    if (queued) {
+      const std::lock_guard lock(mutex_);
+      events_.pop_front();
+    }
+    changed_.notify_all();
+    if (!pause(often_ ? kOften : kSeldom, true)) return;
+  }
+}
+
+}  // namespace warmroot::bootstrap

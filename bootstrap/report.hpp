@@ -1,0 +1,68 @@
+// Reports to the manager and its wishes back. A thread of its own: nothing here ever delays
+// mounting or unmounting. Protocol: hello once for a key, then numbered reports signed with it
+// (report_sign).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "bootstrap/base/http.hpp"
+#include "bootstrap/documents.hpp"
+#include "bootstrap/status.hpp"
+
+namespace warmroot::bootstrap {
+
+class Reporter {
+ public:
+  /// `on_wishes` is called on the reporter's thread after every answered report and after hello.
+  Reporter(StatusBook& book, std::string manager_url, std::function<void(const Wishes&)> on_wishes);
+  ~Reporter();
+
+  /// Starts the thread; the instance id has to be in the book.
+  void start();
+
+  /// Queues one report of a stage; it is sent even when later ones exist, so that the manager knows
+  /// when each was.
+  void stage_changed(Stage stage, std::string reason, std::string message);
+
+  /// Reports once a second instead of once in ten while true.
+  void report_often(bool often) { often_ = often; }
+
+  /// Waits until everything queued has been delivered, at most `limit`.
+  void flush(std::chrono::milliseconds limit);
+  void stop();
+
+ private:
+  struct Event {
+    Stage stage;
+    std::string reason, message;
+  };
+  void run();
+  bool say_hello();
+  bool send(const Event& event);
+  bool pause(std::chrono::milliseconds time, bool wake_for_events);
+  std::uint64_t next_sequence();
+
+  StatusBook& book_;
+  const std::string url_;
+  const std::function<void(const Wishes&)> on_wishes_;
+  HttpClient http_;
+  std::optional<std::string> key_;
+  std::uint64_t sequence_ = 0;
+  std::atomic<bool> often_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Event> events_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,236 @@
+#include "bootstrap/sshd.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// Making an ed25519 key and parsing the configuration take some 20 ms each, seconds in an emulated
+/// guest.
+constexpr std::chrono::milliseconds kProgramLimit{20000};
+constexpr std::size_t kMaxShellWords = 400;
+constexpr char kLoginPath[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+/// A host key for `sshd -T` alone; the host's own are made later in the boot.
+Result<std::string> make_probe_key() {
+  const std::string key = std::string(kRunDirectory) + "/probe_host_key";
+  if (::access(key.c_str(), R_OK) == 0) return key;
+  const std::string keygen = first_executable({"/usr/bin/ssh-keygen", "/bin/ssh-keygen"});
+  if (keygen.empty()) return fail(ErrorKind::misconfigured, "the base has no ssh-keygen");
+  TRY_ASSIGN(const auto made,
+             run_program({keygen, "-q", "-t", "ed25519", "-N", "", "-C", "warmroot", "-f", key},
+                         kProgramLimit));
+  if (made.exit_status != 0)
+    return fail(ErrorKind::broken, "ssh-keygen failed: " + first_line(made.output));
+  return key;
+}
+
+Result<SshdFacts> ask_sshd(const std::string& sshd) {
+  // Debian's unit makes it as RuntimeDirectory; sshd -T needs it before that.
+  TRY(make_directory("/run/sshd", 0755));
+  TRY_ASSIGN(const std::string key, make_probe_key());
+  TRY_ASSIGN(const auto dump, run_program({sshd, "-T", "-h", key}, kProgramLimit));
+  if (dump.exit_status != 0)
+    return fail(ErrorKind::broken, "sshd rejects its configuration: " + first_line(dump.output));
+  const SshdFacts facts = parse_sshd_facts(dump.output);
+  TRY(check_sshd_facts(facts));
+  return facts;
+}
+
+/// What the child of probe_login does; async-signal-safe, because it runs between fork and exec of
+/// a threaded program.
+struct Login {
+  const char* root;
+  const char* home;
+  const char* shell;
+  gid_t gid;
+  uid_t uid;
+  const gid_t* groups;
+  std::size_t group_count;
+  char* const* argv;
+  char* const* environment;
+  int error_fd;
+  int output_fd;
+};
+
+[[noreturn]] void give_up(const Login& login, const char* step) {
+  const int error_number = errno;
+  char text[128] = {};
+  std::strncpy(text, step, 64);
+  std::memcpy(text + 64, &error_number, sizeof error_number);
+  [[maybe_unused]] const auto put = ::write(login.error_fd, text, 64 + sizeof error_number);
+  ::_exit(126);
+}
+
+[[noreturn]] void log_in(const Login& login) {
+  ::setsid();
+  if (::chdir(login.root) != 0 || ::chroot(login.root) != 0 || ::chdir("/") != 0)
+    give_up(login, "entering the volume");
+  // The raw calls: glibc's wrappers would signal threads that this copy of the process does not
+  // have.
+  if (::syscall(SYS_setgroups, login.group_count, login.groups) != 0)
+    give_up(login, "setting groups");
+  if (::syscall(SYS_setresgid, login.gid, login.gid, login.gid) != 0)
+    give_up(login, "setting the group");
+  if (::syscall(SYS_setresuid, login.uid, login.uid, login.uid) != 0)
+    give_up(login, "setting the user");
+  if (::chdir(login.home) != 0 && ::chdir("/") != 0) give_up(login, "entering the home directory");
+  const int null = ::open("/dev/null", O_RDWR);
+  if (null < 0) give_up(login, "opening /dev/null");
+  ::dup2(null, STDIN_FILENO);
+  ::dup2(login.output_fd, STDOUT_FILENO);
+  ::dup2(login.output_fd, STDERR_FILENO);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execve(login.shell, login.argv, login.environment);
+  give_up(login, "starting the shell");
+}
+
+/// tcsh takes no other option together with -l.
+bool takes_login_option(const std::string& shell) {
+  return shell.size() < 3 || shell.compare(shell.size() - 3, 3, "csh") != 0;
+}
+
+std::string child_error(int fd) {
+  char text[128] = {};
+  const ssize_t got = ::read(fd, text, sizeof text);
+  int error_number = 0;
+  if (got != 64 + static_cast<ssize_t>(sizeof error_number)) return {};
+  std::memcpy(&error_number, text + 64, sizeof error_number);
+  text[63] = '\0';
+  return errno_error(text, error_number).message();
+}
+
+/// The end of a login's output, one line. Reads only what is there: a daemon started by a profile
+/// may keep it open.
+std::string shell_words(int fd) {
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  std::string words;
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;)
+    words.append(buffer, static_cast<std::size_t>(got));
+  while (!words.empty() && words.back() == '\n') words.pop_back();
+  if (words.size() > kMaxShellWords) words.erase(0, words.size() - kMaxShellWords);
+  for (char& c : words)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  return words;
+}
+
+}  // namespace
+
+bool sshd_is_running() {
+  for (const auto& name : list_directory("/proc")) {
+    if (name.empty() || name.front() < '1' || name.front() > '9') continue;
+    if (read_attribute("/proc/" + name + "/comm") == "sshd") return true;
+  }
+  return false;
+}
+
+Result<SshdFacts> install_sshd_config() {
+  const std::string sshd =
+      first_executable({"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"});
+  if (sshd.empty()) return fail(ErrorKind::misconfigured, "the base system has no sshd");
+  TRY(point_sessions_at("/"));
+  TRY(make_directory(kUserKeysDirectory, 0755));
+  TRY(write_file_atomic(kSshdConfig, sshd_config(), 0644));
+  if (::access("/etc/ssh/sshd_config.d", F_OK) != 0)
+    TRY(make_directory("/etc/ssh/sshd_config.d", 0755));
+  TRY(write_file_atomic(kSshdDropIn, sshd_drop_in(), 0644));
+  auto facts = ask_sshd(sshd);
+  if (!facts) {
+    ::unlink(kSshdDropIn);
+    ::unlink(kSshdConfig);
+  }
+  return facts;
+}
+
+Ok point_sessions_at(const std::string& directory) {
+  return replace_symlink(directory, kSessionRoot);
+}
+
+Ok check_chroot_path(const std::string& path) {
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = path.find('/', end + 1);
+    const std::string component = path.substr(0, end);
+    struct stat facts {};
+    if (::stat(component.c_str(), &facts) != 0) return fail_errno("stat of " + component);
+    const char* wrong = nullptr;
+    if (!S_ISDIR(facts.st_mode))
+      wrong = "is not a directory";
+    else if (facts.st_uid != 0)
+      wrong = "is not owned by root";
+    else if ((facts.st_mode & 022) != 0)
+      wrong = "can be written by others than root";
+    if (wrong != nullptr)
+      return fail(ErrorKind::refused,
+                  "sshd would refuse every session: " + component + " " + wrong);
+  }
+  return {};
+}
+
+Ok probe_login(const std::string& root, const User& user, const std::vector<std::uint32_t>& groups,
+               std::chrono::milliseconds limit) {
+  int errors[2], output[2];
+  if (::pipe2(errors, O_CLOEXEC) != 0) return fail_errno("pipe");
+  UniqueFd error_read(errors[0]), error_write(errors[1]);
+  if (::pipe2(output, O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno("pipe");
+  UniqueFd output_read(output[0]), output_write(output[1]);
+  std::vector<std::string> words{user.shell};
+  if (takes_login_option(user.shell)) words.push_back("-l");
+  words.insert(words.end(), {"-c", "true"});
+  std::vector<std::string> variables{kLoginPath,
+                                     "HOME=" + user.home,
+                                     "USER=" + user.name,
+                                     "LOGNAME=" + user.name,
+                                     "SHELL=" + user.shell,
+                                     "TERM=dumb"};
+  std::vector<char*> argv, environment;
+  for (auto& word : words) argv.push_back(word.data());
+  for (auto& variable : variables) environment.push_back(variable.data());
+  argv.push_back(nullptr);
+  environment.push_back(nullptr);
+  const Login login{root.c_str(),       user.home.c_str(), user.shell.c_str(), user.gid,
+                    user.uid,           groups.data(),     groups.size(),      argv.data(),
+                    environment.data(), error_write.get(), output_write.get()};
+  const std::string who = "the probe login of " + user.name;
+  const pid_t child = ::fork();
+  if (child < 0) return fail_errno("fork");
+  if (child == 0) log_in(login);
+  error_write.reset();
+  output_write.reset();
+  auto status = wait_child(child, limit);
+  ::kill(-child, SIGKILL);  // what a profile left behind would hold the volume
+  if (!status)
+    return fail(ErrorKind::retry_later,
+                who + " took longer than " + std::to_string(limit.count() / 1000) + " s");
+  if (WIFEXITED(*status) && WEXITSTATUS(*status) == 0) return {};
+  const std::string error = child_error(error_read.get());
+  if (!error.empty()) return fail(ErrorKind::refused, who + " failed " + error);
+  return fail(ErrorKind::refused,
+              who + ": " + user.shell + " failed: " + shell_words(output_read.get()));
+}
+
+Ok set_banner(const std::string& pool, const std::string& message) {
+  if (!message.empty()) return write_file_atomic(kBannerFile, banner_text(pool, message), 0644);
+  if (::unlink(kBannerFile) != 0 && errno != ENOENT) return fail_errno("removing the banner");
+  return {};
+}
+
+}  // namespace warmroot::bootstrap

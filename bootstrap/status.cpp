@@ -1,0 +1,92 @@
+#include "bootstrap/status.hpp"
+
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/documents.hpp"
+#include "bootstrap/files.hpp"
+
+namespace warmroot::bootstrap {
+
+std::string_view to_string(Stage stage) {
+  switch (stage) {
+    case Stage::hello:
+      return "hello";
+    case Stage::disk_seen:
+      return "disk_seen";
+    case Stage::checked:
+      return "checked";
+    case Stage::mounted:
+      return "mounted";
+    case Stage::ready:
+      return "ready";
+    case Stage::warming:
+      return "warming";
+    case Stage::warm:
+      return "warm";
+    case Stage::draining:
+      return "draining";
+    case Stage::released:
+      return "released";
+    case Stage::failed:
+      return "failed";
+  }
+  return "failed";
+}
+
+std::string_view to_string(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::ok:
+      return "ok";
+    case Outcome::failed:
+      return "failed";
+    case Outcome::skipped:
+      return "skipped";
+  }
+  return "failed";
+}
+
+StatusBook::StatusBook(std::string file) : file_(std::move(file)), started_ms_(boottime_ms()) {}
+
+void StatusBook::update(const std::function<void(Status&)>& change) {
+  const std::lock_guard lock(mutex_);
+  change(status_);
+  write_locked();
+}
+
+Status StatusBook::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+std::int64_t StatusBook::now_ms() const {
+  return boottime_ms() - started_ms_;
+}
+
+void StatusBook::record(TimedStep step) {
+  log_event(step.outcome == Outcome::failed ? LogLevel::warning : LogLevel::info, "step",
+            {{"name", step.name},
+             {"outcome", to_string(step.outcome)},
+             {"ms", std::to_string(step.ms)},
+             {"detail", step.detail}});
+  update([&](Status& status) { status.steps.push_back(std::move(step)); });
+}
+
+Result<std::string> StatusBook::timed(const std::string& name,
+                                      const std::function<Result<std::string>()>& work) {
+  TimedStep step;
+  step.name = name;
+  step.start_ms = now_ms();
+  auto result = work();
+  step.ms = now_ms() - step.start_ms;
+  step.outcome = result ? Outcome::ok : Outcome::failed;
+  step.detail = result ? *result : result.error().message();
+  record(std::move(step));
+  return result;
+}
+
+void StatusBook::write_locked() const {
+  if (file_.empty()) return;
+  // A full /run must not stop the machine from working; the next write tries again.
+  [[maybe_unused]] const Ok written = write_file_atomic(file_, status_document(status_), 0644);
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,79 @@
+// The bootstrap's state as one document: what `status` prints, what reports carry, what people look
+// at when something went wrong. StatusBook is its one owner, shared by the daemon's threads;
+// documents.cpp turns it into JSON.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/warm_progress.hpp"
+
+namespace warmroot::bootstrap {
+
+/// In the order in which a node passes through them; failed can follow any.
+enum class Stage {
+  hello,
+  disk_seen,
+  checked,
+  mounted,
+  ready,
+  warming,
+  warm,
+  draining,
+  released,
+  failed
+};
+std::string_view to_string(Stage stage);
+
+enum class Outcome { ok, failed, skipped };
+std::string_view to_string(Outcome outcome);
+
+struct TimedStep {
+  std::string name;
+  std::int64_t start_ms = 0;  ///< since the start of `up`, CLOCK_BOOTTIME
+  std::int64_t ms = 0;
+  Outcome outcome = Outcome::ok;
+  std::string detail;
+};
+
+struct Status {
+  std::string instance_id, deployment, pool, device, filesystem, message, volume_os, base_os;
+  std::optional<std::string> node, volume_id;
+  Stage stage = Stage::hello;
+  std::vector<TimedStep> steps;
+  std::optional<std::int64_t> disk_visible_to_mounted_ms, mounted_to_ready_ms;
+  warm::WarmProgress warm;
+};
+
+/// Thread-safe. Every change is written to the status file, atomically.
+class StatusBook {
+ public:
+  /// `file` may be empty: nothing is written.
+  explicit StatusBook(std::string file);
+
+  void update(const std::function<void(Status&)>& change);
+  Status snapshot() const;
+
+  /// Runs `work`, which returns a detail for the timeline, and records how long it took and how it
+  /// ended.
+  Result<std::string> timed(const std::string& name,
+                            const std::function<Result<std::string>()>& work);
+  void record(TimedStep step);
+  /// Milliseconds since the start of `up`.
+  std::int64_t now_ms() const;
+
+ private:
+  void write_locked() const;
+  const std::string file_;
+  const std::int64_t started_ms_;
+  mutable std::mutex mutex_;
+  Status status_;
+};
+
+}  // namespace warmroot::bootstrap

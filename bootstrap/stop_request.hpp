@@ -1,0 +1,43 @@
+// Why and whether the daemon has to let go of the volume. Set by the notice watcher, the reporter
+// (wishes) and the signal thread; waited for by the main thread. The first reason stays.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace warmroot::bootstrap {
+
+struct StopReason {
+  std::string word;      ///< "spot-notice", "manager-wish", "operator"
+  std::string sentence;  ///< for people
+};
+
+class StopRequest {
+ public:
+  void request(StopReason reason) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!reason_) reason_ = std::move(reason);
+    }
+    changed_.notify_all();
+  }
+  /// Waits until a stop is requested or the time has passed; true when it is requested.
+  bool wait_for(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [&] { return reason_.has_value(); });
+  }
+  std::optional<StopReason> reason() const {
+    const std::lock_guard lock(mutex_);
+    return reason_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<StopReason> reason_;
+};
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,96 @@
+#include "bootstrap/ticket.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace warmroot::bootstrap {
+namespace {
+
+using Json = nlohmann::json;
+
+/// User-data is 16 KiB at most, and the ticket is a part of it.
+constexpr std::size_t kMaxTicketBytes = 16 * 1024;
+constexpr int kTicketVersion = 1;
+/// An NVMe queue pair takes no more.
+constexpr unsigned kMaxDepth = 1024;
+
+tl::unexpected<Error> wrong(std::string_view what) {
+  return fail(ErrorKind::misconfigured, "the ticket " + std::string(what));
+}
+
+/// A name goes into paths of reports and into log lines.
+bool plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= 255 &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
+             std::string::npos;
+}
+
+Result<std::string> required_name(const Json& document, const char* key) {
+  const auto found = document.find(key);
+  if (found == document.end() || !found->is_string() ||
+      !plain_name(found->get_ref<const std::string&>()))
+    return wrong(std::string("has no \"") + key + "\" made of letters, digits, '-', '_' and '.'");
+  return found->get<std::string>();
+}
+
+Result<std::string> url_of(const Json& document) {
+  const auto found = document.find("manager_url");
+  if (found == document.end() || found->is_null()) return std::string();
+  if (!found->is_string()) return wrong("has a \"manager_url\" that is not text");
+  std::string url = found->get<std::string>();
+  while (!url.empty() && url.back() == '/') url.pop_back();
+  if (url.empty()) return url;
+  if (url.rfind("http://", 0) != 0 || url.find_first_of(" \t\r\n\"") != std::string::npos)
+    return wrong("has a \"manager_url\" that does not look like http://host:port: " + url);
+  return url;
+}
+
+Ok read_warm(const Json& document, Ticket& ticket) {
+  const auto warm = document.find("warm");
+  if (warm == document.end()) return {};
+  if (!warm->is_object()) return wrong("has a \"warm\" that is not an object");
+  if (const auto enabled = warm->find("enabled"); enabled != warm->end()) {
+    if (!enabled->is_boolean())
+      return wrong("has a \"warm.enabled\" that is neither true nor false");
+    ticket.warm_enabled = enabled->get<bool>();
+  }
+  if (const auto depth = warm->find("max_depth"); depth != warm->end()) {
+    if (!depth->is_number_unsigned() || depth->get<std::uint64_t>() > kMaxDepth)
+      return wrong("has a \"warm.max_depth\" that is not a whole number from 0 to 1024");
+    ticket.max_depth = depth->get<unsigned>();
+  }
+  return {};
+}
+
+Ok check_session(const Json& document) {
+  const auto session = document.find("session");
+  if (session == document.end()) return {};
+  if (!session->is_object()) return wrong("has a \"session\" that is not an object");
+  const auto entry = session->find("entry");
+  if (entry == session->end() || *entry == "chroot") return {};
+  return wrong(
+      "asks for a \"session.entry\" other than \"chroot\", which this bootstrap cannot do");
+}
+
+}  // namespace
+
+Result<Ticket> parse_ticket(std::string_view text) {
+  if (text.size() > kMaxTicketBytes) return wrong("is longer than 16 KiB");
+  const Json document = Json::parse(text, nullptr, false);
+  if (document.is_discarded()) return wrong("is not JSON");
+  if (!document.is_object()) return wrong("is not a JSON object");
+  const auto version = document.find("version");
+  if (version == document.end() || !version->is_number_integer())
+    return wrong("has no \"version\"");
+  if (*version != kTicketVersion)
+    return wrong("has version " + version->dump() + ", this bootstrap reads version 1");
+  Ticket ticket;
+  TRY_ASSIGN(ticket.deployment, required_name(document, "deployment"));
+  TRY_ASSIGN(ticket.pool, required_name(document, "pool"));
+  TRY_ASSIGN(ticket.manager_url, url_of(document));
+  TRY(check_session(document));
+  TRY(read_warm(document, ticket));
+  return ticket;
+}
+
+}  // namespace warmroot::bootstrap

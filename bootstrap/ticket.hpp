@@ -1,0 +1,25 @@
+// The ticket: what user-data tells every instance of a pool. JSON, version 1, no secret. Rendered
+// by the manager's user_data, parsed here; pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::bootstrap {
+
+struct Ticket {
+  std::string deployment;
+  std::string pool;
+  std::string
+      manager_url;  ///< "http://host:port" without a trailing slash; empty: nobody to report to
+  bool warm_enabled = true;
+  unsigned max_depth = 0;  ///< most reads in flight while warming; 0 lets the controller decide
+};
+
+/// Parses a ticket; unknown keys are ignored, so that a newer manager can talk to an older
+/// bootstrap. Errors: misconfigured with one sentence that names the key and what it has to be.
+Result<Ticket> parse_ticket(std::string_view text);
+
+}  // namespace warmroot::bootstrap
