@@ -108,7 +108,7 @@ void Draft::set_lease(const Lease& wanted, const std::string& why) {
 }
 
 bool Draft::act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
-                std::string reason) {
+                std::string reason, std::string zone) {
   if (!observed.complete || frozen) return false;
   if (const auto left = calls_left_.find(action_name(mutation)); left != calls_left_.end()) {
     if (left->second <= 0) {
@@ -117,7 +117,8 @@ bool Draft::act(aws::Mutation mutation, const std::string& pool, std::vector<std
     }
     --left->second;
   }
-  plan.actions.push_back({std::move(mutation), pool, std::move(nodes), std::move(reason)});
+  plan.actions.push_back(
+      {std::move(mutation), pool, std::move(nodes), std::move(reason), std::move(zone)});
   return true;
 }
 
@@ -147,14 +148,11 @@ bool Draft::backing_off(std::string_view action, const std::string& resource) {
   return true;
 }
 
-bool Draft::undecided_volume(const std::string& volume_id) const {
-  return std::any_of(ledger.intents.begin(), ledger.intents.end(),
-                     [&](const Intent& intent) { return intent.volume_id == volume_id; });
-}
-
-bool Draft::undecided_instance(const std::string& instance_id) const {
-  return std::any_of(ledger.intents.begin(), ledger.intents.end(),
-                     [&](const Intent& intent) { return intent.instance_id == instance_id; });
+bool Draft::undecided(const std::string& resource_id) const {
+  return std::any_of(ledger.intents.begin(), ledger.intents.end(), [&](const Intent& intent) {
+    return std::find(intent.resources.begin(), intent.resources.end(), resource_id) !=
+           intent.resources.end();
+  });
 }
 
 int Draft::generation(std::string_view action, const std::string& node) const {

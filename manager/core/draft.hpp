@@ -98,7 +98,7 @@ class Draft {
   /// Adds the call when budget, frozen state and completeness allow it; otherwise returns false and
   /// changes nothing.
   bool act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
-           std::string reason);
+           std::string reason, std::string zone = {});
   void note(const std::string& pool, const std::string& node, std::string text, bool blocking);
   void record(Record record);
 
@@ -106,9 +106,8 @@ class Draft {
   Watch hold(const std::string& key);
   /// True while an earlier refusal of `action` for `resource` asks for patience.
   bool backing_off(std::string_view action, const std::string& resource);
-  /// A recorded call without a definite answer touches the volume or instance.
-  bool undecided_volume(const std::string& volume_id) const;
-  bool undecided_instance(const std::string& instance_id) const;
+  /// A recorded call without a definite answer names the volume or instance.
+  bool undecided(const std::string& resource_id) const;
   bool young_ledger() const { return now < ledger.created + kVisibilityWindow; }
   int generation(std::string_view action, const std::string& node) const;
   /// Times at which something that is waited for changes by itself, for next_look.

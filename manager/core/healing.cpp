@@ -76,7 +76,7 @@ bool instance_is_over(Draft& draft, const std::string& id) {
 /// The lease says held, EC2 shows no such attachment. A single look can be stale, so a lease that
 /// nobody asked to end needs several; AttachVolume would refuse the rest.
 bool attachment_is_over(Draft& draft, const Lease& lease) {
-  if (draft.undecided_volume(lease.volume_id)) return false;
+  if (draft.undecided(lease.volume_id)) return false;
   if (lease.state == LeaseState::attaching && draft.now - lease.since < kVisibilityWindow)
     return false;
   const auto volume = draft.observed.volumes.find(lease.volume_id);
@@ -129,7 +129,7 @@ void end_useless_reservations(Draft& draft) {
 }
 
 void detach(Draft& draft, const Lease& lease, const std::string& reason) {
-  if (draft.undecided_volume(lease.volume_id)) return;
+  if (draft.undecided(lease.volume_id)) return;
   if (draft.backing_off("DetachVolume", lease.node)) return;
   if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id}, lease.pool, {lease.node},
                  reason))
@@ -177,7 +177,7 @@ void quarantine_broken_volumes(Draft& draft) {
     draft.note(pool, node,
                "volume " + id + " is in state error: it is set aside and replaced by a new one",
                false);
-    if (draft.undecided_volume(id) || draft.backing_off("CreateTags", id)) continue;
+    if (draft.undecided(id) || draft.backing_off("CreateTags", id)) continue;
     draft.act(aws::CreateTags{{id}, {{kTagQuarantined, "error"}}}, pool, {node},
               "volume " + id + " is in state error");
   }

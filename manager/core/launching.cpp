@@ -108,7 +108,7 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone) {
     std::vector<std::string> names;
     for (auto i = first; i < last; ++i) names.push_back(missing[i]->name);
     if (!draft.act(launch_call(draft, *pool.spec, zone, names), pool.spec->name, names,
-                   why_launched(names)))
+                   why_launched(names), zone))
       return;
     for (auto i = first; i < last; ++i) missing[i]->covered = true;
   }

@@ -13,7 +13,7 @@ namespace {
 
 bool idle(Draft& draft, const InstanceDraft& instance) {
   return instance.running && instance.departing.empty() && !instance.ending &&
-         !draft.lease_on(instance.id) && !draft.undecided_instance(instance.id);
+         !draft.lease_on(instance.id) && !draft.undecided(instance.id);
 }
 
 /// Longest running first, so that the choice does not change between looks.
@@ -43,13 +43,12 @@ std::set<std::string> used_names(const Draft& draft, const InstanceDraft& instan
 bool volume_is_free(Draft& draft, const NodeDraft& node) {
   return node.volume && node.volume->state == aws::VolumeState::available &&
          !attachment_of(*node.volume) && !draft.holder_of(node.volume_id) &&
-         !draft.undecided_volume(node.volume_id);
+         !draft.undecided(node.volume_id);
 }
 
 bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
             const InstanceDraft& instance) {
-  if (draft.undecided_instance(instance.id) || draft.backing_off("AttachVolume", node.name))
-    return false;
+  if (draft.undecided(instance.id) || draft.backing_off("AttachVolume", node.name)) return false;
   const auto device = next_device_name(used_names(draft, instance));
   if (!device) {
     draft.note(pool.spec->name, node.name,

@@ -81,7 +81,30 @@ struct ResourceText {
   std::string operator()(const aws::DeleteTags& call) const { return joined(call.resource_ids); }
 };
 
+using Ids = std::vector<std::string>;
+
+struct IdList {
+  Ids operator()(const aws::RunInstances&) const { return {}; }
+  Ids operator()(const aws::CreateVolume&) const { return {}; }
+  Ids operator()(const aws::AttachVolume& call) const { return {call.volume_id, call.instance_id}; }
+  Ids operator()(const aws::DetachVolume& call) const { return {call.volume_id, call.instance_id}; }
+  Ids operator()(const aws::DeleteVolume& call) const { return {call.volume_id}; }
+  Ids operator()(const aws::TerminateInstances& call) const { return call.instance_ids; }
+  Ids operator()(const aws::CreateTags& call) const { return call.resource_ids; }
+  Ids operator()(const aws::DeleteTags& call) const { return call.resource_ids; }
+};
+
 }  // namespace
+
+std::vector<std::string> resource_ids(const aws::Mutation& mutation) {
+  return std::visit(IdList{}, mutation);
+}
+
+std::string token_of(const aws::Mutation& mutation) {
+  if (const auto* run = std::get_if<aws::RunInstances>(&mutation)) return run->client_token;
+  if (const auto* create = std::get_if<aws::CreateVolume>(&mutation)) return create->client_token;
+  return {};
+}
 
 std::string resource_of(const aws::Mutation& mutation) {
   return std::visit(ResourceText{}, mutation);

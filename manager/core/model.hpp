@@ -82,12 +82,13 @@ struct Intent {
   aws::EncodedCall call;
   std::string pool;
   std::vector<std::string> nodes;
-  std::string volume_id;    ///< empty where the call names none
-  std::string instance_id;  ///< empty where the call names none or several
-  std::string zone;         ///< of creates
-  std::string token;        ///< of creates
+  std::vector<std::string> resources;  ///< ids that the call names: the volume before the instance
+  std::string zone;                    ///< of creates
+  std::string token;                   ///< of creates
   IntentState state = IntentState::open;
   Instant recorded{};
+  int attempts = 0;   ///< answers that were none
+  Instant tried{};    ///< when the last of them came
   std::string error;  ///< of refused and unknown: the sentence shown to the operator
 };
 
@@ -146,12 +147,17 @@ struct Action {
   std::string pool;
   std::vector<std::string> nodes;  ///< those it is for; empty for strangers
   std::string reason;              ///< one sentence without its full stop
+  std::string zone;                ///< of creates
 };
 
 /// EC2's name of the call, "AttachVolume".
 std::string_view action_name(const aws::Mutation& mutation);
 /// What the call is about, for lists: "vol-1 to i-1", "3 x g5.xlarge in us-east-1a".
 std::string resource_of(const aws::Mutation& mutation);
+/// Ids of existing things that the call names: the volume before the instance.
+std::vector<std::string> resource_ids(const aws::Mutation& mutation);
+/// The client token of a create; empty for other calls.
+std::string token_of(const aws::Mutation& mutation);
 
 // Things the ledger records without a call of EC2. Written before the actions of the same plan.
 struct RecordLease {

@@ -83,9 +83,8 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   if (draft.young_ledger()) return;  // what makes them look idle may not be visible yet
   std::map<std::string, std::vector<InstanceDraft*>> by_zone;
   for (const auto& id : pool.instances)
-    if (auto& instance = draft.instances.at(id); instance.launched && instance.seen &&
-                                                 unassigned(draft, instance) &&
-                                                 !draft.undecided_instance(id))
+    if (auto& instance = draft.instances.at(id);
+        instance.launched && instance.seen && unassigned(draft, instance) && !draft.undecided(id))
       by_zone[instance.zone].push_back(&instance);
   for (auto& [zone, idle] : by_zone) {
     int surplus = static_cast<int>(idle.size()) - nodes_without_instance(draft, pool, zone);

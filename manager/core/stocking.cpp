@@ -41,7 +41,7 @@ void stock(Draft& draft) {
       if (node.beyond || !node.volume_id.empty() || node.asked) continue;
       if (draft.backing_off("CreateVolume", node.name)) continue;
       node.asked = draft.act(create_call(draft, pool, node), pool.spec->name, {node.name},
-                             node.name + " has no volume");
+                             node.name + " has no volume", node.zone);
     }
   }
 }

@@ -1,0 +1,326 @@
+// Writing the ledger. Each public function is one transaction, so that a crash leaves either all of
+// it or nothing.
+#include "manager/ledger.hpp"
+
+#include "manager/ledger_view.hpp"
+#include "manager/schema_sql.hpp"
+
+namespace warmroot::manager {
+
+namespace {
+
+/// PRAGMA user_version of schema.sql.
+constexpr int kSchemaVersion = 1;
+/// Rows that are over are kept for people to read, within bounds.
+constexpr std::chrono::hours kKeepSettled{24 * 7};
+constexpr std::int64_t kKeepHistory = 10'000;
+
+std::string event_of(const core::RecordLease& record) {
+  return "lease of " + record.lease.volume_id + " on " + record.lease.instance_id + ": " +
+         std::string(core::to_string(record.lease.state)) + " (" + record.why + ")";
+}
+
+Ok create_schema(Database& database, const LedgerPins& pins, Instant now) {
+  TRY_ASSIGN(auto transaction, Transaction::begin(database));
+  TRY(database.run_script(kSchemaSql));
+  TRY(database.run("INSERT INTO meta VALUES ('deployment', ?), ('region', ?), ('created_ms', ?)",
+                   {pins.deployment, pins.region, std::to_string(to_sql(now))}));
+  TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
+  return transaction.commit();
+}
+
+Ok check_pin(Database& database, const std::string& key, const std::string& wanted) {
+  TRY_ASSIGN(const auto rows,
+             database.query("SELECT value FROM meta WHERE key = ?", {SqlValue(key)}));
+  const std::string pinned = rows.empty() ? "" : rows.front().text(0);
+  if (pinned == wanted) return {};
+  return fail(ErrorKind::misconfigured, "this state directory belongs to " + key + " " + pinned +
+                                            ", not " + wanted + ": give another --state");
+}
+
+Ok prune(Database& database, Instant now) {
+  const auto before = to_sql(now - kKeepSettled);
+  TRY(database.run("DELETE FROM intents WHERE state IN ('accepted', 'refused') AND settled_ms < ?",
+                   {before}));
+  TRY(
+      database.run("DELETE FROM leases WHERE state = 'ended' AND since_ms < ? AND instance_id "
+                   "NOT IN (SELECT instance_id FROM instances WHERE gone_ms IS NULL)",
+                   {before}));
+  TRY(database.run("DELETE FROM failures WHERE last_ms < ?", {before}));
+  return database.run("DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
+                      {kKeepHistory});
+}
+
+/// Where refusals of a call are counted: its nodes, or else what it names.
+std::vector<std::string> failure_keys(const core::Intent& intent) {
+  std::vector<std::string> keys;
+  for (const auto& name : intent.nodes.empty() ? intent.resources : intent.nodes)
+    keys.push_back(core::failure_key(intent.call.action, name));
+  return keys;
+}
+
+}  // namespace
+
+Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Instant now) {
+  TRY_ASSIGN(auto database, Database::open(path));
+  TRY_ASSIGN(const auto version, database.query("PRAGMA user_version"));
+  const auto found = version.front().number(0);
+  if (found > kSchemaVersion)
+    return fail(ErrorKind::misconfigured,
+                "ledger " + path + " was written by a newer warmroot (version " +
+                    std::to_string(found) + "): use that one, or move the file away");
+  if (found == 0) TRY(create_schema(database, pins, now));
+  TRY(check_pin(database, "deployment", pins.deployment));
+  TRY(check_pin(database, "region", pins.region));
+  TRY(prune(database, now));
+  return Ledger(std::move(database));
+}
+
+Ok Ledger::commit(Transaction& transaction, const char* what) {
+  if (on_write) on_write(what);
+  TRY(transaction.commit());
+  if (on_write) on_write(what);
+  return {};
+}
+
+Result<core::LedgerView> Ledger::view() {
+  return read_view(database_);
+}
+
+// ---- a plan ----
+
+Ok Ledger::write_lease(const core::RecordLease& record, Instant now) {
+  const auto& lease = record.lease;
+  TRY(
+      database_.run("UPDATE leases SET state = ?, device = ?, since_ms = ? "
+                    "WHERE volume_id = ? AND instance_id = ? AND state <> 'ended'",
+                    {std::string(core::to_string(lease.state)), lease.device, to_sql(lease.since),
+                     lease.volume_id, lease.instance_id}));
+  if (database_.changes() == 0)
+    TRY(
+        database_.run("INSERT INTO leases (pool, node, volume_id, instance_id, device, state, "
+                      "since_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                      {lease.pool, lease.node, lease.volume_id, lease.instance_id, lease.device,
+                       std::string(core::to_string(lease.state)), to_sql(lease.since)}));
+  if (lease.state != core::LeaseState::reserved && lease.state != core::LeaseState::ended)
+    TRY(database_.run("UPDATE volumes SET ever_used = 1 WHERE volume_id = ?", {lease.volume_id}));
+  return add_history({now, lease.pool, lease.node, event_of(record)});
+}
+
+Ok Ledger::write_volume(const core::RecordVolume& record) {
+  const auto& volume = record.volume;
+  return database_.run(
+      "INSERT INTO volumes (volume_id, pool, node, zone, recorded_ms, seen, ever_used) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (volume_id) DO UPDATE SET pool = ?2, "
+      "node = ?3, zone = ?4, seen = ?6, ever_used = max(ever_used, ?7), gone_ms = NULL",
+      {record.volume_id, volume.pool, volume.node, volume.zone, to_sql(volume.recorded),
+       std::int64_t{volume.seen}, std::int64_t{volume.ever_used}});
+}
+
+Ok Ledger::write_volume_gone(const core::RecordVolumeGone& record, Instant now) {
+  TRY_ASSIGN(const auto rows, database_.query("SELECT pool, node, seen, ever_used FROM volumes "
+                                              "WHERE volume_id = ? AND gone_ms IS NULL",
+                                              {record.volume_id}));
+  if (rows.empty()) return {};
+  TRY(database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
+                    {to_sql(now), record.volume_id}));
+  const auto pool = rows.front().text(0);
+  const auto node = rows.front().text(1);
+  if (rows.front().number(3) == 0) {
+    // Accepted and then gone without a session: a key that EC2 may not use ends like this, again
+    // and again.
+    Outcome vanished;
+    vanished.code = "VolumeVanished";
+    vanished.sentence = "CreateVolume for " + node + ": EC2 accepted it, but " + record.volume_id +
+                        " vanished; check that its KMS key may be used, and who deletes volumes";
+    TRY(count_failure(core::failure_key("CreateVolume", node), vanished, now));
+  }
+  return add_history({now, pool, node, "volume " + record.volume_id + " is gone: " + record.why});
+}
+
+Ok Ledger::write_record(const core::Record& record, Instant now) {
+  if (const auto* lease = std::get_if<core::RecordLease>(&record)) return write_lease(*lease, now);
+  if (const auto* volume = std::get_if<core::RecordVolume>(&record)) return write_volume(*volume);
+  if (const auto* gone = std::get_if<core::RecordVolumeGone>(&record))
+    return write_volume_gone(*gone, now);
+  if (const auto* instance = std::get_if<core::RecordInstance>(&record))
+    return database_.run(
+        "INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
+        "VALUES (?, ?, ?, ?)",
+        {instance->instance_id, instance->instance.pool, instance->instance.zone,
+         to_sql(instance->instance.recorded)});
+  const auto& gone = std::get<core::RecordInstanceGone>(record);
+  return database_.run("UPDATE instances SET gone_ms = ? WHERE instance_id = ?",
+                       {to_sql(now), gone.instance_id});
+}
+
+Ok Ledger::write_records(const core::Plan& plan, Instant now) {
+  // Ends first: a volume's next lease may be in the same plan, and the index allows one at a time.
+  const auto ends = [](const core::Record& record) {
+    const auto* lease = std::get_if<core::RecordLease>(&record);
+    return lease && lease->lease.state == core::LeaseState::ended;
+  };
+  for (const bool wanted : {true, false})
+    for (const auto& record : plan.records)
+      if (ends(record) == wanted) TRY(write_record(record, now));
+  return {};
+}
+
+Ok Ledger::write_watches(const core::Plan& plan, Instant now) {
+  TRY_ASSIGN(const auto known, database_.query("SELECT key FROM watches"));
+  for (const auto& row : known)
+    if (!plan.watches.contains(row.text(0)))
+      TRY(database_.run("DELETE FROM watches WHERE key = ?", {row.text(0)}));
+  for (const auto& key : plan.watches)
+    TRY(
+        database_.run("INSERT INTO watches VALUES (?, ?, 1) "
+                      "ON CONFLICT (key) DO UPDATE SET looks = looks + 1",
+                      {key, to_sql(now)}));
+  return {};
+}
+
+Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws::EncodedCall& call,
+                                          Instant now) {
+  core::Intent intent;
+  intent.call = call;
+  intent.pool = action.pool;
+  intent.nodes = action.nodes;
+  intent.resources = core::resource_ids(action.mutation);
+  intent.zone = action.zone;
+  intent.token = core::token_of(action.mutation);
+  intent.recorded = now;
+  TRY(database_.run(
+      "INSERT INTO intents (action, body, pool, nodes, resources, zone, token, reason, "
+      "state, recorded_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
+      {call.action, call.body, intent.pool, join_words(intent.nodes), join_words(intent.resources),
+       intent.zone, intent.token, action.reason, to_sql(now)}));
+  intent.id = database_.last_id();
+  const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
+  TRY(add_history({now, intent.pool, node,
+                   call.action + " " + core::resource_of(action.mutation) + ": " + action.reason}));
+  return intent;
+}
+
+Result<std::vector<core::Intent>> Ledger::record(const core::Plan& plan,
+                                                 const std::vector<aws::EncodedCall>& calls,
+                                                 Instant now) {
+  CHECK(calls.size() == plan.actions.size());
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
+  TRY(write_records(plan, now));
+  TRY(write_watches(plan, now));
+  std::vector<core::Intent> intents;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    TRY_ASSIGN(auto intent, write_intent(plan.actions[i], calls[i], now));
+    intents.push_back(std::move(intent));
+  }
+  TRY(commit(transaction, "plan"));
+  return intents;
+}
+
+// ---- outcomes ----
+
+Ok Ledger::count_failure(const std::string& key, const Outcome& outcome, Instant now) {
+  return database_.run(
+      "INSERT INTO failures VALUES (?1, 1, ?2, ?3, ?4, ?5) ON CONFLICT (key) DO UPDATE SET "
+      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5",
+      {key, to_sql(now), outcome.code, std::int64_t{outcome.transient}, outcome.sentence});
+}
+
+Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
+  const auto& intent = settlement.intent;
+  for (const auto& key : failure_keys(intent))
+    TRY(database_.run("DELETE FROM failures WHERE key = ?", {key}));
+  if (const auto* volume = std::get_if<aws::Volume>(&settlement.answer))
+    TRY(database_.run(
+        "INSERT OR IGNORE INTO volumes (volume_id, pool, node, zone, recorded_ms) "
+        "VALUES (?, ?, ?, ?, ?)",
+        {volume->volume_id, intent.pool, join_words(intent.nodes), intent.zone, to_sql(now)}));
+  if (intent.call.action != "RunInstances") return {};
+  if (const auto* instances = std::get_if<std::vector<aws::Instance>>(&settlement.answer))
+    for (const auto& instance : *instances)
+      TRY(
+          database_.run("INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
+                        "VALUES (?, ?, ?, ?)",
+                        {instance.instance_id, intent.pool, intent.zone, to_sql(now)}));
+  return {};
+}
+
+Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
+  const auto& intent = settlement.intent;
+  const auto& outcome = settlement.outcome;
+  for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
+  const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
+  TRY(add_history({now, intent.pool, node, "refused: " + outcome.sentence}));
+  if (intent.call.action != "AttachVolume" || intent.resources.size() != 2) return {};
+  const auto& volume_id = intent.resources[0];
+  const auto& instance_id = intent.resources[1];
+  if (outcome.refuses_device)
+    TRY(
+        database_.run("INSERT OR IGNORE INTO refused_devices SELECT instance_id, device, ?3 FROM "
+                      "leases WHERE volume_id = ?1 AND instance_id = ?2 AND device <> ''",
+                      {volume_id, instance_id, to_sql(now)}));
+  if (outcome.keeps_lease) return {};
+  return database_.run(
+      "UPDATE leases SET state = 'ended', since_ms = ?3 WHERE volume_id = ?1 AND "
+      "instance_id = ?2 AND state = 'attaching'",
+      {volume_id, instance_id, to_sql(now)});
+}
+
+Ok Ledger::settle_one(const Settlement& settlement, Instant now) {
+  const auto& intent = settlement.intent;
+  const auto& outcome = settlement.outcome;
+  const bool decided = outcome.state != core::IntentState::unknown;
+  TRY(database_.run(
+      "UPDATE intents SET state = ?, settled_ms = ?, error = ?, "
+      "attempts = attempts + ?, tried_ms = ? WHERE id = ?",
+      {std::string(core::to_string(outcome.state)), decided ? SqlValue(to_sql(now)) : SqlValue(),
+       outcome.sentence, std::int64_t{decided ? 0 : 1}, to_sql(now), intent.id}));
+  if (outcome.burns_token)
+    for (const auto& node : intent.nodes)
+      TRY(
+          database_.run("INSERT INTO generations VALUES (?, 1) "
+                        "ON CONFLICT (key) DO UPDATE SET value = value + 1",
+                        {core::generation_key(intent.call.action, node)}));
+  if (outcome.state == core::IntentState::accepted) return settle_accepted(settlement, now);
+  if (outcome.state == core::IntentState::refused) return settle_refused(settlement, now);
+  return {};
+}
+
+Ok Ledger::settle(const std::vector<Settlement>& settlements, Instant now) {
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
+  for (const auto& settlement : settlements) TRY(settle_one(settlement, now));
+  return commit(transaction, "outcomes");
+}
+
+// ---- the operator's word, and words for people ----
+
+Result<bool> Ledger::pause(const std::string& pool, Instant now) {
+  TRY(database_.run("INSERT OR IGNORE INTO paused_pools VALUES (?, ?)", {pool, to_sql(now)}));
+  const bool changed = database_.changes() > 0;
+  if (changed) TRY(add_history({now, pool, "", "paused by the operator"}));
+  return changed;
+}
+
+Result<bool> Ledger::resume(const std::string& pool, Instant now) {
+  TRY(database_.run("DELETE FROM paused_pools WHERE pool = ?", {pool}));
+  const bool changed = database_.changes() > 0;
+  if (changed) TRY(add_history({now, pool, "", "resumed by the operator"}));
+  return changed;
+}
+
+Result<std::vector<HistoryEntry>> Ledger::history(int at_most) {
+  TRY_ASSIGN(const auto rows, database_.query("SELECT time_ms, pool, node, event FROM history "
+                                              "ORDER BY id DESC LIMIT ?",
+                                              {std::int64_t{at_most}}));
+  std::vector<HistoryEntry> entries;
+  for (const auto& row : rows)
+    entries.push_back({instant_from_sql(row.number(0)), row.text(1), row.text(2), row.text(3)});
+  return entries;
+}
+
+Ok Ledger::add_history(const HistoryEntry& entry) {
+  return database_.run("INSERT INTO history (time_ms, pool, node, event) VALUES (?, ?, ?, ?)",
+                       {to_sql(entry.time), entry.pool, entry.node, entry.event});
+}
+
+}  // namespace warmroot::manager

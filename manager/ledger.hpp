@@ -1,0 +1,87 @@
+// The manager's memory, one SQLite file: leases, intents with their exact bytes, refused device
+// names, back-off, history. The reconciler writes it, commands read it and pause pools through it.
+// It can be deleted: what matters is read again from EC2. schema.sql says what each table is for.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "manager/aws/ec2.hpp"
+#include "manager/core/model.hpp"
+#include "manager/outcome.hpp"
+#include "manager/sqlite.hpp"
+
+namespace warmroot::manager {
+
+/// What a ledger belongs to for ever.
+struct LedgerPins {
+  std::string deployment;
+  std::string region;
+};
+
+struct HistoryEntry {
+  Instant time{};
+  std::string pool;
+  std::string node;
+  std::string event;
+};
+
+/// A recorded call and what EC2 answered.
+struct Settlement {
+  core::Intent intent;
+  Outcome outcome;
+  aws::MutationAnswer answer;  ///< of accepted calls
+};
+
+/// One connection, one thread; several may be open on one file. Errors: as Database's.
+class Ledger {
+ public:
+  /// Opens or creates the ledger. Errors: misconfigured when it belongs to another deployment or
+  /// Region or to a newer version of warmroot.
+  static Result<Ledger> open(const std::string& path, const LedgerPins& pins, Instant now);
+
+  Result<core::LedgerView> view();
+
+  /// Writes the plan's records and watches, and its actions as open intents, in one transaction.
+  /// `calls` are the plan's actions, encoded, in the same order. Returns the intents.
+  Result<std::vector<core::Intent>> record(const core::Plan& plan,
+                                           const std::vector<aws::EncodedCall>& calls, Instant now);
+
+  /// Writes what became of calls, with everything that follows from it, in one transaction.
+  Ok settle(const std::vector<Settlement>& settlements, Instant now);
+
+  /// `running` of the pool counts as 0 until it is resumed. False: it was so already.
+  Result<bool> pause(const std::string& pool, Instant now);
+  Result<bool> resume(const std::string& pool, Instant now);
+
+  /// The latest entries, newest first.
+  Result<std::vector<HistoryEntry>> history(int at_most);
+  Ok add_history(const HistoryEntry& entry);
+
+  /// Called just before and just after each commit, with what is written. Tests stop the world
+  /// there.
+  std::function<void(const char* what)> on_write;
+
+ private:
+  explicit Ledger(Database database) : database_(std::move(database)) {}
+
+  Ok write_records(const core::Plan& plan, Instant now);
+  Ok write_record(const core::Record& record, Instant now);
+  Ok write_lease(const core::RecordLease& record, Instant now);
+  Ok write_volume(const core::RecordVolume& record);
+  Ok write_volume_gone(const core::RecordVolumeGone& record, Instant now);
+  Ok write_watches(const core::Plan& plan, Instant now);
+  Result<core::Intent> write_intent(const core::Action& action, const aws::EncodedCall& call,
+                                    Instant now);
+  Ok settle_one(const Settlement& settlement, Instant now);
+  Ok settle_accepted(const Settlement& settlement, Instant now);
+  Ok settle_refused(const Settlement& settlement, Instant now);
+  Ok count_failure(const std::string& key, const Outcome& outcome, Instant now);
+  Ok commit(Transaction& transaction, const char* what);
+
+  Database database_;
+};
+
+}  // namespace warmroot::manager

@@ -1,0 +1,130 @@
+// One query a table; rows that are over stay in the file and out of the view.
+#include "manager/ledger_view.hpp"
+
+#include <sstream>
+
+namespace warmroot::manager {
+
+namespace {
+
+core::IntentState intent_state_from(const std::string& text) {
+  return text == "unknown" ? core::IntentState::unknown : core::IntentState::open;
+}
+
+Ok read_leases(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto rows,
+             database.query("SELECT pool, node, volume_id, instance_id, device, state, since_ms "
+                            "FROM leases WHERE state <> 'ended' ORDER BY id"));
+  for (const auto& row : rows) {
+    const auto state = core::lease_state_from(row.text(5));
+    if (!state) return fail(ErrorKind::broken, "the ledger holds a lease in state " + row.text(5));
+    view.leases.push_back({row.text(0), row.text(1), row.text(2), row.text(3), row.text(4), *state,
+                           instant_from_sql(row.number(6))});
+  }
+  return {};
+}
+
+Ok read_intents(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto rows,
+             database.query("SELECT id, action, body, pool, nodes, resources, zone, token, state, "
+                            "recorded_ms, attempts, tried_ms, error FROM intents "
+                            "WHERE state IN ('open', 'unknown') ORDER BY id"));
+  for (const auto& row : rows) {
+    core::Intent intent;
+    intent.id = row.number(0);
+    intent.call = {row.text(1), row.text(2)};
+    intent.pool = row.text(3);
+    intent.nodes = split_words(row.text(4));
+    intent.resources = split_words(row.text(5));
+    intent.zone = row.text(6);
+    intent.token = row.text(7);
+    intent.state = intent_state_from(row.text(8));
+    intent.recorded = instant_from_sql(row.number(9));
+    intent.attempts = static_cast<int>(row.number(10));
+    intent.tried = instant_from_sql(row.number(11));
+    intent.error = row.text(12);
+    view.intents.push_back(std::move(intent));
+  }
+  return {};
+}
+
+Ok read_things(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto volumes,
+             database.query("SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used "
+                            "FROM volumes WHERE gone_ms IS NULL"));
+  for (const auto& row : volumes)
+    view.volumes[row.text(0)] = {row.text(1),        row.text(2),
+                                 row.text(3),        instant_from_sql(row.number(4)),
+                                 row.number(5) != 0, row.number(6) != 0};
+  TRY_ASSIGN(const auto instances,
+             database.query("SELECT instance_id, pool, zone, recorded_ms FROM instances "
+                            "WHERE gone_ms IS NULL"));
+  for (const auto& row : instances)
+    view.instances[row.text(0)] = {row.text(1), row.text(2), instant_from_sql(row.number(3))};
+  return {};
+}
+
+/// Names given or refused, of instances that are not known to be gone.
+Ok read_devices(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto rows,
+             database.query("SELECT instance_id, device FROM leases WHERE device <> '' "
+                            "UNION SELECT instance_id, device FROM refused_devices "
+                            "EXCEPT SELECT l.instance_id, l.device FROM leases l JOIN instances i "
+                            "ON i.instance_id = l.instance_id WHERE i.gone_ms IS NOT NULL"));
+  for (const auto& row : rows) view.used_devices[row.text(0)].insert(row.text(1));
+  return {};
+}
+
+Ok read_rest(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto failures,
+             database.query("SELECT key, count, last_ms, code, transient, sentence FROM failures"));
+  for (const auto& row : failures)
+    view.failures[row.text(0)] = {static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
+                                  row.text(3), row.number(4) != 0, row.text(5)};
+  TRY_ASSIGN(const auto generations, database.query("SELECT key, value FROM generations"));
+  for (const auto& row : generations)
+    view.generations[row.text(0)] = static_cast<int>(row.number(1));
+  TRY_ASSIGN(const auto watches, database.query("SELECT key, since_ms, looks FROM watches"));
+  for (const auto& row : watches)
+    view.watches[row.text(0)] = {instant_from_sql(row.number(1)), static_cast<int>(row.number(2))};
+  TRY_ASSIGN(const auto paused, database.query("SELECT pool FROM paused_pools"));
+  for (const auto& row : paused) view.paused_pools.insert(row.text(0));
+  TRY_ASSIGN(const auto created, database.query("SELECT value FROM meta WHERE key = 'created_ms'"));
+  if (!created.empty()) view.created = instant_from_sql(std::stoll(created.front().text(0)));
+  return {};
+}
+
+}  // namespace
+
+Result<core::LedgerView> read_view(Database& database) {
+  core::LedgerView view;
+  TRY(read_leases(database, view));
+  TRY(read_intents(database, view));
+  TRY(read_things(database, view));
+  TRY(read_devices(database, view));
+  TRY(read_rest(database, view));
+  return view;
+}
+
+std::int64_t to_sql(Instant instant) {
+  return instant.time_since_epoch().count();
+}
+
+Instant instant_from_sql(std::int64_t milliseconds) {
+  return Instant{Milliseconds{milliseconds}};
+}
+
+std::string join_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,19 @@
+// Reading the ledger: rows into the core's words. Used by ledger.cpp alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "manager/core/model.hpp"
+#include "manager/sqlite.hpp"
+
+namespace warmroot::manager {
+
+Result<core::LedgerView> read_view(Database& database);
+
+std::int64_t to_sql(Instant instant);
+Instant instant_from_sql(std::int64_t milliseconds);
+std::string join_words(const std::vector<std::string>& words);
+std::vector<std::string> split_words(const std::string& text);
+
+}  // namespace warmroot::manager

@@ -1,0 +1,85 @@
+// The loop's one step: observe, plan, record, send, record. The daemon and `warmroot reconcile`
+// call tick() again and again, `warmroot plan` calls look(). Decides nothing itself: core/planner
+// does.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "manager/aws/ec2.hpp"
+#include "manager/core/budget.hpp"
+#include "manager/core/model.hpp"
+#include "manager/ledger.hpp"
+#include "manager/observer.hpp"
+
+namespace warmroot::manager {
+
+struct ReconcilerOptions {
+  core::Desired desired;
+  std::function<Instant()> now;  ///< the clock
+  /// User-data of a pool's instances; not called for pools without launch. Absent: none.
+  std::function<Result<std::string>(const core::PoolSpec&)> user_data;
+  /// The latest report of each instance. Absent: nobody reports.
+  std::function<std::map<std::string, core::NodeReport>()> reports;
+  /// The part of EC2's throttle buckets that is ours; the account is shared.
+  double budget_share = core::Budget::kDefaultShare;
+  ObserverOptions observer;
+};
+
+/// One call of a tick and what became of it.
+struct CallReport {
+  std::string action;    ///< "AttachVolume"
+  std::string resource;  ///< "vol-1 to i-1 as /dev/sdf"
+  std::string reason;
+  std::string pool;
+  std::vector<std::string> nodes;
+  bool replayed = false;  ///< sent again, because an earlier tick had no clear answer
+  Outcome outcome;
+};
+
+struct TickReport {
+  Instant started{};
+  core::Observed observed;
+  core::Plan plan;
+  std::vector<CallReport> calls;
+  std::optional<Error>
+      blind;  ///< why the listings could not be read; kinds unauthorised and misconfigured stay
+};
+
+/// One thread. Two reconcilers on one EC2 by mistake keep volumes safe, see the README.
+class Reconciler {
+ public:
+  /// `ec2` and `ledger` have to outlive the reconciler.
+  Reconciler(aws::Ec2& ec2, Ledger& ledger, ReconcilerOptions options);
+
+  /// One step. Errors: those of the ledger; what EC2 refuses is in the report. A stop request is
+  /// honoured between statements: what was recorded and not sent goes out at the next tick, even of
+  /// another process.
+  Result<TickReport> tick(std::stop_token stop = {});
+
+  /// Observes and plans; changes nothing, anywhere.
+  Result<TickReport> look();
+
+  /// Replaces the spec, from the next tick on.
+  void set_desired(core::Desired desired) { options_.desired = std::move(desired); }
+
+ private:
+  Result<TickReport> observe_and_plan(const core::LedgerView& view);
+  Ok replay(const core::LedgerView& view, TickReport& report);
+  Ok send(const std::vector<core::Intent>& intents, const std::vector<std::string>& reasons,
+          bool replayed, TickReport& report);
+  void render_user_data(core::Observed& observed);
+
+  aws::Ec2& ec2_;
+  Ledger& ledger_;
+  ReconcilerOptions options_;
+  Observer observer_;
+  core::Budget budget_;
+};
+
+}  // namespace warmroot::manager

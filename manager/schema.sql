@@ -1,0 +1,119 @@
+-- The ledger: what the manager meant, beside what EC2 shows. Version 1 (PRAGMA user_version).
+-- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
+-- Everything here can be lost: leases are read again from attachments, volumes and instances from tags.
+
+-- What this ledger belongs to: deployment, region, created_ms. A ledger of another deployment or Region is refused.
+CREATE TABLE meta (
+  key TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Volumes that we made or adopted. gone_ms: EC2 stopped showing it, or says that it is being deleted.
+CREATE TABLE volumes (
+  volume_id TEXT PRIMARY KEY,
+  pool TEXT NOT NULL,
+  node TEXT NOT NULL,
+  zone TEXT NOT NULL,
+  recorded_ms INTEGER NOT NULL,
+  seen INTEGER NOT NULL DEFAULT 0,       -- EC2 has shown it at least once
+  ever_used INTEGER NOT NULL DEFAULT 0,  -- never deleted without the operator's word
+  gone_ms INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Instances that we launched, which alone we may end.
+CREATE TABLE instances (
+  instance_id TEXT PRIMARY KEY,
+  pool TEXT NOT NULL,
+  zone TEXT NOT NULL,
+  recorded_ms INTEGER NOT NULL,
+  gone_ms INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE leases (
+  id INTEGER PRIMARY KEY,
+  pool TEXT NOT NULL,
+  node TEXT NOT NULL,
+  volume_id TEXT NOT NULL,
+  instance_id TEXT NOT NULL,
+  device TEXT NOT NULL,    -- '' while reserved
+  state TEXT NOT NULL CHECK (state IN ('reserved', 'attaching', 'checking', 'active', 'leaving', 'ended')),
+  since_ms INTEGER NOT NULL  -- when the state was entered
+) STRICT;
+-- Invariant 2: at most one lease beyond reserved per volume. The database is the last to believe it.
+CREATE UNIQUE INDEX leases_hold ON leases (volume_id) WHERE state IN ('attaching', 'checking', 'active', 'leaving');
+CREATE UNIQUE INDEX leases_open ON leases (volume_id, instance_id) WHERE state <> 'ended';
+CREATE INDEX leases_by_instance ON leases (instance_id);
+
+-- Every call that changes something, written before it is sent. body is sent again byte for byte while the state is
+-- open (a crash left it so) or unknown (no answer was understood).
+CREATE TABLE intents (
+  id INTEGER PRIMARY KEY,
+  action TEXT NOT NULL,
+  body TEXT NOT NULL,
+  pool TEXT NOT NULL,
+  nodes TEXT NOT NULL,
+  resources TEXT NOT NULL,
+  zone TEXT NOT NULL,
+  token TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('open', 'unknown', 'accepted', 'refused')),
+  recorded_ms INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  tried_ms INTEGER NOT NULL DEFAULT 0,
+  settled_ms INTEGER,
+  error TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE INDEX intents_undecided ON intents (state) WHERE state IN ('open', 'unknown');
+
+-- Device names that EC2 refused on an instance: taken by the AMI, or unusable after an earlier attach.
+CREATE TABLE refused_devices (
+  instance_id TEXT NOT NULL,
+  device TEXT NOT NULL,
+  time_ms INTEGER NOT NULL,
+  PRIMARY KEY (instance_id, device)
+) STRICT, WITHOUT ROWID;
+
+-- Consecutive refusals, by action and node or resource; a success removes the row.
+CREATE TABLE failures (
+  key TEXT PRIMARY KEY,
+  count INTEGER NOT NULL,
+  last_ms INTEGER NOT NULL,
+  code TEXT NOT NULL,
+  transient INTEGER NOT NULL,
+  sentence TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Which client token comes next, by action and node; grows when a token was used up.
+CREATE TABLE generations (
+  key TEXT PRIMARY KEY,
+  value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What has held at each look since since_ms (a volume not shown, an attach that hangs).
+CREATE TABLE watches (
+  key TEXT PRIMARY KEY,
+  since_ms INTEGER NOT NULL,
+  looks INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- `warmroot pool pause`.
+CREATE TABLE paused_pools (
+  pool TEXT PRIMARY KEY,
+  since_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Keys given to instances at their hello, and the last report's number.
+CREATE TABLE keys (
+  instance_id TEXT PRIMARY KEY,
+  key_hex TEXT NOT NULL,
+  last_sequence TEXT NOT NULL DEFAULT ''  -- decimal: 64 bits without a sign do not fit SQLite's INTEGER; '' is none
+) STRICT, WITHOUT ROWID;
+
+-- What happened, in words, for people.
+CREATE TABLE history (
+  id INTEGER PRIMARY KEY,
+  time_ms INTEGER NOT NULL,
+  pool TEXT NOT NULL,
+  node TEXT NOT NULL,
+  event TEXT NOT NULL
+) STRICT;

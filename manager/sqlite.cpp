@@ -1,0 +1,209 @@
+// Statements are prepared once per text and kept with the connection.
+#include "manager/sqlite.hpp"
+
+#include <sqlite3.h>
+
+#include <map>
+#include <utility>
+
+namespace warmroot::manager {
+
+namespace {
+
+/// Another process's transaction is a few milliseconds; longer means that it hangs.
+constexpr int kBusyTimeoutMs = 5'000;
+
+struct CloseConnection {
+  void operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
+};
+struct FinalizeStatement {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Connection = std::unique_ptr<sqlite3, CloseConnection>;
+using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+
+ErrorKind kind_of(int code) {
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return ErrorKind::retry_later;
+    case SQLITE_FULL:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+    case SQLITE_CANTOPEN:
+      return ErrorKind::misconfigured;
+    default:
+      return ErrorKind::broken;
+  }
+}
+
+std::string remedy(int code) {
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return "another warmroot process holds the ledger; try again when it is done";
+    case SQLITE_FULL:
+      return "make room on the disk of the state directory";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+      return "check that the state directory exists and may be written";
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return "the ledger file is damaged: move it away, it is rebuilt from what EC2 shows";
+    default:
+      return "if it stays, move the ledger file away: it is rebuilt from what EC2 shows";
+  }
+}
+
+tl::unexpected<Error> sql_error(sqlite3* connection, int code, const std::string& doing) {
+  const std::string text = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
+  return fail(kind_of(code), doing + ": " + text + "; " + remedy(code),
+              "SQLITE_" + std::to_string(code));
+}
+
+SqlValue column_of(sqlite3_stmt* statement, int column) {
+  switch (sqlite3_column_type(statement, column)) {
+    case SQLITE_NULL:
+      return std::monostate{};
+    case SQLITE_INTEGER:
+      return static_cast<std::int64_t>(sqlite3_column_int64(statement, column));
+    default:
+      break;
+  }
+  const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement, column));
+  return std::string(bytes ? bytes : "",
+                     static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+}
+
+int bind_value(sqlite3_stmt* statement, int index, const SqlValue& value) {
+  if (const auto* number = std::get_if<std::int64_t>(&value))
+    return sqlite3_bind_int64(statement, index, *number);
+  if (const auto* text = std::get_if<std::string>(&value))
+    return sqlite3_bind_text64(statement, index, text->data(), text->size(), SQLITE_TRANSIENT,
+                               SQLITE_UTF8);
+  return sqlite3_bind_null(statement, index);
+}
+
+}  // namespace
+
+std::string SqlRow::text(std::size_t column) const {
+  if (const auto* text = std::get_if<std::string>(&columns.at(column))) return *text;
+  if (const auto* number = std::get_if<std::int64_t>(&columns.at(column)))
+    return std::to_string(*number);
+  return {};
+}
+
+std::int64_t SqlRow::number(std::size_t column) const {
+  const auto* number = std::get_if<std::int64_t>(&columns.at(column));
+  return number ? *number : 0;
+}
+
+struct Database::State {
+  // Statements go before their connection.
+  Connection connection;
+  std::map<std::string, Statement, std::less<>> statements;
+
+  Result<sqlite3_stmt*> prepare(std::string_view sql) {
+    if (const auto found = statements.find(sql); found != statements.end())
+      return found->second.get();
+    sqlite3_stmt* made = nullptr;
+    const int code = sqlite3_prepare_v2(connection.get(), sql.data(), static_cast<int>(sql.size()),
+                                        &made, nullptr);
+    if (code != SQLITE_OK)
+      return sql_error(connection.get(), code, "ledger statement \"" + std::string(sql) + "\"");
+    statements.emplace(std::string(sql), Statement(made));
+    return made;
+  }
+};
+
+Database::Database(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Database::Database(Database&&) noexcept = default;
+Database& Database::operator=(Database&&) noexcept = default;
+Database::~Database() = default;
+
+Result<Database> Database::open(const std::string& path) {
+  auto state = std::make_unique<State>();
+  sqlite3* raw = nullptr;
+  const int code =
+      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  state->connection.reset(raw);
+  if (code != SQLITE_OK) return sql_error(raw, code, "opening the ledger " + path);
+  sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+  Database database(std::move(state));
+  // An intent has to be on the disk before its call goes out: full, not the WAL's default of
+  // normal.
+  const auto set_up = database.run_script(
+      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; "
+      "PRAGMA foreign_keys = ON;");
+  if (!set_up) return fail(Error(set_up.error()).within("opening the ledger " + path));
+  return database;
+}
+
+Ok Database::run_script(const std::string& sql) {
+  char* message = nullptr;
+  const int code = sqlite3_exec(state_->connection.get(), sql.c_str(), nullptr, nullptr, &message);
+  sqlite3_free(message);
+  if (code != SQLITE_OK) return sql_error(state_->connection.get(), code, "ledger");
+  return {};
+}
+
+Result<std::vector<SqlRow>> Database::query(std::string_view sql, std::vector<SqlValue> values) {
+  TRY_ASSIGN(sqlite3_stmt * statement, state_->prepare(sql));
+  struct Reset {
+    sqlite3_stmt* statement;
+    ~Reset() {
+      sqlite3_reset(statement);
+      sqlite3_clear_bindings(statement);
+    }
+  } reset{statement};
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (const int code = bind_value(statement, static_cast<int>(i) + 1, values[i]);
+        code != SQLITE_OK)
+      return sql_error(state_->connection.get(), code, "ledger value");
+  std::vector<SqlRow> rows;
+  for (;;) {
+    const int code = sqlite3_step(statement);
+    if (code == SQLITE_DONE) return rows;
+    if (code != SQLITE_ROW) return sql_error(state_->connection.get(), code, "ledger");
+    SqlRow row;
+    for (int column = 0; column < sqlite3_column_count(statement); ++column)
+      row.columns.push_back(column_of(statement, column));
+    rows.push_back(std::move(row));
+  }
+}
+
+Ok Database::run(std::string_view sql, std::vector<SqlValue> values) {
+  TRY(query(sql, std::move(values)));
+  return {};
+}
+
+std::int64_t Database::last_id() const {
+  return sqlite3_last_insert_rowid(state_->connection.get());
+}
+
+int Database::changes() const {
+  return sqlite3_changes(state_->connection.get());
+}
+
+Result<Transaction> Transaction::begin(Database& database) {
+  TRY(database.run("BEGIN IMMEDIATE"));
+  return Transaction(database);
+}
+
+Transaction::Transaction(Transaction&& other) noexcept
+    : database_(std::exchange(other.database_, nullptr)) {}
+
+Transaction::~Transaction() {
+  // What failed is undone; that the undoing may fail too changes nothing for the caller.
+  if (database_) static_cast<void>(database_->run("ROLLBACK"));
+}
+
+Ok Transaction::commit() {
+  TRY(database_->run("COMMIT"));
+  database_ = nullptr;
+  return {};
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,72 @@
+// SQLite as the ledger needs it: one connection, statements by text, transactions that roll back
+// unless committed. sqlite.cpp is the only file that includes sqlite3.h. Knows nothing of what the
+// ledger keeps.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::manager {
+
+/// A column's value. Times are milliseconds since 1970.
+using SqlValue = std::variant<std::monostate, std::int64_t, std::string>;
+
+struct SqlRow {
+  std::vector<SqlValue> columns;
+
+  /// The column as text; empty for NULL.
+  std::string text(std::size_t column) const;
+  /// The column as a number; 0 for NULL.
+  std::int64_t number(std::size_t column) const;
+};
+
+/// One connection of one thread. Errors: retry_later when another process holds the lock for longer
+/// than the busy timeout, misconfigured for a file that cannot be written or is full, broken for
+/// one that is damaged.
+class Database {
+ public:
+  /// Opens or creates the file with a write-ahead log; ":memory:" is kept in memory.
+  static Result<Database> open(const std::string& path);
+  Database(Database&&) noexcept;
+  Database& operator=(Database&&) noexcept;
+  ~Database();
+
+  /// Runs statements separated by semicolons, without values.
+  Ok run_script(const std::string& sql);
+  /// Runs one statement and returns its rows.
+  Result<std::vector<SqlRow>> query(std::string_view sql, std::vector<SqlValue> values = {});
+  /// Runs one statement whose rows do not matter.
+  Ok run(std::string_view sql, std::vector<SqlValue> values = {});
+  std::int64_t last_id() const;
+  /// Rows that the last statement changed.
+  int changes() const;
+
+ private:
+  struct State;
+  explicit Database(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Rolls back when it goes out of scope without commit().
+class Transaction {
+ public:
+  static Result<Transaction> begin(Database& database);
+  Transaction(Transaction&& other) noexcept;
+  Transaction& operator=(Transaction&&) = delete;
+  ~Transaction();
+
+  Ok commit();
+
+ private:
+  explicit Transaction(Database& database) : database_(&database) {}
+  Database* database_;
+};
+
+}  // namespace warmroot::manager
