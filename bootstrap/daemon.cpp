@@ -288,6 +288,7 @@ Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& s
       if (number != SIGHUP) daemon.stop().request({"operator", "the operator asked for it"});
   }).detach();
   const Ok done = daemon.run();
+  ::unlink(kPidFile);  // a number that somebody else may have soon
   // The signal thread still waits with a reference to `daemon`: end here, where nothing is left to
   // be destroyed.
   ::_exit(done ? 0 : 1);

@@ -20,7 +20,7 @@ inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
 /// sshd shows it before every login while sessions land on the base; absent otherwise.
 inline constexpr char kBannerFile[] = "/run/warmroot/banner";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.
-inline constexpr char kResolvConf[] = "/run/warmroot/resolv.conf";
+inline constexpr char kResolvConf[] = "/run/warmroot/resolv";
 inline constexpr char kSshdConfig[] = "/run/warmroot/sshd.conf";
 inline constexpr char kSshdDropIn[] = "/etc/ssh/sshd_config.d/50-warmroot.conf";
 

@@ -7,7 +7,7 @@ namespace warmroot::bootstrap {
 std::string sshd_drop_in() {
   return "# Written by warmroot-bootstrap. Without a bootstrap in this boot the pattern matches "
          "nothing.\n"
-         "Include /run/warmroot/*.conf\n";
+         "Include /run/warmroot/sshd*.conf\n";
 }
 
 std::string sshd_config() {
