@@ -128,7 +128,7 @@ Answer<std::string> parse_zone(const Region& region, const Form& form, const std
 }
 
 Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto ids = parse_ids(form, "SnapshotId");
+  const auto ids = parse_ids(region, form, "SnapshotId");
   if (!ids) return tl::unexpected(ids.error());
   const auto filters = parse_filters(
       form, [](const std::string& name) { return snapshot_filter(SnapshotRecord{}, name); });
@@ -159,7 +159,7 @@ Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWrit
 }
 
 Answer<void> describe_images_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto ids = parse_ids(form, "ImageId");
+  const auto ids = parse_ids(region, form, "ImageId");
   if (!ids) return tl::unexpected(ids.error());
   const auto filters = parse_filters(
       form, [&](const std::string& name) { return image_filter(region, ImageRecord{}, name); });
@@ -229,7 +229,7 @@ Answer<void> describe_zones_action(Region& region, const Form& form, XmlWriter& 
 }
 
 Answer<void> describe_subnets_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto ids = parse_ids(form, "SubnetId");
+  const auto ids = parse_ids(region, form, "SubnetId");
   if (!ids) return tl::unexpected(ids.error());
   const auto lookup = [](const SubnetRecord& net) {
     return [&net](const std::string& name) -> FilterValues {

@@ -90,7 +90,7 @@ Answer<void> parse_network(const Form& form, RunInstancesArgs& args) {
 Answer<RunInstancesArgs> parse_run(const Region& region, const Form& form) {
   RunInstancesArgs args;
   args.image_id = form.text("ImageId");
-  if (auto checked = check_id(args.image_id, "ImageId"); !checked)
+  if (auto checked = check_id(region, args.image_id, "ImageId"); !checked)
     return tl::unexpected(checked.error());
   args.type = form.text("InstanceType");
   args.key_name = form.text("KeyName");
@@ -174,7 +174,7 @@ struct Listing {
 };
 
 Answer<Listing> list_instances(const Region& region, const Form& form) {
-  const auto ids = parse_ids(form, "InstanceId");
+  const auto ids = parse_ids(region, form, "InstanceId");
   if (!ids) return tl::unexpected(ids.error());
   const InstanceRecord nobody;
   const auto filters = parse_filters(form, [&](const std::string& name) {
@@ -264,7 +264,7 @@ Answer<void> describe_instance_status_action(Region& region, const Form& form, X
 }
 
 Answer<void> terminate_instances_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto ids = parse_ids(form, "InstanceId");
+  const auto ids = parse_ids(region, form, "InstanceId");
   if (!ids) return tl::unexpected(ids.error());
   for (const char* name : {"Force", "SkipOsShutdown"})
     if (auto checked = form.boolean(name); !checked) return tl::unexpected(checked.error());

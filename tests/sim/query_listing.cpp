@@ -125,8 +125,10 @@ Answer<PageRequest> parse_page(const Region& region, const Form& form, const std
   return page;
 }
 
-Answer<void> check_id(const std::string& id, const std::string& parameter) {
+Answer<void> check_id(const Region& region, const std::string& id, const std::string& parameter) {
   const IdKind kind = kind_of(parameter);
+  if (region.snapshot(id) != nullptr || region.image(id) != nullptr || region.subnet(id) != nullptr)
+    return {};
   if (well_formed_id(id, kind.prefix)) return {};
   if (parameter == "SubnetId")
     return refuse(kind.malformed, "The subnet ID '" + id + "' does not exist");
@@ -138,10 +140,12 @@ Answer<void> check_id(const std::string& id, const std::string& parameter) {
                                              " is invalid. Expected: '" + kind.prefix + "...'.");
 }
 
-Answer<std::vector<std::string>> parse_ids(const Form& form, const std::string& parameter) {
+Answer<std::vector<std::string>> parse_ids(const Region& region, const Form& form,
+                                           const std::string& parameter) {
   auto ids = form.list(parameter);
   for (const auto& id : ids)
-    if (auto checked = check_id(id, parameter); !checked) return tl::unexpected(checked.error());
+    if (auto checked = check_id(region, id, parameter); !checked)
+      return tl::unexpected(checked.error());
   return ids;
 }
 

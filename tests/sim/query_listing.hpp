@@ -68,9 +68,11 @@ std::pair<std::vector<T>, std::string> cut_page(const Region& region, const Form
 }
 
 /// `VolumeId.N` and the like, well-formed. Errors: *.Malformed or InvalidParameterValue.
-Answer<std::vector<std::string>> parse_ids(const Form& form, const std::string& parameter);
-/// The same for one id.
-Answer<void> check_id(const std::string& id, const std::string& parameter);
+Answer<std::vector<std::string>> parse_ids(const Region& region, const Form& form,
+                                           const std::string& parameter);
+/// The same for one id. Ids of the catalogue are well-formed whatever they look like, so that a
+/// demo may name them after what they are.
+Answer<void> check_id(const Region& region, const std::string& id, const std::string& parameter);
 
 /// `tagSet`, left out when there are no tags, as EC2 does.
 void write_tags(XmlWriter& xml, const Tags& tags);

@@ -91,7 +91,7 @@ Answer<void> create_volume_action(Region& region, const Form& form, XmlWriter& x
   args.zone = *zone;
   args.snapshot_id = form.text("SnapshotId");
   if (!args.snapshot_id.empty())
-    if (auto checked = check_id(args.snapshot_id, "SnapshotId"); !checked) return checked;
+    if (auto checked = check_id(region, args.snapshot_id, "SnapshotId"); !checked) return checked;
   args.type = form.text("VolumeType");
   args.kms_key = form.text("KmsKeyId");
   args.client_token = form.text("ClientToken");
@@ -123,7 +123,7 @@ Answer<void> create_volume_action(Region& region, const Form& form, XmlWriter& x
 }
 
 Answer<void> describe_volumes_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto ids = parse_ids(form, "VolumeId");
+  const auto ids = parse_ids(region, form, "VolumeId");
   if (!ids) return tl::unexpected(ids.error());
   const auto filters = parse_filters(
       form, [&](const std::string& name) { return volume_filter(region, VolumeRecord{}, name); });
@@ -160,7 +160,7 @@ Answer<void> describe_volumes_action(Region& region, const Form& form, XmlWriter
 
 Answer<void> attach_volume_action(Region& region, const Form& form, XmlWriter& xml) {
   for (const char* name : {"VolumeId", "InstanceId"})
-    if (auto checked = check_id(form.text(name), name); !checked) return checked;
+    if (auto checked = check_id(region, form.text(name), name); !checked) return checked;
   const auto disk =
       region.attach_volume(form.text("VolumeId"), form.text("InstanceId"), form.text("Device"));
   if (!disk) return tl::unexpected(disk.error());
@@ -171,7 +171,7 @@ Answer<void> attach_volume_action(Region& region, const Form& form, XmlWriter& x
 Answer<void> detach_volume_action(Region& region, const Form& form, XmlWriter& xml) {
   for (const char* name : {"VolumeId", "InstanceId"})
     if (form.has(name))
-      if (auto checked = check_id(form.text(name), name); !checked) return checked;
+      if (auto checked = check_id(region, form.text(name), name); !checked) return checked;
   const auto force = form.boolean("Force");
   if (!force) return tl::unexpected(force.error());
   const auto disk = region.detach_volume(form.text("VolumeId"), form.text("InstanceId"),
@@ -182,7 +182,7 @@ Answer<void> detach_volume_action(Region& region, const Form& form, XmlWriter& x
 }
 
 Answer<void> delete_volume_action(Region& region, const Form& form, XmlWriter& xml) {
-  if (auto checked = check_id(form.text("VolumeId"), "VolumeId"); !checked) return checked;
+  if (auto checked = check_id(region, form.text("VolumeId"), "VolumeId"); !checked) return checked;
   if (auto deleted = region.delete_volume(form.text("VolumeId")); !deleted) return deleted;
   xml.flag("return", true);
   return {};
