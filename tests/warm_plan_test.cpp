@@ -78,20 +78,48 @@ TEST(BlockSet, ranges_touch_every_block_they_share_a_byte_with) {
   }
 }
 
-TEST(TouchProbe, decides_by_majority_and_only_by_cold_first_reads) {
-  using std::chrono::microseconds;
+using std::chrono::microseconds;
+constexpr microseconds kCold{36'000};
+constexpr microseconds kWarm{900};
+
+TEST(TouchProbe, believes_in_touches_while_second_reads_are_fast) {
   TouchProbe probe;
-  for (int i = 0; i < 10; ++i) probe.second_read(microseconds(800), microseconds(900));
-  EXPECT_EQ(probe.verdict(), TouchVerdict::unknown) << "warm blocks tell nothing";
-  probe.second_read(microseconds(36'000), microseconds(900));
-  probe.second_read(microseconds(36'000), microseconds(40'000));
-  probe.second_read(microseconds(36'000), microseconds(1'000));
-  EXPECT_EQ(probe.verdict(), TouchVerdict::unknown);
-  probe.second_read(microseconds(36'000), microseconds(8'000));
-  EXPECT_EQ(probe.verdict(), TouchVerdict::suffices);
-  TouchProbe other;
-  for (int i = 0; i < 3; ++i) other.second_read(microseconds(36'000), microseconds(9'001));
-  EXPECT_EQ(other.verdict(), TouchVerdict::read_whole);
+  for (int i = 0; i < 1000; ++i) {
+    // One in a hundred stalls, which is ten times what EBS does.
+    if (i % 100 == 50)
+      probe.tried(kCold, kCold, kWarm);
+    else
+      probe.tried(kCold, kWarm, std::nullopt);
+  }
+  EXPECT_FALSE(probe.read_whole());
+}
+
+TEST(TouchProbe, reads_whole_blocks_once_the_other_half_was_cold_four_times_among_sixteen) {
+  TouchProbe probe;
+  for (int i = 0; i < 3; ++i) probe.tried(kCold, microseconds(9'000), kWarm);
+  for (int i = 0; i < 12; ++i) probe.tried(kCold, kWarm, std::nullopt);
+  EXPECT_FALSE(probe.read_whole());
+  probe.tried(kCold, kCold, kWarm);
+  EXPECT_TRUE(probe.read_whole());
+}
+
+TEST(TouchProbe, a_queue_that_slows_every_read_proves_nothing) {
+  TouchProbe probe;
+  for (int i = 0; i < 100; ++i) probe.tried(kCold, kCold, kCold);
+  EXPECT_FALSE(probe.read_whole());
+}
+
+TEST(TouchProbe, tries_cold_blocks_only_densely_at_first_and_seldom_later) {
+  TouchProbe probe;
+  int tries = 0;
+  for (int i = 0; i < 100; ++i) tries += probe.wants(kWarm) ? 1 : 0;
+  EXPECT_EQ(tries, 0);
+  for (int i = 0; i < 4; ++i) tries += probe.wants(kCold) ? 1 : 0;
+  EXPECT_EQ(tries, 4);
+  for (int i = 0; i < 80; ++i) tries += probe.wants(kCold) ? 1 : 0;
+  EXPECT_EQ(tries, 24);
+  for (int i = 0; i < 640; ++i) tries += probe.wants(kCold) ? 1 : 0;
+  EXPECT_EQ(tries, 34);
 }
 
 }  // namespace

@@ -22,9 +22,6 @@ constexpr auto kProbeFailingEvery = milliseconds(1000);
 constexpr auto kLostAfter = milliseconds(10'000);  // an NVMe controller reset takes 8 s
 /// A sample of a volume that is being looked at must not wait for a stalled read.
 constexpr auto kSampleTime = milliseconds(1000);
-/// As many blocks without one cold among them: the volume is warm, and how far a touch reaches does
-/// not matter.
-constexpr std::size_t kProbedBlocks = 4096;
 constexpr unsigned kSamplesInFlight = 4;
 constexpr unsigned kProbesInFlight = 2;
 constexpr std::uint64_t kSector = 512;
@@ -68,28 +65,28 @@ std::optional<Block> ReadPump::next_block() {
   return std::nullopt;
 }
 
-bool ReadPump::start(Kind kind, Block block, std::uint64_t within, std::uint32_t length,
-                     microseconds first) {
+bool ReadPump::start(const Flight& flight, std::uint64_t within, std::uint32_t length) {
+  const Block block = flight.block;
   // A device may end within a block and within a page; direct reads want whole sectors.
   const std::uint64_t left = block_bytes(block) - std::min(block_bytes(block), within);
   length = static_cast<std::uint32_t>(std::min<std::uint64_t>(length, left / kSector * kSector));
   if (length == 0) return false;
-  const std::size_t flight = free_flights_.back();
+  const std::size_t tag = free_flights_.back();
   free_flights_.pop_back();
-  flights_[flight] = {kind, block, first};
-  started_.push_back({flight, std::uint64_t{block} * kGridBytes + within, length});
+  flights_[tag] = flight;
+  started_.push_back({tag, std::uint64_t{block} * kGridBytes + within, length});
   bytes_read_ += length;
   return true;
 }
 
 void ReadPump::start_block(Block block) {
   if (!whole_blocks_) {
-    if (!start(Kind::touch, block, 0, kTouchBytes, {})) block_ended(block, 0, {});
+    if (!start({Kind::touch, block}, 0, kTouchBytes)) block_ended(block, 0, {});
     return;
   }
   Whole whole;
   for (std::uint64_t within = 0; within < block_bytes(block); within += kPieceBytes)
-    whole.left += start(Kind::piece, block, within, kPieceBytes, {}) ? 1 : 0;
+    whole.left += start({Kind::piece, block}, within, kPieceBytes) ? 1 : 0;
   if (whole.left == 0)
     block_ended(block, 0, {});
   else
@@ -115,7 +112,7 @@ Ok ReadPump::fill(const std::stop_token& stop) {
     samples_.pop_front();
     const std::uint64_t pages = std::max<std::uint64_t>(block_bytes(block) / kTouchBytes, 1);
     const std::uint64_t page = mixed(block + next_) % pages;
-    in_flight += start(Kind::sample, block, page * kTouchBytes, kTouchBytes, {}) ? 1 : 0;
+    in_flight += start({Kind::sample, block}, page * kTouchBytes, kTouchBytes) ? 1 : 0;
   }
   // A whole block may exceed the depth by its last pieces, never the engine's room.
   while (in_flight < depth && (free_flights_.size() >= pieces)) {
@@ -142,11 +139,10 @@ void ReadPump::ended(const ReadResult& result) {
   }
   switch (flight.kind) {
     case Kind::touch: {
-      const bool tell = result.error == 0 && probe_.verdict() == TouchVerdict::unknown &&
-                        touched_.size() < kProbedBlocks && TouchProbe::is_telling(result.latency) &&
+      const bool tell = result.error == 0 && !whole_blocks_ &&
                         seconds_in_flight_ < kProbesInFlight &&
-                        block_bytes(flight.block) == kGridBytes;
-      if (tell && start(Kind::second, flight.block, kGridBytes / 2, kTouchBytes, result.latency))
+                        block_bytes(flight.block) == kGridBytes && probe_.wants(result.latency);
+      if (tell && start({Kind::second, flight.block, result.latency}, kGridBytes / 2, kTouchBytes))
         ++seconds_in_flight_;
       if (whole_blocks_) {  // started before it was known that a touch does not suffice
         again_.push_back(flight.block);
@@ -166,9 +162,8 @@ void ReadPump::ended(const ReadResult& result) {
       break;
     }
     case Kind::second:
-      --seconds_in_flight_;
-      if (result.error == 0) probe_.second_read(flight.first, result.latency);
-      learn(probe_.verdict());
+    case Kind::control:
+      probe_ended(flight, result);
       break;
     case Kind::sample:
       if (result.error == 0 && events_.sampled) events_.sampled(result.latency);
@@ -176,14 +171,28 @@ void ReadPump::ended(const ReadResult& result) {
   }
 }
 
-/// Once it is known that touches do not suffice, what was only touched so far is not present.
-void ReadPump::learn(TouchVerdict verdict) {
-  if (verdict == TouchVerdict::read_whole && !whole_blocks_) {
-    whole_blocks_ = true;
-    again_.insert(again_.end(), touched_.begin(), touched_.end());
-    if (events_.not_present) events_.not_present(touched_);
+void ReadPump::probe_ended(const Flight& flight, const ReadResult& result) {
+  --seconds_in_flight_;
+  if (result.error != 0) return;
+  if (flight.kind == Kind::control) {
+    probe_.tried(flight.first, flight.second, result.latency);
+    learn();
+  } else if (!TouchProbe::is_slow(flight.first, result.latency)) {
+    probe_.tried(flight.first, result.latency, std::nullopt);
+  } else if (start({Kind::control, flight.block, flight.first, result.latency}, kGridBytes / 2,
+                   kTouchBytes)) {
+    ++seconds_in_flight_;
   }
-  if (verdict != TouchVerdict::unknown) touched_.clear();
+}
+
+/// Once it is known that touches do not suffice, what was only touched so far is not present.
+void ReadPump::learn() {
+  if (!probe_.read_whole() || whole_blocks_) return;
+  whole_blocks_ = true;
+  again_.insert(again_.end(), touched_.begin(), touched_.end());
+  if (events_.not_present) events_.not_present(touched_);
+  touched_.clear();
+  touched_.shrink_to_fit();
 }
 
 void ReadPump::block_ended(Block block, int error, microseconds latency) {
@@ -192,9 +201,7 @@ void ReadPump::block_ended(Block block, int error, microseconds latency) {
     return;
   }
   attempts_.erase(block);
-  if (!whole_blocks_ && probe_.verdict() == TouchVerdict::unknown &&
-      touched_.size() < kProbedBlocks)
-    touched_.push_back(block);
+  if (!whole_blocks_) touched_.push_back(block);
   if (events_.present) events_.present(block, latency);
 }
 
@@ -261,7 +268,7 @@ Result<std::vector<microseconds>> ReadPump::sample(std::span<const Block> blocks
            !free_flights_.empty()) {
       const Block block = blocks[next++];
       const std::uint64_t pages = std::max<std::uint64_t>(block_bytes(block) / kTouchBytes, 1);
-      start(Kind::sample, block, mixed(block) % pages * kTouchBytes, kTouchBytes, {});
+      start({Kind::sample, block}, mixed(block) % pages * kTouchBytes, kTouchBytes);
     }
     TRY(submit_started());
     if (engine_.in_flight() == 0 && next == blocks.size()) break;

@@ -72,11 +72,12 @@ class ReadPump {
 
  private:
   using SteadyClock = std::chrono::steady_clock;
-  enum class Kind { touch, piece, second, sample };
+  enum class Kind { touch, piece, second, control, sample };
   struct Flight {
     Kind kind = Kind::touch;
     Block block = 0;
-    std::chrono::microseconds first{0};  // of the touch before a second read
+    std::chrono::microseconds first{0};   // of the touch, before a second read
+    std::chrono::microseconds second{0};  // of that, before its repetition
   };
   struct Whole {
     unsigned left = 0;
@@ -92,13 +93,13 @@ class ReadPump {
   Ok fill(const std::stop_token& stop);
   std::optional<Block> next_block();
   void start_block(Block block);
-  bool start(Kind kind, Block block, std::uint64_t within, std::uint32_t length,
-             std::chrono::microseconds first);
+  bool start(const Flight& flight, std::uint64_t within, std::uint32_t length);
   Ok submit_started();
   void ended(const ReadResult& result);
   void block_ended(Block block, int error, std::chrono::microseconds latency);
   void failed(Block block, int error);
-  void learn(TouchVerdict verdict);
+  void probe_ended(const Flight& flight, const ReadResult& result);
+  void learn();
   bool is_lost() const;
   bool is_done() const;
   Ok drain();
@@ -116,7 +117,7 @@ class ReadPump {
   std::deque<Block> samples_;
   std::unordered_map<Block, Whole> wholes_;
   std::unordered_map<Block, unsigned> attempts_;
-  std::vector<Block> touched_;  // while the probe is undecided
+  std::vector<Block> touched_;  // not read whole
   std::vector<Flight> flights_;
   std::vector<std::size_t> free_flights_;
   std::vector<ReadRequest> started_;

@@ -1,30 +1,41 @@
 // Does one 4 KiB read bring its whole 512 KiB block in? AWS says so of snapshots, nobody of
-// volumes; so the pump reads the other half of the first cold blocks it touches, and this decides.
-// Pure.
+// volumes; so the pump reads the other half of some cold blocks right after their touch, all
+// through a run, and this decides. Pure.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 
 namespace warmroot::warm {
 
-enum class TouchVerdict { unknown, suffices, read_whole };
-
 class TouchProbe {
  public:
-  /// Whether reading again inside a block whose first read took `first` can tell anything: faster
-  /// than this it was no first touch.
-  static bool is_telling(std::chrono::microseconds first);
+  using Latency = std::chrono::microseconds;
 
-  /// A read of a block's other half right after its first touch.
-  void second_read(std::chrono::microseconds first, std::chrono::microseconds second);
+  /// Whether to try a block whose touch took `first`: only what was cold can tell. Densely at
+  /// first, every 64th later: a block's other half may never have been written, which is no proof
+  /// for the others.
+  bool wants(Latency first);
 
-  /// The majority of an odd number of tries; unknown before. Never changes afterwards.
-  TouchVerdict verdict() const { return verdict_; }
+  /// Whether a second read took about as long as the first. Then the page of the second is read
+  /// once more, to tell a block's missing half from a queue that slows every read.
+  static bool is_slow(Latency first, Latency second) { return second * kFastFraction >= first; }
+
+  /// One try. `control` is the repetition's latency, where there was one.
+  void tried(Latency first, Latency second, std::optional<Latency> control);
+
+  /// Whether touches have turned out not to suffice. Never false again.
+  bool read_whole() const { return read_whole_; }
 
  private:
-  unsigned fast_ = 0;
-  unsigned slow_ = 0;
-  TouchVerdict verdict_ = TouchVerdict::unknown;
+  static constexpr int kFastFraction = 4;    // "fast" is under a quarter of the first read
+  static constexpr unsigned kSlowTries = 4;  // of the last 16: stalls are one in 1,000
+
+  unsigned tries_ = 0;
+  unsigned since_try_ = 0;
+  std::uint16_t last_tries_ = 0;  // one bit each, set where slow
+  bool read_whole_ = false;
 };
 
 }  // namespace warmroot::warm

@@ -28,6 +28,9 @@ constexpr auto kProgressEvery = milliseconds(500);
 /// What a kill may cost in blocks read twice (cheap: they are warm), against an fsync in the
 /// session's file system; ext4 commits every 5 s by itself.
 constexpr auto kSaveEvery = milliseconds(5000);
+/// Saving allocates blocks, which on a cold volume cost first touches of their own. Fewer blocks
+/// than this (mostly what sessions and the last save have written) are rather read again.
+constexpr std::uint64_t kWorthSaving = 8;
 constexpr auto kForegroundEvery = milliseconds(50);
 constexpr auto kSampleEvery = milliseconds(2000);
 constexpr std::size_t kSamplesAtOnce = 4;
@@ -110,7 +113,8 @@ class Run {
   LatencyHistogram warm_reads_;
   std::mt19937_64 random_{std::random_device{}()};
   std::future<Ok> saving_;
-  bool unsaved_ = false;
+  std::uint64_t unsaved_ = 0;  // blocks
+  bool map_exists_ = false;    // and is believed
   double blocks_per_ms_ = 0;
   std::uint64_t reported_present_ = 0;
   SteadyClock::time_point last_report_{};
@@ -152,8 +156,11 @@ Ok Run::open() {
   events.present = [this](Block block, microseconds latency) { on_present(block, latency); };
   events.not_present = [this](std::span<const Block> blocks) {
     note("one touch does not bring a block in, so blocks are read whole");
-    for (const Block block : blocks)
-      if (!claimed_.contains(block)) present_.erase(block);
+    for (const Block block : blocks) {
+      if (claimed_.contains(block) || !present_.contains(block)) continue;
+      present_.erase(block);
+      --progress_.blocks_read;
+    }
   };
   events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
   events.tick = [this] { return on_tick(); };
@@ -189,6 +196,7 @@ void Run::load_map() {
   }
   present_ = std::move(*present);
   claimed_ = present_;
+  map_exists_ = true;
 }
 
 std::vector<Block> Run::random_present(std::size_t count) {
@@ -220,6 +228,8 @@ Ok Run::verify_map() {
   claimed_.clear();
   for (const Block block : blocks) present_.insert(block);  // the samples were their first touches
   warm_reads_ = {};
+  map_exists_ = false;
+  unsaved_ = kWorthSaving;
   return {};
 }
 
@@ -228,7 +238,7 @@ void Run::on_present(Block block, microseconds latency) {
   present_.insert(block);
   first_touch_.record(latency);
   ++progress_.blocks_read;
-  unsaved_ = true;
+  ++unsaved_;
 }
 
 Result<ReadPump::End> Run::read_ranges(std::span<const ByteRange> ranges) {
@@ -332,7 +342,7 @@ std::vector<Block> Run::on_tick() {
     control_->foreground(in_flight && *in_flight > engine_->in_flight());
   }
   take_saved(false);
-  if (unsaved_ && now - last_save_ >= kSaveEvery) start_saving();
+  if (unsaved_ >= kWorthSaving && now - last_save_ >= kSaveEvery) start_saving();
   report(false);
   if (now - last_sample_ < kSampleEvery) return {};
   last_sample_ = now;
@@ -383,7 +393,8 @@ void Run::report(bool now) {
 void Run::start_saving() {
   if (!map_file_ || saving_.valid()) return;
   last_save_ = SteadyClock::now();
-  unsaved_ = false;
+  unsaved_ = 0;
+  map_exists_ = true;
   saving_ = std::async(
       std::launch::async,
       [file = *map_file_, bytes = encode_map(identity_, present_)] { return file.save(bytes); });
@@ -394,13 +405,13 @@ void Run::take_saved(bool wait) {
   if (!wait && saving_.wait_for(milliseconds(0)) != std::future_status::ready) return;
   if (auto saved = saving_.get(); !saved) {
     note("the warm map was not saved: " + saved.error().message());
-    unsaved_ = true;
+    unsaved_ += kWorthSaving;
   }
 }
 
 void Run::save_now() {
   take_saved(true);
-  if (!unsaved_) return;
+  if (unsaved_ == 0 || (map_exists_ && unsaved_ < kWorthSaving)) return;
   start_saving();
   take_saved(true);
 }

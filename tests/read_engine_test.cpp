@@ -1,0 +1,313 @@
+// Both engines on a real file with direct reads, and the pump on an engine that fails as devices
+// do.
+#include "bootstrap/warm/read_engine.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/read_pump.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+using testing::ElementsAre;
+
+class EngineOnFile : public testing::TestWithParam<EngineChoice> {
+ protected:
+  static constexpr std::uint64_t kPages = 300;
+
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "engine_XXXXXX").string();
+    const UniqueFd file(::mkstemp(pattern.data()));
+    path_ = pattern;
+    const std::string content(kPages * kTouchBytes, 'x');
+    ASSERT_EQ(::write(file.get(), content.data(), content.size()),
+              static_cast<ssize_t>(content.size()));
+    fd_.reset(::open(path_.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+    if (!fd_) skip("direct reads in the temporary directory");
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  void skip(const std::string& what) {
+    const char* must = std::getenv("WARMROOT_MUST_RUN");
+    if (must != nullptr && std::string(must) == "1") FAIL() << "this machine lacks " << what;
+    GTEST_SKIP() << "NOT TESTED: this machine lacks " << what;
+  }
+
+  std::unique_ptr<ReadEngine> engine(unsigned capacity) {
+    auto made = make_read_engine(fd_.get(), capacity, GetParam());
+    return made ? std::move(*made) : nullptr;
+  }
+
+  std::string path_;
+  UniqueFd fd_;
+};
+
+TEST_P(EngineOnFile, reads_everything_once_and_never_more_at_once_than_it_may) {
+  const auto reader = engine(16);
+  if (!reader) return skip("io_uring");
+  std::set<std::uint64_t> seen;
+  std::uint64_t next = 0;
+  std::vector<ReadResult> results;
+  while (seen.size() < kPages) {
+    std::vector<ReadRequest> requests;
+    while (next < kPages && reader->in_flight() + requests.size() < reader->capacity())
+      requests.push_back({next, next * kTouchBytes, kTouchBytes}), ++next;
+    ASSERT_TRUE(reader->submit(requests));
+    ASSERT_LE(reader->in_flight(), 16U);
+    results.clear();
+    ASSERT_TRUE(reader->wait(milliseconds(1000), results));
+    ASSERT_FALSE(results.empty());
+    for (const ReadResult& result : results) {
+      EXPECT_EQ(result.error, 0);
+      EXPECT_GE(result.latency.count(), 0);
+      EXPECT_TRUE(seen.insert(result.tag).second);
+    }
+  }
+  EXPECT_EQ(reader->in_flight(), 0U);
+}
+
+TEST_P(EngineOnFile, a_read_beyond_the_end_is_an_error_of_that_read_alone) {
+  const auto reader = engine(4);
+  if (!reader) return skip("io_uring");
+  const ReadRequest requests[] = {{1, 0, kTouchBytes},
+                                  {2, kPages * kTouchBytes, kTouchBytes},
+                                  {3, (kPages - 1) * kTouchBytes, 2 * kTouchBytes},
+                                  {4, 512, 100}};
+  ASSERT_TRUE(reader->submit(requests));
+  std::map<std::uint64_t, int> errors;
+  std::vector<ReadResult> results;
+  while (errors.size() < 4) {
+    results.clear();
+    ASSERT_TRUE(reader->wait(milliseconds(1000), results));
+    ASSERT_FALSE(results.empty());
+    for (const ReadResult& result : results) errors[result.tag] = result.error;
+  }
+  EXPECT_EQ(errors[1], 0);
+  EXPECT_EQ(errors[2], EIO);
+  EXPECT_EQ(errors[3], EIO);
+  EXPECT_EQ(errors[4], EINVAL);
+}
+
+TEST_P(EngineOnFile, waiting_with_nothing_in_flight_returns_and_destruction_does_not_wait) {
+  const auto start = Clock::now();
+  auto reader = engine(8);
+  if (!reader) return skip("io_uring");
+  std::vector<ReadResult> results;
+  ASSERT_TRUE(reader->wait(milliseconds(2000), results));
+  const ReadRequest request{1, 0, kPieceBytes};
+  ASSERT_TRUE(reader->submit({&request, 1}));
+  reader.reset();
+  EXPECT_LT(Clock::now() - start, milliseconds(1000));
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, EngineOnFile,
+                         testing::Values(EngineChoice::io_uring, EngineChoice::pread),
+                         [](const testing::TestParamInfo<EngineChoice>& choice) {
+                           return choice.param == EngineChoice::pread ? std::string("pread")
+                                                                      : std::string("io_uring");
+                         });
+
+TEST(ReadEngine, falls_back_to_threads_where_a_ring_is_refused) {
+  // More entries than any kernel grants: io_uring_setup answers EINVAL, as a kernel without it
+  // answers ENOSYS.
+  constexpr unsigned kTooMany = 1U << 20;
+  EXPECT_FALSE(make_read_engine(0, kTooMany, EngineChoice::io_uring));
+  const auto engine = make_read_engine(0, kTooMany, EngineChoice::automatic);
+  ASSERT_TRUE(engine);
+  EXPECT_EQ((*engine)->name(), "pread");
+}
+
+/// A device of whose blocks some fail, by a script; a block is brought in by `reach` bytes of
+/// reading.
+class ScriptedEngine : public ReadEngine {
+ public:
+  std::function<int(std::uint64_t offset)> error = [](std::uint64_t) { return 0; };
+  std::uint64_t reach = kGridBytes;
+  milliseconds cold{8};
+  std::vector<std::uint64_t> offsets;  // of reads that succeeded
+  unsigned most_in_flight = 0;
+
+  std::string_view name() const override { return "scripted"; }
+  unsigned capacity() const override { return 24; }
+  unsigned in_flight() const override { return static_cast<unsigned>(flights_.size()); }
+
+  Ok submit(std::span<const ReadRequest> requests) override {
+    for (const ReadRequest& request : requests) {
+      const bool warm = warm_.contains(request.offset / reach);
+      const auto latency = warm ? microseconds(300) : microseconds(cold);
+      const int failure = error(request.offset);
+      if (failure == 0) {
+        warm_.insert(request.offset / reach);
+        offsets.push_back(request.offset);
+      }
+      flights_.push_back({{request.tag, failure, latency}, Clock::now() + latency});
+    }
+    most_in_flight = std::max(most_in_flight, in_flight());
+    return {};
+  }
+  Ok wait(milliseconds timeout, std::vector<ReadResult>& results) override {
+    const auto until = Clock::now() + timeout;
+    while (results.empty() && Clock::now() < until) {
+      std::erase_if(flights_, [&](const Flight& flight) {
+        if (flight.done > Clock::now()) return false;
+        results.push_back(flight.result);
+        return true;
+      });
+      if (results.empty()) std::this_thread::sleep_for(microseconds(200));
+    }
+    return {};
+  }
+  void stall() {
+    for (Flight& flight : flights_) flight.done = Clock::now() + std::chrono::hours(1);
+  }
+
+ private:
+  struct Flight {
+    ReadResult result;
+    Clock::time_point done;
+  };
+  std::vector<Flight> flights_;
+  std::set<std::uint64_t> warm_;
+};
+
+class Pump : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kDevice = 200 * kGridBytes + 8192;
+
+  std::vector<Block> first_blocks(Block count) {
+    std::vector<Block> blocks;
+    for (Block block = 0; block < count; ++block) blocks.push_back(block);
+    return blocks;
+  }
+
+  ReadPump pump() {
+    PumpEvents events;
+    events.present = [this](Block block, microseconds) { present_.insert(block); };
+    events.not_present = [this](std::span<const Block> blocks) {
+      for (const Block block : blocks) present_.erase(block);
+    };
+    events.tick = [this] {
+      ++ticks_;
+      if (on_tick_) on_tick_();
+      return std::vector<Block>{};
+    };
+    return ReadPump(engine_, control_, kDevice, std::move(events));
+  }
+
+  ScriptedEngine engine_;
+  DepthControl control_{depth_limits(16, std::nullopt)};
+  std::set<Block> present_;
+  std::function<void()> on_tick_;
+  unsigned ticks_ = 0;
+};
+
+TEST_F(Pump, reads_each_block_with_one_touch_where_that_suffices) {
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(201);  // the last has two pages
+  ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::finished);
+  EXPECT_EQ(present_.size(), 201U);
+  EXPECT_EQ(reader.touch_bytes(), kTouchBytes);
+  EXPECT_LE(engine_.offsets.size(), 201U + 28U) << "a few second reads to learn it, no more";
+  EXPECT_LE(engine_.most_in_flight, 16U + 2U);
+  EXPECT_EQ(reader.bytes_read(), engine_.offsets.size() * kTouchBytes);
+}
+
+TEST_F(Pump, reads_blocks_whole_where_a_touch_brings_less) {
+  engine_.reach = 64 * 1024;
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(201);
+  ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::finished);
+  EXPECT_EQ(present_.size(), 201U);
+  EXPECT_EQ(reader.touch_bytes(), kGridBytes);
+  std::set<std::uint64_t> pieces(engine_.offsets.begin(), engine_.offsets.end());
+  for (std::uint64_t at = 0; at < 200 * kGridBytes; at += kPieceBytes)
+    EXPECT_TRUE(pieces.contains(at)) << "also of the blocks touched before it was known";
+}
+
+TEST_F(Pump, retries_what_fails_now_and_then_and_gives_up_what_always_fails) {
+  std::map<std::uint64_t, int> tries;
+  engine_.error = [&](std::uint64_t offset) {
+    const std::uint64_t block = offset / kGridBytes;
+    if (block == 7) return EIO;
+    if (block == 9 && tries[block]++ == 0) return ETIMEDOUT;
+    return 0;
+  };
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(40);
+  const auto start = Clock::now();
+  ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::finished);
+  EXPECT_EQ(present_.size(), 39U);
+  EXPECT_FALSE(present_.contains(7));
+  EXPECT_TRUE(present_.contains(9));
+  EXPECT_EQ(reader.errors(), ReadPump::kAttempts + 1U);
+  EXPECT_EQ(reader.given_up(), 1U);
+  EXPECT_LT(Clock::now() - start, milliseconds(6000));
+}
+
+TEST_F(Pump, ends_when_the_device_has_gone) {
+  engine_.error = [](std::uint64_t offset) { return offset < 20 * kGridBytes ? 0 : ENODEV; };
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(100);
+  ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::device_lost);
+  EXPECT_EQ(reader.last_error(), ENODEV);
+  EXPECT_EQ(present_.size(), 20U);
+}
+
+TEST_F(Pump, survives_a_device_that_fails_for_a_while_without_hammering_it) {
+  const auto start = Clock::now();
+  unsigned failures = 0;
+  engine_.error = [&](std::uint64_t) {
+    const bool resetting = Clock::now() - start < milliseconds(2500);
+    failures += resetting ? 1 : 0;
+    return resetting ? EIO : 0;
+  };
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(60);
+  ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::finished);
+  EXPECT_GE(present_.size(), 57U) << "a block or two may have used up their attempts";
+  EXPECT_LT(failures, 40U);
+}
+
+TEST_F(Pump, a_stop_request_is_honoured_within_200_ms_even_when_reads_stall) {
+  std::stop_source stop;
+  Clock::time_point asked;
+  on_tick_ = [&] {
+    if (asked != Clock::time_point{} || present_.size() < 10) return;
+    engine_.stall();
+    asked = Clock::now();
+    stop.request_stop();
+  };
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(200);
+  ASSERT_EQ(reader.read(blocks, stop.get_token()), ReadPump::End::stopped);
+  EXPECT_LT(Clock::now() - asked, milliseconds(200));
+  EXPECT_LT(present_.size(), 200U);
+}
+
+TEST_F(Pump, samples_say_how_fast_present_blocks_are) {
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(20);
+  ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::finished);
+  const auto latencies = reader.sample(blocks, {});
+  ASSERT_TRUE(latencies);
+  ASSERT_EQ(latencies->size(), 20U);
+  for (const microseconds latency : *latencies) EXPECT_LT(latency, milliseconds(5));
+}
+
+}  // namespace
+}  // namespace warmroot::warm
