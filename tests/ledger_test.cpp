@@ -1,0 +1,293 @@
+// The ledger's promises: what was recorded is there after reopening, what is over leaves the view,
+// and the file refuses to serve another world.
+#include "manager/ledger.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "manager/aws/ec2_codec.hpp"
+#include "manager/ledger_keys.hpp"
+#include "tests/temporary_directory.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+using core::IntentState;
+using core::LeaseState;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+const Instant kNow{std::chrono::hours{24 * 20'000}};
+const LedgerPins kPins{"research", "us-east-1"};
+
+class LedgerTest : public ::testing::Test {
+ protected:
+  Ledger open() {
+    auto ledger = Ledger::open(path_, kPins, kNow);
+    EXPECT_TRUE(ledger.has_value()) << ledger.error().message();
+    return std::move(*ledger);
+  }
+
+  static std::vector<aws::EncodedCall> encoded(const core::Plan& plan) {
+    std::vector<aws::EncodedCall> calls;
+    for (const auto& action : plan.actions) calls.push_back(aws::encode(action.mutation));
+    return calls;
+  }
+
+  static core::Plan attach_plan() {
+    core::Plan plan;
+    plan.records.push_back(core::RecordLease{
+        {"p", "p-0", "vol-1", "i-1", "/dev/sdf", LeaseState::attaching, kNow}, "test"});
+    plan.actions.push_back(
+        {aws::AttachVolume{"vol-1", "i-1", "/dev/sdf"}, "p", {"p-0"}, "test", ""});
+    return plan;
+  }
+
+  static core::Plan create_plan() {
+    core::Plan plan;
+    aws::CreateVolume call;
+    call.availability_zone = "z-a";
+    call.snapshot_id = "snap-1";
+    call.client_token = "token-1";
+    plan.actions.push_back({call, "p", {"p-0"}, "test", "z-a"});
+    return plan;
+  }
+
+  core::Intent record_one(Ledger& ledger, const core::Plan& plan) {
+    auto intents = ledger.record(plan, encoded(plan), kNow);
+    EXPECT_TRUE(intents.has_value()) << intents.error().message();
+    EXPECT_EQ(intents->size(), 1U);
+    return intents->front();
+  }
+
+  static void settle(Ledger& ledger, const core::Intent& intent,
+                     const Result<aws::MutationAnswer>& answer) {
+    Settlement settlement{intent, judge(intent, answer), {}};
+    if (answer) settlement.answer = *answer;
+    const auto done = ledger.settle({settlement}, kNow);
+    ASSERT_TRUE(done.has_value()) << done.error().message();
+  }
+
+  static Result<aws::MutationAnswer> refusal(const std::string& code, ErrorKind kind) {
+    return fail(Error{kind, "refused", code, "req-1"});
+  }
+
+  TemporaryDirectory directory_;
+  std::string path_ = directory_.path() + "/ledger.sqlite";
+};
+
+TEST_F(LedgerTest, an_intent_survives_a_crash_with_its_exact_bytes) {
+  const auto plan = create_plan();
+  {
+    auto ledger = open();
+    record_one(ledger, plan);
+  }
+  auto ledger = open();
+  const auto view = ledger.view();
+  ASSERT_TRUE(view.has_value());
+  ASSERT_THAT(view->intents, SizeIs(1));
+  const auto& intent = view->intents.front();
+  EXPECT_EQ(intent.call.body, aws::encode(plan.actions.front().mutation).body);
+  EXPECT_EQ(intent.call.action, "CreateVolume");
+  EXPECT_EQ(intent.token, "token-1");
+  EXPECT_THAT(intent.nodes, ElementsAre("p-0"));
+  EXPECT_EQ(intent.state, IntentState::open);
+}
+
+TEST_F(LedgerTest, an_accepted_create_becomes_a_volume_and_uses_its_token_up) {
+  auto ledger = open();
+  const auto intent = record_one(ledger, create_plan());
+  aws::Volume volume;
+  volume.volume_id = "vol-9";
+  settle(ledger, intent, aws::MutationAnswer(volume));
+  const auto view = *ledger.view();
+  EXPECT_THAT(view.intents, IsEmpty());
+  ASSERT_TRUE(view.volumes.contains("vol-9"));
+  EXPECT_EQ(view.volumes.at("vol-9").node, "p-0");
+  EXPECT_EQ(view.volumes.at("vol-9").zone, "z-a");
+  EXPECT_FALSE(view.volumes.at("vol-9").seen);
+  EXPECT_EQ(view.generations.at(core::generation_key("CreateVolume", "p-0")), 1);
+}
+
+TEST_F(LedgerTest, a_call_without_an_answer_stays_to_be_sent_again) {
+  auto ledger = open();
+  const auto intent = record_one(ledger, create_plan());
+  settle(ledger, intent, refusal("", ErrorKind::unknown_outcome));
+  const auto view = *ledger.view();
+  ASSERT_THAT(view.intents, SizeIs(1));
+  EXPECT_EQ(view.intents.front().state, IntentState::unknown);
+  EXPECT_EQ(view.intents.front().attempts, 1);
+  EXPECT_THAT(view.generations, IsEmpty()) << "the same token goes out again";
+}
+
+TEST_F(LedgerTest, a_refused_attach_ends_its_lease_and_counts_against_the_node) {
+  auto ledger = open();
+  const auto intent = record_one(ledger, attach_plan());
+  settle(ledger, intent, refusal("AttachmentLimitExceeded", ErrorKind::refused));
+  const auto view = *ledger.view();
+  EXPECT_THAT(view.leases, IsEmpty());
+  const auto& failure = view.failures.at(core::failure_key("AttachVolume", "p-0"));
+  EXPECT_EQ(failure.count, 1);
+  EXPECT_THAT(failure.sentence, HasSubstr("[request req-1]"));
+}
+
+TEST_F(LedgerTest, volume_in_use_leaves_the_lease_for_the_next_look) {
+  auto ledger = open();
+  const auto intent = record_one(ledger, attach_plan());
+  settle(ledger, intent, refusal("VolumeInUse", ErrorKind::refused));
+  EXPECT_THAT(ledger.view()->leases, SizeIs(1));
+}
+
+TEST_F(LedgerTest, a_refused_device_name_is_remembered) {
+  auto ledger = open();
+  const auto intent = record_one(ledger, attach_plan());
+  settle(ledger, intent, refusal("InvalidParameterValue", ErrorKind::refused));
+  EXPECT_THAT(ledger.view()->used_devices["i-1"], ElementsAre("/dev/sdf"));
+}
+
+TEST_F(LedgerTest, a_success_clears_the_failures_of_its_kind) {
+  auto ledger = open();
+  settle(ledger, record_one(ledger, attach_plan()),
+         refusal("IncorrectState", ErrorKind::retry_later));
+  settle(ledger, record_one(ledger, attach_plan()), aws::MutationAnswer(aws::Attachment{}));
+  EXPECT_THAT(ledger.view()->failures, IsEmpty());
+}
+
+TEST_F(LedgerTest, a_burnt_token_moves_to_the_next_generation) {
+  auto ledger = open();
+  settle(ledger, record_one(ledger, create_plan()),
+         refusal("IdempotentParameterMismatch", ErrorKind::refused));
+  EXPECT_EQ(ledger.view()->generations.at(core::generation_key("CreateVolume", "p-0")), 1);
+}
+
+TEST_F(LedgerTest, a_detach_of_what_is_detached_counts_as_done) {
+  auto ledger = open();
+  core::Plan plan;
+  plan.actions.push_back({aws::DetachVolume{"vol-1", "i-1"}, "p", {"p-0"}, "test", ""});
+  for (const auto* code :
+       {"IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound"}) {
+    const auto intent = record_one(ledger, plan);
+    settle(ledger, intent, refusal(code, ErrorKind::gone));
+    EXPECT_THAT(ledger.view()->intents, IsEmpty()) << code;
+    EXPECT_THAT(ledger.view()->failures, IsEmpty()) << code;
+  }
+}
+
+TEST_F(LedgerTest, a_volume_has_one_lease_beyond_reserved_or_the_plan_is_not_written) {
+  auto ledger = open();
+  core::Plan plan;
+  for (const auto* instance : {"i-1", "i-2"})
+    plan.records.push_back(core::RecordLease{
+        {"p", "p-0", "vol-1", instance, "/dev/sdf", LeaseState::attaching, kNow}, "test"});
+  EXPECT_FALSE(ledger.record(plan, {}, kNow).has_value());
+  EXPECT_THAT(ledger.view()->leases, IsEmpty()) << "all of it or nothing";
+}
+
+TEST_F(LedgerTest, a_lease_may_pass_from_one_instance_to_the_next_in_one_plan) {
+  auto ledger = open();
+  ASSERT_TRUE(ledger.record(attach_plan(), encoded(attach_plan()), kNow).has_value());
+  core::Plan plan;
+  plan.records.push_back(core::RecordLease{
+      {"p", "p-0", "vol-1", "i-2", "/dev/sdf", LeaseState::attaching, kNow}, "test"});
+  plan.records.push_back(
+      core::RecordLease{{"p", "p-0", "vol-1", "i-1", "/dev/sdf", LeaseState::ended, kNow}, "test"});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  ASSERT_THAT(ledger.view()->leases, SizeIs(1));
+  EXPECT_EQ(ledger.view()->leases.front().instance_id, "i-2");
+}
+
+TEST_F(LedgerTest, watches_count_looks_and_forget_what_does_not_hold_any_more) {
+  auto ledger = open();
+  core::Plan plan;
+  plan.watches = {"gone/vol-1", "gone/vol-2"};
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  plan.watches = {"gone/vol-1"};
+  ASSERT_TRUE(ledger.record(plan, {}, kNow + Milliseconds{500}).has_value());
+  const auto view = *ledger.view();
+  ASSERT_THAT(view.watches, SizeIs(1));
+  EXPECT_EQ(view.watches.at("gone/vol-1").looks, 2);
+  EXPECT_EQ(view.watches.at("gone/vol-1").since, kNow);
+}
+
+TEST_F(LedgerTest, a_vanished_volume_without_a_session_counts_against_the_node) {
+  auto ledger = open();
+  aws::Volume volume;
+  volume.volume_id = "vol-9";
+  settle(ledger, record_one(ledger, create_plan()), aws::MutationAnswer(volume));
+  core::Plan plan;
+  plan.records.push_back(core::RecordVolumeGone{"vol-9", "test"});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  EXPECT_THAT(ledger.view()->volumes, IsEmpty());
+  EXPECT_TRUE(ledger.view()->failures.contains(core::failure_key("CreateVolume", "p-0")));
+}
+
+TEST_F(LedgerTest, pausing_is_remembered_and_told) {
+  {
+    auto ledger = open();
+    EXPECT_EQ(*ledger.pause("p", kNow), true);
+    EXPECT_EQ(*ledger.pause("p", kNow), false);
+  }
+  auto ledger = open();
+  EXPECT_THAT(ledger.view()->paused_pools, ElementsAre("p"));
+  EXPECT_EQ(*ledger.resume("p", kNow), true);
+  EXPECT_THAT(ledger.view()->paused_pools, IsEmpty());
+  const auto history = *ledger.history(10);
+  ASSERT_THAT(history, SizeIs(2));
+  EXPECT_EQ(history.front().event, "resumed by the operator") << "newest first";
+}
+
+TEST_F(LedgerTest, belongs_to_one_deployment_and_region) {
+  { open(); }
+  const auto other = Ledger::open(path_, {"research", "eu-west-1"}, kNow);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(other.error().message(), HasSubstr("belongs to region us-east-1, not eu-west-1"));
+}
+
+TEST_F(LedgerTest, a_newer_or_damaged_file_is_refused_with_a_remedy) {
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 99").has_value());
+  }
+  auto refused = Ledger::open(path_, kPins, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), HasSubstr("newer warmroot"));
+
+  const std::string damaged = directory_.path() + "/damaged.sqlite";
+  std::ofstream(damaged) << std::string(8192, 'x');
+  refused = Ledger::open(damaged, kPins, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), HasSubstr("move it away"));
+}
+
+TEST_F(LedgerTest, a_directory_that_is_not_there_is_named) {
+  const auto refused = Ledger::open(directory_.path() + "/none/ledger", kPins, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().kind, ErrorKind::misconfigured);
+}
+
+TEST_F(LedgerTest, keys_are_given_once_and_sequences_only_grow_also_after_a_restart) {
+  { open(); }
+  {
+    auto keys = *LedgerKeys::open(path_);
+    EXPECT_EQ(*keys->add_key("i-1", "aa"), true);
+    EXPECT_EQ(*keys->add_key("i-1", "bb"), false);
+    EXPECT_EQ(*keys->advance("i-1", 0), true);
+    EXPECT_EQ(*keys->advance("i-1", 0), false);
+    EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), true);
+    EXPECT_EQ(*keys->advance("i-2", 1), false) << "no hello, no report";
+  }
+  auto keys = *LedgerKeys::open(path_);
+  EXPECT_EQ(**keys->key_of("i-1"), "aa");
+  EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), false);
+  EXPECT_FALSE(keys->key_of("i-2")->has_value());
+}
+
+}  // namespace
+}  // namespace warmroot::manager
