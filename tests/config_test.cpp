@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <regex>
 #include <string>
 
 namespace warmroot::manager {
@@ -263,6 +265,31 @@ instance_types = ["g5"]
             "7:1: unknown key base_am in [pool.launch]: did you mean base_ami?\n"
             "8:18: [pool.launch] instance_types: \"g5\" is not an instance type, write e.g. "
             "g5.12xlarge\n");
+}
+
+/// The template's optional keys are comments of the form "# key = value" and "# [table]".
+std::string with_optional_keys(const std::string& spec) {
+  static const std::regex optional("(^|\n)# (\\[[a-z.]+\\]|[a-z_]+ *= )");
+  return std::regex_replace(spec, optional, "$1$2");
+}
+
+TEST(Config, the_example_of_the_templates_is_accepted_with_and_without_its_optional_keys) {
+  const auto path = std::filesystem::path(__FILE__).parent_path() / "../templates/warmroot.toml";
+  const auto text = read_text_file(path.string(), 1 << 20);
+  ASSERT_TRUE(text.has_value()) << text.error().message();
+  const auto reader = [](const std::string&) -> Result<std::string> {
+    return std::string("#!/bin/sh\n");
+  };
+  const ParsedSpec required = parse_spec(*text, reader);
+  EXPECT_THAT(required.mistakes, IsEmpty()) << listed(required);
+  std::string all = with_optional_keys(*text);
+  // A key needs encryption, which the example shows with its default.
+  all.replace(all.find("encrypted        = false"), 24, "encrypted        = true ");
+  const ParsedSpec complete = parse_spec(all, reader);
+  EXPECT_THAT(complete.mistakes, IsEmpty()) << listed(complete);
+  EXPECT_EQ(complete.config.desired.pools[0].launch->user_data, "#!/bin/sh\n");
+  EXPECT_EQ(complete.config.desired.pools[0].volumes.kms_key, "alias/volumes");
+  EXPECT_EQ(complete.config.manager_url, "http://10.0.0.5:8470");
 }
 
 TEST(Config, a_spec_that_cannot_be_read_is_one_sentence_with_the_remedy) {

@@ -1,0 +1,155 @@
+#include "manager/cli.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "manager/cli_context.hpp"
+#include "manager/daemon.hpp"
+#include "manager/daemon_lock.hpp"
+#include "manager/daemon_signals.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+void print(const std::string& text) {
+  fmt::print("{}", text);
+}
+
+Result<const core::PoolSpec*> find_pool(const Config& config, const std::string& name) {
+  std::vector<std::string> names;
+  for (const core::PoolSpec& pool : config.desired.pools) {
+    if (pool.name == name) return &pool;
+    names.push_back(pool.name);
+  }
+  return fail(ErrorKind::misconfigured,
+              fmt::format("the spec has no pool {}; it has {}", name, fmt::join(names, ", ")));
+}
+
+/// One look at EC2, for the listings.
+Result<TickReport> look(Context& context) {
+  const UserDataSource user_data(context.config, load_bootstrap(context.options.bootstrap),
+                                 kDefaultPort);
+  Reconciler reconciler(*context.connection.ec2, *context.ledger,
+                        reconciler_options(context, user_data));
+  TRY_ASSIGN(TickReport report, reconciler.look());
+  if (report.blind) return fail(*report.blind);
+  return report;
+}
+
+std::string plan_text(const TickReport& report) {
+  if (!report.plan.actions.empty()) return as_text(action_table(report.plan));
+  return report.plan.stable ? "Nothing to do: every wish is met.\n"
+                            : "Nothing to do at this moment.\n";
+}
+
+Result<int> run_listing(const Options& options) {
+  TRY_ASSIGN(Context context, open_context(options));
+  TRY_ASSIGN(const TickReport report, look(context));
+  const bool json = options.output == OutputForm::json;
+  switch (options.command) {
+    case Command::pool_list: {
+      TRY_ASSIGN(const core::LedgerView view, context.ledger->view());
+      print(formatted(pool_table(context.config.desired, report.plan, view.paused_pools),
+                      options.output));
+      break;
+    }
+    case Command::node_list:
+      print(formatted(node_table(report.plan), options.output));
+      break;
+    case Command::volume_list:
+      print(formatted(volume_table(report.plan), options.output));
+      break;
+    default:
+      print(json ? as_json(action_table(report.plan)) : plan_text(report));
+      break;
+  }
+  std::fflush(stdout);
+  tell_notes(report.plan.notes);
+  return kSuccessStatus;
+}
+
+/// Needs no credentials: it is a wish, which the next tick reads from the ledger.
+Result<int> run_pause_or_resume(const Options& options) {
+  TRY_ASSIGN(const Config config, load_spec(options.spec));
+  TRY(find_pool(config, options.pool));
+  TRY_ASSIGN(const std::string region,
+             aws::resolve_region(aws_choices(options, config), aws::real_surroundings()));
+  TRY_ASSIGN(const auto ledger, open_ledger(options, config, region));
+  const bool pause = options.command == Command::pool_pause;
+  TRY_ASSIGN(const bool changed, pause ? ledger->pause(options.pool, wall_clock())
+                                       : ledger->resume(options.pool, wall_clock()));
+  poke_daemon(options.state);
+  const char* then =
+      pause ? "its volumes are kept; `serve` ends its instances within seconds, else the next "
+              "`reconcile` does"
+            : "`serve` starts its instances within seconds, else the next `reconcile` does";
+  print(fmt::format("Pool {} {} {}: {}.\n", options.pool, changed ? "is now" : "was already",
+                    pause ? "paused" : "running", then));
+  return kSuccessStatus;
+}
+
+Result<int> run_user_data(const Options& options) {
+  TRY_ASSIGN(const Config config, load_spec(options.spec));
+  TRY_ASSIGN(const core::PoolSpec* pool, find_pool(config, options.pool));
+  const UserDataSource user_data(config, load_bootstrap(options.bootstrap), kDefaultPort);
+  TRY_ASSIGN(const std::string text, user_data(*pool));
+  print(text);
+  return kSuccessStatus;
+}
+
+Result<int> run_serve(const Options& options) {
+  TRY_ASSIGN(const ListenAddress address, parse_listen(options.listen));
+  TRY_ASSIGN(BootstrapProgram program, load_bootstrap(options.bootstrap));
+  // Before the first thread: the signals are blocked in all.
+  std::atomic<Daemon*> daemon = nullptr;
+  const SignalWatch signals([] {},
+                            [&daemon] {
+                              if (Daemon* running = daemon.load()) running->reload();
+                            });
+  TRY_ASSIGN(Context context, open_context(options));
+  TRY_ASSIGN(const StateLock lock, StateLock::take(options.state));
+  Daemon running(context, std::move(program));
+  daemon = &running;
+  const Ok served = running.run(address, signals.stop_token());
+  daemon = nullptr;
+  if (!served) return fail(served.error());
+  return kSuccessStatus;
+}
+
+Result<int> dispatch(const Options& options) {
+  switch (options.command) {
+    case Command::pool_pause:
+    case Command::pool_resume:
+      return run_pause_or_resume(options);
+    case Command::user_data:
+      return run_user_data(options);
+    case Command::serve:
+      return run_serve(options);
+    case Command::reconcile:
+      return run_reconcile(options);
+    default:
+      return run_listing(options);
+  }
+}
+
+}  // namespace
+
+int tell_error(const Error& error) {
+  fmt::print(stderr, "warmroot: {}\n", error.message());
+  return kBadInputStatus;
+}
+
+void tell_notes(const std::vector<core::Note>& notes) {
+  for (const core::Note& note : notes)
+    fmt::print(stderr, "{}: {}\n", note.blocking ? "warmroot: cannot go on" : "warmroot: note",
+               note_line(note));
+}
+
+int run_command(const Options& options) {
+  const Result<int> status = dispatch(options);
+  return status ? *status : tell_error(status.error());
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,124 @@
+#include "manager/cli_context.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "manager/daemon_lock.hpp"
+#include "manager/user_data.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+/// EC2's smallest page of volumes: the first call asks whether anybody is there, not what.
+constexpr int kSmallestPage = 5;
+
+/// The first IPv4 address of this host that is not its loopback.
+Result<std::string> first_address() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return fail_errno("listing this host's addresses");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, ::freeifaddrs);
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
+    if ((each->ifa_flags & IFF_LOOPBACK) != 0 || (each->ifa_flags & IFF_UP) == 0) continue;
+    std::array<char, INET_ADDRSTRLEN> text{};
+    const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
+    if (::inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size()) != nullptr)
+      return std::string(text.data());
+  }
+  return fail(ErrorKind::misconfigured,
+              "this host has no address that instances could reach; write manager_url = "
+              "\"http://HOST:PORT\" at the top "
+              "of the spec");
+}
+
+Result<std::string> manager_url_for(const Config& config, int port) {
+  if (!config.manager_url.empty()) return config.manager_url;
+  TRY_ASSIGN(const std::string address, first_address());
+  return fmt::format("http://{}:{}", address, port);
+}
+
+/// The client tries reads for some seconds before it gives up, so one call here is a bounded number
+/// of attempts.
+Ok check_endpoint(Context& context) {
+  aws::DescribeRequest request;
+  request.filters = {
+      {std::string("tag:") + core::kTagDeployment, {context.config.desired.deployment}}};
+  request.max_results = kSmallestPage;
+  auto page = context.connection.ec2->describe_volumes(request);
+  if (page) return {};
+  Error error = std::move(page).error();
+  if (error.kind == ErrorKind::retry_later || error.kind == ErrorKind::unknown_outcome)
+    return fail(
+        ErrorKind::misconfigured,
+        fmt::format("EC2 at {} does not answer: {}; check --endpoint-url, --region and the network",
+                    context.connection.settings.endpoint.url(), error.message()));
+  return fail(std::move(error));
+}
+
+}  // namespace
+
+Instant wall_clock() {
+  return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
+}
+
+aws::AwsChoices aws_choices(const Options& options, const Config& config) {
+  return {options.profile, options.region.empty() ? config.region : options.region,
+          options.endpoint_url};
+}
+
+std::string ledger_path(const Options& options) {
+  return options.state + "/ledger.sqlite";
+}
+
+UserDataSource::UserDataSource(const Config& config, Result<BootstrapProgram> program, int port)
+    : deployment_(config.desired.deployment),
+      manager_url_(manager_url_for(config, port)),
+      bootstrap_sha256_(program ? Result<std::string>(program->sha256) : fail(program.error())) {}
+
+Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const {
+  TRY_ASSIGN(const std::string manager_url, Result<std::string>(manager_url_));
+  TRY_ASSIGN(const std::string sha256, Result<std::string>(bootstrap_sha256_));
+  UserDataParts parts;
+  parts.ticket.deployment = deployment_;
+  parts.ticket.pool = pool.name;
+  parts.ticket.manager_url = manager_url;
+  parts.bootstrap_sha256 = sha256;
+  if (pool.launch) parts.operators_part = pool.launch->user_data;
+  return render_user_data(parts);
+}
+
+Result<std::unique_ptr<Ledger>> open_ledger(const Options& options, const Config& config,
+                                            const std::string& region) {
+  TRY(make_state_folder(options.state));
+  TRY_ASSIGN(Ledger ledger,
+             Ledger::open(ledger_path(options), {config.desired.deployment, region}, wall_clock()));
+  return std::make_unique<Ledger>(std::move(ledger));
+}
+
+Result<Context> open_context(const Options& options) {
+  Context context;
+  context.options = options;
+  TRY_ASSIGN(context.config, load_spec(options.spec));
+  TRY_ASSIGN(context.connection, aws::connect_ec2(aws_choices(options, context.config)));
+  TRY(check_endpoint(context));
+  TRY_ASSIGN(context.ledger,
+             open_ledger(options, context.config, context.connection.settings.region));
+  return context;
+}
+
+ReconcilerOptions reconciler_options(const Context& context, const UserDataSource& user_data) {
+  ReconcilerOptions options;
+  options.desired = context.config.desired;
+  options.now = wall_clock;
+  options.user_data = user_data;
+  return options;
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,237 @@
+#include "manager/daemon.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "bootstrap/base/unique_fd.hpp"
+#include "manager/daemon_log.hpp"
+#include "manager/ledger_keys.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+/// Commands beside the daemon are noticed this soon.
+constexpr Milliseconds kPokeEvery{300};
+/// After an error of the ledger (disk full, locked): it may pass.
+constexpr Milliseconds kLedgerPatience{5'000};
+/// /healthz: idle looks come every 30 s and a dead EC2 is retried for seconds; ten such spans mean
+/// trouble.
+constexpr std::chrono::minutes kHealthyFor{5};
+constexpr int kHistoryShown = 200;
+/// Reports of instances that EC2 does not show any more stay visible this long.
+constexpr std::chrono::hours kReportsKept{1};
+
+std::string poke_path(const std::string& state_folder) {
+  return state_folder + "/poke";
+}
+
+/// When somebody poked last; 0 for never.
+std::int64_t poked_at(const std::string& state_folder) {
+  struct stat info {};
+  if (::stat(poke_path(state_folder).c_str(), &info) != 0) return 0;
+  return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
+bool holds_volume(const core::NodeRow& row) {
+  using enum core::LeaseState;
+  return row.lease && (*row.lease == attaching || *row.lease == checking || *row.lease == active ||
+                       *row.lease == leaving);
+}
+
+LogLevel level_of(const CallReport& call) {
+  return call.outcome.state == core::IntentState::accepted ? LogLevel::info : LogLevel::warning;
+}
+
+}  // namespace
+
+void poke_daemon(const std::string& state_folder) {
+  const UniqueFd file(
+      ::open(poke_path(state_folder).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  if (file) ::futimens(file.get(), nullptr);
+}
+
+Daemon::Daemon(Context& context, BootstrapProgram program)
+    : context_(context), program_(std::move(program)) {
+  view_.deployment = context_.config.desired.deployment;
+  view_.region = context_.connection.settings.region;
+}
+
+Daemon::~Daemon() = default;
+
+Pages Daemon::pages() {
+  Pages pages;
+  pages.status_json = [this] {
+    const std::lock_guard lock(view_mutex_);
+    return status_json(view_, board_.entries());
+  };
+  pages.metrics_text = [this] {
+    const std::lock_guard lock(view_mutex_);
+    return metrics_text(view_, board_.entries());
+  };
+  pages.healthy = [this] {
+    return wall_clock() - Instant(Milliseconds(last_good_look_ms_.load())) < kHealthyFor;
+  };
+  return pages;
+}
+
+Ok Daemon::run(const ListenAddress& address, std::stop_token stop) {
+  TRY_ASSIGN(const std::unique_ptr<LedgerKeys> keys,
+             LedgerKeys::open(ledger_path(context_.options)));
+  last_good_look_ms_ = wall_clock().time_since_epoch().count();
+  TRY_ASSIGN(const std::unique_ptr<ReportServer> server,
+             ReportServer::start(address, board_, *keys, program_, pages()));
+  port_ = server->port();
+  user_data_ = std::make_unique<UserDataSource>(context_.config, program_, port_);
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  fmt::print("listening={}{}{}:{}\n", is_ipv6 ? "[" : "", address.host, is_ipv6 ? "]" : "", port_);
+  std::fflush(stdout);
+  log_event(LogLevel::info, "serving",
+            {{"deployment", view_.deployment},
+             {"region", view_.region},
+             {"ec2", context_.connection.settings.endpoint.url()},
+             {"state", context_.options.state},
+             {"bootstrap_sha256", program_.sha256}});
+
+  ReconcilerOptions options = reconciler_options(context_, *user_data_);
+  options.user_data = [this](const core::PoolSpec& pool) { return (*user_data_)(pool); };
+  options.reports = [this] { return board_.snapshot(); };
+  Reconciler reconciler(*context_.connection.ec2, *context_.ledger, std::move(options));
+  const std::stop_callback waker(stop, [this] { board_.wake(); });
+  while (!stop.stop_requested()) {
+    if (reload_wanted_.exchange(false)) read_spec_again(reconciler);
+    tick(reconciler, stop);
+    wait(next_look_, stop);
+  }
+  log_event(LogLevel::info, "stopped");
+  return {};
+}
+
+void Daemon::tick(Reconciler& reconciler, std::stop_token stop) {
+  const auto report = reconciler.tick(stop);
+  if (!report) {
+    log_event(LogLevel::error, "tick failed", {{"error", report.error().message()}});
+    next_look_ = kLedgerPatience;
+    return;
+  }
+  next_look_ = report->plan.next_look;
+  if (!report->blind) last_good_look_ms_ = report->started.time_since_epoch().count();
+  log_calls(*report);
+  log_changes(*report);
+  publish_known(*report);
+  publish(*report);
+}
+
+void Daemon::publish(const TickReport& report) {
+  std::vector<StatusEvent> history;
+  if (auto entries = context_.ledger->history(kHistoryShown))
+    for (auto entry = entries->rbegin(); entry != entries->rend(); ++entry)
+      history.push_back(
+          {entry->time, entry->node.empty() ? entry->pool : entry->node, entry->event});
+  const std::lock_guard lock(view_mutex_);
+  for (const CallReport& call : report.calls)
+    ++view_.calls[call.action + " " + std::string(core::to_string(call.outcome.state))];
+  view_.history = std::move(history);
+  if (report.blind) {  // what was seen last stays, with the reason why nothing newer is there
+    view_.plan.notes = report.plan.notes;
+    view_.plan.stable = false;
+    return;
+  }
+  view_.updated = report.started;
+  view_.plan = report.plan;
+  view_.instance_states.clear();
+  for (const auto& [id, instance] : report.observed.instances)
+    view_.instance_states[id] = aws::to_string(instance.state);
+}
+
+void Daemon::publish_known(const TickReport& report) {
+  if (report.blind) return;
+  std::map<std::string, KnownInstance> known;
+  for (const auto& [id, instance] : report.observed.instances) {
+    if (instance.state == aws::InstanceState::terminated) continue;
+    const auto pool = instance.tags.find(core::kTagPool);
+    if (pool == instance.tags.end()) continue;
+    known[id] = {pool->second, "", "", report.plan.drains.contains(id)};
+  }
+  for (const core::NodeRow& row : report.plan.nodes) {
+    if (const auto found = known.find(row.successor_id); found != known.end())
+      found->second.node = row.node;
+    const auto found = known.find(row.instance_id);
+    if (found == known.end()) continue;
+    found->second.node = row.node;
+    if (holds_volume(row)) found->second.volume_id = row.volume_id;
+  }
+  board_.set_known(context_.config.desired.deployment, std::move(known));
+  board_.forget_unknown(report.started - kReportsKept);
+}
+
+void Daemon::log_calls(const TickReport& report) {
+  for (const CallReport& call : report.calls) {
+    LogFields fields = {{"action", call.action},
+                        {"resource", call.resource},
+                        {"pool", call.pool},
+                        {"outcome", std::string(core::to_string(call.outcome.state))}};
+    if (!call.reason.empty()) fields.emplace_back("reason", call.reason);
+    if (call.replayed) fields.emplace_back("replayed", "yes");
+    if (!call.outcome.sentence.empty()) fields.emplace_back("error", call.outcome.sentence);
+    log_event(level_of(call), "call", fields);
+  }
+}
+
+void Daemon::log_changes(const TickReport& report) {
+  std::set<std::string> notes;
+  for (const core::Note& note : report.plan.notes) {
+    const std::string text = note_line(note);
+    notes.insert(text);
+    if (!notes_told_.contains(text))
+      log_event(note.blocking ? LogLevel::warning : LogLevel::info, "note", {{"text", text}});
+  }
+  notes_told_ = std::move(notes);
+  for (const core::NodeRow& row : report.plan.nodes) {
+    const std::string state(core::describe(row.condition).word);
+    std::string& told = states_told_[row.node];
+    if (told == state) continue;
+    log_event(LogLevel::info, "node",
+              {{"node", row.node},
+               {"state", state},
+               {"volume", row.volume_id},
+               {"instance", row.instance_id}});
+    told = state;
+  }
+}
+
+void Daemon::read_spec_again(Reconciler& reconciler) {
+  auto config = load_spec(context_.options.spec);
+  if (config && config->desired.deployment != context_.config.desired.deployment)
+    config = fail(ErrorKind::misconfigured,
+                  "the deployment cannot change while the manager runs; restart it");
+  if (config && !config->region.empty() && config->region != context_.connection.settings.region)
+    config = fail(ErrorKind::misconfigured,
+                  "the Region cannot change while the manager runs; restart it");
+  if (!config) {
+    log_event(LogLevel::error, "spec kept as it was", {{"error", config.error().message()}});
+    return;
+  }
+  context_.config = std::move(*config);
+  user_data_ = std::make_unique<UserDataSource>(context_.config, program_, port_);
+  reconciler.set_desired(context_.config.desired);
+  log_event(LogLevel::info, "spec read again", {{"spec", context_.options.spec}});
+}
+
+void Daemon::wait(Milliseconds at_most, std::stop_token stop) {
+  const auto until = std::chrono::steady_clock::now() + at_most;
+  const std::int64_t poked = poked_at(context_.options.state);
+  while (!stop.stop_requested() && !reload_wanted_) {
+    const auto left = std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now());
+    if (left <= Milliseconds(0) || board_.wait(std::min(left, kPokeEvery))) return;
+    if (poked_at(context_.options.state) != poked) return;
+  }
+}
+
+}  // namespace warmroot::manager

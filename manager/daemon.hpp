@@ -1,0 +1,68 @@
+// `warmroot serve`: reconciler ticks woken by reports, by commands beside it and by the clock, with
+// the HTTP server that bootstraps and operators talk to. Runs until asked to stop; a stop loses
+// nothing, because every intent is recorded.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stop_token>
+#include <string>
+
+#include "manager/cli_context.hpp"
+#include "manager/daemon_status.hpp"
+#include "manager/reports.hpp"
+#include "manager/reports_board.hpp"
+
+namespace warmroot::manager {
+
+/// Tells a daemon on this state folder to look at the ledger again soon. Never fails: it looks by
+/// itself in time.
+void poke_daemon(const std::string& state_folder);
+
+class Daemon {
+ public:
+  /// `context` outlives it. `program` is what instances run.
+  Daemon(Context& context, BootstrapProgram program);
+  ~Daemon();
+
+  /// Serves until `stop` is requested, and wakes itself for it. Prints "listening=HOST:PORT" on
+  /// standard output once it does. Errors: misconfigured when the address cannot be bound; those of
+  /// the keys' database.
+  Ok run(const ListenAddress& address, std::stop_token stop);
+
+  /// Looks again now. Any thread.
+  void wake() { board_.wake(); }
+  /// Reads the spec again before the next tick. Any thread.
+  void reload() {
+    reload_wanted_ = true;
+    wake();
+  }
+
+ private:
+  void tick(Reconciler& reconciler, std::stop_token stop);
+  void publish(const TickReport& report);
+  void publish_known(const TickReport& report);
+  void log_calls(const TickReport& report);
+  void log_changes(const TickReport& report);
+  void read_spec_again(Reconciler& reconciler);
+  void wait(Milliseconds at_most, std::stop_token stop);
+  Pages pages();
+
+  Context& context_;
+  BootstrapProgram program_;
+  std::unique_ptr<UserDataSource> user_data_;
+  int port_ = 0;
+  ReportBoard board_;
+  std::atomic<bool> reload_wanted_ = false;
+  std::atomic<std::int64_t> last_good_look_ms_ = 0;
+  Milliseconds next_look_{0};
+  std::set<std::string> notes_told_;
+  std::map<std::string, std::string> states_told_;  ///< of nodes
+  std::mutex view_mutex_;
+  TickView view_;
+};
+
+}  // namespace warmroot::manager

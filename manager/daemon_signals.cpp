@@ -1,0 +1,52 @@
+#include "manager/daemon_signals.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace warmroot::manager {
+namespace {
+
+constexpr int kInterruptedStatus = 130;
+/// How long the watch's own end may take.
+constexpr timespec kSlice{0, 100'000'000};
+
+sigset_t watched() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch(std::function<void()> on_stop, std::function<void()> on_hangup)
+    : on_stop_(std::move(on_stop)), on_hangup_(std::move(on_hangup)) {
+  const sigset_t set = watched();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::jthread([this](std::stop_token ended) { watch(ended); });
+}
+
+SignalWatch::~SignalWatch() {
+  thread_.request_stop();
+  thread_.join();
+  const sigset_t set = watched();
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void SignalWatch::watch(std::stop_token ended) {
+  const sigset_t set = watched();
+  while (!ended.stop_requested()) {
+    const int signal = ::sigtimedwait(&set, nullptr, &kSlice);
+    if (signal == SIGHUP) on_hangup_();
+    if (signal != SIGINT && signal != SIGTERM) continue;
+    if (stop_.stop_requested()) std::_Exit(kInterruptedStatus);
+    stop_.request_stop();
+    on_stop_();
+  }
+}
+
+}  // namespace warmroot::manager
