@@ -151,19 +151,20 @@ const core::Lookup<T>& Observer::look_up(
   if (now < entry.until) return entry.lookup;
   aws::DescribeRequest request;
   request.ids = {id};
-  const auto page = (ec2_.*describe)(request);
+  const auto items = aws::collect_all(ec2_, describe, request);
   entry.lookup = {};
-  if (page)
-    for (const auto& item : page->items)
+  if (items)
+    for (const auto& item : *items)
       if (id_of(item) == id) entry.lookup.found = item;
   if (entry.lookup.found) {
     entry.until = now + kFoundFor;
-  } else if (page || tells_of_absence(page.error())) {
+  } else if (items || tells_of_absence(items.error())) {
     entry.lookup.error = id + " " + missing;
-    if (!page && !page.error().code.empty()) entry.lookup.error += " (" + page.error().code + ")";
+    if (!items && !items.error().code.empty())
+      entry.lookup.error += " (" + items.error().code + ")";
     entry.until = now + kNotFoundFor;
   } else {
-    entry.lookup.error = page.error().message();
+    entry.lookup.error = items.error().message();
     entry.lookup.transient = true;
     entry.until = now + kTransientFor;
   }

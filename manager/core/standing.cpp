@@ -178,7 +178,7 @@ Instant last_change(const Draft& draft) {
 
 Milliseconds look_interval(bool waiting, Milliseconds age) {
   constexpr Milliseconds kYoung{60'000};
-  if (!waiting) return std::clamp(age / 10, kLookWaiting, kLookIdle);
+  if (!waiting) return std::clamp(age / 4, kLookWaiting, kLookIdle);
   if (age <= kYoung) return std::clamp(age / 10, kLookSoonest, kLookWaiting);
   return std::clamp(age / 60, kLookWaiting, kLookLongWait);
 }

@@ -1,0 +1,454 @@
+// The whole manager against the simulated region in one process: from nothing to stable,
+// interruptions, pauses, lost answers, throttles and wrong wishes. Invariants are checked at every
+// call by the harness.
+#include "manager/reconciler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fleet_harness.hpp"
+
+namespace warmroot {
+namespace {
+
+using core::NodeStage;
+using sim::FaultKind;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(Reconciler, from_nothing_to_stable_each_node_has_its_volume_on_one_instance) {
+  Fleet fleet(pool_spec("p", 3, 2));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(3));
+  EXPECT_THAT(fleet.live_instances(), SizeIs(2));
+  EXPECT_NE(fleet.instance_of("p-0"), "");
+  EXPECT_NE(fleet.instance_of("p-1"), "");
+  EXPECT_NE(fleet.instance_of("p-0"), fleet.instance_of("p-1"));
+  EXPECT_EQ(fleet.instance_of("p-2"), "");
+  EXPECT_EQ(fleet.calls_of("RunInstances"), 1) << "one call for both nodes";
+  EXPECT_EQ(fleet.calls_of("CreateVolume"), 3);
+  EXPECT_EQ(fleet.calls_of("AttachVolume"), 2);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, the_attach_goes_out_within_a_look_of_running) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto* instance = fleet.live_instances().front();
+  const Instant running = instance->launch_time + fleet.region.times().pending;
+  EXPECT_LE(fleet.volume_of("p-0")->link->attach_time - running, Milliseconds{1000});
+}
+
+TEST(Reconciler, a_stable_world_is_left_alone) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  fleet.front.forget_calls();
+  for (int i = 0; i < 20; ++i) {
+    fleet.region.advance_by(fleet.last.plan.next_look);
+    EXPECT_TRUE(fleet.tick().plan.stable);
+  }
+  EXPECT_EQ(fleet.last.plan.next_look, Milliseconds{30'000}) << "idle";
+  for (const auto& call : fleet.front.calls())
+    EXPECT_TRUE(aws::is_read(call.action)) << call.action;
+}
+
+TEST(Reconciler, volumes_are_made_with_the_right_tags_and_survive_the_instance) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto* volume = fleet.volume_of("p-0");
+  EXPECT_EQ(volume->tags.at("warmroot:deployment"), kDeployment);
+  EXPECT_EQ(volume->tags.at("warmroot:pool"), "p");
+  EXPECT_EQ(volume->tags.at("warmroot:lineage"), volume->snapshot_id);
+  EXPECT_EQ(volume->type, "gp3");
+  EXPECT_FALSE(volume->link->delete_on_termination);
+  EXPECT_EQ(fleet.live_instances().front()->tags.at("warmroot:pool"), "p");
+}
+
+// ---- interruption and handover ----
+
+TEST(Reconciler, after_a_crash_of_the_instance_the_same_volume_serves_its_successor) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-0")->id;
+  const auto first = fleet.instance_of("p-0");
+  ASSERT_TRUE(fleet.region.crash(first).has_value());
+  ASSERT_TRUE(fleet.until([&] {
+    return fleet.last.plan.stable && fleet.instance_of("p-0") != first;
+  })) << fleet.note_text();
+  EXPECT_EQ(fleet.volume_of("p-0")->id, volume);
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
+  EXPECT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_node_that_drains_and_releases_hands_its_volume_over_before_it_is_reclaimed) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-0")->id;
+  const auto first = fleet.instance_of("p-0");
+  fleet.hardware.mounted_volumes.insert(volume);
+  const Instant notice = fleet.region.now();
+  ASSERT_TRUE(fleet.region.interrupt(first).has_value());
+  fleet.report(first, volume, NodeStage::draining);
+  fleet.on_tick = [&] {
+    if (fleet.region.now() - notice >= seconds{10}) {
+      fleet.hardware.mounted_volumes.clear();
+      fleet.report(first, volume, NodeStage::released);
+    }
+  };
+  ASSERT_TRUE(fleet.until([&] {
+    const auto now_on = fleet.instance_of("p-0");
+    return !now_on.empty() && now_on != first;
+  })) << fleet.note_text();
+  EXPECT_LT(fleet.region.now() - notice, seconds{20}) << "well before the two minutes are over";
+  ASSERT_TRUE(fleet.until_stable());
+  EXPECT_EQ(fleet.volume_of("p-0")->id, volume);
+  EXPECT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_EQ(fleet.calls_of("RunInstances"), 2) << "one successor";
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, without_reports_an_interrupted_node_still_ends_on_a_successor) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto first = fleet.instance_of("p-1");
+  const auto volume = fleet.volume_of("p-1")->id;
+  ASSERT_TRUE(fleet.region.interrupt(first).has_value());
+  ASSERT_TRUE(
+      fleet.until([&] { return fleet.last.plan.stable && fleet.instance_of("p-1") != first; }));
+  EXPECT_EQ(fleet.volume_of("p-1")->id, volume);
+  EXPECT_THAT(fleet.live_instances(), SizeIs(2));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, an_impaired_instance_is_replaced) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto first = fleet.instance_of("p-0");
+  ASSERT_TRUE(fleet.region.impair(first).has_value());
+  ASSERT_TRUE(fleet.until([&] {
+    return fleet.last.plan.stable && fleet.instance_of("p-0") != first;
+  })) << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_stuck_attach_starts_over_with_another_device_name) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.region.knobs.stuck_attaches = 1;
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_EQ(fleet.volume_of("p-0")->link->device, "/dev/sdg");
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+// ---- pause and resume ----
+
+TEST(Reconciler, pausing_ends_instances_and_resuming_brings_the_same_volumes_back) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-1")->id;
+  ASSERT_TRUE(fleet.ledger->pause("p", fleet.region.now()).has_value());
+  fleet.tick();
+  EXPECT_FALSE(fleet.last.plan.stable);
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.live_instances(), IsEmpty());
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(2));
+  ASSERT_TRUE(fleet.ledger->resume("p", fleet.region.now()).has_value());
+  ASSERT_TRUE(
+      fleet.until([&] { return fleet.last.plan.stable && !fleet.live_instances().empty(); }));
+  EXPECT_EQ(fleet.volume_of("p-1")->id, volume);
+  EXPECT_NE(fleet.instance_of("p-1"), "");
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_reporting_node_is_drained_before_it_is_ended) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-0")->id;
+  const auto instance = fleet.instance_of("p-0");
+  fleet.hardware.mounted_volumes.insert(volume);
+  fleet.report(instance, volume, NodeStage::warm);
+  ASSERT_TRUE(fleet.ledger->pause("p", fleet.region.now()).has_value());
+  fleet.tick();
+  EXPECT_TRUE(fleet.last.plan.drains.contains(instance));
+  EXPECT_EQ(fleet.calls_of("TerminateInstances"), 0);
+  fleet.hardware.mounted_volumes.clear();
+  fleet.report(instance, volume, NodeStage::released);
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_EQ(fleet.calls_of("DetachVolume"), 1);
+  EXPECT_THAT(fleet.live_instances(), IsEmpty());
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+// ---- lost answers and trouble ----
+
+struct Trouble {
+  const char* name;
+  const char* action;
+  FaultKind kind;
+  int count;
+};
+
+class ReconcilerTrouble : public ::testing::TestWithParam<Trouble> {};
+
+TEST_P(ReconcilerTrouble, ends_with_exactly_what_was_asked_for) {
+  const auto& trouble = GetParam();
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.front.inject({trouble.action, trouble.kind, trouble.count, 0});
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(2));
+  EXPECT_THAT(fleet.live_instances(), SizeIs(2));
+  EXPECT_EQ(fleet.region.volumes().size(), 2U + 2U) << "two roots of instances beside ours";
+  EXPECT_EQ(fleet.calls_of("AttachVolume"), 2);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ReconcilerTrouble,
+    ::testing::Values(Trouble{"create_answer_lost", "CreateVolume", FaultKind::lost_after, 2},
+                      Trouble{"create_never_arrived", "CreateVolume", FaultKind::lost_before, 2},
+                      Trouble{"create_answer_cut_off", "CreateVolume", FaultKind::truncated, 1},
+                      Trouble{"create_internal_error", "CreateVolume", FaultKind::internal, 3},
+                      Trouble{"run_answer_lost", "RunInstances", FaultKind::lost_after, 1},
+                      Trouble{"run_answer_cut_off", "RunInstances", FaultKind::truncated, 1},
+                      Trouble{"run_unreachable", "RunInstances", FaultKind::unreachable, 2},
+                      Trouble{"run_throttled", "RunInstances", FaultKind::throttled, 4},
+                      Trouble{"run_unavailable", "RunInstances", FaultKind::unavailable, 2},
+                      Trouble{"attach_answer_lost", "AttachVolume", FaultKind::lost_after, 2},
+                      Trouble{"attach_never_arrived", "AttachVolume", FaultKind::lost_before, 1},
+                      Trouble{"attach_html", "AttachVolume", FaultKind::html, 1},
+                      Trouble{"attach_throttled_for_long", "AttachVolume", FaultKind::throttled,
+                              14},
+                      Trouble{"listing_fails", "DescribeVolumes", FaultKind::internal, 9},
+                      Trouble{"listing_html", "DescribeInstances", FaultKind::html, 3},
+                      Trouble{"zones_fail", "DescribeAvailabilityZones", FaultKind::internal, 20},
+                      Trouble{"anything_throttled", "*", FaultKind::throttled, 15}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Reconciler, a_create_whose_answer_is_lost_is_repeated_with_the_same_bytes) {
+  Fleet fleet(pool_spec("p", 1, 0));
+  fleet.front.inject({"CreateVolume", FaultKind::lost_after, 1, 0});
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  std::vector<std::string> bodies;
+  for (const auto& call : fleet.front.calls())
+    if (call.action == "CreateVolume") bodies.push_back(call.body);
+  ASSERT_THAT(bodies, SizeIs(2));
+  EXPECT_EQ(bodies[0], bodies[1]);
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
+}
+
+TEST(Reconciler, an_unreachable_endpoint_is_said_and_changes_nothing) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.front.inject({"*", FaultKind::unreachable, 1000, 0});
+  fleet.start();
+  const auto report = fleet.tick();
+  EXPECT_FALSE(report.observed.complete);
+  ASSERT_TRUE(report.blind.has_value());
+  EXPECT_THAT(report.plan.actions, IsEmpty());
+  EXPECT_THAT(fleet.note_text(), HasSubstr("EC2 was not reached"));
+}
+
+TEST(Reconciler, missing_capacity_is_noted_and_tried_again_with_growing_patience) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.region.knobs.capacity[{"g5.xlarge", "us-east-1a"}] = 0;
+  fleet.start();
+  ASSERT_FALSE(fleet.until_stable(minutes{5}));
+  EXPECT_THAT(fleet.note_text(), HasSubstr("InsufficientInstanceCapacity"));
+  int tries = 0;
+  for (const auto& call : fleet.front.calls()) tries += call.action == "RunInstances";
+  EXPECT_GE(tries, 5);
+  EXPECT_LE(tries, 12);
+  fleet.region.knobs.capacity.clear();
+  EXPECT_TRUE(fleet.until_stable());
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_fleet_within_ec2s_own_throttles_is_never_throttled_by_us) {
+  Fleet fleet(pool_spec("p", 120, 120));
+  fleet.front.set_throttle_scale(1.0);
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  for (const auto& call : fleet.front.calls())
+    EXPECT_NE(call.code, "RequestLimitExceeded") << call.action;
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, looks_in_pages_and_by_id_find_the_same_world) {
+  Fleet fleet(pool_spec("p", 40, 40));
+  fleet.observer.page_size = 5;
+  fleet.observer.small_world = 10;
+  fleet.region.knobs.empty_first_page = true;
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.live_instances(), SizeIs(40));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+// ---- wishes that cannot be met, other people, other pools ----
+
+struct WrongWish {
+  const char* name;
+  void (*change)(core::PoolSpec&);
+  const char* note;
+};
+
+class ReconcilerWrongWish : public ::testing::TestWithParam<WrongWish> {};
+
+TEST_P(ReconcilerWrongWish, is_said_and_nothing_is_half_done) {
+  auto pool = pool_spec("p", 1, 1);
+  GetParam().change(pool);
+  Fleet fleet(pool);
+  fleet.start();
+  EXPECT_FALSE(fleet.until_stable(minutes{1}));
+  EXPECT_THAT(fleet.note_text(), HasSubstr(GetParam().note));
+  EXPECT_THAT(fleet.pool_volumes(), IsEmpty());
+  EXPECT_THAT(fleet.live_instances(), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ReconcilerWrongWish,
+    ::testing::Values(
+        WrongWish{"unknown_ami", [](auto& pool) { pool.ami = "ami-0ffffffffffffffff"; },
+                  "ami-0ffffffffffffffff is no AMI that this account can see"},
+        WrongWish{"unknown_snapshot",
+                  [](auto& pool) {
+                    pool.ami.clear();
+                    pool.snapshot = "snap-0ffffffffffffffff";
+                  },
+                  "snap-0ffffffffffffffff is no snapshot that this account may read"},
+        WrongWish{"public_ami_with_an_unreadable_snapshot",
+                  [](auto& pool) { pool.ami = "ami-04000000000000004"; },
+                  "is no snapshot that this account may read"},
+        WrongWish{"unknown_base_ami",
+                  [](auto& pool) { pool.launch->base_ami = "ami-0ffffffffffffffff"; },
+                  "ami-0ffffffffffffffff is no AMI"},
+        WrongWish{"other_architecture", [](auto& pool) { pool.ami = "ami-03000000000000003"; },
+                  "are arm64, but base AMI"},
+        WrongWish{"wrong_zone", [](auto& pool) { pool.zones = {"eu-west-1a"}; },
+                  "zone eu-west-1a is not in this Region"},
+        WrongWish{"unknown_subnet",
+                  [](auto& pool) {
+                    pool.launch->subnets = {{"us-east-1a", "subnet-0ffffffffffffffff"}};
+                  },
+                  "is no subnet of this account"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Reconciler, two_pools_in_two_zones_are_served_side_by_side) {
+  Fleet fleet(core::Desired{
+      kDeployment,
+      {pool_spec("p", 2, 2, {"us-east-1a", "us-east-1b"}), pool_spec("q", 1, 1, {"us-east-1b"})}});
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_EQ(fleet.volume_of("p-1")->zone, "us-east-1b");
+  EXPECT_EQ(fleet.region.instance(fleet.instance_of("q-0"))->tags.at("warmroot:pool"), "q");
+  EXPECT_THAT(fleet.live_instances(), SizeIs(3));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_pool_without_launch_serves_what_others_launch_and_never_ends_it) {
+  auto pool = pool_spec("p", 1, 1);
+  pool.launch.reset();
+  Fleet fleet(pool);
+  fleet.start();
+  ASSERT_FALSE(fleet.until_stable(minutes{1}));
+  EXPECT_THAT(fleet.note_text(), HasSubstr("no running instance tagged warmroot:pool=p"));
+  sim::RunInstancesArgs args;
+  args.image_id = kBaseAmi;
+  args.type = "g5.xlarge";
+  args.zone = "us-east-1a";
+  args.instance_tags = {{"warmroot:pool", "p"}};
+  ASSERT_TRUE(fleet.region.run_instances(args).has_value());
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_NE(fleet.instance_of("p-0"), "");
+  ASSERT_TRUE(fleet.ledger->pause("p", fleet.region.now()).has_value());
+  fleet.until_stable(minutes{5});
+  EXPECT_EQ(fleet.calls_of("TerminateInstances"), 0);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, fewer_running_instances_are_wanted_and_the_rest_ends) {
+  Fleet fleet(pool_spec("p", 3, 3));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  fleet.desired.pools.front().running = 1;
+  fleet.people_interfere = true;  // three run already
+  fleet.reconciler->set_desired(fleet.desired);
+  fleet.tick();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_NE(fleet.instance_of("p-0"), "");
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(3));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_detach_by_hand_is_followed_by_a_new_attach) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-0")->id;
+  ASSERT_TRUE(fleet.region.detach_volume(volume, "", "", false).has_value());
+  fleet.region.advance_by(seconds{30});
+  fleet.tick();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_NE(fleet.instance_of("p-0"), "");
+  EXPECT_NE(fleet.volume_of("p-0")->link->device, "/dev/sdf")
+      << "a name once used is not used again";
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_volume_deleted_by_somebody_is_made_again_after_a_minute) {
+  Fleet fleet(pool_spec("p", 3, 0));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto gone = fleet.volume_of("p-1")->id;
+  ASSERT_TRUE(fleet.region.delete_volume(gone).has_value());
+  fleet.region.advance_by(seconds{5});
+  ASSERT_TRUE(fleet.until([&] { return fleet.last.plan.stable && fleet.volume_of("p-1"); }))
+      << fleet.note_text();
+  EXPECT_NE(fleet.volume_of("p-1")->id, gone);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_look_changes_nothing_in_the_region_or_the_ledger) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.start();
+  fleet.region.advance_by(seconds{10});
+  fleet.effects = 0;
+  const auto report = fleet.reconciler->look();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_THAT(report->plan.actions, SizeIs(2));
+  EXPECT_EQ(fleet.effects, 0);
+  EXPECT_THAT(fleet.pool_volumes(), IsEmpty());
+}
+
+TEST(Reconciler, a_stop_request_ends_the_tick_between_statements) {
+  Fleet fleet(pool_spec("p", 1, 0));
+  fleet.start();
+  fleet.region.advance_by(seconds{10});
+  std::stop_source stop;
+  fleet.ledger->on_write = [&](const char*) { stop.request_stop(); };
+  ASSERT_TRUE(fleet.reconciler->tick(stop.get_token()).has_value());
+  EXPECT_THAT(fleet.pool_volumes(), IsEmpty()) << "recorded, not sent";
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+}  // namespace
+}  // namespace warmroot
