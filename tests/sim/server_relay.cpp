@@ -15,6 +15,9 @@ namespace warmroot::sim {
 
 namespace {
 
+/// How long an answer may take once the guest has ended its side.
+constexpr int kLastWait = 10'000;
+
 /// Copies what is there; false at the end of the input or when the output is gone.
 bool copy_some(int from, int to) {
   char bytes[65536];
@@ -44,11 +47,14 @@ Ok relay(std::uint16_t port) {
     return fail(ErrorKind::retry_later, "nothing listens on 127.0.0.1:" + std::to_string(port));
   pollfd watched[2] = {{socket.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
   for (;;) {
-    if (::poll(watched, 2, -1) < 0 && errno != EINTR) return fail_errno("relay");
+    const int ready = ::poll(watched, 2, watched[1].fd < 0 ? kLastWait : -1);
+    if (ready < 0 && errno != EINTR) return fail_errno("relay");
+    if (ready == 0) return {};
     if (watched[0].revents != 0 && !copy_some(socket.get(), STDOUT_FILENO)) return {};
     if (watched[1].revents != 0 && !copy_some(STDIN_FILENO, socket.get())) {
-      // The guest has sent all it wants; the answer may still be on its way.
-      ::shutdown(socket.get(), SHUT_WR);
+      // The guest has sent all it wants, but the answer may still be on its way. The end is not
+      // passed on: httplib would take it for a peer that has gone. It closes an idle connection by
+      // itself.
       watched[1].fd = -1;
     }
   }

@@ -1,0 +1,178 @@
+#!/bin/sh
+# Drives the simulated region with the stock AWS CLI (Debian's awscli): whatever the CLI sends has to be understood, and
+# what it prints has to be right. Needs neither root nor guests. The program is $WARMROOT_SIM_BIN, else build/release's.
+# Called by ctest; usage: sh tests/awscli_test.sh
+set -eu
+cd "$(dirname "$0")/.."
+sim=${WARMROOT_SIM_BIN:-build/release/warmroot-sim}
+aws_program=/usr/bin/aws
+[ -x "$aws_program" ] || aws_program=$(command -v aws || true)
+
+skip() {
+  if [ "${WARMROOT_MUST_RUN:-0}" = 1 ]; then
+    echo "awscli_test: $1" >&2
+    exit 1
+  fi
+  echo "awscli_test: SKIPPED: $1"
+  exit 77
+}
+[ -x "$sim" ] || skip "there is no $sim"
+[ -n "$aws_program" ] || skip "the AWS CLI is not installed (apt-get install awscli)"
+
+work=$(mktemp -d)
+server=
+finish() {
+  status=$?
+  if [ -n "$server" ]; then
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+  fi
+  [ "$status" = 0 ] || sed 's/^/region: /' "$work/log" >&2
+  rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+"$sim" serve --no-machines --creating-ms 300 --pending-ms 6000 --attach-ms 300 --detach-ms 300 --shutdown-ms 500 \
+  >"$work/out" 2>"$work/log" &
+server=$!
+tries=0
+until grep -q '^endpoint=' "$work/out"; do
+  tries=$((tries + 1))
+  [ "$tries" -lt 100 ] || { echo "awscli_test: the region did not start" >&2; exit 1; }
+  sleep 0.1
+done
+endpoint=$(sed -n 's/^endpoint=//p' "$work/out")
+
+# Nothing of the caller's own AWS set-up may leak in.
+unset AWS_PROFILE AWS_SESSION_TOKEN AWS_ENDPOINT_URL AWS_CA_BUNDLE 2>/dev/null || true
+export AWS_ACCESS_KEY_ID=AKIDEXAMPLE AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY
+export AWS_DEFAULT_REGION=us-east-1 AWS_REGION=us-east-1 AWS_PAGER= AWS_EC2_METADATA_DISABLED=true
+export AWS_CONFIG_FILE="$work/none" AWS_SHARED_CREDENTIALS_FILE="$work/none" AWS_MAX_ATTEMPTS=1
+export no_proxy=127.0.0.1 NO_PROXY=127.0.0.1
+
+# ec2 ARGUMENTS: one call, answer as text.
+ec2() { "$aws_program" --endpoint-url "$endpoint" --output text --cli-read-timeout 20 ec2 "$@"; }
+
+# same WHAT WANTED GOT
+same() {
+  [ "$2" = "$3" ] || { echo "awscli_test: $1: wanted '$2', got '$3'" >&2; exit 1; }
+  echo "ok: $1"
+}
+
+# refused WHAT CODE ARGUMENTS: the call has to fail with EC2's code.
+refused() {
+  what=$1 code=$2
+  shift 2
+  if ec2 "$@" >"$work/answer" 2>&1; then
+    echo "awscli_test: $what: was not refused: $(cat "$work/answer")" >&2
+    exit 1
+  fi
+  grep -q "($code)" "$work/answer" || { echo "awscli_test: $what: wanted $code, got $(cat "$work/answer")" >&2; exit 1; }
+  echo "ok: $what"
+}
+
+# becomes WHAT WANTED ARGUMENTS: the answer within 20 seconds.
+becomes() {
+  what=$1 wanted=$2
+  shift 2
+  tries=0
+  while :; do
+    got=$(ec2 "$@")
+    [ "$got" != "$wanted" ] || break
+    tries=$((tries + 1))
+    [ "$tries" -lt 40 ] || same "$what" "$wanted" "$got"
+    sleep 0.3
+  done
+  echo "ok: $what"
+}
+
+same "zones" "us-east-1a us-east-1b" \
+  "$(ec2 describe-availability-zones --query 'AvailabilityZones[].ZoneName' | tr '\t' ' ')"
+same "the image's root snapshot" snap-01000000000000001 \
+  "$(ec2 describe-images --owners self --filters Name=name,Values='session-r*t' \
+    --query 'Images[].BlockDeviceMappings[].Ebs.SnapshotId')"
+same "the snapshot's size" 8 \
+  "$(ec2 describe-snapshots --snapshot-ids snap-01000000000000001 --query 'Snapshots[].VolumeSize')"
+same "the subnet's zone" us-east-1b \
+  "$(ec2 describe-subnets --filters Name=availability-zone,Values=us-east-1b --query 'Subnets[].AvailabilityZone')"
+same "spot prices of one type in all zones" 2 \
+  "$(ec2 describe-spot-price-history --instance-types g5.12xlarge --product-descriptions Linux/UNIX \
+    --start-time 2026-01-01T00:00:00Z --query 'length(SpotPriceHistory)')"
+
+volume=$(ec2 create-volume --availability-zone us-east-1a --snapshot-id snap-01000000000000001 --volume-type gp3 \
+  --tag-specifications 'ResourceType=volume,Tags=[{Key=warmroot:node,Value=imagenet-0}]' --query VolumeId)
+becomes "the volume becomes available" available \
+  describe-volumes --volume-ids "$volume" --query 'Volumes[].State'
+instance=$(ec2 run-instances --image-id ami-02000000000000002 --instance-type g5.12xlarge --count 1 \
+  --subnet-id subnet-01000000000000001 --key-name operator --client-token first-launch \
+  --instance-market-options 'MarketType=spot,SpotOptions={SpotInstanceType=one-time}' \
+  --instance-initiated-shutdown-behavior terminate --user-data '#!/bin/sh' \
+  --metadata-options 'HttpTokens=required,InstanceMetadataTags=enabled' \
+  --tag-specifications 'ResourceType=instance,Tags=[{Key=warmroot:pool,Value=imagenet}]' \
+  --query 'Instances[].InstanceId')
+refused "an attach to a pending instance" IncorrectState \
+  attach-volume --volume-id "$volume" --instance-id "$instance" --device /dev/sdf
+same "a repeated launch is the same instance" "$instance" \
+  "$(ec2 run-instances --image-id ami-02000000000000002 --instance-type g5.12xlarge --count 1 \
+    --subnet-id subnet-01000000000000001 --key-name operator --client-token first-launch \
+    --instance-market-options 'MarketType=spot,SpotOptions={SpotInstanceType=one-time}' \
+    --instance-initiated-shutdown-behavior terminate --user-data '#!/bin/sh' \
+    --metadata-options 'HttpTokens=required,InstanceMetadataTags=enabled' \
+    --tag-specifications 'ResourceType=instance,Tags=[{Key=warmroot:pool,Value=imagenet}]' \
+    --query 'Instances[].InstanceId')"
+refused "the same token for another launch" IdempotentParameterMismatch \
+  run-instances --image-id ami-02000000000000002 --instance-type g5.xlarge --count 1 \
+  --subnet-id subnet-01000000000000001 --client-token first-launch
+becomes "the instance runs, found by its tag" "$instance running spot" \
+  describe-instances --filters Name=tag:warmroot:pool,Values=imagenet Name=instance-state-name,Values=running \
+  --query "Reservations[].Instances[].join(' ', [InstanceId, State.Name, InstanceLifecycle])"
+same "its status checks" "ok ok" \
+  "$(ec2 describe-instance-status --instance-ids "$instance" \
+    --query 'InstanceStatuses[].[InstanceStatus.Status, SystemStatus.Status]' | tr '\t' ' ')"
+
+same "attaching" attaching \
+  "$(ec2 attach-volume --volume-id "$volume" --instance-id "$instance" --device /dev/sdf --query State)"
+becomes "attached, kept on termination" "in-use attached false" \
+  describe-volumes --filters Name=tag:warmroot:node,Values=imagenet-0 \
+  --query "Volumes[].join(' ', [State, Attachments[0].State, to_string(Attachments[0].DeleteOnTermination)])"
+refused "a second attach" VolumeInUse \
+  attach-volume --volume-id "$volume" --instance-id "$instance" --device /dev/sdg
+refused "deleting an attached volume" VolumeInUse delete-volume --volume-id "$volume"
+
+ec2 create-tags --resources "$volume" "$instance" --tags 'Key=owner,Value=a b&c <d>'
+same "tags of both" 2 "$(ec2 describe-tags --filters Name=key,Values=owner --query 'length(Tags)')"
+same "a tag's value with signs in it" 'a b&c <d>' \
+  "$(ec2 describe-tags --filters Name=resource-id,Values="$volume" Name=key,Values=owner --query 'Tags[].Value')"
+ec2 delete-tags --resources "$volume" "$instance" --tags Key=owner
+same "tags deleted" 0 "$(ec2 describe-tags --filters Name=key,Values=owner --query 'length(Tags)')"
+
+same "detaching" detaching \
+  "$(ec2 detach-volume --volume-id "$volume" --instance-id "$instance" --query State)"
+becomes "free again" available describe-volumes --volume-ids "$volume" --query 'Volumes[].State'
+refused "detaching what is free" IncorrectState detach-volume --volume-id "$volume" --instance-id "$instance"
+
+refused "a volume that never was" InvalidVolume.NotFound describe-volumes --volume-ids vol-00000000000000000
+refused "a malformed instance id" InvalidInstanceID.Malformed describe-instances --instance-ids i-nonsense
+refused "a filter that EC2 does not have" InvalidParameterValue describe-volumes --filters Name=colour,Values=red
+refused "a snapshot of somebody else's image" InvalidSnapshot.NotFound \
+  create-volume --availability-zone us-east-1a --snapshot-id snap-04000000000000004
+refused "a dry run" DryRunOperation delete-volume --volume-id "$volume" --dry-run
+refused "an action that is not modelled" InvalidAction describe-vpcs
+(export AWS_SECRET_ACCESS_KEY=wrong; refused "a wrong secret key" SignatureDoesNotMatch describe-volumes)
+(export AWS_ACCESS_KEY_ID=AKIDUNKNOWN; refused "an unknown key" AuthFailure describe-volumes)
+
+number=0
+while [ "$number" -lt 6 ]; do
+  ec2 create-volume --availability-zone us-east-1b --size 1 --query VolumeId >/dev/null
+  number=$((number + 1))
+done
+same "pages of five add up" 8 \
+  "$(ec2 describe-volumes --page-size 5 --query 'Volumes[].VolumeId' | tr '\t' '\n' | grep -c '^vol-')"
+
+same "terminating" shutting-down \
+  "$(ec2 terminate-instances --instance-ids "$instance" --query 'TerminatingInstances[].CurrentState.Name')"
+becomes "terminated" terminated \
+  describe-instances --instance-ids "$instance" --query 'Reservations[].Instances[].State.Name'
+ec2 delete-volume --volume-id "$volume"
+echo "awscli_test: all passed"
