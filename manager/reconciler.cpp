@@ -2,8 +2,11 @@
 // intent without a clear answer is sent again, byte for byte, before anything new.
 #include "manager/reconciler.hpp"
 
+#include <algorithm>
+
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/core/backoff.hpp"
+#include "manager/core/draft.hpp"
 #include "manager/core/planner.hpp"
 #include "manager/core/token.hpp"
 
@@ -14,6 +17,10 @@ namespace {
 /// A replay that got no answer again waits a little longer each time.
 constexpr Milliseconds kReplayBase{200};
 constexpr Milliseconds kReplayCap{30'000};
+
+/// A plan older than this was made for another world: the process was frozen, or EC2 took minutes
+/// to answer.
+constexpr Milliseconds kPlanExpires{60'000};
 
 Instant replay_at(const core::Intent& intent) {
   const double jitter =
@@ -78,7 +85,9 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
 }
 
 Result<TickReport> Reconciler::look() {
-  TRY_ASSIGN(const auto view, ledger_.view());
+  TRY_ASSIGN(auto view, ledger_.view());
+  // What will be done is asked for, not how long a fresh ledger waits before it does it.
+  view.created = std::min(view.created, options_.now() - core::kVisibilityWindow);
   return observe_and_plan(view);
 }
 
@@ -122,6 +131,7 @@ Result<TickReport> Reconciler::tick(std::stop_token stop) {
   report.calls = std::move(replays.calls);
   if (!report.observed.complete || stop.stop_requested() || nothing_to_write(report.plan, view))
     return report;
+  if (options_.now() - report.observed.at > kPlanExpires) return report;
   std::vector<aws::EncodedCall> calls;
   std::vector<std::string> reasons;
   for (const auto& action : report.plan.actions) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "manager/aws/ec2_client.hpp"
@@ -88,7 +89,10 @@ class Fleet {
     manager::ReconcilerOptions options;
     options.desired = desired;
     options.now = [this] { return region.now(); };
-    options.reports = [this] { return reports; };
+    options.reports = [this] {
+      region.advance_by(std::exchange(frozen_after_look, Milliseconds{0}));
+      return reports;
+    };
     options.observer = observer;
     reconciler = std::make_unique<manager::Reconciler>(*client, *ledger, std::move(options));
   }
@@ -191,7 +195,8 @@ class Fleet {
   std::function<void()> on_tick;
   std::vector<std::string> violations;
   int effects = 0;
-  int die_at = 0;  ///< 0: never
+  Milliseconds frozen_after_look{0};  ///< the process stands still once, after it has looked
+  int die_at = 0;                     ///< 0: never
   bool people_interfere =
       false;  ///< then counts of instances and volumes are not the manager's alone
 };

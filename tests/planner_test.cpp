@@ -181,6 +181,17 @@ TEST(Planner, a_refusal_is_left_alone_for_its_back_off_and_noted) {
       << "the next type after an odd number of refusals";
 }
 
+TEST(Planner, a_refusal_of_many_nodes_is_one_note) {
+  World world(3, 3);
+  for (int i = 0; i < 3; ++i) {
+    world.volume("vol-" + std::to_string(i), i);
+    world.ledger.failures[failure_key("RunInstances", node_name("p", i))] = {
+        1, kNow, "VcpuLimitExceeded", false, "too many"};
+  }
+  EXPECT_THAT(world.plan().notes, ::testing::SizeIs(1));
+  EXPECT_THAT(world.notes(), HasSubstr("(the same for 2 more)"));
+}
+
 TEST(Planner, when_more_than_a_fifth_vanished_nothing_is_done) {
   World world(4, 0);
   for (int i = 0; i < 4; ++i) world.volume("vol-" + std::to_string(i), i);

@@ -427,13 +427,25 @@ TEST(Reconciler, a_volume_deleted_by_somebody_is_made_again_after_a_minute) {
 TEST(Reconciler, a_look_changes_nothing_in_the_region_or_the_ledger) {
   Fleet fleet(pool_spec("p", 2, 2));
   fleet.start();
-  fleet.region.advance_by(seconds{10});
   fleet.effects = 0;
   const auto report = fleet.reconciler->look();
   ASSERT_TRUE(report.has_value());
   EXPECT_THAT(report->plan.actions, SizeIs(2));
   EXPECT_EQ(fleet.effects, 0);
   EXPECT_THAT(fleet.pool_volumes(), IsEmpty());
+}
+
+TEST(Reconciler, a_plan_that_was_overtaken_by_time_is_dropped) {
+  Fleet fleet(pool_spec("p", 1, 0));
+  fleet.start();
+  fleet.region.advance_by(seconds{10});
+  fleet.frozen_after_look = minutes{10};
+  fleet.tick();
+  EXPECT_THAT(fleet.last.plan.actions, SizeIs(1));
+  EXPECT_THAT(fleet.last.calls, IsEmpty());
+  EXPECT_THAT(fleet.pool_volumes(), IsEmpty());
+  ASSERT_TRUE(fleet.until_stable());
+  EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
 TEST(Reconciler, a_stop_request_ends_the_tick_between_statements) {

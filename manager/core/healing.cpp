@@ -149,6 +149,11 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
     return detach(draft, lease,
                   "attaching for more than 90 s and the guest never saw the disk; starting over");
   }
+  if (attachment.state == aws::AttachmentState::busy)
+    draft.note(lease.pool, lease.node,
+               "volume " + lease.volume_id + " is still mounted on " + lease.instance_id +
+                   ", which holds its detach up: unmount it there or end the instance",
+               false);
   if (attachment.state != aws::AttachmentState::attached || !instance) return;
   if (instance->stopped) return detach(draft, lease, "instance " + instance->id + " is stopped");
   const auto* report = draft.report_of(lease.instance_id);

@@ -36,21 +36,47 @@ bool still_matters(Draft& draft, const std::string& resource) {
   return false;
 }
 
+std::string waits_for(const Failure& failure, Instant retry, Instant now) {
+  const auto wait_s =
+      std::chrono::ceil<std::chrono::seconds>(std::max(retry - now, Milliseconds{0}));
+  return failure.sentence + "; tried " + std::to_string(failure.count) +
+         (failure.count == 1 ? " time" : " times") + ", again in " +
+         std::to_string(wait_s.count()) + " s";
+}
+
+/// One note for each refusal, however many nodes it hit: a launch of 100 is refused once.
 void note_failures(Draft& draft) {
+  std::map<std::string, std::pair<std::size_t, int>> notes;  // sentence to its note and nodes
   for (const auto& [key, failure] : draft.ledger.failures) {
     const auto resource = key.substr(key.find('/') + 1);
     if (!still_matters(draft, resource)) continue;
+    const auto [seen, is_new] = notes.try_emplace(failure.sentence, draft.plan.notes.size(), 1);
+    if (!is_new) {
+      ++seen->second.second;
+      continue;
+    }
     std::string pool;
     for (const auto& candidate : draft.pools)
       if (node_index(candidate.spec->name, resource)) pool = candidate.spec->name;
-    const Instant retry = retry_at(failure, key);
-    const auto wait_s =
-        std::chrono::ceil<std::chrono::seconds>(std::max(retry - draft.now, Milliseconds{0}));
     draft.note(pool, pool.empty() ? "" : resource,
-               failure.sentence + "; tried " + std::to_string(failure.count) +
-                   (failure.count == 1 ? " time" : " times") + ", again in " +
-                   std::to_string(wait_s.count()) + " s",
-               !failure.transient);
+               waits_for(failure, retry_at(failure, key), draft.now), !failure.transient);
+  }
+  for (const auto& [sentence, place] : notes)
+    if (place.second > 1)
+      draft.plan.notes[place.first].text +=
+          " (the same for " + std::to_string(place.second - 1) + " more)";
+}
+
+/// What the nodes themselves say is wrong.
+void note_reports(Draft& draft) {
+  for (const auto& [id, instance] : draft.instances) {
+    const auto* report = draft.report_of(id);
+    const auto* held = draft.lease_on(id);
+    if (!report || !held || report->stage != NodeStage::failed) continue;
+    draft.note(held->pool, held->node,
+               "the bootstrap on " + id +
+                   " failed, sessions there land on the base system: " + report->message,
+               false);
   }
 }
 
@@ -76,6 +102,7 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   retire(draft);
   stock(draft);
   note_failures(draft);
+  note_reports(draft);
   note_undecided(draft);
   describe_result(draft);
   if (!observed.complete) {
