@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <random>
+#include <system_error>
 
 #include "bootstrap/warm/block_device.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
@@ -199,12 +200,19 @@ void Run::load_map() {
   map_exists_ = true;
 }
 
+/// Different present blocks, by trial: listing all of them would take megabytes on a large disk. A
+/// nearly empty set may give fewer.
 std::vector<Block> Run::random_present(std::size_t count) {
+  constexpr std::size_t kTrials = 200;  // a block
   std::vector<Block> blocks;
   if (present_.size() == 0) return blocks;
-  const BlockSet candidates = needed_known_ ? present_.intersection(needed_) : present_;
-  const std::vector<Block> members = candidates.members();
-  std::sample(members.begin(), members.end(), std::back_inserter(blocks), count, random_);
+  std::uniform_int_distribution<Block> any(0, present_.size() - 1);
+  for (std::size_t trial = 0; trial < kTrials * count && blocks.size() < count; ++trial) {
+    const Block block = any(random_);
+    const bool wanted = present_.contains(block) && (!needed_known_ || needed_.contains(block));
+    if (wanted && std::find(blocks.begin(), blocks.end(), block) == blocks.end())
+      blocks.push_back(block);
+  }
   return blocks;
 }
 
@@ -395,9 +403,16 @@ void Run::start_saving() {
   last_save_ = SteadyClock::now();
   unsaved_ = 0;
   map_exists_ = true;
-  saving_ = std::async(
-      std::launch::async,
-      [file = *map_file_, bytes = encode_map(identity_, present_)] { return file.save(bytes); });
+  auto save = [file = *map_file_, bytes = encode_map(identity_, present_)] {
+    return file.save(bytes);
+  };
+  try {
+    saving_ = std::async(std::launch::async, save);
+  } catch (const std::system_error&) {  // no thread to be had: then it takes its time here
+    std::promise<Ok> done;
+    saving_ = done.get_future();
+    done.set_value(save());
+  }
 }
 
 void Run::take_saved(bool wait) {
