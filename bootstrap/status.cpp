@@ -6,44 +6,6 @@
 
 namespace warmroot::bootstrap {
 
-std::string_view to_string(Stage stage) {
-  switch (stage) {
-    case Stage::hello:
-      return "hello";
-    case Stage::disk_seen:
-      return "disk_seen";
-    case Stage::checked:
-      return "checked";
-    case Stage::mounted:
-      return "mounted";
-    case Stage::ready:
-      return "ready";
-    case Stage::warming:
-      return "warming";
-    case Stage::warm:
-      return "warm";
-    case Stage::draining:
-      return "draining";
-    case Stage::released:
-      return "released";
-    case Stage::failed:
-      return "failed";
-  }
-  return "failed";
-}
-
-std::string_view to_string(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::ok:
-      return "ok";
-    case Outcome::failed:
-      return "failed";
-    case Outcome::skipped:
-      return "skipped";
-  }
-  return "failed";
-}
-
 StatusBook::StatusBook(std::string file) : file_(std::move(file)), started_ms_(boottime_ms()) {}
 
 void StatusBook::update(const std::function<void(Status&)>& change) {

@@ -1,0 +1,115 @@
+#include "bootstrap/accounts.hpp"
+
+#include <gmock/gmock.h>
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const AccountFiles kBase{
+    "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000:Debian:/home/admin:/bin/bash\n",
+    "root:x:0:\nadmin:x:1000:\n", "root:*:19000:0:99999:7:::\nadmin:!:19000:0:99999:7:::\n"};
+
+AccountFiles volume(const std::string& passwd, const std::string& group = "",
+                    const std::string& shadow = "") {
+  return {passwd, group, shadow};
+}
+
+TEST(Accounts, a_person_of_the_volume_gets_a_base_entry_with_the_volume_s_ids) {
+  const auto edit = merge_accounts(
+      kBase, volume("ada:x:2001:2002:Ada:/home/ada:/bin/zsh\n", "ada:x:2002:\nlab:x:3000:ada\n",
+                    "ada:$6$salt$hash:19500:0:99999:7:::\n"));
+  EXPECT_THAT(edit.passwd_added, ElementsAre("ada:x:2001:2002:Ada:/home/ada:/bin/zsh"));
+  EXPECT_THAT(edit.group_added, ElementsAre("ada:x:2002:", "lab:x:3000:ada"));
+  EXPECT_THAT(edit.shadow_added, ElementsAre("ada:$6$salt$hash:19000:0:99999:7:::"));
+  EXPECT_THAT(edit.files.passwd, HasSubstr(kBase.passwd));
+  ASSERT_EQ(edit.session_users.size(), 1u);
+  EXPECT_THAT(groups_of(edit.session_users[0], edit.files.group), ElementsAre(2002u, 3000u));
+}
+
+struct NotImported {
+  const char* why;
+  const char* line;
+};
+class NotImportedLines : public testing::TestWithParam<NotImported> {};
+
+TEST_P(NotImportedLines, never_reach_the_base) {
+  const auto edit = merge_accounts(kBase, volume(std::string(GetParam().line) + "\n"));
+  EXPECT_FALSE(edit.changed()) << GetParam().why;
+  EXPECT_EQ(edit.files.passwd, kBase.passwd);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, NotImportedLines,
+    testing::Values(NotImported{"uid 0 under another name", "toor:x:0:1000::/root:/bin/sh"},
+                    NotImported{"gid 0", "eve:x:2000:0::/home/eve:/bin/sh"},
+                    NotImported{"a system account", "postgres:x:999:999::/var/lib/pg:/bin/sh"},
+                    NotImported{"nobody", "nobody:x:65534:65534::/nonexistent:/bin/sh"},
+                    NotImported{"a name that is an option", "-x:x:2000:2000::/home/x:/bin/sh"},
+                    NotImported{"a name that is a path", "../eve:x:2000:2000::/home/x:/bin/sh"},
+                    NotImported{"a NIS entry", "+::::::"},
+                    NotImported{"too few fields", "eve:x:2000:2000:/home/eve:/bin/sh"},
+                    NotImported{"an id that overflows to 0", "eve:x:4294967296:2000::/h:/bin/sh"},
+                    NotImported{"a negative id", "eve:x:-1:2000::/h:/bin/sh"},
+                    NotImported{"a relative home", "eve:x:2000:2000::home:/bin/sh"},
+                    NotImported{"a home with dots", "eve:x:2000:2000::/home/../root:/bin/sh"},
+                    NotImported{"a carriage return", "eve:x:2000:2000::/home/eve:/bin/sh\r"},
+                    NotImported{"whom the base knows", "admin:x:1000:1000::/home/admin:/bin/sh"}));
+
+TEST(Accounts, a_line_of_a_hundred_megabytes_is_passed_over) {
+  const std::string huge =
+      "eve:x:2000:2000:" + std::string(100'000'000, 'a') + ":/home/eve:/bin/sh\n";
+  const auto edit = merge_accounts(kBase, volume(huge + "ada:x:2001:2001::/home/ada:/bin/sh\n"));
+  EXPECT_THAT(edit.passwd_added, ElementsAre("ada:x:2001:2001::/home/ada:/bin/sh"));
+}
+
+TEST(Accounts, a_user_whom_both_know_under_different_uids_is_noted_and_left_alone) {
+  const auto edit = merge_accounts(kBase, volume("admin:x:1001:1001::/home/admin:/bin/bash\n"));
+  EXPECT_FALSE(edit.changed());
+  EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("uid 1000 on the base and 1001 on the volume")));
+}
+
+TEST(Accounts, merging_into_its_own_result_changes_nothing) {
+  const auto from = volume("ada:x:2001:2002::/home/ada:/bin/sh\n", "ada:x:2002:\n");
+  const auto once = merge_accounts(kBase, from);
+  ASSERT_TRUE(once.changed());
+  const auto twice = merge_accounts(once.files, from);
+  EXPECT_FALSE(twice.changed());
+  EXPECT_EQ(twice.files.passwd, once.files.passwd);
+  EXPECT_EQ(twice.files.shadow, once.files.shadow);
+}
+
+TEST(Accounts, reverting_takes_out_what_was_added_and_keeps_what_others_added_since) {
+  const auto edit =
+      merge_accounts(kBase, volume("ada:x:2001:2001::/home/ada:/bin/sh\n", "ada:x:2001:\n"));
+  AccountFiles present = edit.files;
+  present.passwd += "new:x:1001:1001::/home/new:/bin/sh\n";
+  const auto reverted = revert_accounts(present, edit);
+  EXPECT_EQ(reverted.passwd, kBase.passwd + "new:x:1001:1001::/home/new:/bin/sh\n");
+  EXPECT_EQ(reverted.group, kBase.group);
+  EXPECT_EQ(reverted.shadow, kBase.shadow);
+}
+
+TEST(Accounts, a_last_line_without_an_end_is_not_glued_to_the_next) {
+  AccountFiles base = kBase;
+  base.passwd.pop_back();
+  const auto edit = merge_accounts(base, volume("ada:x:2001:2001::/home/ada:/bin/sh\n"));
+  EXPECT_EQ(parse_passwd(edit.files.passwd).size(), 3u);
+}
+
+TEST(Accounts, people_without_a_login_shell_get_an_entry_but_no_session) {
+  const auto edit = merge_accounts(kBase, volume("bot:x:2001:2001::/home/bot:/usr/sbin/nologin\n"));
+  EXPECT_EQ(edit.passwd_added.size(), 1u);
+  EXPECT_THAT(edit.session_users, IsEmpty());
+}
+
+TEST(Accounts, without_a_password_hash_only_keys_let_in) {
+  const auto edit = merge_accounts(kBase, volume("ada:x:2001:2001::/home/ada:/bin/sh\n"));
+  EXPECT_THAT(edit.shadow_added, ElementsAre(testing::StartsWith("ada:!*:")));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap

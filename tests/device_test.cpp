@@ -1,0 +1,274 @@
+#include "bootstrap/device.hpp"
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "bootstrap/device_io.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/partition.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::HasSubstr;
+using std::string_literals::operator""s;
+
+DiskFacts ebs(const std::string& name, const std::string& serial) {
+  DiskFacts disk;
+  disk.name = name;
+  disk.serial = serial;
+  disk.model = "Amazon Elastic Block Store";
+  disk.size_bytes = 8ull << 30;
+  return disk;
+}
+
+DiskFacts base_disk() {
+  DiskFacts disk = ebs("nvme0n1", "vol0aaa");
+  disk.holds_base = true;
+  return disk;
+}
+
+std::string chosen(std::vector<DiskFacts> disks, std::vector<std::string> launch = {},
+                   std::optional<std::string> confirmed = std::nullopt) {
+  const auto choice = choose_disk(disks, launch, confirmed);
+  return choice.disk ? choice.disk->name : "none: " + choice.waiting_for;
+}
+
+TEST(ChooseDisk, the_ebs_disk_beside_the_base_is_the_assignment) {
+  EXPECT_EQ(chosen({base_disk(), ebs("nvme1n1", "vol0bbb")}), "nvme1n1");
+}
+
+TEST(ChooseDisk, the_base_alone_is_something_to_wait_with) {
+  EXPECT_THAT(chosen({base_disk()}), HasSubstr("none: waiting for a volume"));
+}
+
+TEST(ChooseDisk, an_instance_store_disk_is_no_assignment) {
+  DiskFacts store = ebs("nvme1n1", "AWS1234");
+  store.model = "Amazon EC2 NVMe Instance Storage";
+  EXPECT_THAT(chosen({base_disk(), store}), HasSubstr("none"));
+}
+
+TEST(ChooseDisk, a_disk_of_the_launch_mapping_is_no_assignment) {
+  DiskFacts data = ebs("nvme1n1", "vol0ccc");
+  data.mapped_name = "sdb";
+  EXPECT_THAT(chosen({base_disk(), data}, {"sda1", "sdb"}), HasSubstr("none"));
+  EXPECT_EQ(chosen({base_disk(), data, ebs("nvme2n1", "vol0bbb")}, {"sda1", "sdb"}), "nvme2n1");
+}
+
+TEST(ChooseDisk, two_candidates_are_no_choice_until_the_manager_says_which) {
+  const std::vector<DiskFacts> disks{base_disk(), ebs("nvme1n1", "vol0bbb"),
+                                     ebs("nvme2n1", "vol0ccc")};
+  EXPECT_THAT(chosen(disks), HasSubstr("none: several disks"));
+  EXPECT_EQ(chosen(disks, {}, "vol-0ccc"), "nvme2n1");
+}
+
+TEST(ChooseDisk, another_disk_than_the_confirmed_one_is_not_taken) {
+  EXPECT_EQ(chosen({base_disk(), ebs("nvme1n1", "vol0bbb")}, {}, "vol-0ddd"),
+            "none: waiting for the disk of vol-0ddd");
+}
+
+TEST(ChooseDisk, a_virtio_or_scsi_disk_with_a_volume_s_serial_counts) {
+  DiskFacts disk = ebs("vdb", "vol0bbb");
+  disk.model.clear();
+  EXPECT_EQ(chosen({base_disk(), disk}), "vdb");
+  disk.serial = "QM00001";
+  EXPECT_THAT(chosen({base_disk(), disk}), HasSubstr("none"));
+}
+
+TEST(ChooseDisk, on_xen_only_a_newcomer_counts) {
+  DiskFacts disk = ebs("xvdf", "");
+  disk.model.clear();
+  EXPECT_EQ(chosen({disk}), "xvdf");
+  EXPECT_THAT(chosen({disk}, {"sdf"}), HasSubstr("none"));
+  disk.present_at_start = true;
+  EXPECT_THAT(chosen({disk}), HasSubstr("none"));
+}
+
+TEST(ChooseDisk, an_empty_medium_does_not_count) {
+  DiskFacts disk = ebs("nvme1n1", "vol0bbb");
+  disk.size_bytes = 0;
+  EXPECT_THAT(chosen({disk}), HasSubstr("none"));
+}
+
+TEST(VolumeId, is_read_from_serials_with_and_without_the_dash) {
+  EXPECT_EQ(volume_id_of_serial("vol0123456789abcdef0"), "vol-0123456789abcdef0");
+  EXPECT_EQ(volume_id_of_serial("vol-0abc"), "vol-0abc");
+  for (const char* other : {"", "vol", "vol-", "volume1", "vol0123x", "AWS0123", "VOL0123"})
+    EXPECT_EQ(volume_id_of_serial(other), std::nullopt) << other;
+}
+
+TEST(Uevent, the_kernel_s_message_is_read) {
+  const auto event = parse_uevent(
+      "add@/devices/pci0000:00/nvme/nvme1/nvme1n1\0ACTION=add\0DEVPATH=/devices/"
+      "x\0SUBSYSTEM=block\0"
+      "MAJOR=259\0DEVNAME=nvme1n1\0DEVTYPE=disk\0SEQNUM=1034\0"s);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->action, "add");
+  EXPECT_EQ(event->subsystem, "block");
+  EXPECT_EQ(event->device_name, "nvme1n1");
+  EXPECT_EQ(event->device_type, "disk");
+}
+
+TEST(Uevent, udev_s_messages_and_rubbish_are_not) {
+  for (const auto& text : {"libudev\0\xfe\xed\xca\xfe"s, ""s, "add@/devices"s, "add@/x\0\0\0"s,
+                           "add@/x\0ACTION=add\0"s, "\0\0\0\0"s})
+    EXPECT_FALSE(parse_uevent(text)) << text;
+}
+
+/// A directory that looks like /sys, from what machines have shown.
+class FakeSys : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/warmroot-sys-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern), nullptr);
+    root_ = pattern;
+    ::mkdir((root_ + "/block").c_str(), 0755);
+  }
+  void TearDown() override { [[maybe_unused]] int status = ::system(("rm -r " + root_).c_str()); }
+
+  void put(const std::string& path, const std::string& text) {
+    std::string so_far = root_ + "/block";
+    for (std::size_t at = 0, end; (end = path.find('/', at)) != std::string::npos; at = end + 1)
+      ::mkdir((so_far + "/" + path.substr(0, end)).c_str(), 0755);
+    std::ofstream(so_far + "/" + path) << text;
+  }
+  std::string root_;
+};
+
+TEST_F(FakeSys, an_nvme_ebs_disk_shows_its_padded_serial_and_model) {
+  put("nvme1n1/size", "16777216\n");
+  put("nvme1n1/dev", "259:1\n");
+  put("nvme1n1/device/serial", "vol0123456789abcdef0\n");
+  put("nvme1n1/device/model", "Amazon Elastic Block Store              \n");
+  const auto disks = scan_disks(root_, {}, {});
+  ASSERT_EQ(disks.size(), 1u);
+  EXPECT_EQ(disks[0].volume_id(), "vol-0123456789abcdef0");
+  EXPECT_EQ(disks[0].model, "Amazon Elastic Block Store");
+  EXPECT_EQ(disks[0].size_bytes, 8ull << 30);
+  EXPECT_FALSE(disks[0].holds_base);
+}
+
+TEST_F(FakeSys, a_disk_with_a_mounted_partition_or_something_stacked_on_it_holds_the_base) {
+  put("nvme0n1/size", "100\n");
+  put("nvme0n1/dev", "259:0\n");
+  put("nvme0n1/nvme0n1p1/dev", "259:4\n");
+  put("nvme1n1/size", "100\n");
+  put("nvme1n1/dev", "259:1\n");
+  put("nvme1n1/nvme1n1p1/dev", "259:5\n");
+  put("nvme1n1/nvme1n1p1/holders/dm-0", "");
+  put("nvme2n1/size", "100\n");
+  put("nvme2n1/dev", "259:2\n");
+  const auto disks = scan_disks(root_, {"259:4"}, {"nvme2n1"});
+  ASSERT_EQ(disks.size(), 3u);
+  EXPECT_TRUE(disks[0].holds_base);
+  EXPECT_TRUE(disks[1].holds_base);
+  EXPECT_FALSE(disks[2].holds_base);
+  EXPECT_TRUE(disks[2].present_at_start);
+}
+
+TEST_F(FakeSys, virtio_keeps_its_serial_elsewhere_and_scsi_in_a_vital_product_page) {
+  put("vdb/size", "100\n");
+  put("vdb/serial", "vol0bbb");
+  put("sdb/size", "100\n");
+  put("sdb/device/vpd_pg80", "\0\x80\0\x07vol0ccc"s);
+  const auto disks = scan_disks(root_, {}, {});
+  ASSERT_EQ(disks.size(), 2u);
+  EXPECT_EQ(disks[0].volume_id(), "vol-0ccc");
+  EXPECT_EQ(disks[1].volume_id(), "vol-0bbb");
+}
+
+TEST_F(FakeSys, loops_and_stacked_devices_are_no_disks) {
+  for (const char* name : {"loop0", "dm-0", "md127", "ram1", "zram0", "sr0"})
+    put(std::string(name) + "/size", "100\n");
+  EXPECT_TRUE(scan_disks(root_, {}, {}).empty());
+}
+
+TEST(MountedDevices, are_the_third_field_of_mountinfo) {
+  EXPECT_THAT(
+      mounted_devices("21 1 259:4 / / rw - ext4 /dev/root rw\n30 21 0:22 / /sys rw - sysfs s rw\n"),
+      testing::UnorderedElementsAre("259:4", "0:22"));
+}
+
+PartitionFacts partition(int number, std::uint64_t mib, const std::string& content) {
+  return {number, 1 << 20, mib << 20, content, {}};
+}
+
+TEST(RootCandidates, are_linux_file_systems_the_largest_first) {
+  const auto candidates = root_candidates(std::vector{
+      partition(1, 512, "vfat"), partition(2, 1024, "ext4"), partition(3, 8192, "xfs")});
+  ASSERT_TRUE(candidates);
+  ASSERT_EQ(candidates->size(), 2u);
+  EXPECT_EQ(candidates->at(0).number, 3);
+  EXPECT_EQ(candidates->at(1).number, 2);
+}
+
+struct Unusable {
+  std::vector<PartitionFacts> partitions;
+  const char* sentence;
+};
+class UnusableDisks : public testing::TestWithParam<Unusable> {};
+
+TEST_P(UnusableDisks, are_refused_with_what_is_on_them) {
+  const auto candidates = root_candidates(GetParam().partitions);
+  ASSERT_FALSE(candidates);
+  EXPECT_EQ(candidates.error().kind, ErrorKind::refused);
+  EXPECT_THAT(candidates.error().message(), HasSubstr(GetParam().sentence));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, UnusableDisks,
+                         testing::Values(Unusable{{}, "it is empty"},
+                                         Unusable{{partition(0, 8, "")}, "whole disk unknown"},
+                                         Unusable{{partition(1, 8, "crypto_LUKS")}, "LUKS"},
+                                         Unusable{{partition(1, 8, "LVM2_member")}, "LVM"},
+                                         Unusable{{partition(1, 8, "ntfs")}, "partition 1 ntfs"}));
+
+std::string superblock(unsigned char state, unsigned char incompatible) {
+  std::string bytes(1024, '\0');
+  bytes[0x38] = '\x53';
+  bytes[0x39] = '\xef';
+  bytes[0x3a] = static_cast<char>(state);
+  bytes[0x60] = static_cast<char>(incompatible);
+  return bytes;
+}
+
+TEST(ExtSuperblock, says_how_the_file_system_was_left) {
+  const auto clean = parse_ext_superblock(superblock(1, 0x40));
+  ASSERT_TRUE(clean);
+  EXPECT_TRUE(clean->cleanly_unmounted);
+  const auto crashed = parse_ext_superblock(superblock(1, 0x44));
+  EXPECT_TRUE(crashed->needs_recovery);
+  EXPECT_FALSE(crashed->cleanly_unmounted);
+  EXPECT_TRUE(parse_ext_superblock(superblock(3, 0))->has_errors);
+  EXPECT_FALSE(parse_ext_superblock(std::string(1024, '\0')));
+  EXPECT_FALSE(parse_ext_superblock("short"));
+}
+
+TEST(ElfMachine, is_read_in_the_file_s_own_byte_order) {
+  std::string header =
+      "\x7f"
+      "ELF\x02\x01\x01" +
+      std::string(9, '\0') + "\x02\0\xb7\0"s;
+  EXPECT_EQ(elf_machine(header), 183);
+  EXPECT_EQ(machine_name(183), "arm64");
+  header[5] = 2;
+  header.replace(16, 4, "\0\x02\0\x15"s);
+  EXPECT_EQ(elf_machine(header), 21);
+  EXPECT_FALSE(elf_machine("#!/bin/sh"));
+  EXPECT_FALSE(
+      elf_machine("\x7f"
+                  "ELF"));
+}
+
+TEST(OsRelease, gives_its_pretty_name_with_any_quotes) {
+  EXPECT_EQ(pretty_name("NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
+            "Debian GNU/Linux 12 (bookworm)");
+  EXPECT_EQ(pretty_name("PRETTY_NAME='A'"), "A");
+  EXPECT_EQ(pretty_name("PRETTY_NAME=plain\n"), "plain");
+  EXPECT_EQ(pretty_name("NAME=x\n"), "");
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap

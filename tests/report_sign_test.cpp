@@ -1,0 +1,81 @@
+#include "bootstrap/report_sign.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bootstrap/documents.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+struct KnownAnswer {
+  std::string key, message, digest;
+};
+class KnownAnswers : public testing::TestWithParam<KnownAnswer> {};
+
+TEST_P(KnownAnswers, of_rfc_4231_hold) {
+  EXPECT_EQ(hmac_sha256_hex(GetParam().key, GetParam().message), GetParam().digest);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rfc4231, KnownAnswers,
+    testing::Values(KnownAnswer{std::string(20, '\x0b'), "Hi There",
+                                "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"},
+                    KnownAnswer{"Jefe", "what do ya want for nothing?",
+                                "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"},
+                    KnownAnswer{std::string(20, '\xaa'), std::string(50, '\xdd'),
+                                "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"},
+                    KnownAnswer{
+                        std::string(131, '\xaa'),
+                        "Test Using Larger Than Block-Size Key - Hash Key First",
+                        "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"}));
+
+TEST(ReportSign, the_sequence_is_part_of_what_is_signed) {
+  EXPECT_EQ(sign_report("key", 7, "{}"), hmac_sha256_hex("key", "7\n{}"));
+  EXPECT_NE(sign_report("key", 8, "{}"), sign_report("key", 7, "{}"));
+}
+
+TEST(ReportSign, a_key_is_exactly_64_hex_digits) {
+  EXPECT_EQ(parse_key(std::string(64, 'a')), std::string(32, '\xaa'));
+  EXPECT_EQ(parse_key(std::string(64, 'A')), std::string(32, '\xaa'));
+  EXPECT_FALSE(parse_key(std::string(63, 'a')));
+  EXPECT_FALSE(parse_key(std::string(66, 'a')));
+  EXPECT_FALSE(parse_key(std::string(63, 'a') + "x"));
+  EXPECT_FALSE(parse_key(""));
+}
+
+TEST(HelloAnswer, holds_a_key_and_perhaps_a_node_and_a_volume) {
+  const auto full = parse_hello_answer(R"({"key":"00","node":"imagenet-0","volume_id":"vol-1"})");
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->node, "imagenet-0");
+  EXPECT_EQ(full->volume_id, "vol-1");
+  const auto bare = parse_hello_answer(R"({"key":"00","node":null,"volume_id":null})");
+  ASSERT_TRUE(bare);
+  EXPECT_EQ(bare->node, std::nullopt);
+  for (const char* bad : {"", "<html>", "[]", "{}", R"({"key":7})"})
+    EXPECT_FALSE(parse_hello_answer(bad)) << bad;
+}
+
+TEST(Wishes, what_cannot_be_read_is_no_wish) {
+  EXPECT_TRUE(parse_wishes(R"({"wishes":{"drain":true,"volume_id":"vol-1"}})").drain);
+  EXPECT_EQ(parse_wishes(R"({"wishes":{"drain":false,"volume_id":"vol-1"}})").volume_id, "vol-1");
+  for (const char* odd : {"", "<html>", "{}", R"({"wishes":7})", R"({"wishes":{"drain":"yes"}})"})
+    EXPECT_FALSE(parse_wishes(odd).drain) << odd;
+}
+
+TEST(StatusDocument, survives_bytes_that_are_no_text) {
+  Status status;
+  status.message = "\xff\xfe e2fsck said";
+  status.steps.push_back({"check", 1, 2, Outcome::failed, "\x80"});
+  const std::string document = status_document(status);
+  EXPECT_EQ(status_fields(document).stage, "hello");
+  ASSERT_TRUE(status_text(document));
+  EXPECT_NE(status_text(document)->find("failed  check"), std::string::npos);
+}
+
+TEST(StatusText, of_something_else_is_an_error) {
+  EXPECT_FALSE(status_text("<html>"));
+  EXPECT_EQ(status_fields("<html>").stage, "");
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap

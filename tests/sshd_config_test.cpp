@@ -1,0 +1,81 @@
+#include "bootstrap/sshd_config.hpp"
+
+#include <gmock/gmock.h>
+
+#include "bootstrap/paths.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(SshdConfig, the_file_in_etc_holds_one_include_of_a_pattern_and_nothing_else) {
+  std::string lines;
+  const std::string text = sshd_drop_in();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    if (text[at] != '#') lines += text.substr(at, end - at + 1);
+    at = end + 1;
+  }
+  EXPECT_EQ(lines, "Include /run/warmroot/sshd*.conf\n");
+}
+
+TEST(SshdConfig, the_pattern_matches_no_other_file_that_the_bootstrap_writes) {
+  // resolv.conf in the same place once made sshd refuse to start.
+  for (const std::string path :
+       {kStatusFile, kLogFile, kPidFile, kKeyFile, kBannerFile, kResolvConf})
+    EXPECT_NE(path.rfind("/run/warmroot/sshd", 0), 0u) << path;
+  EXPECT_EQ(std::string(kSshdConfig).rfind("/run/warmroot/sshd", 0), 0u);
+}
+
+TEST(SshdConfig, sessions_go_through_the_link_and_never_set_a_subsystem) {
+  const std::string text = sshd_config();
+  EXPECT_THAT(text, HasSubstr("ChrootDirectory /run/warmroot/root\n"));
+  EXPECT_THAT(text, HasSubstr("AuthorizedKeysFile .ssh/authorized_keys /run/warmroot/keys/%u\n"));
+  EXPECT_THAT(text, Not(HasSubstr("Subsystem")));
+}
+
+TEST(SshdConfig, the_operator_s_group_comes_last_because_a_match_block_has_no_end) {
+  const std::string text = sshd_config();
+  const std::size_t match = text.find("Match Group warmroot-base\n");
+  ASSERT_NE(match, std::string::npos);
+  EXPECT_EQ(text.substr(match), "Match Group warmroot-base\n    ChrootDirectory none\n");
+}
+
+TEST(SshdFacts, are_read_from_the_dump) {
+  const auto facts = parse_sshd_facts(
+      "port 22\nusepam yes\nchrootdirectory /run/warmroot/root\n"
+      "subsystem sftp /usr/lib/openssh/sftp-server -f AUTHPRIV\n");
+  EXPECT_EQ(facts.chroot_directory, "/run/warmroot/root");
+  EXPECT_EQ(facts.sftp_server, "/usr/lib/openssh/sftp-server");
+  EXPECT_TRUE(facts.pam);
+  EXPECT_TRUE(check_sshd_facts(facts));
+}
+
+TEST(SshdFacts, internal_sftp_needs_no_program) {
+  EXPECT_EQ(parse_sshd_facts("subsystem sftp internal-sftp\n").sftp_server, "");
+}
+
+TEST(SshdFacts, an_sshd_without_include_is_refused_with_the_remedy) {
+  const auto checked = check_sshd_facts(parse_sshd_facts("chrootdirectory none\n"));
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(checked.error().message(), HasSubstr("OpenSSH 8.2"));
+}
+
+TEST(SshdFacts, a_chroot_of_the_base_s_own_is_refused) {
+  const auto checked = check_sshd_facts(parse_sshd_facts("chrootdirectory /srv/jail\n"));
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message(), HasSubstr("/srv/jail"));
+}
+
+TEST(Banner, says_where_the_session_lands_and_why) {
+  EXPECT_EQ(
+      banner_text("imagenet", "Why: no disk"),
+      "warmroot (pool imagenet): this session lands on the base system, not on the pool's volume.\n"
+      "Why: no disk\n");
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap

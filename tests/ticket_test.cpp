@@ -1,0 +1,71 @@
+#include "bootstrap/ticket.hpp"
+
+#include <gmock/gmock.h>
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Ticket, the_manager_s_ticket_is_read_whole) {
+  const auto ticket = parse_ticket(
+      R"({"version":1,"deployment":"research","pool":"imagenet","manager_url":"http://10.0.0.1:8470/",
+          "session":{"entry":"chroot"},"warm":{"enabled":false,"max_depth":64}})");
+  ASSERT_TRUE(ticket);
+  EXPECT_EQ(ticket->deployment, "research");
+  EXPECT_EQ(ticket->pool, "imagenet");
+  EXPECT_EQ(ticket->manager_url, "http://10.0.0.1:8470");
+  EXPECT_FALSE(ticket->warm_enabled);
+  EXPECT_EQ(ticket->max_depth, 64u);
+}
+
+TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
+  const auto ticket =
+      parse_ticket(R"({"version":1,"deployment":"d","pool":"p","tomorrow":{"new":[1,2]}})");
+  ASSERT_TRUE(ticket);
+  EXPECT_EQ(ticket->manager_url, "");
+  EXPECT_TRUE(ticket->warm_enabled);
+  EXPECT_EQ(ticket->max_depth, 0u);
+}
+
+struct BadTicket {
+  const char* text;
+  const char* sentence;
+};
+
+class BadTickets : public testing::TestWithParam<BadTicket> {};
+
+TEST_P(BadTickets, are_refused_in_one_sentence_that_names_the_key) {
+  const auto ticket = parse_ticket(GetParam().text);
+  ASSERT_FALSE(ticket);
+  EXPECT_EQ(ticket.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(ticket.error().message(), HasSubstr(GetParam().sentence));
+  EXPECT_EQ(ticket.error().message().find('\n'), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadTickets,
+    testing::Values(
+        BadTicket{"", "is not JSON"}, BadTicket{"#!/bin/sh", "is not JSON"},
+        BadTicket{"[1]", "is not a JSON object"},
+        BadTicket{R"({"deployment":"d","pool":"p"})", "no \"version\""},
+        BadTicket{R"({"version":2,"deployment":"d","pool":"p"})", "has version 2"},
+        BadTicket{R"({"version":1,"pool":"p"})", "no \"deployment\""},
+        BadTicket{R"({"version":1,"deployment":"d"})", "no \"pool\""},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"../p q"})", "no \"pool\""},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","manager_url":7})", "manager_url"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","manager_url":"https://x"})",
+                  "http://host:port"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"entry":"vm"}})",
+                  "session.entry"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"enabled":1}})",
+                  "warm.enabled"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"max_depth":-3}})",
+                  "warm.max_depth"}));
+
+TEST(Ticket, a_file_longer_than_user_data_can_be_is_refused) {
+  EXPECT_FALSE(parse_ticket(std::string(20000, ' ')));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
