@@ -232,6 +232,27 @@ AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edi
           without_lines(present.shadow, edit.shadow_added)};
 }
 
+std::string record_of(const AccountEdit& edit) {
+  std::string text;
+  for (const auto& line : edit.passwd_added) text += "passwd " + line + '\n';
+  for (const auto& line : edit.group_added) text += "group " + line + '\n';
+  for (const auto& line : edit.shadow_added) text += "shadow " + line + '\n';
+  return text;
+}
+
+AccountEdit parse_record(std::string_view text) {
+  AccountEdit edit;
+  each_line(text, [&](std::string_view line) {
+    const std::size_t blank = std::min(line.find(' '), line.size() - 1);
+    const std::string_view kind = line.substr(0, blank);
+    const std::string added(line.substr(blank + 1));
+    if (kind == "passwd") edit.passwd_added.push_back(added);
+    if (kind == "group") edit.group_added.push_back(added);
+    if (kind == "shadow") edit.shadow_added.push_back(added);
+  });
+  return edit;
+}
+
 std::vector<std::uint32_t> groups_of(const User& user, std::string_view group_text) {
   std::vector<std::uint32_t> ids{user.gid};
   for (const auto& group : parse_groups(group_text))

@@ -58,6 +58,11 @@ AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume)
 /// Takes exactly the added lines out of the present files, whatever else has changed since.
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit);
 
+/// The added lines as text, kept in /run so that another process can revert them; and back. Rubbish
+/// is left out.
+std::string record_of(const AccountEdit& edit);
+AccountEdit parse_record(std::string_view text);
+
 /// Ids that a login gets from these files: the user's groups, primary first.
 std::vector<std::uint32_t> groups_of(const User& user, std::string_view group_text);
 

@@ -74,6 +74,15 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::stri
   AccountEdit edit = merge_accounts(base, from);
   TRY(make_directory(kUserKeysDirectory, 0755));
   for (const User& user : edit.session_users) TRY(write_keys(volume, user, launch_key));
+  const AccountEdit earlier = recorded_accounts();
+  const auto keep = [](std::vector<std::string>& now, const std::vector<std::string>& before) {
+    now.insert(now.end(), before.begin(), before.end());
+  };
+  keep(edit.passwd_added, earlier.passwd_added);
+  keep(edit.group_added, earlier.group_added);
+  keep(edit.shadow_added, earlier.shadow_added);
+  // Before the change: what is recorded and not there is not missed when it is taken away.
+  TRY(write_file_atomic(kAccountRecord, record_of(edit), 0600));
   TRY(write_base_files(base, edit.files));
   return edit;
 }
@@ -84,7 +93,13 @@ Ok remove_imported_accounts(const AccountEdit& edit) {
   if (!edit.changed()) return {};
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles present, read_base_files());
-  return write_base_files(present, revert_accounts(present, edit));
+  TRY(write_base_files(present, revert_accounts(present, edit)));
+  ::unlink(kAccountRecord);
+  return {};
+}
+
+AccountEdit recorded_accounts() {
+  return parse_record(read_file(kAccountRecord, kMaxAccountFile).value_or(""));
 }
 
 std::vector<User> probe_users(const AccountEdit& edit) {

@@ -16,6 +16,9 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::stri
 /// Takes imported accounts and keys away again. Succeeds when there is nothing to take away.
 Ok remove_imported_accounts(const AccountEdit& edit);
 
+/// What an earlier process of this boot imported; empty when it imported nothing.
+AccountEdit recorded_accounts();
+
 /// Who has to be able to log in: root, everybody of the volume, and the base's own people; at most
 /// ten.
 std::vector<User> probe_users(const AccountEdit& edit);

@@ -38,6 +38,7 @@ class Work {
   Ok run() {
     TRY(book_.timed("find the disk", [&] { return find_disk(); }));
     input_.enter_stage(Stage::disk_seen, assignment_.volume_id + " is " + disk_.name);
+    raise_timeout();
     TRY(book_.timed("read the partitions", [&] { return read_table(); }));
     TRY(mount_root());
     TRY(mount_inside());
@@ -100,7 +101,6 @@ class Work {
       status.device = assignment_.disk_node;
       if (!assignment_.volume_id.empty()) status.volume_id = assignment_.volume_id;
     });
-    raise_timeout();
     return disk_.name + " serial " + disk_.serial + ", " + std::to_string(disk_.size_bytes >> 20) +
            " MiB";
   }

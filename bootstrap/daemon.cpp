@@ -10,6 +10,7 @@
 
 #include "bootstrap/agent_sockets.hpp"
 #include "bootstrap/base/log.hpp"
+#include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
@@ -39,6 +40,8 @@ constexpr milliseconds kLastReports{5000};
 constexpr std::int64_t kDownLimitMs = 180000;
 constexpr int kDownPollMs = 200;
 constexpr milliseconds kReleaseRetry{5000};
+constexpr char kLateSentence[] =
+    "sshd was running before the bootstrap: sessions stay on the base until it is restarted";
 
 /// Everything after the fork.
 class Daemon {
@@ -73,7 +76,7 @@ class Daemon {
   void enter(Stage stage, const std::string& reason, const std::string& message) {
     book_.update([&](Status& status) {
       status.stage = stage;
-      if (!message.empty() || stage == Stage::ready) status.message = message;
+      if (!message.empty() || stage == Stage::mounted) status.message = message;
     });
     log_event(LogLevel::notice, "stage", {{"name", to_string(stage)}, {"message", message}});
     reporter_.stage_changed(stage, reason, message);
@@ -156,7 +159,7 @@ class Daemon {
       enter(stage, "", message);
     };
     TRY(bring_up(input_, assignment_, book_, stop_));
-    enter(Stage::ready, "", "");
+    enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
     agents_ = std::jthread(
         [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     return {};
@@ -214,7 +217,7 @@ class Daemon {
       done = release(input, assignment_, book_);
     }
     if (done)
-      enter(Stage::released, reason.word, "");
+      enter(Stage::released, reason.word, "the volume is free");
     else
       enter(Stage::failed, reason.word,
             "the volume could not be released: " + done.error().message());
@@ -295,14 +298,14 @@ Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& s
 }
 
 Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book) {
-  const bool late = sshd_is_running();
+  // A second `up` of the same boot finds its own configuration loaded.
+  const bool late = sshd_is_running() && ::access(kSshdConfig, F_OK) != 0;
   Result<SshdFacts> facts = SshdFacts{};
   const auto installed = book.timed("configure sshd", [&]() -> Result<std::string> {
     facts = install_sshd_config();
     if (!facts) return fail(facts.error());
-    return std::string(
-        late ? "sshd was running before: sessions stay on the base until it is restarted"
-             : "loaded when sshd starts");
+    facts->ran_before = late;
+    return std::string(late ? kLateSentence : "loaded when sshd starts");
   });
   const std::string why =
       installed ? "The volume is not ready yet." : "Why: " + installed.error().message();
@@ -332,6 +335,7 @@ Ok release_orphan() {
   Assignment assignment;
   assignment.disk_node = fields.device;
   assignment.mounted = true;
+  assignment.accounts = recorded_accounts();
   const ReleaseInput input{fields.pool, fields.instance_id, "the operator asked for it", [] {}};
   TRY(release(input, assignment, book));
   std::printf("released %s; the bootstrap that mounted it was gone\n", fields.device.c_str());

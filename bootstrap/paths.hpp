@@ -17,6 +17,8 @@ inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 inline constexpr char kKeyFile[] = "/run/warmroot/key";
 /// Authorized keys of accounts that came with the volume, one file a user.
 inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
+/// Root-only: the lines added to the base's account files, for taking them away again.
+inline constexpr char kAccountRecord[] = "/run/warmroot/accounts";
 /// sshd shows it before every login while sessions land on the base; absent otherwise.
 inline constexpr char kBannerFile[] = "/run/warmroot/banner";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.

@@ -12,9 +12,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// While warming, progress is worth a report a second; else a sign of life.
+/// While warming, progress is worth a report a second; else a sign of life, and how long a wish may
+/// take to be heard.
 constexpr milliseconds kOften{1000};
-constexpr milliseconds kSeldom{10000};
+constexpr milliseconds kSeldom{5000};
 /// The manager may have to observe the instance first, which takes it a second or two.
 constexpr milliseconds kFirstRetry{500};
 constexpr milliseconds kLastRetry{10000};

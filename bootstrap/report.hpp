@@ -32,7 +32,7 @@ class Reporter {
   /// when each was.
   void stage_changed(Stage stage, std::string reason, std::string message);
 
-  /// Reports once a second instead of once in ten while true.
+  /// Reports once a second instead of once in five while true.
   void report_often(bool often) { often_ = often; }
 
   /// Waits until everything queued has been delivered, at most `limit`.

@@ -26,6 +26,7 @@ struct SshdFacts {
   std::string chroot_directory;
   std::string sftp_server;  ///< empty for none and for internal-sftp
   bool pam = false;
+  bool ran_before = false;  ///< not from the dump: sshd started without our configuration
 };
 SshdFacts parse_sshd_facts(std::string_view dump);
 

@@ -93,6 +93,16 @@ TEST(Accounts, reverting_takes_out_what_was_added_and_keeps_what_others_added_si
   EXPECT_EQ(reverted.shadow, kBase.shadow);
 }
 
+TEST(Accounts, the_record_reverts_what_the_edit_would) {
+  const auto edit =
+      merge_accounts(kBase, volume("ada:x:2001:2001:Ada L:/home/ada:/bin/sh\n", "ada:x:2001:\n"));
+  const auto reverted = revert_accounts(edit.files, parse_record(record_of(edit)));
+  EXPECT_EQ(reverted.passwd, kBase.passwd);
+  EXPECT_EQ(reverted.group, kBase.group);
+  EXPECT_EQ(reverted.shadow, kBase.shadow);
+  EXPECT_FALSE(parse_record("x\n\nrubbish\npasswd\n").group_added.size());
+}
+
 TEST(Accounts, a_last_line_without_an_end_is_not_glued_to_the_next) {
   AccountFiles base = kBase;
   base.passwd.pop_back();

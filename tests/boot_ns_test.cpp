@@ -353,6 +353,7 @@ TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_fre
   EXPECT_NE(session_os(), "Test Volume 1");
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
   EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_EQ(::access(kAccountRecord, F_OK), -1);
   EXPECT_TRUE(check_device_free("/dev/vdz"));
   mount_volume();
   EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
