@@ -102,19 +102,11 @@ Result<int> run_user_data(const Options& options) {
 Result<int> run_serve(const Options& options) {
   TRY_ASSIGN(const ListenAddress address, parse_listen(options.listen));
   TRY_ASSIGN(BootstrapProgram program, load_bootstrap(options.bootstrap));
-  // Before the first thread: the signals are blocked in all.
-  std::atomic<Daemon*> daemon = nullptr;
-  const SignalWatch signals([] {},
-                            [&daemon] {
-                              if (Daemon* running = daemon.load()) running->reload();
-                            });
+  SignalWatch signals;  // before the first thread: the signals are blocked in all
   TRY_ASSIGN(Context context, open_context(options));
   TRY_ASSIGN(const StateLock lock, StateLock::take(options.state));
-  Daemon running(context, std::move(program));
-  daemon = &running;
-  const Ok served = running.run(address, signals.stop_token());
-  daemon = nullptr;
-  if (!served) return fail(served.error());
+  Daemon daemon(context, std::move(program));
+  TRY(daemon.run(address, signals));
   return kSuccessStatus;
 }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "manager/cli_progress.hpp"
 #include "manager/daemon_lock.hpp"
 #include "manager/user_data.hpp"
 
@@ -51,15 +52,11 @@ Ok check_endpoint(Context& context) {
   request.filters = {
       {std::string("tag:") + core::kTagDeployment, {context.config.desired.deployment}}};
   request.max_results = kSmallestPage;
-  auto page = context.connection.ec2->describe_volumes(request);
-  if (page) return {};
-  Error error = std::move(page).error();
-  if (error.kind == ErrorKind::retry_later || error.kind == ErrorKind::unknown_outcome)
-    return fail(
-        ErrorKind::misconfigured,
-        fmt::format("EC2 at {} does not answer: {}; check --endpoint-url, --region and the network",
-                    context.connection.settings.endpoint.url(), error.message()));
-  return fail(std::move(error));
+  Progress progress;  // speaks after two seconds of silence
+  progress.waiting_for(
+      fmt::format("EC2 at {} to answer", context.connection.settings.endpoint.url()));
+  TRY(context.connection.ec2->describe_volumes(request));
+  return {};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "manager/cli.hpp"
 #include "manager/cli_context.hpp"
 #include "manager/cli_progress.hpp"
+#include "manager/core/draft.hpp"
 #include "manager/core/pool_source.hpp"
 #include "manager/daemon_lock.hpp"
 #include "manager/daemon_signals.hpp"
@@ -66,6 +67,8 @@ class Run {
 
   Result<int> go() {
     progress_.waiting_for("EC2's answers");
+    TRY_ASSIGN(const core::LedgerView view, context_.ledger->view());
+    ledger_created_ = view.created;
     TRY(refuse_bad_spec());
     const auto deadline = Clock::now() + context_.options.timeout;
     while (true) {
@@ -100,7 +103,10 @@ class Run {
     // A note that counts seconds differs at every tick: told when its first clause is new.
     for (const std::string& note : notes)
       if (told_.insert(note.substr(0, note.find(';'))).second) progress_.say("note: " + note);
-    progress_.waiting_for(unsettled_nodes(report.plan));
+    const bool is_young = report.started < ledger_created_ + core::kVisibilityWindow;
+    progress_.waiting_for(is_young && report.calls.empty()
+                              ? "what an earlier ledger may have asked for, as this one is new"
+                              : unsettled_nodes(report.plan));
     if (!report.blind) return {};
     const ErrorKind kind = report.blind->kind;
     const bool may_pass = kind == ErrorKind::retry_later || kind == ErrorKind::unknown_outcome;
@@ -123,7 +129,10 @@ class Run {
                       ? "stable: every wish is met"
                       : "one step done; --until-stable goes on until every wish is met");
     print_nodes(report);
-    return refused_ ? kUnmetStatus : kSuccessStatus;
+    tell_notes(report.plan.notes);
+    const bool blocked = std::any_of(report.plan.notes.begin(), report.plan.notes.end(),
+                                     [](const core::Note& note) { return note.blocking; });
+    return refused_ || blocked ? kUnmetStatus : kSuccessStatus;
   }
 
   int finish_stable(const TickReport& report) {
@@ -152,13 +161,13 @@ class Run {
   UserDataSource user_data_;
   Reconciler reconciler_;
   std::set<std::string> told_;
+  Instant ledger_created_{};
   bool refused_ = false;
   Progress progress_;
 };
 
 Result<int> reconcile(const Options& options) {
-  const SignalWatch signals([] {},
-                            [] {});  // before the first thread: the signals are blocked in all
+  const SignalWatch signals;  // before the first thread: the signals are blocked in all
   TRY_ASSIGN(Context context, open_context(options));
   TRY_ASSIGN(const StateLock lock, StateLock::take(options.state));
   return Run(context, signals.stop_token()).go();

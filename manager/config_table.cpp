@@ -168,7 +168,8 @@ std::optional<int> TableReader::whole(std::string_view key, int least, int most)
   if (node == nullptr) return std::nullopt;
   const auto* value = node->as_integer();
   if (value == nullptr) {
-    wrong_type(key, *node, fmt::format("a whole number without quotes, e.g. {} = {}", key, least));
+    wrong_type(key, *node,
+               fmt::format("a whole number without quotes, e.g. {} = {}", key, std::max(least, 1)));
     return std::nullopt;
   }
   if (value->get() < least || value->get() > most) {

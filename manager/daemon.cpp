@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "bootstrap/base/unique_fd.hpp"
@@ -43,6 +44,15 @@ bool holds_volume(const core::NodeRow& row) {
   using enum core::LeaseState;
   return row.lease && (*row.lease == attaching || *row.lease == checking || *row.lease == active ||
                        *row.lease == leaving);
+}
+
+/// A list of mistakes is one event a line.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line.substr(line.find_first_not_of(' ')));
+  return lines;
 }
 
 LogLevel level_of(const CallReport& call) {
@@ -81,7 +91,7 @@ Pages Daemon::pages() {
   return pages;
 }
 
-Ok Daemon::run(const ListenAddress& address, std::stop_token stop) {
+Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   TRY_ASSIGN(const std::unique_ptr<LedgerKeys> keys,
              LedgerKeys::open(ledger_path(context_.options)));
   last_good_look_ms_ = wall_clock().time_since_epoch().count();
@@ -103,11 +113,14 @@ Ok Daemon::run(const ListenAddress& address, std::stop_token stop) {
   options.user_data = [this](const core::PoolSpec& pool) { return (*user_data_)(pool); };
   options.reports = [this] { return board_.snapshot(); };
   Reconciler reconciler(*context_.connection.ec2, *context_.ledger, std::move(options));
+  const std::stop_token stop = signals.stop_token();
   const std::stop_callback waker(stop, [this] { board_.wake(); });
   while (!stop.stop_requested()) {
-    if (reload_wanted_.exchange(false)) read_spec_again(reconciler);
+    if (signals.take_hangup()) read_spec_again(reconciler);
+    // Before the tick reads the ledger, so that a poke during the tick is not lost.
+    const std::int64_t poked = poked_at(context_.options.state);
     tick(reconciler, stop);
-    wait(next_look_, stop);
+    wait(next_look_, poked, signals);
   }
   log_event(LogLevel::info, "stopped");
   return {};
@@ -197,11 +210,10 @@ void Daemon::log_changes(const TickReport& report) {
     const std::string state(core::describe(row.condition).word);
     std::string& told = states_told_[row.node];
     if (told == state) continue;
-    log_event(LogLevel::info, "node",
-              {{"node", row.node},
-               {"state", state},
-               {"volume", row.volume_id},
-               {"instance", row.instance_id}});
+    LogFields fields = {{"node", row.node}, {"state", state}};
+    if (!row.volume_id.empty()) fields.emplace_back("volume", row.volume_id);
+    if (!row.instance_id.empty()) fields.emplace_back("instance", row.instance_id);
+    log_event(LogLevel::info, "node", fields);
     told = state;
   }
 }
@@ -215,7 +227,8 @@ void Daemon::read_spec_again(Reconciler& reconciler) {
     config = fail(ErrorKind::misconfigured,
                   "the Region cannot change while the manager runs; restart it");
   if (!config) {
-    log_event(LogLevel::error, "spec kept as it was", {{"error", config.error().message()}});
+    for (const std::string& line : lines_of(config.error().message()))
+      log_event(LogLevel::error, "spec kept as it was", {{"error", line}});
     return;
   }
   context_.config = std::move(*config);
@@ -224,10 +237,9 @@ void Daemon::read_spec_again(Reconciler& reconciler) {
   log_event(LogLevel::info, "spec read again", {{"spec", context_.options.spec}});
 }
 
-void Daemon::wait(Milliseconds at_most, std::stop_token stop) {
+void Daemon::wait(Milliseconds at_most, std::int64_t poked, const SignalWatch& signals) {
   const auto until = std::chrono::steady_clock::now() + at_most;
-  const std::int64_t poked = poked_at(context_.options.state);
-  while (!stop.stop_requested() && !reload_wanted_) {
+  while (!signals.stop_token().stop_requested() && !signals.hangup_pending()) {
     const auto left = std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now());
     if (left <= Milliseconds(0) || board_.wait(std::min(left, kPokeEvery))) return;
     if (poked_at(context_.options.state) != poked) return;

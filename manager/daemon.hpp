@@ -12,6 +12,7 @@
 #include <string>
 
 #include "manager/cli_context.hpp"
+#include "manager/daemon_signals.hpp"
 #include "manager/daemon_status.hpp"
 #include "manager/reports.hpp"
 #include "manager/reports_board.hpp"
@@ -28,18 +29,10 @@ class Daemon {
   Daemon(Context& context, BootstrapProgram program);
   ~Daemon();
 
-  /// Serves until `stop` is requested, and wakes itself for it. Prints "listening=HOST:PORT" on
-  /// standard output once it does. Errors: misconfigured when the address cannot be bound; those of
-  /// the keys' database.
-  Ok run(const ListenAddress& address, std::stop_token stop);
-
-  /// Looks again now. Any thread.
-  void wake() { board_.wake(); }
-  /// Reads the spec again before the next tick. Any thread.
-  void reload() {
-    reload_wanted_ = true;
-    wake();
-  }
+  /// Serves until a stop is requested; reads the spec again after a hang-up. Prints
+  /// "listening=HOST:PORT" on standard output once it serves. Errors: misconfigured when the
+  /// address cannot be bound; those of the keys' database.
+  Ok run(const ListenAddress& address, SignalWatch& signals);
 
  private:
   void tick(Reconciler& reconciler, std::stop_token stop);
@@ -48,7 +41,8 @@ class Daemon {
   void log_calls(const TickReport& report);
   void log_changes(const TickReport& report);
   void read_spec_again(Reconciler& reconciler);
-  void wait(Milliseconds at_most, std::stop_token stop);
+  /// Until woken, poked since `poked`, or after `at_most`.
+  void wait(Milliseconds at_most, std::int64_t poked, const SignalWatch& signals);
   Pages pages();
 
   Context& context_;
@@ -56,7 +50,6 @@ class Daemon {
   std::unique_ptr<UserDataSource> user_data_;
   int port_ = 0;
   ReportBoard board_;
-  std::atomic<bool> reload_wanted_ = false;
   std::atomic<std::int64_t> last_good_look_ms_ = 0;
   Milliseconds next_look_{0};
   std::set<std::string> notes_told_;

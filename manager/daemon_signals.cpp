@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include <cstdlib>
-#include <utility>
 
 namespace warmroot::manager {
 namespace {
@@ -23,8 +22,7 @@ sigset_t watched() {
 
 }  // namespace
 
-SignalWatch::SignalWatch(std::function<void()> on_stop, std::function<void()> on_hangup)
-    : on_stop_(std::move(on_stop)), on_hangup_(std::move(on_hangup)) {
+SignalWatch::SignalWatch() {
   const sigset_t set = watched();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::jthread([this](std::stop_token ended) { watch(ended); });
@@ -41,11 +39,10 @@ void SignalWatch::watch(std::stop_token ended) {
   const sigset_t set = watched();
   while (!ended.stop_requested()) {
     const int signal = ::sigtimedwait(&set, nullptr, &kSlice);
-    if (signal == SIGHUP) on_hangup_();
+    if (signal == SIGHUP) hangup_ = true;
     if (signal != SIGINT && signal != SIGTERM) continue;
     if (stop_.stop_requested()) std::_Exit(kInterruptedStatus);
     stop_.request_stop();
-    on_stop_();
   }
 }
 

@@ -1,33 +1,33 @@
-// Signals as callbacks of one thread: what asks the process to stop and what asks it to read its
-// spec again.
+// Signals as state that loops ask for: a stop that was requested, and a hang-up that asks to read
+// the spec again.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <atomic>
 #include <stop_token>
 #include <thread>
 
 namespace warmroot::manager {
 
-/// From construction to destruction SIGINT and SIGTERM request a stop and SIGHUP calls back; a
+/// From construction to destruction SIGINT and SIGTERM request a stop and SIGHUP is remembered; a
 /// second SIGINT or SIGTERM ends the process at once with status 130. Construct before any other
 /// thread, which inherits the blocked signals.
 class SignalWatch {
  public:
-  /// `on_stop` and `on_hangup` are called from the watch's thread.
-  SignalWatch(std::function<void()> on_stop, std::function<void()> on_hangup);
+  SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
   std::stop_token stop_token() const { return stop_.get_token(); }
+  bool hangup_pending() const { return hangup_; }
+  /// True once for all hang-ups since the last call.
+  bool take_hangup() { return hangup_.exchange(false); }
 
  private:
   void watch(std::stop_token ended);
 
-  std::function<void()> on_stop_;
-  std::function<void()> on_hangup_;
   std::stop_source stop_;
+  std::atomic<bool> hangup_ = false;
   std::jthread thread_;
 };
 

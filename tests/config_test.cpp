@@ -259,7 +259,7 @@ instance_types = ["g5"]
             "3:8: [[pool]] name: \"Big Pool\" is not a name, write 1 to 63 of a-z, 0-9 and -, with "
             "a letter or digit at both ends\n"
             "4:9: [[pool]] zones: no zone is named, write e.g. zones = [\"us-east-1a\"]\n"
-            "5:9: [[pool]] nodes: found text, write a whole number without quotes, e.g. nodes = 0\n"
+            "5:9: [[pool]] nodes: found text, write a whole number without quotes, e.g. nodes = 1\n"
             "6:1: [pool.launch] base_ami is missing: write base_ami = \"ami-...\", the AMI whose "
             "system receives the sessions\n"
             "7:1: unknown key base_am in [pool.launch]: did you mean base_ami?\n"
