@@ -139,9 +139,10 @@ def refused_volumes(checks):
             checks.that(f"{pool}: refused in one sentence that says why", word in message and "\n" not in message, message)
             code, text = world.ssh(node["instance_id"], ". /etc/os-release; echo $PRETTY_NAME")
             checks.that(f"{pool}: sessions still land on the base", BASE_OS in text, text)
-            done = subprocess.run([*world.ssh_command(node["instance_id"], options=("-tt",))], input="exit\n",
-                                  capture_output=True, text=True, timeout=60, check=False)
-            checks.that(f"{pool}: a login is told what failed", "warmroot" in done.stdout and word in done.stdout, done.stdout[-400:])
+            done = subprocess.run([*world.ssh_command(node["instance_id"], options=("-tt", "-o", "LogLevel=INFO"))],
+                                  input="exit\n", capture_output=True, text=True, timeout=60, check=False)
+            shown = done.stdout + done.stderr
+            checks.that(f"{pool}: a login is told what failed", "warmroot" in shown and word in shown, shown[-400:])
 
 
 def main():

@@ -25,6 +25,13 @@ if [ "$quick" = no ]; then
     step "the same tests under $preset"
     ctest --test-dir "build/$preset" --output-on-failure --timeout 600 -LE native
   done
+  step "building and running the fuzzers"
+  build_preset fuzz
+  for fuzzer in build/fuzz/fuzz_*; do
+    mkdir -p "build/corpus/$(basename "$fuzzer")"
+    run_logged "$(basename "$fuzzer")" "$fuzzer" -max_total_time=20 -rss_limit_mb=2048 -timeout=10 \
+      -artifact_prefix="build/corpus/" "build/corpus/$(basename "$fuzzer")"
+  done
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
   step "one full guest run"

@@ -189,9 +189,9 @@ class World:
                                *arguments], env=self.environment(), capture_output=True, text=True, timeout=120)
 
     def ssh_command(self, instance_id, user="admin", options=()):
-        return ["ssh", "-i", f"{IMAGES}/id_ed25519", "-p", str(self.instance(instance_id)["ssh_port"]),
+        return ["ssh", *options, "-i", f"{IMAGES}/id_ed25519", "-p", str(self.instance(instance_id)["ssh_port"]),
                 "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR",
-                "-o", "ConnectTimeout=20", "-o", "BatchMode=yes", *options, f"{user}@127.0.0.1"]
+                "-o", "ConnectTimeout=20", "-o", "BatchMode=yes", f"{user}@127.0.0.1"]
 
     def ssh(self, instance_id, command, user="admin", seconds=120):
         """What `command` printed in a session on the instance, or the error as text."""

@@ -1,0 +1,45 @@
+// What a node reads from user-data and from a volume that others have written: tickets, accounts, warm maps. Merging a
+// hostile volume's accounts must never give the base another root, and reverting must give the base's files back.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "bootstrap/accounts.hpp"
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/ticket.hpp"
+#include "bootstrap/warm/warm_map.hpp"
+
+using namespace warmroot;
+
+namespace {
+
+const bootstrap::AccountFiles kBase = {"root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n",
+                                       "root:x:0:\nadmin:x:1000:\n", "root:*:1::::::\nadmin:*:1::::::\n"};
+
+void merge(std::string_view text) {
+  const std::size_t third = text.size() / 3;
+  const bootstrap::AccountFiles volume = {std::string(text.substr(0, third)), std::string(text.substr(third, third)),
+                                          std::string(text.substr(2 * third))};
+  const bootstrap::AccountEdit edit = bootstrap::merge_accounts(kBase, volume);
+  for (const std::string& line : edit.passwd_added) {
+    const auto user = bootstrap::parse_user(line);
+    CHECK(user && user->uid >= 1000);
+    CHECK(line.find('\n') == std::string::npos);
+  }
+  const bootstrap::AccountFiles back = bootstrap::revert_accounts(edit.files, edit);
+  CHECK(back.passwd == kBase.passwd && back.group == kBase.group && back.shadow == kBase.shadow);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 3) {
+    case 0: (void)bootstrap::parse_ticket(text); break;
+    case 1: merge(text); break;
+    default: (void)warm::decode_map(text, {"vol-0123456789abcdef0", std::uint64_t{64} << 20}); break;
+  }
+  return 0;
+}
