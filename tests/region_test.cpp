@@ -64,7 +64,7 @@ TEST_F(RegionTest, a_mounted_disk_stays_busy_and_leaves_by_itself_when_unmounted
   const auto shown = call("Action=DescribeInstances&InstanceId.1=" + guest).body;
   EXPECT_THAT(shown, Not(HasSubstr("busy"))) << "the instance's side has no such word";
   hardware.mounted_volumes.clear();
-  region.advance_by(50ms);
+  region.advance_by(250ms);
   EXPECT_EQ(disk_state(disk), "available");
   EXPECT_TRUE(hardware.plugged.empty());
 }

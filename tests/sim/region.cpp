@@ -80,6 +80,7 @@ Region::Region(Catalog catalog, RegionTimes times, Hardware& hardware, Instant s
       times_(times),
       hardware_(hardware),
       now_(start),
+      last_busy_poll_(start),
       last_machine_poll_(start),
       random_(seed) {}
 
@@ -94,9 +95,13 @@ void Region::advance(Instant to) {
 }
 
 void Region::poll() {
-  for (auto& [id, volume] : volumes_)
-    if (volume.link && volume.link->state == LinkState::busy)
-      try_detach(id, volume.link->generation);
+  // Asking a real guest takes its time, and happens with the region locked.
+  if (now_ >= last_busy_poll_ + times_.busy_poll) {
+    last_busy_poll_ = now_;
+    for (auto& [id, volume] : volumes_)
+      if (volume.link && volume.link->state == LinkState::busy)
+        try_detach(id, volume.link->generation);
+  }
   const bool ask_machines = now_ >= last_machine_poll_ + times_.machine_poll;
   if (ask_machines) last_machine_poll_ = now_;
   for (auto& [id, guest] : instances_) {

@@ -177,6 +177,7 @@ class Region {
   RegionTimes times_;
   Hardware& hardware_;
   Instant now_;
+  Instant last_busy_poll_;
   Instant last_machine_poll_;
   std::mt19937_64 random_;
   std::multimap<Instant, std::function<void()>> events_;

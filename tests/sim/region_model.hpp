@@ -44,6 +44,7 @@ struct RegionTimes {
   Milliseconds notice{120'000};            ///< spot notice to reclaim (user guide: 2 minutes)
   Milliseconds visibility{0};              ///< new volumes and instances are not found for so long
   Milliseconds token_life{12 * 3600'000};  ///< CSI driver: tokens are forgotten after about 12 h
+  Milliseconds busy_poll{250};     ///< how often a guest is asked whether it still holds a disk
   Milliseconds machine_poll{500};  ///< how often a running machine is asked whether it lives
   double jitter = 0;  ///< each waiting time is drawn from [1 - jitter, 1 + jitter] of its value
 };
