@@ -1,23 +1,27 @@
-// `up`: what has to be done before sshd starts, in the foreground and in well under a second;
-// everything else in the background. Joins the parts: bring_up, the warmer, the reporter, the
-// notice watcher, release.
+// The background process of `up`. Joins the parts: bring_up, the warmer, the reporter, the notice
+// watcher, release. commands.cpp starts it, and finds it by its locked pid file.
 #pragma once
 
-#include <string>
+#include <sys/types.h>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/sshd_config.hpp"
+#include "bootstrap/status.hpp"
+#include "bootstrap/ticket.hpp"
 
 namespace warmroot::bootstrap {
 
-/// Returns once sshd may start. Errors: the ticket, a second daemon, or sshd's configuration;
-/// sessions stay on the base then. With `foreground` it returns only after the volume was released.
-Ok up(const std::string& ticket_path, bool foreground);
+/// Said when sshd has been started without our configuration.
+inline constexpr char kLateSentence[] =
+    "sshd was running before the bootstrap: sessions stay on the base until it is restarted";
 
-/// Asks the running daemon to release the volume and waits for it, printing its steps to standard
-/// output. Where the daemon is gone and left the volume mounted, releases it itself.
-Ok down();
+/// Becomes the daemon: runs until the volume was released, then ends the process (0 when it was
+/// released). `sshd` is an error where sshd could not be configured: that is reported then, and no
+/// volume is mounted. Returns an error only when another daemon is running.
+Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd);
 
-/// Prints the status document (`json`) or a readable form of it.
-Ok print_status(bool json);
+/// Pid of a living daemon; 0 for none. The pid file is locked by the daemon for as long as it
+/// lives.
+pid_t running_daemon();
 
 }  // namespace warmroot::bootstrap

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "bootstrap/daemon.hpp"
+#include "bootstrap/commands.hpp"
 
 namespace {
 

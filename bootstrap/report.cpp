@@ -75,9 +75,22 @@ std::uint64_t Reporter::next_sequence() {
   return sequence_ = std::max(sequence_ + 1, clock);
 }
 
+/// The manager gives the key once: a daemon of the same boot that starts again finds it, and its
+/// node, here.
+bool Reporter::recall_key() {
+  const auto kept = read_file(kKeyFile, kKeyFileBytes);
+  if (!kept) return false;
+  const std::size_t end = std::min(kept->find('\n'), kept->size());
+  key_ = parse_key(std::string_view(*kept).substr(0, end));
+  if (!key_) return false;
+  const std::string node = end < kept->size() ? kept->substr(end + 1) : std::string();
+  if (node.size() > 1)
+    book_.update([&](Status& status) { status.node = node.substr(0, node.find('\n')); });
+  return true;
+}
+
 bool Reporter::say_hello() {
-  if (const auto kept = read_file(kKeyFile, kKeyFileBytes))
-    if ((key_ = parse_key(std::string_view(*kept).substr(0, kept->find('\n'))))) return true;
+  if (recall_key()) return true;
   HttpRequest request;
   request.method = "POST";
   request.url = url_ + "/v1/hello";
@@ -97,7 +110,8 @@ bool Reporter::say_hello() {
     log_event(LogLevel::warning, "hello answered without a key");
     return false;
   }
-  [[maybe_unused]] const Ok kept = write_file_atomic(kKeyFile, answer->key_hex + "\n", 0600);
+  [[maybe_unused]] const Ok kept =
+      write_file_atomic(kKeyFile, answer->key_hex + "\n" + answer->node.value_or("") + "\n", 0600);
   book_.update([&](Status& status) { status.node = answer->node; });
   log_event(LogLevel::notice, "hello answered", {{"node", answer->node.value_or("-")}});
   on_wishes_({false, answer->volume_id});

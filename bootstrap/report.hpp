@@ -46,6 +46,7 @@ class Reporter {
   };
   void run();
   bool say_hello();
+  bool recall_key();
   bool send(const Event& event);
   bool pause(std::chrono::milliseconds time, bool wake_for_events);
   std::uint64_t next_sequence();

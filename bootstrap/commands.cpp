@@ -1,0 +1,167 @@
+#include "bootstrap/commands.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/base_accounts.hpp"
+#include "bootstrap/daemon.hpp"
+#include "bootstrap/documents.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/release.hpp"
+#include "bootstrap/sshd.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::size_t kMaxTicketFile = 64 * 1024;
+constexpr std::size_t kMaxStatusFile = 16 * 1024 * 1024;
+/// Release is bounded by about two minutes; a daemon that needs longer is stuck.
+constexpr std::int64_t kDownLimitMs = 180000;
+constexpr std::chrono::milliseconds kDownPoll{200};
+
+/// The background process: detached from whatever started `up`, its words in the log file.
+void detach() {
+  ::setsid();
+  [[maybe_unused]] const int moved = ::chdir("/");
+  const int null = ::open("/dev/null", O_RDONLY);
+  const int log = ::open(kLogFile, O_WRONLY | O_CREAT | O_APPEND, 0640);
+  ::dup2(null, STDIN_FILENO);
+  if (log >= 0) {
+    ::dup2(log, STDOUT_FILENO);
+    ::dup2(log, STDERR_FILENO);
+  }
+}
+
+Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book) {
+  // A second `up` of the same boot finds its own configuration loaded.
+  const bool late = sshd_is_running() && ::access(kSshdConfig, F_OK) != 0;
+  Result<SshdFacts> facts = SshdFacts{};
+  const auto installed = book.timed("configure sshd", [&]() -> Result<std::string> {
+    facts = install_sshd_config();
+    if (!facts) return fail(facts.error());
+    facts->ran_before = late;
+    return std::string(late ? kLateSentence : "loaded when sshd starts");
+  });
+  const std::string why =
+      installed ? "The volume is not ready yet." : "Why: " + installed.error().message();
+  [[maybe_unused]] const Ok shown = set_banner(ticket.pool, why);
+  return facts;
+}
+
+std::string base_os() {
+  return pretty_name(read_file("/etc/os-release", 65536).value_or(""));
+}
+
+Ok refuse_second_start() {
+  if (const pid_t pid = running_daemon(); pid != 0)
+    return fail(ErrorKind::refused,
+                "warmroot-bootstrap runs already as process " + std::to_string(pid));
+  if (!mounts_at(kVolumePoint).empty())
+    return fail(ErrorKind::refused,
+                "an earlier warmroot-bootstrap left the volume mounted; run `warmroot-bootstrap "
+                "down` first");
+  return {};
+}
+
+/// The daemon is gone but its mounts are not.
+Ok release_orphan() {
+  const StatusFields fields = status_fields(read_file(kStatusFile, kMaxStatusFile).value_or(""));
+  StatusBook book(kStatusFile);
+  book.update([&](Status& status) {
+    status.instance_id = fields.instance_id;
+    status.pool = fields.pool;
+    status.device = fields.device;
+    status.stage = Stage::draining;
+    status.message = "the bootstrap that mounted the volume was gone";
+  });
+  Assignment assignment;
+  assignment.disk_node = fields.device;
+  assignment.mounted = true;
+  assignment.accounts = recorded_accounts();
+  const ReleaseInput input{fields.pool, fields.instance_id, "the operator asked for it", [] {}};
+  TRY(release(input, assignment, book));
+  book.update([](Status& status) { status.stage = Stage::released; });
+  std::printf("released %s; the bootstrap that mounted it was gone\n", fields.device.c_str());
+  return {};
+}
+
+/// Prints steps that came since `shown`; returns how many there are now.
+std::size_t print_new_steps(const std::vector<std::string>& steps, std::size_t shown) {
+  for (; shown < steps.size(); ++shown) std::printf("%s\n", steps[shown].c_str());
+  std::fflush(stdout);
+  return shown;
+}
+
+}  // namespace
+
+Ok up(const std::string& ticket_path, bool foreground) {
+  ::umask(022);
+  TRY_ASSIGN(const std::string text, read_file(ticket_path, kMaxTicketFile));
+  TRY_ASSIGN(const Ticket ticket, parse_ticket(text));
+  if (::geteuid() != 0) return fail(ErrorKind::misconfigured, "up has to run as root");
+  TRY(make_directory(kRunDirectory, 0755));
+  TRY(refuse_second_start());
+  StatusBook book(kStatusFile);
+  book.update([&](Status& status) {
+    status.deployment = ticket.deployment;
+    status.pool = ticket.pool;
+    status.base_os = base_os();
+  });
+  const auto sshd = prepare_sshd(ticket, book);
+  const Ok answer = sshd ? Ok{} : Ok{fail(sshd.error())};
+  if (foreground) return run_daemon(ticket, book, sshd);
+  const pid_t child = ::fork();
+  if (child < 0) return fail_errno("fork");
+  if (child > 0) return answer;
+  detach();
+  const Ok done = run_daemon(ticket, book, sshd);
+  log_event(LogLevel::warning, "cannot run", {{"why", done ? "" : done.error().message()}});
+  ::_exit(1);
+}
+
+Ok down() {
+  const pid_t pid = running_daemon();
+  if (pid == 0) {
+    if (!mounts_at(kVolumePoint).empty()) return release_orphan();
+    return fail(ErrorKind::gone, "no warmroot-bootstrap is running and no volume is mounted");
+  }
+  std::size_t shown =
+      status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps.size();
+  if (::kill(pid, SIGTERM) != 0) return fail_errno("signalling process " + std::to_string(pid));
+  const std::int64_t deadline = boottime_ms() + kDownLimitMs;
+  while (running_daemon() != 0 && boottime_ms() < deadline) {
+    shown = print_new_steps(
+        status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps, shown);
+    std::this_thread::sleep_for(kDownPoll);
+  }
+  const StatusFields end = status_fields(read_file(kStatusFile, kMaxStatusFile).value_or(""));
+  print_new_steps(end.steps, shown);
+  if (end.stage == "released") return {};
+  return fail(ErrorKind::refused,
+              end.message.empty() ? "the volume was not released in time" : end.message);
+}
+
+Ok print_status(bool json) {
+  const auto document = read_file(kStatusFile, kMaxStatusFile);
+  if (!document)
+    return fail(ErrorKind::gone,
+                "no warmroot-bootstrap has run on this machine since it started (" +
+                    document.error().context + ")");
+  if (json) {
+    std::fputs(document->c_str(), stdout);
+    return {};
+  }
+  TRY_ASSIGN(const std::string text, status_text(*document));
+  std::fputs(text.c_str(), stdout);
+  return {};
+}
+
+}  // namespace warmroot::bootstrap

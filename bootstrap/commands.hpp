@@ -1,0 +1,22 @@
+// The program's three commands, as main.cpp calls them. `up` does in the foreground, in well under
+// a second, what has to be done before sshd starts; everything else happens in the daemon.
+#pragma once
+
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Returns once sshd may start. Errors: the ticket, a second daemon, or sshd's configuration;
+/// sessions stay on the base then. With `foreground` it returns only after the volume was released.
+Ok up(const std::string& ticket_path, bool foreground);
+
+/// Asks the running daemon to release the volume and waits for it, printing its steps to standard
+/// output. Where the daemon is gone and left the volume mounted, releases it itself.
+Ok down();
+
+/// Prints the status document (`json`) or a readable form of it.
+Ok print_status(bool json);
+
+}  // namespace warmroot::bootstrap
