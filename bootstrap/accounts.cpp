@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 
 namespace warmroot::bootstrap {
@@ -11,6 +12,8 @@ namespace {
 /// nobody's.
 constexpr std::uint32_t kFirstPersonId = 1000;
 constexpr std::uint32_t kLastPersonId = 59999;
+/// "users", the one group of people below 1000, everybody's primary group on SUSE.
+constexpr std::uint32_t kUsersGroup = 100;
 constexpr std::size_t kMaxLineBytes = 4096;
 constexpr std::size_t kMaxEntries = 10000;
 /// useradd's limit.
@@ -103,65 +106,75 @@ std::string without_lines(std::string_view text, const std::vector<std::string>&
   return kept;
 }
 
+/// The first entry of each name, as getpwnam finds it.
 template <typename Entry>
-const Entry* by_name(const std::vector<Entry>& entries, const std::string& name) {
-  for (const auto& entry : entries)
-    if (entry.name == name) return &entry;
-  return nullptr;
-}
-
-/// The volume's password hash of a user, or "!*" (no password login): keys decide there, as on
-/// every cloud image.
-std::string shadow_password(std::string_view shadow, const std::string& name) {
-  std::string password = "!*";
-  each_line(shadow, [&](std::string_view line) {
-    const auto fields = split(line, ':');
-    if (fields.size() == 9 && fields[0] == name && printable(fields[1]) && !fields[1].empty())
-      password = fields[1];
-  });
-  return password;
-}
-
-bool in_shadow(std::string_view shadow, const std::string& name) {
-  bool found = false;
-  each_line(shadow, [&](std::string_view line) {
-    found = found || line.substr(0, line.find(':')) == name;
-  });
+std::map<std::string, Entry> by_name(const std::vector<Entry>& entries) {
+  std::map<std::string, Entry> found;
+  for (const auto& entry : entries) found.emplace(entry.name, entry);
   return found;
 }
 
+/// Password fields of a shadow file by name.
+std::map<std::string, std::string> passwords_of(std::string_view shadow) {
+  std::map<std::string, std::string> passwords;
+  each_line(shadow, [&](std::string_view line) {
+    const auto fields = split(line, ':');
+    if (passwords.size() < kMaxEntries && fields.size() == 9 && printable(fields[1]))
+      passwords.emplace(fields[0], fields[1]);
+  });
+  return passwords;
+}
+
+std::string passwd_line(const User& user) {
+  return user.name + ":x:" + std::to_string(user.uid) + ":" + std::to_string(user.gid) + ":" +
+         user.gecos + ":" + user.home + ":" + user.shell;
+}
+
+/// A user whom both know. Only the same person gets the volume's keys: a volume that calls uid 1000
+/// "root" must not open the base's root.
+void keep_known(const User& user, const User& known, AccountEdit& edit) {
+  if (known.uid != user.uid)
+    edit.notes.push_back("user " + user.name + " has uid " + std::to_string(known.uid) +
+                         " on the base and " + std::to_string(user.uid) +
+                         " on the volume; sessions use the base's");
+  else if (is_login_shell(known.shell))
+    edit.session_users.push_back(known);
+}
+
 void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
-  const auto present = parse_passwd(base.passwd);
+  const auto present = by_name(parse_passwd(base.passwd));
+  const auto base_passwords = passwords_of(base.shadow);
+  const auto passwords = passwords_of(volume.shadow);
+  std::set<std::string> seen;
   for (const User& user : parse_passwd(volume.passwd)) {
-    if (!is_person(user.uid) || !is_person(user.gid) || by_name(edit.session_users, user.name))
-      continue;
-    if (const User* known = by_name(present, user.name)) {
-      if (known->uid != user.uid)
-        edit.notes.push_back("user " + user.name + " has uid " + std::to_string(known->uid) +
-                             " on the base and " + std::to_string(user.uid) +
-                             " on the volume; sessions use the base's");
-      if (is_login_shell(known->shell)) edit.session_users.push_back(*known);
+    const bool imported = is_person(user.uid) && (is_person(user.gid) || user.gid == kUsersGroup);
+    if (!imported || !seen.insert(user.name).second) continue;
+    if (const auto known = present.find(user.name); known != present.end()) {
+      keep_known(user, known->second, edit);
       continue;
     }
-    edit.passwd_added.push_back(user.name + ":x:" + std::to_string(user.uid) + ":" +
-                                std::to_string(user.gid) + ":" + user.gecos + ":" + user.home +
-                                ":" + user.shell);
-    if (!in_shadow(base.shadow, user.name))
-      edit.shadow_added.push_back(user.name + ":" + shadow_password(volume.shadow, user.name) +
+    edit.passwd_added.push_back(passwd_line(user));
+    if (base_passwords.count(user.name) == 0) {
+      // Without a hash no password logs in: keys decide there, as on every cloud image.
+      const auto hash = passwords.find(user.name);
+      const bool has_hash = hash != passwords.end() && !hash->second.empty();
+      edit.shadow_added.push_back(user.name + ":" + (has_hash ? hash->second : "!*") +
                                   ":19000:0:99999:7:::");
+    }
     if (is_login_shell(user.shell)) edit.session_users.push_back(user);
   }
 }
 
 void merge_groups(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
-  const auto present = parse_groups(base.group);
+  const auto present = by_name(parse_groups(base.group));
   std::set<std::string> added;
   for (const Group& group : parse_groups(volume.group)) {
     if (!is_person(group.gid) || !added.insert(group.name).second) continue;
-    if (const Group* known = by_name(present, group.name)) {
-      if (known->gid != group.gid)
-        edit.notes.push_back("group " + group.name + " has gid " + std::to_string(known->gid) +
-                             " on the base and " + std::to_string(group.gid) + " on the volume");
+    if (const auto known = present.find(group.name); known != present.end()) {
+      if (known->second.gid != group.gid)
+        edit.notes.push_back("group " + group.name + " has gid " +
+                             std::to_string(known->second.gid) + " on the base and " +
+                             std::to_string(group.gid) + " on the volume");
       continue;
     }
     edit.group_added.push_back(group.name + ":x:" + std::to_string(group.gid) + ":" +

@@ -33,7 +33,7 @@ struct AccountEdit {
   std::vector<std::string> group_added;
   std::vector<std::string> shadow_added;
   std::vector<User>
-      session_users;  ///< everybody of the volume who may log in, with the ids that hold
+      session_users;  ///< the volume's people who may log in; theirs are the volume's keys
   std::vector<std::string> notes;  ///< one sentence each, about what was left alone
   bool changed() const {
     return !passwd_added.empty() || !group_added.empty() || !shadow_added.empty();

@@ -54,7 +54,8 @@ Ok write_base_files(const AccountFiles& before, const AccountFiles& after) {
 
 /// sshd reads them on the base, from a file of root's that the user cannot change.
 Ok write_keys(const RootDirectory& volume, const User& user, const std::string& launch_key) {
-  const auto own = volume.read(user.home.substr(1) + "/.ssh/authorized_keys", kMaxKeysFile);
+  const auto own =
+      volume.read_as(user.home.substr(1) + "/.ssh/authorized_keys", kMaxKeysFile, user.uid);
   std::string keys = own.value_or("");
   if (!keys.empty() && keys.back() != '\n') keys += '\n';
   if (!launch_key.empty()) keys += launch_key + '\n';
@@ -66,8 +67,9 @@ Ok write_keys(const RootDirectory& volume, const User& user, const std::string& 
 
 Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::string& launch_key) {
   AccountFiles from;
-  TRY_ASSIGN(from.passwd, volume.read("etc/passwd", kMaxAccountFile));
-  TRY_ASSIGN(from.group, volume.read("etc/group", kMaxAccountFile));
+  // A volume without people of its own is fine: the base's are there.
+  from.passwd = volume.read("etc/passwd", kMaxAccountFile).value_or("");
+  from.group = volume.read("etc/group", kMaxAccountFile).value_or("");
   from.shadow = volume.read("etc/shadow", kMaxAccountFile).value_or("");
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles base, read_base_files());

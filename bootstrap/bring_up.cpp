@@ -60,8 +60,7 @@ class Work {
     return {};
   }
 
-  // -- the disk
-  // -------------------------------------------------------------------------------------------------
+  // the disk
 
   std::vector<DiskFacts> scan() const {
     const auto mountinfo = read_file("/proc/self/mountinfo", kMaxMountinfo);
@@ -115,8 +114,7 @@ class Work {
     book_.record(std::move(step));
   }
 
-  // -- the root file system
-  // -------------------------------------------------------------------------------------
+  // the root file system
 
   Result<std::string> read_table() {
     TRY_ASSIGN(const auto partitions, read_partitions(disk_fd_.get()));
@@ -201,8 +199,7 @@ class Work {
     return {};
   }
 
-  // -- inside
-  // ---------------------------------------------------------------------------------------------------
+  // inside
 
   MountFacts facts() const {
     MountFacts facts;

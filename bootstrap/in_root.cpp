@@ -55,14 +55,29 @@ Result<UniqueFd> RootDirectory::open_inside(const std::string& path, int flags, 
   return fd;
 }
 
-Result<std::string> RootDirectory::read(const std::string& path, std::size_t limit) const {
+Result<std::string> RootDirectory::read_if(
+    const std::string& path, std::size_t limit,
+    const std::function<bool(const struct stat&)>& allowed) const {
   // O_NONBLOCK: a fifo in place of the file must not stop us.
   TRY_ASSIGN(const UniqueFd file, open_inside(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
   struct stat facts {};
   if (::fstat(file.get(), &facts) != 0) return fail_errno("stat of /" + path + " in the volume");
   if (!S_ISREG(facts.st_mode))
     return fail(ErrorKind::refused, "/" + path + " in the volume is no regular file");
+  if (!allowed(facts))
+    return fail(ErrorKind::refused, "/" + path + " in the volume is somebody else's file");
   return read_all(file.get(), limit, "/" + path + " in the volume");
+}
+
+Result<std::string> RootDirectory::read(const std::string& path, std::size_t limit) const {
+  return read_if(path, limit, [](const struct stat&) { return true; });
+}
+
+Result<std::string> RootDirectory::read_as(const std::string& path, std::size_t limit,
+                                           uid_t owner) const {
+  return read_if(path, limit, [&](const struct stat& facts) {
+    return facts.st_uid == owner || (facts.st_mode & S_IROTH) != 0;
+  });
 }
 
 Ok RootDirectory::write(const std::string& path, std::string_view text, mode_t mode) const {

@@ -3,9 +3,11 @@
 // must not reach the base.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +27,9 @@ class RootDirectory {
   /// A regular file's whole content. Errors: refused when it is no regular file, broken when longer
   /// than `limit`.
   Result<std::string> read(const std::string& path, std::size_t limit) const;
+  /// The same, and only what `owner` may read: a link of theirs must not make us publish another's
+  /// file. Errors: refused when the file neither belongs to them nor is readable by everybody.
+  Result<std::string> read_as(const std::string& path, std::size_t limit, uid_t owner) const;
   /// Writes a file by create + rename in its own directory, synced. The file's directory has to
   /// exist.
   Ok write(const std::string& path, std::string_view text, mode_t mode) const;
@@ -38,6 +43,8 @@ class RootDirectory {
   int fd() const { return fd_.get(); }
 
  private:
+  Result<std::string> read_if(const std::string& path, std::size_t limit,
+                              const std::function<bool(const struct stat&)>& allowed) const;
   explicit RootDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;
 };

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+
 namespace warmroot::bootstrap {
 namespace {
 
@@ -91,6 +93,38 @@ TEST(Accounts, reverting_takes_out_what_was_added_and_keeps_what_others_added_si
   EXPECT_EQ(reverted.passwd, kBase.passwd + "new:x:1001:1001::/home/new:/bin/sh\n");
   EXPECT_EQ(reverted.group, kBase.group);
   EXPECT_EQ(reverted.shadow, kBase.shadow);
+}
+
+TEST(Accounts, a_volume_that_calls_a_person_root_gets_no_key_to_the_base_s_root) {
+  const auto edit = merge_accounts(kBase, volume("root:x:1000:1000::/home/eve:/bin/sh\n"));
+  EXPECT_FALSE(edit.changed());
+  EXPECT_THAT(edit.session_users, IsEmpty());
+}
+
+TEST(Accounts,
+     whom_both_know_with_the_same_uid_keeps_the_base_s_entry_and_may_use_the_volume_s_keys) {
+  const auto edit = merge_accounts(kBase, volume("admin:x:1000:1000::/srv/a:/bin/zsh\n"));
+  EXPECT_FALSE(edit.changed());
+  ASSERT_EQ(edit.session_users.size(), 1u);
+  EXPECT_EQ(edit.session_users[0].shell, "/bin/bash");
+}
+
+TEST(Accounts, a_name_that_comes_twice_is_imported_once_as_getpwnam_would_find_it) {
+  const auto edit = merge_accounts(kBase, volume("ada:x:2001:100::/home/ada:/usr/sbin/nologin\n"
+                                                 "ada:x:2002:100::/home/ada:/bin/sh\n"));
+  EXPECT_THAT(edit.passwd_added, ElementsAre("ada:x:2001:100::/home/ada:/usr/sbin/nologin"));
+}
+
+TEST(Accounts, ten_thousand_people_take_no_time_to_speak_of) {
+  AccountFiles many;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string n = std::to_string(i), id = std::to_string(2000 + i);
+    many.passwd += "user" + n + ":x:" + id + ":" + id + "::/home/u" + n + ":/bin/sh\n";
+    many.shadow += "user" + n + ":!:19000:0:99999:7:::\n";
+  }
+  const auto started = std::chrono::steady_clock::now();
+  EXPECT_EQ(merge_accounts(kBase, many).passwd_added.size(), 10000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(10));
 }
 
 TEST(Accounts, the_record_reverts_what_the_edit_would) {

@@ -359,6 +359,17 @@ TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_fre
   EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
 }
 
+TEST_F(BootWhole, a_key_file_that_links_to_somebody_else_s_secret_is_not_published) {
+  make_volume("chmod 600 $t/etc/shadow; ln -sf /etc/shadow $t/home/ada/.ssh/authorized_keys");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(*read_file(std::string(kUserKeysDirectory) + "/ada", 65536),
+            "ssh-ed25519 BBBB launch\n");
+  EXPECT_TRUE(undo_bring_up(assignment_));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+}
+
 struct Refusal {
   const char* name;
   const char* changes;
