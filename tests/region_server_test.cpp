@@ -3,11 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "bootstrap/base/http.hpp"
+#include "bootstrap/base/unique_fd.hpp"
 #include "tests/region_doors.hpp"
+#include "tests/sim/server_relay.hpp"
 
 using namespace warmroot;
 using testing::HasSubstr;
@@ -111,6 +116,55 @@ TEST_F(HttpDoor, user_data_of_sixteen_kib_passes_and_more_does_not) {
   const auto refused = send();
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, "InvalidUserData.Malformed");
+}
+
+TEST_F(HttpDoor, faults_and_capacity_are_set_from_outside) {
+  EXPECT_EQ(control("POST", "fault?action=DescribeVolumes&kind=internal").status, 200);
+  EXPECT_EQ(control("POST", "fault?kind=mood").status, 400);
+  auto transport = transport_to(door.server(), "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+  EXPECT_EQ(describe(transport)->status, 500);
+  EXPECT_EQ(describe(transport)->status, 200);
+  EXPECT_EQ(control("POST", "capacity?type=g5.12xlarge&zone=us-east-1a&count=0").status, 200);
+  EXPECT_EQ(control("POST", "capacity?type=g5.12xlarge&zone=nowhere&count=0").status, 400);
+  aws::RunInstances request;
+  request.image_id = kBase;
+  request.instance_type = "g5.12xlarge";
+  request.availability_zone = kZone;
+  const auto call = aws::encode(aws::Mutation(request));
+  const auto refused = door.ec2().send(std::span(&call, 1)).front();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "InsufficientInstanceCapacity");
+}
+
+TEST_F(HttpDoor, a_relay_brings_the_whole_answer_although_its_input_has_ended) {
+  int to_relay[2], from_relay[2];
+  ASSERT_EQ(::pipe(to_relay), 0);
+  ASSERT_EQ(::pipe(from_relay), 0);
+  const auto port = static_cast<std::uint16_t>(door.server().port());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(to_relay[0], STDIN_FILENO);
+    ::dup2(from_relay[1], STDOUT_FILENO);
+    for (const int end : {to_relay[0], to_relay[1], from_relay[0], from_relay[1]}) ::close(end);
+    ::_exit(sim::relay(port) ? 0 : 1);
+  }
+  ASSERT_GT(child, 0);
+  ::close(to_relay[0]);
+  ::close(from_relay[1]);
+  const UniqueFd answers(from_relay[0]);
+  const std::string request =
+      "GET /_control/state HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  EXPECT_EQ(::write(to_relay[1], request.data(), request.size()),
+            static_cast<ssize_t>(request.size()));
+  ::close(to_relay[1]);
+  std::string answer;
+  char bytes[4096];
+  for (ssize_t got = 0; (got = ::read(answers.get(), bytes, sizeof bytes)) > 0;)
+    answer.append(bytes, static_cast<std::size_t>(got));
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(answer, HasSubstr("\"volumes\": []"));
 }
 
 TEST_F(HttpDoor, an_operator_interrupts_and_crashes_instances) {
