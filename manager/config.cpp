@@ -19,8 +19,8 @@ namespace warmroot::manager {
 namespace {
 
 /// A spec is a page of text; anything longer is some other file.
-constexpr std::size_t kMaxSpecBytes = 1024 * 1024;
-constexpr std::size_t kReadBytes = 64 * 1024;
+constexpr std::size_t kMaxSpecBytes = std::size_t{1024} * 1024;
+constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
 /// Nodes of one pool: far above what one Region's volume quota allows (5,000 by default).
 constexpr int kMaxNodes = 10000;
 /// EC2's limit is 50 tags a resource; ours take five of them.

@@ -23,7 +23,7 @@ constexpr time_t kKeepAliveSeconds = 2;
 constexpr time_t kReadTimeoutSeconds = 10;
 constexpr time_t kWriteTimeoutSeconds = 30;
 /// The static program aims at 3.5 MiB; a debug build has some tens.
-constexpr std::size_t kMaxProgramBytes = 256 * 1024 * 1024;
+constexpr std::size_t kMaxProgramBytes = std::size_t{256} * 1024 * 1024;
 constexpr const char* kJson = "application/json";
 
 void answer(httplib::Response& reply, int status, const std::string& body) {

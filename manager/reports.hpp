@@ -15,7 +15,7 @@ namespace warmroot::manager {
 
 inline constexpr int kDefaultPort = 8470;
 /// A report with a long timeline is some 20 KiB.
-inline constexpr std::size_t kMaxReportBytes = 256 * 1024;
+inline constexpr std::size_t kMaxReportBytes = std::size_t{256} * 1024;
 
 struct ListenAddress {
   std::string host;
