@@ -13,7 +13,7 @@ die() {
 
 installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# run_logged NAME COMMAND...: output goes to build/logs/NAME.log; a line every 10 s says that it still runs.
+# run_logged NAME COMMAND...: output goes to build/logs/NAME.log; a line every 10 s says how far it is.
 run_logged() {
   name=$1 log=$repo/build/logs/$1.log
   shift
@@ -23,7 +23,7 @@ run_logged() {
   while kill -0 "$command_pid" 2>/dev/null; do
     sleep 0.2
     waited=$((waited + 1))
-    [ $((waited % 50)) -ne 0 ] || step "  $name still running"
+    [ $((waited % 50)) -ne 0 ] || step "  $name: $(tail -n 1 "$log" | cut -c1-90)"
   done
   wait "$command_pid" || {
     tail -n 15 "$log" >&2
