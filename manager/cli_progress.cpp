@@ -20,7 +20,7 @@ bool is_settled(const core::NodeRow& row) {
 
 }  // namespace
 
-Progress::Progress() : thread_([this](std::stop_token stop) { speak_in_silence(stop); }) {}
+Progress::Progress() : thread_([this](const std::stop_token& stop) { speak_in_silence(stop); }) {}
 
 Progress::~Progress() = default;
 
@@ -43,7 +43,7 @@ void Progress::waiting_for(const std::string& text) {
   waiting_for_ = text;
 }
 
-void Progress::speak_in_silence(std::stop_token stop) {
+void Progress::speak_in_silence(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     std::this_thread::sleep_for(kTick);
     const std::lock_guard lock(mutex_);

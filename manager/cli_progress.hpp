@@ -29,7 +29,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   void print(const std::string& text);
-  void speak_in_silence(std::stop_token stop);
+  void speak_in_silence(const std::stop_token& stop);
 
   const Clock::time_point started_ = Clock::now();
   std::mutex mutex_;

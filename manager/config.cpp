@@ -68,7 +68,7 @@ void check_id(TableReader& table, std::string_view key, const std::string& id,
 }
 
 std::map<std::string, std::string> read_tags(TableReader& table) {
-  const auto tags = table.text_map("tags").value_or(std::map<std::string, std::string>{});
+  auto tags = table.text_map("tags").value_or(std::map<std::string, std::string>{});
   for (const auto& [key, value] : tags) {
     if (key.starts_with("warmroot:") || key.starts_with("aws:"))
       table.mistake(
@@ -112,7 +112,7 @@ core::VolumeSpec read_volumes(TableReader table, bool with_checks) {
 }
 
 std::string read_user_data(TableReader& table, const FileReader& read_file) {
-  const std::string written = table.text("user_data").value_or("");
+  std::string written = table.text("user_data").value_or("");
   if (written.empty() || is_user_data_text(written)) return written;
   if (written.find('\n') != std::string::npos) {
     table.mistake("user_data",

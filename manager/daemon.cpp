@@ -126,7 +126,7 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   return {};
 }
 
-void Daemon::tick(Reconciler& reconciler, std::stop_token stop) {
+void Daemon::tick(Reconciler& reconciler, const std::stop_token& stop) {
   const auto report = reconciler.tick(stop);
   if (!report) {
     log_event(LogLevel::error, "tick failed", {{"error", report.error().message()}});

@@ -35,7 +35,7 @@ class Daemon {
   Ok run(const ListenAddress& address, SignalWatch& signals);
 
  private:
-  void tick(Reconciler& reconciler, std::stop_token stop);
+  void tick(Reconciler& reconciler, const std::stop_token& stop);
   void publish(const TickReport& report);
   void publish_known(const TickReport& report);
   void log_calls(const TickReport& report);

@@ -25,7 +25,7 @@ sigset_t watched() {
 SignalWatch::SignalWatch() {
   const sigset_t set = watched();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  thread_ = std::jthread([this](std::stop_token ended) { watch(ended); });
+  thread_ = std::jthread([this](const std::stop_token& ended) { watch(ended); });
 }
 
 SignalWatch::~SignalWatch() {
@@ -35,7 +35,7 @@ SignalWatch::~SignalWatch() {
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
-void SignalWatch::watch(std::stop_token ended) {
+void SignalWatch::watch(const std::stop_token& ended) {
   const sigset_t set = watched();
   while (!ended.stop_requested()) {
     const int signal = ::sigtimedwait(&set, nullptr, &kSlice);

@@ -24,7 +24,7 @@ class SignalWatch {
   bool take_hangup() { return hangup_.exchange(false); }
 
  private:
-  void watch(std::stop_token ended);
+  void watch(const std::stop_token& ended);
 
   std::stop_source stop_;
   std::atomic<bool> hangup_ = false;

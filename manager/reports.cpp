@@ -157,7 +157,7 @@ void ReportServer::State::route() {
     reply.set_content(healthy ? "ok\n" : "the last look at EC2 is too old, see the log\n",
                       "text/plain");
   });
-  server.set_exception_handler([](const Request&, Response& reply, std::exception_ptr) {
+  server.set_exception_handler([](const Request&, Response& reply, const std::exception_ptr&) {
     answer_error(reply, 500, "an unexpected error, see the manager's log");
   });
 }
