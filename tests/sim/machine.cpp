@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -24,8 +25,8 @@ using std::chrono::milliseconds;
 
 /// QEMU opens its sockets within a second even on a busy host.
 constexpr milliseconds kMonitorTimeout{10000};
-/// A shell in an emulated guest needs up to half a second to answer.
-constexpr milliseconds kAgentTimeout{1500};
+/// How long one question holds its caller up; an answer that comes later is read by the next.
+constexpr milliseconds kAgentTimeout{300};
 /// The hot-unplug interrupt and the guest's driver take about 0.3 s under emulation.
 constexpr milliseconds kUnplugTimeout{4000};
 /// A working KVM prints the kernel's first line within a second; one that hangs never does.
@@ -219,19 +220,23 @@ Ok Machine::unplug(const std::string& volume_id) {
   return {};
 }
 
-Result<std::string> Machine::ask(const std::string& line) {
-  if (state() != MachineState::up) return fail(ErrorKind::retry_later, "the guest is not up");
-  while (agent_.read_line(milliseconds{0})) {
-    // An answer that came after its question had been given up.
-  }
-  TRY(agent_.send_line(line));
-  return agent_.read_line(kAgentTimeout);
-}
-
 bool Machine::holds(const std::string& volume_id) {
   if (state() == MachineState::off) return false;
-  const auto answer = ask("mounted " + serial_of(volume_id));
-  return !answer || *answer != "no";
+  if (state() != MachineState::up) return true;
+  if (!open_question_) {
+    open_question_ = {volume_id, std::to_string(++questions_)};
+    if (!agent_.send_line("mounted " + serial_of(volume_id) + " " + open_question_->number))
+      return true;
+  }
+  const Question asked = *open_question_;
+  const auto deadline = Clock::now() + kAgentTimeout;
+  while (const auto answer = agent_.read_line(std::max(
+             std::chrono::duration_cast<milliseconds>(deadline - Clock::now()), milliseconds{0}))) {
+    if (!answer->ends_with(" " + asked.number)) continue;
+    open_question_.reset();
+    return asked.volume_id != volume_id || !answer->starts_with("no");
+  }
+  return true;
 }
 
 void Machine::request_shutdown() {

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bootstrap/base/result.hpp"
@@ -62,7 +63,12 @@ class Machine {
 
  private:
   Machine() = default;
-  Result<std::string> ask(const std::string& line);
+  /// An emulated guest answers later than it is asked again: one question at a time, each with a
+  /// number, or the answers would fall behind the questions for good.
+  struct Question {
+    std::string volume_id;
+    std::string number;
+  };
 
   pid_t pid_ = -1;
   int ssh_port_ = 0;
@@ -71,6 +77,8 @@ class Machine {
   Qmp qmp_;
   LineSocket agent_;
   bool agent_up_ = false;
+  std::optional<Question> open_question_;
+  unsigned questions_ = 0;
   std::map<std::string, int> slots_;  ///< volume id to hot-plug port
 };
 

@@ -108,4 +108,9 @@ int PhysicalHardware::ssh_port(const std::string& instance_id) {
   return found ? (*found)->ssh_port() : 0;
 }
 
+std::string PhysicalHardware::console_log(const std::string& instance_id) {
+  auto found = machine(instance_id);
+  return found ? (*found)->console_log() : "";
+}
+
 }  // namespace warmroot::sim

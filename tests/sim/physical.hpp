@@ -46,6 +46,7 @@ class PhysicalHardware : public Hardware {
   bool mounted(const std::string& instance_id, const std::string& volume_id) override;
   Ok unplug(const std::string& instance_id, const std::string& volume_id) override;
   int ssh_port(const std::string& instance_id) override;
+  std::string console_log(const std::string& instance_id) override;
 
  private:
   explicit PhysicalHardware(PhysicalOptions options);
