@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -58,9 +59,10 @@ Result<std::string> LineSocket::read_line(milliseconds wait) {
       buffer_.erase(0, end + 1);
       return line;
     }
+    // Also with no time left: a wait of zero is a look at what is there already.
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
     pollfd waiting{fd_.get(), POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0)
+    if (::poll(&waiting, 1, static_cast<int>(std::max(left, milliseconds{0}).count())) <= 0)
       return fail(ErrorKind::retry_later, "no line within " + std::to_string(wait.count()) + " ms");
     char bytes[4096];
     const ssize_t count = ::recv(fd_.get(), bytes, sizeof bytes, 0);
