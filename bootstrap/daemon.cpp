@@ -38,7 +38,8 @@ class Daemon {
         book_(book),
         sshd_(std::move(sshd)),
         early_failure_(std::move(early_failure)),
-        reporter_(book_, ticket_.manager_url, [this](const Wishes& wishes) { hear(wishes); }) {}
+        reporter_(book_, ticket_.manager_url, kKeyFile,
+                  [this](const Wishes& wishes) { hear(wishes); }) {}
 
   /// Until the volume was released.
   Ok run() {

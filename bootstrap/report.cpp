@@ -4,7 +4,6 @@
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
-#include "bootstrap/paths.hpp"
 #include "bootstrap/report_sign.hpp"
 
 namespace warmroot::bootstrap {
@@ -25,9 +24,12 @@ constexpr std::size_t kKeyFileBytes = 1024;
 
 }  // namespace
 
-Reporter::Reporter(StatusBook& book, std::string manager_url,
+Reporter::Reporter(StatusBook& book, std::string manager_url, std::string key_file,
                    std::function<void(const Wishes&)> on_wishes)
-    : book_(book), url_(std::move(manager_url)), on_wishes_(std::move(on_wishes)) {}
+    : book_(book),
+      url_(std::move(manager_url)),
+      key_file_(std::move(key_file)),
+      on_wishes_(std::move(on_wishes)) {}
 
 Reporter::~Reporter() {
   stop();
@@ -78,7 +80,7 @@ std::uint64_t Reporter::next_sequence() {
 /// The manager gives the key once: a daemon of the same boot that starts again finds it, and its
 /// node, here.
 bool Reporter::recall_key() {
-  const auto kept = read_file(kKeyFile, kKeyFileBytes);
+  const auto kept = read_file(key_file_, kKeyFileBytes);
   if (!kept) return false;
   const std::size_t end = std::min(kept->find('\n'), kept->size());
   key_ = parse_key(std::string_view(*kept).substr(0, end));
@@ -111,7 +113,7 @@ bool Reporter::say_hello() {
     return false;
   }
   [[maybe_unused]] const Ok kept =
-      write_file_atomic(kKeyFile, answer->key_hex + "\n" + answer->node.value_or("") + "\n", 0600);
+      write_file_atomic(key_file_, answer->key_hex + "\n" + answer->node.value_or("") + "\n", 0600);
   book_.update([&](Status& status) { status.node = answer->node; });
   log_event(LogLevel::notice, "hello answered", {{"node", answer->node.value_or("-")}});
   on_wishes_({false, answer->volume_id});

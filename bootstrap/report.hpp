@@ -22,7 +22,9 @@ namespace warmroot::bootstrap {
 class Reporter {
  public:
   /// `on_wishes` is called on the reporter's thread after every answered report and after hello.
-  Reporter(StatusBook& book, std::string manager_url, std::function<void(const Wishes&)> on_wishes);
+  /// `key_file` keeps the key over restarts of the daemon.
+  Reporter(StatusBook& book, std::string manager_url, std::string key_file,
+           std::function<void(const Wishes&)> on_wishes);
   ~Reporter();
 
   /// Starts the thread; the instance id has to be in the book.
@@ -52,7 +54,7 @@ class Reporter {
   std::uint64_t next_sequence();
 
   StatusBook& book_;
-  const std::string url_;
+  const std::string url_, key_file_;
   const std::function<void(const Wishes&)> on_wishes_;
   HttpClient http_;
   std::optional<std::string> key_;

@@ -1,0 +1,219 @@
+// The two peers the bootstrap talks to over HTTP, played by servers on loopback: a metadata service
+// that expires tokens, and a manager that does not know the instance at first and checks every
+// signature.
+#include <gmock/gmock.h>
+#include <httplib.h>
+
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "bootstrap/files.hpp"
+#include "bootstrap/imds.hpp"
+#include "bootstrap/report.hpp"
+#include "bootstrap/report_sign.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// An HTTP server for as long as the test lasts.
+class Server {
+ public:
+  void start() {
+    port_ = http.bind_to_any_port("127.0.0.1");
+    thread_ = std::thread([this] { http.listen_after_bind(); });
+    while (!http.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~Server() {
+    http.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+  httplib::Server http;
+
+ private:
+  int port_ = 0;
+  std::thread thread_;
+};
+
+class Metadata : public testing::Test {
+ protected:
+  void SetUp() override {
+    server_.http.Put(
+        "/latest/api/token", [this](const httplib::Request& request, httplib::Response& reply) {
+          ++tokens_;
+          reply.status = request.has_header("X-aws-ec2-metadata-token-ttl-seconds") ? 200 : 400;
+          reply.set_content("token-" + std::to_string(tokens_), "text/plain");
+        });
+    server_.http.Get("/latest/.*",
+                     [this](const httplib::Request& request, httplib::Response& reply) {
+                       if (request.get_header_value("X-aws-ec2-metadata-token") !=
+                           "token-" + std::to_string(valid_)) {
+                         reply.status = 401;
+                         return;
+                       }
+                       const auto found = answers_.find(request.path.substr(8));
+                       if (found == answers_.end())
+                         reply.status = 404;
+                       else
+                         reply.set_content(found->second, "text/plain");
+                     });
+    server_.start();
+  }
+  std::atomic<int> tokens_ = 0, valid_ = 1;
+  std::map<std::string, std::string> answers_{
+      {"meta-data/instance-id", "i-1"},
+      {"meta-data/placement/availability-zone", "us-east-1a"},
+      {"meta-data/block-device-mapping/", "ami\nebs1\nroot"},
+      {"meta-data/block-device-mapping/ami", "xvda"},
+      {"meta-data/block-device-mapping/ebs1", "/dev/sdb"},
+      {"meta-data/block-device-mapping/root", "/dev/xvda"},
+      {"meta-data/public-keys/0/openssh-key", "ssh-ed25519 AAAA key\n"}};
+  Server server_;
+};
+
+TEST_F(Metadata, launch_facts_come_whole_with_one_token) {
+  const auto facts = Imds(server_.url()).launch_facts();
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->instance_id, "i-1");
+  EXPECT_EQ(facts->zone, "us-east-1a");
+  EXPECT_THAT(facts->device_names, ElementsAre("xvda", "sdb", "xvda"));
+  EXPECT_EQ(facts->public_key, "ssh-ed25519 AAAA key");
+  EXPECT_EQ(tokens_, 1);
+}
+
+TEST_F(Metadata, an_expired_token_is_renewed_once) {
+  Imds imds(server_.url());
+  ASSERT_TRUE(imds.find("meta-data/instance-id"));
+  valid_ = 2;
+  const auto again = imds.find("meta-data/instance-id");
+  ASSERT_TRUE(again);
+  EXPECT_EQ(*again, "i-1");
+  valid_ = 99;
+  const auto refused = imds.find("meta-data/instance-id");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message(), HasSubstr("401"));
+}
+
+TEST_F(Metadata, what_is_not_there_is_absent_and_a_missing_key_no_error) {
+  Imds imds(server_.url());
+  const auto notice = imds.find("meta-data/spot/instance-action");
+  ASSERT_TRUE(notice);
+  EXPECT_EQ(*notice, std::nullopt);
+  answers_.erase("meta-data/public-keys/0/openssh-key");
+  EXPECT_TRUE(imds.launch_facts());
+  answers_.erase("meta-data/instance-id");
+  EXPECT_FALSE(imds.launch_facts());
+}
+
+constexpr char kKeyHex[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+/// A manager that answers 404 to the first hellos, gives the key once, and refuses what is not
+/// signed or not newer.
+class Manager : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::remove(key_file_.c_str());
+    server_.http.Post("/v1/hello", [this](const httplib::Request&, httplib::Response& reply) {
+      const int hello = ++hellos_;
+      if (hello <= unknown_hellos_)
+        reply.status = 404;
+      else if (hello > unknown_hellos_ + 1)
+        reply.status = 409;
+      else
+        reply.set_content(
+            std::string(R"({"key":")") + kKeyHex + R"(","node":"imagenet-0","volume_id":null})",
+            "application/json");
+    });
+    server_.http.Post("/v1/report", [this](const httplib::Request& request,
+                                           httplib::Response& reply) {
+      const std::lock_guard lock(mutex_);
+      const std::uint64_t sequence = std::stoull(request.get_header_value("X-Warmroot-Sequence"));
+      if (request.get_header_value("X-Warmroot-Signature") !=
+          sign_report(*parse_key(kKeyHex), sequence, request.body))
+        reply.status = 401;
+      else if (sequence <= last_sequence_)
+        reply.status = 409;
+      else if (failures_ > 0 && failures_--)
+        reply.status = 503;
+      else {
+        last_sequence_ = sequence;
+        const auto at = request.body.find("\"stage\":\"");
+        stages_.push_back(request.body.substr(at + 9, request.body.find('"', at + 9) - at - 9));
+        reply.set_content(R"({"wishes":{"drain":true,"volume_id":"vol-1"}})", "application/json");
+        return;
+      }
+      ++refused_;
+    });
+    server_.start();
+    book_.update([](Status& status) { status.instance_id = "i-1"; });
+  }
+  void TearDown() override { std::remove(key_file_.c_str()); }
+  std::unique_ptr<Reporter> reporter() {
+    return std::make_unique<Reporter>(book_, server_.url(), key_file_,
+                                      [this](const Wishes& wishes) {
+                                        const std::lock_guard lock(mutex_);
+                                        drain_ = drain_ || wishes.drain;
+                                        if (wishes.volume_id) volume_ = *wishes.volume_id;
+                                      });
+  }
+
+  const std::string key_file_ = "/tmp/warmroot-key-" + std::to_string(::getpid());
+  std::mutex mutex_;
+  std::atomic<int> hellos_ = 0;
+  int unknown_hellos_ = 0, failures_ = 0, refused_ = 0;
+  std::uint64_t last_sequence_ = 0;
+  std::vector<std::string> stages_;
+  bool drain_ = false;
+  std::string volume_;
+  StatusBook book_{""};
+  Server server_;
+};
+
+TEST_F(Manager, every_stage_arrives_once_in_order_whatever_fails_on_the_way) {
+  unknown_hellos_ = 1;
+  failures_ = 2;
+  const auto reports = reporter();
+  reports->stage_changed(Stage::disk_seen, "", "");
+  reports->start();
+  reports->stage_changed(Stage::mounted, "", "");
+  reports->stage_changed(Stage::ready, "", "");
+  reports->flush(std::chrono::seconds(20));
+  reports->stop();
+  EXPECT_THAT(stages_, ElementsAre("disk_seen", "mounted", "ready"));
+  EXPECT_EQ(refused_, 2);
+  EXPECT_TRUE(drain_);
+  EXPECT_EQ(volume_, "vol-1");
+  EXPECT_EQ(book_.snapshot().node, "imagenet-0");
+}
+
+TEST_F(Manager, a_daemon_that_starts_again_uses_the_key_that_was_given_once) {
+  reporter()->start();
+  for (int round = 0; round < 2; ++round) {
+    const auto reports = reporter();
+    reports->start();
+    reports->stage_changed(round == 0 ? Stage::mounted : Stage::ready, "", "");
+    reports->flush(std::chrono::seconds(20));
+  }
+  EXPECT_EQ(hellos_, 1);
+  EXPECT_EQ(refused_, 0);
+  EXPECT_THAT(stages_, testing::IsSupersetOf({"mounted", "ready"}));
+}
+
+TEST_F(Manager, one_that_is_away_holds_nobody_up) {
+  Reporter lonely(book_, "http://127.0.0.1:9", key_file_, [](const Wishes&) {});
+  lonely.start();
+  const auto started = std::chrono::steady_clock::now();
+  for (int i = 0; i < 100; ++i) lonely.stage_changed(Stage::warming, "", "");
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::milliseconds(100));
+  lonely.flush(std::chrono::milliseconds(300));
+  lonely.stop();
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(4));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
