@@ -91,6 +91,11 @@ class DirectFile {
     read(offset);
     return ms(Clock::now() - begin);
   }
+  void write_bytes(std::uint64_t offset, const std::string& bytes) {
+    std::ranges::copy(bytes, static_cast<char*>(buffer_.get()));
+    EXPECT_EQ(::pwrite(fd_.get(), buffer_.get(), bytes.size(), static_cast<off_t>(offset)),
+              static_cast<ssize_t>(bytes.size()));
+  }
   void write(std::uint64_t offset, char fill, std::size_t length = kPage) {
     std::fill_n(buffer_.get(), length, fill);
     EXPECT_EQ(::pwrite(fd_.get(), buffer_.get(), length, static_cast<off_t>(offset)),
@@ -314,6 +319,17 @@ TEST_F(Ebs, a_power_cut_drops_a_seeded_part_of_what_was_not_flushed_and_nothing_
   server().delete_volume("vol-a");
   fresh("vol-a", {.seed = kSeed + 1});
   EXPECT_NE(lost_pages(server(), "vol-a"), lost);
+}
+
+TEST_F(Ebs, a_power_cut_keeps_the_commit_block_that_guests_write_with_fua) {
+  DirectFile file(fresh("vol-a"));
+  std::string commit(kPage, 'j');
+  commit.replace(0, 8, std::string("\xc0\x3b\x39\x98\0\0\0\2", 8));
+  for (std::uint64_t page = 0; page < 64; ++page) file.write(page * kPage, 'U');
+  file.write_bytes(64 * kPage, commit);
+  EXPECT_EQ(server().counters("vol-a").unflushed_bytes, 64 * kPage);
+  EXPECT_GT(server().power_cut("vol-a"), 0u);
+  EXPECT_EQ(file.read(64 * kPage), commit);
 }
 
 TEST_F(Ebs, a_killed_opener_is_no_flush) {

@@ -105,7 +105,8 @@ def agent_forwarding(world, checks, instance):
 
 def power_cut(world, checks, node):
     first = node["instance_id"]
-    world.ssh(first, "echo kept > kept && sync kept && sync .")
+    code, text = world.ssh(first, "echo kept > kept && sync kept && sync .")
+    checks.that("a file is written and synced", code == 0, text)
     world.say(f"cutting the power of {first}")
     world.control("crash", first)
     node = ready(world, "imagenet-0", not_on=first)
@@ -131,13 +132,14 @@ def pause_and_resume(world, checks, node):
 
 def refused_volumes(checks):
     with World(os.path.join(DIRECTORY, "refused"), REFUSED) as world:
-        for pool, word in (("noroot", "root"), ("foreign", "aarch64")):
+        for pool, word in (("noroot", "root"), ("foreign", "arm64")):
             name = f"{pool}-0"
             node = world.wait(f"{name} to be refused",
                               lambda status, name=name: world.node(name, status) if world.node(name, status).get("stage") == "failed" else None, 240)
             message = (node.get("status") or {}).get("message", "")
             checks.that(f"{pool}: refused in one sentence that says why", word in message and "\n" not in message, message)
-            code, text = world.ssh(node["instance_id"], ". /etc/os-release; echo $PRETTY_NAME")
+            # The refusal can come before the instance's sshd listens.
+            text = world.ssh_when_up(node["instance_id"], ". /etc/os-release; echo $PRETTY_NAME")
             checks.that(f"{pool}: sessions still land on the base", BASE_OS in text, text)
             done = subprocess.run([*world.ssh_command(node["instance_id"], options=("-tt", "-o", "LogLevel=INFO"))],
                                   input="exit\n", capture_output=True, text=True, timeout=60, check=False)

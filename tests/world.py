@@ -199,6 +199,15 @@ class World:
                               timeout=seconds, stdin=subprocess.DEVNULL)
         return done.returncode, (done.stdout + done.stderr).strip()
 
+    def ssh_when_up(self, instance_id, command, user="admin", seconds=60):
+        """What `command` printed once the instance's sshd listens."""
+        deadline = time.monotonic() + seconds
+        while True:
+            code, text = self.ssh(instance_id, command, user)
+            if code != 255 or time.monotonic() > deadline:
+                return text
+            time.sleep(0.5)
+
     def wait(self, what, condition, seconds):
         """Polls until `condition(status)` gives something true; a line every 5 s says what it waits for."""
         deadline = time.monotonic() + seconds

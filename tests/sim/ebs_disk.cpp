@@ -14,6 +14,20 @@
 namespace warmroot::sim {
 namespace {
 
+/// Whether the guest sent this write with FUA ("on the medium before you answer"). QEMU 7.2's NVMe
+/// accepts the bit and drops it, and a journal whose commit block can be lost is one that no real
+/// disk has. So those writes are known by what they are: ext4 sends just the commit block and the
+/// superblock of its journal with FUA, each alone (jbd2's header: magic, then block type).
+bool is_forced(std::uint64_t offset, std::span<const char> bytes) {
+  if (offset % kDiskPage != 0 || bytes.size() != kDiskPage) return false;
+  constexpr std::array<unsigned char, 7> kJournalMagic{0xc0, 0x3b, 0x39, 0x98, 0, 0, 0};
+  const auto* head = reinterpret_cast<const unsigned char*>(bytes.data());
+  const unsigned char type = head[kJournalMagic.size()];
+  constexpr unsigned char kCommit = 2, kSuperblockV1 = 3, kSuperblockV2 = 4;
+  return std::equal(kJournalMagic.begin(), kJournalMagic.end(), head) &&
+         (type == kCommit || type == kSuperblockV1 || type == kSuperblockV2);
+}
+
 /// Reads all of `into`; what lies past the file's end reads as zeros.
 Ok read_file_at(int fd, std::uint64_t offset, std::span<char> into) {
   while (!into.empty()) {
@@ -165,6 +179,8 @@ Ok EbsDisk::write_page_locked(std::uint64_t page, std::uint64_t within,
 Ok EbsDisk::write(std::uint64_t offset, std::span<const char> bytes) {
   CHECK(offset + bytes.size() <= size_);
   const std::lock_guard lock(mutex_);
+  const bool forced = is_forced(offset, bytes);
+  const std::uint64_t first_page = offset / kDiskPage;
   while (!bytes.empty()) {
     const std::uint64_t page = offset / kDiskPage;
     const std::uint64_t within = offset % kDiskPage;
@@ -183,6 +199,7 @@ Ok EbsDisk::write(std::uint64_t offset, std::span<const char> bytes) {
     bytes = bytes.subspan(whole_pages * kDiskPage);
     offset += whole_pages * kDiskPage;
   }
+  if (forced && undo_.erase(first_page) != 0) std::erase(undo_order_, first_page);
   return {};
 }
 

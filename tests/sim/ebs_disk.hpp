@@ -34,6 +34,7 @@ class EbsDisk {
                                                std::uint64_t size_bytes);
 
   Ok read(std::uint64_t offset, std::span<char> into) const;
+  /// A journal's commit block counts as flushed at once: guests send it with FUA.
   Ok write(std::uint64_t offset, std::span<const char> bytes);
   void flush();
   std::uint64_t unflushed_bytes() const;

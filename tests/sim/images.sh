@@ -72,6 +72,7 @@ ln -sf /bin/busybox "$base/sbin/init"
 ln -sf /bin/busybox "$base/sbin/poweroff"
 sed -i 's/^PRETTY_NAME=.*/PRETTY_NAME="warmroot test base (Debian 12)"/' "$base/usr/lib/os-release"
 echo base >"$base/etc/hostname"
+echo "127.0.0.1 localhost" >"$base/etc/hosts"
 rm -f "$base"/etc/ssh/ssh_host_* "$base/etc/resolv.conf"
 chroot "$base" useradd --create-home --shell /bin/bash admin
 chroot "$base" passwd --quiet --delete root
@@ -83,6 +84,7 @@ debian ami minbase python3-numpy,procps,iproute2,openssh-sftp-server,rsync
 ami=$work/ami
 sed -i -e 's/^PRETTY_NAME=.*/PRETTY_NAME="Imagenet AMI (Debian 12)"/' -e '$a VARIANT_ID=warmroot-ami' "$ami/usr/lib/os-release"
 echo imagenet-ami >"$ami/etc/hostname"
+echo "127.0.0.1 localhost" >"$ami/etc/hosts"
 chroot "$ami" useradd --create-home --shell /bin/bash --uid 1000 admin
 chroot "$ami" useradd --create-home --shell /bin/bash --uid 2001 researcher
 install -m 755 tests/sim/guest/workload "$ami/usr/local/bin/workload"
