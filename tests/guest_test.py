@@ -104,13 +104,13 @@ def agent_forwarding(world, checks, instance):
 
 
 def power_cut(world, checks, node):
-    first = node["instance_id"]
+    first, volume = node["instance_id"], node["volume_id"]
     code, text = world.ssh(first, "echo kept > kept && sync kept && sync .")
     checks.that("a file is written and synced", code == 0, text)
     world.say(f"cutting the power of {first}")
     world.control("crash", first)
     node = ready(world, "imagenet-0", not_on=first)
-    checks.that("after a power cut the same volume serves a replacement", node["volume_id"] == world.node("imagenet-0")["volume_id"])
+    checks.that("after a power cut the same volume serves a replacement", node["volume_id"] == volume)
     code, text = world.ssh(node["instance_id"], "cat kept")
     checks.that("what was synced before the power cut is still there", text == "kept", text)
     return node
