@@ -2,7 +2,7 @@
 # Sourced from the repository's top directory.
 repo=$PWD
 mkdir -p build/logs
-started=${started:-$(date +%s)}
+export started="${started:-$(date +%s)}"
 
 step() { printf '[%4ds] %s\n' "$(($(date +%s) - started))" "$*" >&2; }
 
