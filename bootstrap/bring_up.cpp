@@ -216,7 +216,9 @@ class Work {
   }
 
   Ok mount_inside() {
-    TRY(book_.timed("mark as in use", [&] { return mark_in_use(); }));
+    // A full volume has to be mountable: people make room in a session.
+    [[maybe_unused]] const auto marked =
+        book_.timed("mark as in use", [&] { return mark_in_use(); });
     std::int64_t started = book_.now_ms();
     return perform_all(
         plan_mounts(facts()), kVolumePoint, [&](const MountStep& step, const Ok& done) {
@@ -293,14 +295,20 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 }
 
 Ok undo_bring_up(Assignment& assignment) {
-  TRY(point_sessions_at("/"));
+  // Each part is undone whatever happens to the others.
+  Ok first = point_sessions_at("/");
+  const auto note = [&first](Ok done) {
+    if (first && !done) first = std::move(done);
+  };
   if (assignment.mounted) {
-    TRY(unmount_tree(kVolumePoint));
-    assignment.mounted = false;
+    Ok unmounted = unmount_tree(kVolumePoint);
+    assignment.mounted = !unmounted;
+    note(std::move(unmounted));
   }
-  TRY(remove_imported_accounts(assignment.accounts));
-  assignment.accounts = {};
-  return {};
+  Ok removed = remove_imported_accounts(assignment.accounts);
+  if (removed) assignment.accounts = {};
+  note(std::move(removed));
+  return first;
 }
 
 }  // namespace warmroot::bootstrap

@@ -86,7 +86,8 @@ Ok release_orphan() {
   assignment.disk_node = fields.device;
   assignment.mounted = true;
   assignment.accounts = recorded_accounts();
-  const ReleaseInput input{fields.pool, fields.instance_id, "the operator asked for it", [] {}};
+  const ReleaseInput input{fields.pool, fields.instance_id, "the operator asked for it",
+                           [] { return true; }};
   TRY(release(input, assignment, book));
   book.update([](Status& status) { status.stage = Stage::released; });
   std::printf("released %s; the bootstrap that mounted it was gone\n", fields.device.c_str());

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <future>
 #include <thread>
 
 #include "bootstrap/agent_sockets.hpp"
@@ -28,7 +30,12 @@ constexpr milliseconds kMetadataRetry{1000};
 /// report.
 constexpr int kMetadataAttempts = 240;
 constexpr milliseconds kLastReports{5000};
-constexpr milliseconds kReleaseRetry{5000};
+/// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
+/// hours.
+constexpr milliseconds kFirstReleaseRetry{5000};
+constexpr milliseconds kLastReleaseRetry{60000};
+/// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
+constexpr milliseconds kWarmerLimit{15000};
 
 /// Everything after the fork.
 class Daemon {
@@ -62,6 +69,11 @@ class Daemon {
 
  private:
   void enter(Stage stage, const std::string& reason, const std::string& message) {
+    const std::lock_guard lock(stage_mutex_);  // reports come in the order of the stages
+    const Stage present = book_.snapshot().stage;
+    const bool about_warming = stage == Stage::warming || stage == Stage::warm;
+    // A warmer that ends while the volume is given back has nothing to say about that.
+    if (about_warming && present >= Stage::draining) return;
     book_.update([&](Status& status) {
       status.stage = stage;
       if (!message.empty() || stage == Stage::mounted) status.message = message;
@@ -166,7 +178,13 @@ class Daemon {
     request.map_path = kVolumeMap;
     request.volume_id = assignment_.volume_id;
     request.max_depth = ticket_.max_depth;
-    warmer_ = std::jthread([this, request](std::stop_token token) { warm_up(request, token); });
+    std::promise<void> ended;
+    warmer_ended_ = ended.get_future();
+    warmer_ =
+        std::jthread([this, request, ended = std::move(ended)](std::stop_token token) mutable {
+          warm_up(request, token);
+          ended.set_value();
+        });
   }
 
   void warm_up(const warm::WarmRequest& request, std::stop_token token) {
@@ -191,27 +209,36 @@ class Daemon {
     if (thread.joinable()) thread.join();
   }
 
+  /// False when the warmer has not ended in time; it may still, and is asked again then.
+  bool stop_own_users() {
+    join(agents_);
+    warmer_.request_stop();
+    if (!warmer_.joinable()) return true;
+    if (warmer_ended_.wait_for(kWarmerLimit) != std::future_status::ready) return false;
+    warmer_.join();
+    return true;
+  }
+
   Ok leave() {
+    // First of all: its reads compete with the writing back of what sessions left.
+    warmer_.request_stop();
     const StopReason reason = stop_.reason().value_or(StopReason{});
     enter(Stage::draining, reason.word, reason.sentence);
-    ReleaseInput input{ticket_.pool, input_.launch.instance_id, reason.sentence, [this] {
-                         join(warmer_);
-                         join(agents_);
-                       }};
-    Ok done = release(input, assignment_, book_);
-    if (!done) {
-      // Whoever holds the volume may be gone in a moment, and nobody else can give it back.
-      std::this_thread::sleep_for(kReleaseRetry);
-      done = release(input, assignment_, book_);
-    }
-    if (done)
-      enter(Stage::released, reason.word, "the volume is free");
-    else
+    ReleaseInput input{ticket_.pool, input_.launch.instance_id, reason.sentence,
+                       [this] { return stop_own_users(); }};
+    // Nobody else can give the volume back: for as long as it is held, try again.
+    milliseconds pause = kFirstReleaseRetry;
+    for (Ok done = release(input, assignment_, book_); !done;
+         done = release(input, assignment_, book_)) {
       enter(Stage::failed, reason.word,
-            "the volume could not be released: " + done.error().message());
+            "the volume could not be released, trying again: " + done.error().message());
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLastReleaseRetry);
+    }
+    enter(Stage::released, reason.word, "the volume is free");
     reporter_.flush(kLastReports);
     reporter_.stop();
-    return done;
+    return {};
   }
 
   const Ticket ticket_;
@@ -221,7 +248,8 @@ class Daemon {
   StopRequest stop_;
   BringUpInput input_;
   Assignment assignment_;
-  std::mutex mutex_;
+  std::mutex mutex_, stage_mutex_;
+  std::future<void> warmer_ended_;
   std::optional<std::string> confirmed_;
   Reporter reporter_;
   // Last, so that they end first.

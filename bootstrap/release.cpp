@@ -33,26 +33,38 @@ class Release {
       : input_(input), assignment_(assignment), book_(book) {}
 
   Ok run() {
-    TRY(book_.timed("stop new sessions", [&] { return stop_new_sessions(); }));
+    attempt("stop new sessions", [&] { return stop_new_sessions(); });
+    attempt("show the banner", [&] { return show_banner(); });
     if (assignment_.mounted) {
       struct stat root {};
       if (::stat(kVolumePoint, &root) == 0) device_ = root.st_dev;
-      TRY(book_.timed("end sessions", [&] { return end_sessions(); }));
-      TRY(book_.timed("stop warming", [&] { return stop_own_users(); }));
-      TRY(book_.timed("mark clean", [&] { return mark_clean(); }));
-      TRY(book_.timed("sync", [&] { return sync_volume(); }));
+      attempt("end sessions", [&] { return end_sessions(); });
+      attempt("stop warming", [&] { return stop_own_users(); });
+      attempt("mark clean", [&] { return mark_clean(); });
+      attempt("sync", [&] { return sync_volume(); });
       TRY(book_.timed("unmount", [&] { return unmount(); }));
     }
     if (!assignment_.disk_node.empty())
       TRY(book_.timed("prove the device free", [&] { return prove_free(); }));
-    TRY(book_.timed("remove accounts", [&] { return remove_accounts(); }));
+    attempt("remove accounts", [&] { return remove_accounts(); });
     return {};
   }
 
  private:
+  /// A step whose failure is recorded and does not keep the volume: a full or read-only file system
+  /// (ENOSPC, EROFS) must not stay mounted because the mark that it was left clean cannot be
+  /// written.
+  void attempt(const std::string& name, const std::function<Result<std::string>()>& step) {
+    [[maybe_unused]] const auto recorded = book_.timed(name, step);
+  }
+
+  Result<std::string> show_banner() {
+    TRY(set_banner(input_.pool, "The volume is being released: " + input_.sentence));
+    return std::string();
+  }
+
   Result<std::string> stop_new_sessions() {
     TRY(point_sessions_at("/"));
-    TRY(set_banner(input_.pool, "The volume is being released: " + input_.sentence));
     return std::string("they land on the base");
   }
 
@@ -83,7 +95,8 @@ class Release {
   }
 
   Result<std::string> stop_own_users() {
-    input_.stop_own_users();
+    if (!input_.stop_own_users())
+      return fail(ErrorKind::retry_later, "the warmer has not ended in time");
     return std::string("map saved");
   }
 

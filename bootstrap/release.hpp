@@ -15,14 +15,14 @@ struct ReleaseInput {
   std::string pool;
   std::string instance_id;
   std::string sentence;  ///< why, for the people in the sessions
-  /// Stops everything of ours that uses the volume (the warmer saves its map) and returns when it
-  /// has.
-  std::function<void()> stop_own_users;
+  /// Stops everything of ours that uses the volume (the warmer saves its map) ; false when it
+  /// has not ended within its time limit.
+  std::function<bool()> stop_own_users;
 };
 
-/// After success nothing in any mount namespace holds the device. Bounded in time: about two
-/// minutes at most. Errors: refused, naming who still holds the volume; it stays mounted then and
-/// may be tried again.
+/// After success nothing in any mount namespace holds the device. Only unmounting and proving that
+/// decide; what else fails is recorded. Bounded in time: about two minutes at most. Errors:
+/// refused, naming who still holds the volume; it stays mounted then and may be tried again.
 Ok release(const ReleaseInput& input, Assignment& assignment, StatusBook& book);
 
 }  // namespace warmroot::bootstrap

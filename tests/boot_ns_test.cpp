@@ -343,7 +343,7 @@ TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_fre
   char byte = 0;
   ASSERT_EQ(::read(inside_now[0], &byte, 1), 1);
   bool stopped = false;
-  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] { stopped = true; }};
+  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] { return stopped = true; }};
   const Ok released = release(leaving, assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_TRUE(stopped);
@@ -400,6 +400,26 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"LooseRoot", "chmod 777 $t", "can be written by others"},
         Refusal{"BrokenShell", "cp $t/bin/angry $t/bin/bash", "profile is broken"}),
     [](const auto& refusal) { return std::string(refusal.param.name); });
+
+TEST_F(BootWhole, a_mark_that_cannot_be_written_keeps_nobody_from_mounting_or_unmounting) {
+  make_volume("mkdir -p $t/var/lib; touch $t/var/lib/warmroot");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  // A banner that cannot be replaced is no reason to keep the volume either.
+  ASSERT_TRUE(shell("rm -f /run/warmroot/banner; mkdir -p /run/warmroot/banner/in-the-way"));
+  const ReleaseInput leaving{"test", "i-1", "a test ends", [] { return false; }};
+  const Ok released = release(leaving, assignment_, book_);
+  EXPECT_TRUE(shell("rm -r /run/warmroot/banner"));
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  std::vector<std::string> troubles;
+  for (const auto& step : book_.snapshot().steps)
+    if (step.outcome == Outcome::failed) troubles.push_back(step.name);
+  EXPECT_THAT(troubles,
+              ElementsAre("mark as in use", "show the banner", "stop warming", "mark clean"));
+}
 
 TEST_F(BootWhole, a_stop_while_waiting_for_the_disk_ends_the_wait) {
   make_volume();
