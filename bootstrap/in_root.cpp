@@ -58,14 +58,17 @@ Result<UniqueFd> RootDirectory::open_inside(const std::string& path, int flags, 
 Result<std::string> RootDirectory::read_if(
     const std::string& path, std::size_t limit,
     const std::function<bool(const struct stat&)>& allowed) const {
-  // O_NONBLOCK: a fifo in place of the file must not stop us.
-  TRY_ASSIGN(const UniqueFd file, open_inside(path, O_RDONLY | O_NONBLOCK | O_NOCTTY));
+  // Opening a device can already do something (rewind, arm a watchdog): look before opening.
+  TRY_ASSIGN(const UniqueFd found, open_inside(path, O_PATH));
   struct stat facts {};
-  if (::fstat(file.get(), &facts) != 0) return fail_errno("stat of /" + path + " in the volume");
+  if (::fstat(found.get(), &facts) != 0) return fail_errno("stat of /" + path + " in the volume");
   if (!S_ISREG(facts.st_mode))
     return fail(ErrorKind::refused, "/" + path + " in the volume is no regular file");
   if (!allowed(facts))
     return fail(ErrorKind::refused, "/" + path + " in the volume is somebody else's file");
+  const std::string reopened = "/proc/self/fd/" + std::to_string(found.get());
+  const UniqueFd file(::open(reopened.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file) return fail_errno("opening /" + path + " in the volume");
   return read_all(file.get(), limit, "/" + path + " in the volume");
 }
 

@@ -69,7 +69,8 @@ void plan_run(const MountFacts& facts, std::vector<MountStep>& steps) {
 }  // namespace
 
 std::string root_mount_options(const std::string& filesystem, bool writable) {
-  std::string options = writable ? "rw,relatime" : "ro";
+  // A device node in the volume must not open the base's disks to a session: /dev is the base's.
+  std::string options = writable ? "rw,relatime,nodev" : "ro,nodev";
   // A volume made from the base's own AMI has the base root's UUID, and xfs refuses a second one.
   if (filesystem == "xfs") options += ",nouuid";
   return options;

@@ -227,6 +227,20 @@ User ada(const std::string& with_shell = "/bin/sh") {
   return {"ada", "x", "", "/home/ada", with_shell, 2001, 2001};
 }
 
+TEST_F(BootNamespace, a_device_node_in_the_volume_opens_nothing) {
+  make_volume("mknod $t/etc/shadow-disk c 1 3; mkfifo $t/etc/pipe");
+  mount_volume();
+  EXPECT_EQ(::open(inside("etc/shadow-disk").c_str(), O_RDONLY | O_CLOEXEC), -1);
+  EXPECT_EQ(errno, EACCES);
+  const auto root = RootDirectory::open(kVolumePoint);
+  ASSERT_TRUE(root);
+  for (const char* name : {"etc/shadow-disk", "etc/pipe"}) {
+    const auto text = root->read(name, 4096);
+    ASSERT_FALSE(text);
+    EXPECT_THAT(text.error().message(), HasSubstr("is no regular file"));
+  }
+}
+
 TEST_F(BootNamespace, a_probe_login_succeeds_where_a_session_would) {
   make_volume();
   mount_volume();

@@ -85,9 +85,9 @@ TEST(MountPlan, a_base_without_resolv_conf_leaves_the_volume_s_in_place) {
 }
 
 TEST(MountPlan, xfs_is_mounted_although_the_base_root_has_the_same_uuid) {
-  EXPECT_EQ(root_mount_options("xfs", false), "ro,nouuid");
-  EXPECT_EQ(root_mount_options("xfs", true), "rw,relatime,nouuid");
-  EXPECT_EQ(root_mount_options("ext4", true), "rw,relatime");
+  EXPECT_EQ(root_mount_options("xfs", false), "ro,nodev,nouuid");
+  EXPECT_EQ(root_mount_options("xfs", true), "rw,relatime,nodev,nouuid");
+  EXPECT_EQ(root_mount_options("ext4", true), "rw,relatime,nodev");
 }
 
 }  // namespace
