@@ -113,11 +113,15 @@ std::vector<User> probe_users(const AccountEdit& edit) {
       users.push_back(user);
   };
   const auto present = parse_passwd(edit.files.passwd);
+  // merge_accounts appends: the base's own people come before the volume's.
+  const auto person = [](const User& user) { return user.uid >= 1000 && user.uid < 60000; };
   for (const User& user : present)
     if (user.name == "root") add(user);
+  for (auto user = present.begin(); users.empty() && user != present.end(); ++user)
+    if (person(*user)) add(*user);
   for (const User& user : edit.session_users) add(user);
   for (const User& user : present)
-    if (user.uid >= 1000 && user.uid < 60000) add(user);
+    if (person(user)) add(user);
   return users;
 }
 

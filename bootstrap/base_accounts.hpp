@@ -19,8 +19,8 @@ Ok remove_imported_accounts(const AccountEdit& edit);
 /// What an earlier process of this boot imported; empty when it imported nothing.
 AccountEdit recorded_accounts();
 
-/// Who has to be able to log in: root, everybody of the volume, and the base's own people; at most
-/// ten.
+/// Whose logins are tried, at most ten: first the one who has to succeed (root, or where root has
+/// no login shell the base's first person), then the volume's people, then the base's.
 std::vector<User> probe_users(const AccountEdit& edit);
 
 }  // namespace warmroot::bootstrap

@@ -27,6 +27,8 @@ constexpr std::size_t kMaxOsRelease = 64 * 1024;
 constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
 /// A login shell touches some hundred blocks, in an emulated guest at half a second of CPU time.
 constexpr milliseconds kProbeLimit{std::chrono::seconds(90)};
+/// All the other users together: a profile that hangs must not keep everybody waiting.
+constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// fsck(8): errors were corrected.
 constexpr int kFsckCorrected = 1;
 
@@ -47,7 +49,7 @@ class Work {
         [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
     input_.enter_stage(Stage::mounted, {});
     TRY(book_.timed("accounts", [&] { return accounts(); }));
-    TRY(book_.timed("probe login", [&] { return probe(kVolumePoint); }));
+    TRY(book_.timed("probe login", [&] { return probe_everybody(); }));
     TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
     return {};
@@ -159,8 +161,9 @@ class Work {
                   "the file system has recorded errors, and the base has no e2fsck");
     if (e2fsck.empty())
       return "not left clean; the base has no e2fsck, mounting replays the journal";
+    TRY(check_stop());
     TRY_ASSIGN(const auto done,
-               run_program({e2fsck, "-p", assignment_.partition_node}, kFsckLimit));
+               run_program({e2fsck, "-p", assignment_.partition_node}, kFsckLimit, cancelled_));
     if (done.exit_status > kFsckCorrected)
       return fail(ErrorKind::refused, "e2fsck -p ended with " + std::to_string(done.exit_status) +
                                           ": " + done.output.substr(0, 300));
@@ -251,22 +254,50 @@ class Work {
     return detail;
   }
 
-  Result<std::string> probe(const std::string& path) {
-    std::string names;
-    for (const User& user : probe_users(assignment_.accounts)) {
-      TRY(probe_login(path, user, groups_of(user, assignment_.accounts.files.group), kProbeLimit));
-      names += (names.empty() ? "" : ", ") + user.name;
+  Ok probe_user(const std::string& path, const User& user, milliseconds limit) const {
+    TRY(check_stop());
+    return probe_login(path, user, groups_of(user, assignment_.accounts.files.group), limit,
+                       cancelled_);
+  }
+
+  /// The first user has to get in. What fails for the others is theirs (a profile, a shell), and
+  /// no reason to keep everybody out: it is noted.
+  Result<std::string> probe_everybody() {
+    const auto users = probe_users(assignment_.accounts);
+    std::string names, notes;
+    std::int64_t deadline_ms = 0;
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      const std::int64_t left = deadline_ms - book_.now_ms();
+      if (i > 0 && left <= 0) {
+        notes += "; no time left for the other users";
+        break;
+      }
+      const Ok done = probe_user(kVolumePoint, users[i], i == 0 ? kProbeLimit : milliseconds(left));
+      TRY(check_stop());
+      if (i == 0) {
+        TRY(done);
+        deadline_ms = book_.now_ms() + kOtherProbesLimit.count();
+      }
+      if (done)
+        names += (names.empty() ? "" : ", ") + users[i].name;
+      else
+        notes += "; " + done.error().message();
     }
-    return names;
+    return names + notes;
+  }
+
+  /// Once more the one who has to get in, through the path that sshd uses.
+  Ok probe_session_path() {
+    const auto users = probe_users(assignment_.accounts);
+    return users.empty() ? Ok{} : probe_user(kSessionRoot, users.front(), kProbeLimit);
   }
 
   Result<std::string> switch_sessions() {
     TRY(check_stop());
     TRY(check_chroot_path(kVolumePoint));
     TRY(point_sessions_at(kVolumePoint));
-    // Once more, through the path that sshd uses.
     TRY(check_chroot_path(kSessionRoot));
-    TRY(probe(kSessionRoot));
+    TRY(probe_session_path());
     TRY(set_banner(input_.pool, {}));
     return std::string("new sessions land in ") + volume_os_;
   }
@@ -275,6 +306,7 @@ class Work {
   Assignment& assignment_;
   StatusBook& book_;
   StopRequest& stop_;
+  const Cancelled cancelled_ = [this] { return stop_.reason().has_value(); };
   DiskFacts disk_;
   UniqueFd disk_fd_;
   std::vector<PartitionFacts> candidates_;

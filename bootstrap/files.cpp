@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 
@@ -15,13 +16,32 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxProgramOutput = 256 * 1024;
+/// How often a child's run looks whether it is still wanted.
+constexpr std::int64_t kSliceMs = 200;
+/// e2fsck ends at SIGTERM with its file system consistent; it gets this long before SIGKILL.
+constexpr std::int64_t kPoliteMs = 2000;
 
-/// Reads what a child says until it closes its end or the deadline passes.
-void drain_output(int fd, std::int64_t deadline_ms, std::string& output) {
-  while (true) {
+bool is_cancelled(const Cancelled& cancelled) {
+  return cancelled && cancelled();
+}
+
+/// True when there is something to read before the deadline, and the work is still wanted.
+bool wait_readable(int fd, std::int64_t deadline_ms, const Cancelled& cancelled) {
+  pollfd item{fd, POLLIN, 0};
+  while (!is_cancelled(cancelled)) {
     const std::int64_t left = deadline_ms - boottime_ms();
-    pollfd item{fd, POLLIN, 0};
-    if (left <= 0 || ::poll(&item, 1, static_cast<int>(left)) <= 0) return;
+    if (left <= 0) return false;
+    const int ready = ::poll(&item, 1, static_cast<int>(std::min(left, kSliceMs)));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+  return false;
+}
+
+/// Reads what a child says until it closes its end, the deadline passes or it is cancelled.
+void drain_output(int fd, std::int64_t deadline_ms, const Cancelled& cancelled,
+                  std::string& output) {
+  while (wait_readable(fd, deadline_ms, cancelled)) {
     char buffer[4096];
     const ssize_t got = ::read(fd, buffer, sizeof buffer);
     if (got <= 0) return;
@@ -128,26 +148,26 @@ std::vector<std::string> list_directory(const std::string& path) {
   return names;
 }
 
-Result<int> wait_child(pid_t child, std::chrono::milliseconds limit) {
+Result<int> wait_child(pid_t child, std::chrono::milliseconds limit, const Cancelled& cancelled) {
+  // Readable when the child has ended.
   const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd item{handle.get(), POLLIN, 0};
-  const std::int64_t deadline = boottime_ms() + limit.count();
-  int ready = 0;
-  while (true) {
-    const std::int64_t left = deadline - boottime_ms();
-    ready = handle && left > 0 ? ::poll(&item, 1, static_cast<int>(left)) : 0;
-    if (ready >= 0 || errno != EINTR) break;
+  const bool ended =
+      handle && wait_readable(handle.get(), boottime_ms() + limit.count(), cancelled);
+  const bool stopped = !ended && is_cancelled(cancelled);
+  if (stopped) {
+    ::kill(child, SIGTERM);
+    wait_readable(handle.get(), boottime_ms() + kPoliteMs, {});
   }
-  if (ready <= 0) ::kill(child, SIGKILL);
+  if (!ended) ::kill(child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (ready <= 0) return fail(ErrorKind::retry_later, "time limit passed");
+  if (!ended) return fail(ErrorKind::retry_later, stopped ? "asked to stop" : "time limit passed");
   return status;
 }
 
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
-                                  std::chrono::milliseconds limit) {
+                                  std::chrono::milliseconds limit, const Cancelled& cancelled) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
   UniqueFd reading(ends[0]), writing(ends[1]);
@@ -170,9 +190,10 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
   }
   writing.reset();
   ProgramResult result;
-  drain_output(reading.get(), deadline, result.output);
+  drain_output(reading.get(), deadline, cancelled, result.output);
   auto status = wait_child(
-      child, std::chrono::milliseconds(std::max<std::int64_t>(1, deadline - boottime_ms())));
+      child, std::chrono::milliseconds(std::max<std::int64_t>(1, deadline - boottime_ms())),
+      cancelled);
   if (!status) return fail(std::move(status).error().within(arguments[0]));
   result.exit_status = WIFEXITED(*status) ? WEXITSTATUS(*status) : 128 + WTERMSIG(*status);
   if (result.exit_status == 127) return fail(ErrorKind::gone, "cannot run " + arguments[0]);

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,9 @@ Ok make_directory(const std::string& path, mode_t mode);
 /// Names in a directory without "." and ".."; empty when it cannot be read.
 std::vector<std::string> list_directory(const std::string& path);
 
+/// Asked several times a second while a child runs: true ends the child, politely at first.
+using Cancelled = std::function<bool()>;
+
 struct ProgramResult {
   int exit_status = 0;  ///< 128 + signal when killed
   std::string output;   ///< standard output and standard error, the first 256 KiB
@@ -48,10 +52,11 @@ struct ProgramResult {
 /// Runs a program found by absolute path with standard input from /dev/null. Errors: retry_later
 /// when the time limit passed (the child has been killed), errno's when it could not be started.
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
-                                  std::chrono::milliseconds limit);
+                                  std::chrono::milliseconds limit, const Cancelled& cancelled = {});
 
 /// Waits for a child; nullopt-like -1 after the limit. Returns the raw wait status.
-Result<int> wait_child(pid_t child, std::chrono::milliseconds limit);
+Result<int> wait_child(pid_t child, std::chrono::milliseconds limit,
+                       const Cancelled& cancelled = {});
 
 /// First of the absolute paths that is an executable file; empty when none is.
 std::string first_executable(const std::vector<std::string>& paths);

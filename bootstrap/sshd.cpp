@@ -186,7 +186,7 @@ Ok check_chroot_path(const std::string& path) {
 }
 
 Ok probe_login(const std::string& root, const User& user, const std::vector<std::uint32_t>& groups,
-               std::chrono::milliseconds limit) {
+               std::chrono::milliseconds limit, const Cancelled& cancelled) {
   int errors[2], output[2];
   if (::pipe2(errors, O_CLOEXEC) != 0) return fail_errno("pipe");
   UniqueFd error_read(errors[0]), error_write(errors[1]);
@@ -215,8 +215,10 @@ Ok probe_login(const std::string& root, const User& user, const std::vector<std:
   if (child == 0) log_in(login);
   error_write.reset();
   output_write.reset();
-  auto status = wait_child(child, limit);
+  auto status = wait_child(child, limit, cancelled);
   ::kill(-child, SIGKILL);  // what a profile left behind would hold the volume
+  if (!status && cancelled && cancelled())
+    return fail(ErrorKind::retry_later, who + " was stopped");
   if (!status)
     return fail(ErrorKind::retry_later,
                 who + " took longer than " + std::to_string(limit.count() / 1000) + " s");

@@ -8,6 +8,7 @@
 
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/files.hpp"
 #include "bootstrap/sshd_config.hpp"
 
 namespace warmroot::bootstrap {
@@ -32,9 +33,9 @@ Ok check_chroot_path(const std::string& path);
 
 /// Logs `user` in at `root` like sshd: chroot, groups, ids, home, then the login shell with "-lc
 /// true". Errors: refused with the step that failed or the shell's words; retry_later when the
-/// limit passed.
+/// limit passed or it was cancelled.
 Ok probe_login(const std::string& root, const User& user, const std::vector<std::uint32_t>& groups,
-               std::chrono::milliseconds limit);
+               std::chrono::milliseconds limit, const Cancelled& cancelled = {});
 
 /// Shows `message` before every login, or nothing when empty.
 Ok set_banner(const std::string& pool, const std::string& message);

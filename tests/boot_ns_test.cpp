@@ -13,6 +13,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
@@ -433,6 +434,35 @@ TEST_F(BootWhole, a_mark_that_cannot_be_written_keeps_nobody_from_mounting_or_un
     if (step.outcome == Outcome::failed) troubles.push_back(step.name);
   EXPECT_THAT(troubles,
               ElementsAre("mark as in use", "show the banner", "stop warming", "mark clean"));
+}
+
+TEST_F(BootWhole, one_user_s_bad_profile_keeps_nobody_else_out) {
+  make_volume("sed -i 's,/home/ada:/bin/sh,/home/ada:/bin/angry,' $t/etc/passwd");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  std::string detail;
+  for (const auto& step : book_.snapshot().steps)
+    if (step.name == "probe login") detail = step.detail;
+  EXPECT_THAT(detail, testing::StartsWith("root"));
+  EXPECT_THAT(detail, HasSubstr("the probe login of ada: /bin/angry failed: profile is broken"));
+  EXPECT_TRUE(undo_bring_up(assignment_));
+}
+
+TEST_F(BootWhole, a_stop_during_a_probe_that_hangs_is_heard) {
+  make_volume("cp $t/bin/hang $t/bin/bash");
+  dress_as_disk();
+  std::thread notice([this] {
+    std::this_thread::sleep_for(milliseconds(1500));
+    stop_.request({"spot-notice", "EC2 takes this spot instance back"});
+  });
+  const std::int64_t started = boottime_ms();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  notice.join();
+  ASSERT_FALSE(done);
+  EXPECT_LT(boottime_ms() - started, 10000);
+  EXPECT_THAT(done.error().message(), HasSubstr("EC2 takes this spot instance back"));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
 }
 
 TEST_F(BootWhole, a_stop_while_waiting_for_the_disk_ends_the_wait) {
