@@ -14,6 +14,34 @@ constexpr std::uint32_t kFirstPersonId = 1000;
 constexpr std::uint32_t kLastPersonId = 59999;
 /// "users", the one group of people below 1000, everybody's primary group on SUSE.
 constexpr std::uint32_t kUsersGroup = 100;
+
+/// Groups whose membership is worth something on a base, whatever gid a volume gives them: sshd,
+/// sudo, polkit and sockets look them up by name.
+struct PrivilegedGroup {
+  std::string_view name, reason;
+};
+constexpr PrivilegedGroup kPrivilegedGroups[] = {
+    {"warmroot-base", "its sessions land on the base"},
+    {"root", "owns the base's files"},
+    {"sudo", "may run everything as root"},
+    {"wheel", "may run everything as root"},
+    {"admin", "may run everything as root"},
+    {"google-sudoers", "may run everything as root"},
+    {"docker", "its socket is root"},
+    {"podman", "its socket is root"},
+    {"lxd", "its socket is root"},
+    {"incus", "its socket is root"},
+    {"incus-admin", "its socket is root"},
+    {"libvirt", "its socket is root"},
+    {"disk", "reads and writes every disk"},
+    {"kmem", "reads the kernel's memory"},
+    {"shadow", "reads the passwords"},
+    {"adm", "reads the base's logs"},
+    {"systemd-journal", "reads the base's logs"},
+    {"staff", "writes /usr/local"},
+    {"tty", "writes to everybody's terminal"},
+    {"netdev", "changes the base's network"},
+};
 constexpr std::size_t kMaxLineBytes = 4096;
 constexpr std::size_t kMaxEntries = 10000;
 /// useradd's limit.
@@ -130,6 +158,36 @@ std::string passwd_line(const User& user) {
          user.gecos + ":" + user.home + ":" + user.shell;
 }
 
+const PrivilegedGroup* privileged(std::string_view name) {
+  for (const auto& group : kPrivilegedGroups)
+    if (group.name == name) return &group;
+  return nullptr;
+}
+
+/// Who has an id first, as getpwuid finds it.
+template <typename Entry, typename Id>
+std::map<std::uint32_t, std::string> names_by_id(const std::vector<Entry>& entries, Id id) {
+  std::map<std::uint32_t, std::string> names;
+  for (const auto& entry : entries) names.emplace(entry.*id, entry.name);
+  return names;
+}
+
+/// Why a user whom the base does not know is not given to it; empty when nothing speaks against it.
+/// An id is a person: two names for one would let the volume's log in as the base's.
+std::string why_not(const User& user, const std::map<std::uint32_t, std::string>& base_users,
+                    const std::map<std::uint32_t, std::string>& base_groups) {
+  if (const auto owner = base_users.find(user.uid); owner != base_users.end())
+    return "user " + user.name + " of the volume has uid " + std::to_string(user.uid) +
+           ", which is " + owner->second + " on the base; not added";
+  const auto group = base_groups.find(user.gid);
+  if (group == base_groups.end()) return {};
+  if (const auto* known = privileged(group->second))
+    return "user " + user.name + " of the volume has gid " + std::to_string(user.gid) +
+           ", which is " + group->second + " on the base (" + std::string(known->reason) +
+           "); not added";
+  return {};
+}
+
 /// A user whom both know. Only the same person gets the volume's keys: a volume that calls uid 1000
 /// "root" must not open the base's root.
 void keep_known(const User& user, const User& known, AccountEdit& edit) {
@@ -145,12 +203,18 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
   const auto present = by_name(parse_passwd(base.passwd));
   const auto base_passwords = passwords_of(base.shadow);
   const auto passwords = passwords_of(volume.shadow);
+  const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
+  const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
   std::set<std::string> seen;
   for (const User& user : parse_passwd(volume.passwd)) {
     const bool imported = is_person(user.uid) && (is_person(user.gid) || user.gid == kUsersGroup);
     if (!imported || !seen.insert(user.name).second) continue;
     if (const auto known = present.find(user.name); known != present.end()) {
       keep_known(user, known->second, edit);
+      continue;
+    }
+    if (auto reason = why_not(user, base_users, base_groups); !reason.empty()) {
+      edit.notes.push_back(std::move(reason));
       continue;
     }
     edit.passwd_added.push_back(passwd_line(user));
@@ -167,6 +231,7 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
 
 void merge_groups(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
   const auto present = by_name(parse_groups(base.group));
+  const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
   std::set<std::string> added;
   for (const Group& group : parse_groups(volume.group)) {
     if (!is_person(group.gid) || !added.insert(group.name).second) continue;
@@ -175,6 +240,14 @@ void merge_groups(const AccountFiles& base, const AccountFiles& volume, AccountE
         edit.notes.push_back("group " + group.name + " has gid " +
                              std::to_string(known->second.gid) + " on the base and " +
                              std::to_string(group.gid) + " on the volume");
+      continue;
+    }
+    const auto* reserved = privileged(group.name);
+    const auto owner = base_groups.find(group.gid);
+    if (reserved != nullptr || owner != base_groups.end()) {
+      edit.notes.push_back("group " + group.name + " of the volume not added: " +
+                           (reserved != nullptr ? std::string(reserved->reason)
+                                                : "its gid is " + owner->second + " on the base"));
       continue;
     }
     edit.group_added.push_back(group.name + ":x:" + std::to_string(group.gid) + ":" +

@@ -51,8 +51,10 @@ std::vector<Group> parse_groups(std::string_view text);
 /// True for shells that let people in.
 bool is_login_shell(const std::string& shell);
 
-/// Adds what the base lacks. The base's own entries are never changed: a user whom both know under
-/// different uids is a note. Applying it to its own result changes nothing.
+/// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...) and
+/// whoever has an id that is somebody else's on the base: those are notes. The base's own entries
+/// are never changed: a user whom both know under different uids is a note. Applying it to its own
+/// result changes nothing.
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume);
 
 /// Takes exactly the added lines out of the present files, whatever else has changed since.

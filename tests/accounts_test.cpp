@@ -109,6 +109,31 @@ TEST(Accounts,
   EXPECT_EQ(edit.session_users[0].shell, "/bin/bash");
 }
 
+TEST(Accounts, a_volume_cannot_put_its_people_into_groups_that_are_worth_something_on_the_base) {
+  const auto edit = merge_accounts(
+      kBase, volume("ada:x:2001:2001::/home/ada:/bin/sh\n",
+                    "ada:x:2001:\nwarmroot-base:x:3000:ada\ndocker:x:3001:ada\nlab:x:3002:ada\n"));
+  EXPECT_THAT(edit.group_added, ElementsAre("ada:x:2001:", "lab:x:3002:ada"));
+  EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("warmroot-base"), HasSubstr("docker")));
+}
+
+TEST(Accounts, an_id_that_is_somebody_else_s_on_the_base_is_not_given_a_second_name) {
+  const auto edit =
+      merge_accounts(kBase, volume("eve:x:1000:2001::/home/eve:/bin/sh\n", "eve:x:1000:eve\n"));
+  EXPECT_FALSE(edit.changed());
+  EXPECT_THAT(edit.session_users, IsEmpty());
+  EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("uid 1000, which is admin on the base"),
+                                      HasSubstr("its gid is admin on the base")));
+}
+
+TEST(Accounts, the_number_of_a_privileged_base_group_is_no_primary_group) {
+  AccountFiles base = kBase;
+  base.group += "warmroot-base:x:1001:\n";
+  const auto edit = merge_accounts(base, volume("eve:x:2001:1001::/home/eve:/bin/sh\n"));
+  EXPECT_FALSE(edit.changed());
+  EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("its sessions land on the base")));
+}
+
 TEST(Accounts, a_name_that_comes_twice_is_imported_once_as_getpwnam_would_find_it) {
   const auto edit = merge_accounts(kBase, volume("ada:x:2001:100::/home/ada:/usr/sbin/nologin\n"
                                                  "ada:x:2002:100::/home/ada:/bin/sh\n"));
