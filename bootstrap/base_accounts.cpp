@@ -65,7 +65,7 @@ Ok write_keys(const RootDirectory& volume, const User& user, const std::string& 
 
 }  // namespace
 
-Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::string& launch_key) {
+Result<AccountEdit> import_accounts(const RootDirectory& volume) {
   AccountFiles from;
   // A volume without people of its own is fine: the base's are there.
   from.passwd = volume.read("etc/passwd", kMaxAccountFile).value_or("");
@@ -74,8 +74,6 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::stri
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles base, read_base_files());
   AccountEdit edit = merge_accounts(base, from);
-  TRY(make_directory(kUserKeysDirectory, 0755));
-  for (const User& user : edit.session_users) TRY(write_keys(volume, user, launch_key));
   const AccountEdit earlier = recorded_accounts();
   const auto keep = [](std::vector<std::string>& now, const std::vector<std::string>& before) {
     now.insert(now.end(), before.begin(), before.end());
@@ -84,14 +82,28 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::stri
   keep(edit.group_added, earlier.group_added);
   keep(edit.shadow_added, earlier.shadow_added);
   // Before the change: what is recorded and not there is not missed when it is taken away.
+  for (const char* directory : {"/var", "/var/lib"})
+    if (::access(directory, F_OK) != 0) TRY(make_directory(directory, 0755));
+  TRY(make_directory(kBaseState, 0700));
   TRY(write_file_atomic(kAccountRecord, record_of(edit), 0600));
   TRY(write_base_files(base, edit.files));
   return edit;
 }
 
-Ok remove_imported_accounts(const AccountEdit& edit) {
+Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit,
+                const std::string& launch_key) {
+  TRY(make_directory(kUserKeysDirectory, 0755));
+  for (const User& user : edit.session_users) TRY(write_keys(volume, user, launch_key));
+  return {};
+}
+
+void withdraw_keys() {
   for (const auto& name : list_directory(kUserKeysDirectory))
     ::unlink((std::string(kUserKeysDirectory) + "/" + name).c_str());
+}
+
+Ok remove_imported_accounts(const AccountEdit& edit) {
+  withdraw_keys();
   if (!edit.changed()) return {};
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles present, read_base_files());

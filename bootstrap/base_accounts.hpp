@@ -10,13 +10,20 @@
 
 namespace warmroot::bootstrap {
 
-/// Gives the base what it lacks. `launch_key` is added to every imported user's keys; may be empty.
-Result<AccountEdit> import_accounts(const RootDirectory& volume, const std::string& launch_key);
+/// Gives the base what it lacks, but no keys yet.
+Result<AccountEdit> import_accounts(const RootDirectory& volume);
+
+/// Lets the volume's people in with the keys that the volume has for them and `launch_key` (may be
+/// empty). For after sessions land in the volume: before, the keys would open the base.
+Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit,
+                const std::string& launch_key);
+/// Closes that door. For before sessions land on the base again.
+void withdraw_keys();
 
 /// Takes imported accounts and keys away again. Succeeds when there is nothing to take away.
 Ok remove_imported_accounts(const AccountEdit& edit);
 
-/// What an earlier process of this boot imported; empty when it imported nothing.
+/// What an earlier process imported, perhaps of an earlier boot; empty when it imported nothing.
 AccountEdit recorded_accounts();
 
 /// Whose logins are tried, at most ten: first the one who has to succeed (root, or where root has

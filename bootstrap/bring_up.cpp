@@ -246,7 +246,7 @@ class Work {
 
   Result<std::string> accounts() {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    TRY_ASSIGN(assignment_.accounts, import_accounts(root, input_.launch.public_key));
+    TRY_ASSIGN(assignment_.accounts, import_accounts(root));
     const AccountEdit& edit = assignment_.accounts;
     std::string detail = std::to_string(edit.passwd_added.size()) + " users and " +
                          std::to_string(edit.group_added.size()) + " groups added to the base";
@@ -298,6 +298,8 @@ class Work {
     TRY(point_sessions_at(kVolumePoint));
     TRY(check_chroot_path(kSessionRoot));
     TRY(probe_session_path());
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    TRY(publish_keys(root, assignment_.accounts, input_.launch.public_key));
     TRY(set_banner(input_.pool, {}));
     return std::string("new sessions land in ") + volume_os_;
   }
@@ -327,6 +329,7 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 }
 
 Ok undo_bring_up(Assignment& assignment) {
+  withdraw_keys();
   // Each part is undone whatever happens to the others.
   Ok first = point_sessions_at("/");
   const auto note = [&first](Ok done) {

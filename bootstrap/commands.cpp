@@ -110,6 +110,10 @@ Ok up(const std::string& ticket_path, bool foreground) {
   if (::geteuid() != 0) return fail(ErrorKind::misconfigured, "up has to run as root");
   TRY(make_directory(kRunDirectory, 0755));
   TRY(refuse_second_start());
+  // An instance that lost its power kept the lines of the volume's people.
+  if (const Ok removed = remove_imported_accounts(recorded_accounts()); !removed)
+    log_event(LogLevel::warning, "accounts of an earlier volume are still there",
+              {{"why", removed.error().message()}});
   StatusBook book(kStatusFile);
   book.update([&](Status& status) {
     status.deployment = ticket.deployment;

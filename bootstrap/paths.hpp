@@ -1,5 +1,5 @@
-// Where the bootstrap keeps things on the base system. All of it below /run, so that a fresh boot
-// starts clean; the one file in /etc only includes what is there.
+// Where the bootstrap keeps things on the base system. Nearly all of it below /run, so that a
+// fresh boot starts clean; the one file in /etc only includes what is there.
 #pragma once
 
 namespace warmroot::bootstrap {
@@ -17,8 +17,10 @@ inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 inline constexpr char kKeyFile[] = "/run/warmroot/key";
 /// Authorized keys of accounts that came with the volume, one file a user.
 inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
-/// Root-only: the lines added to the base's account files, for taking them away again.
-inline constexpr char kAccountRecord[] = "/run/warmroot/accounts";
+/// Root-only: the lines added to the base's account files, for taking them away again. Not below
+/// /run, because the lines stay over a reboot too.
+inline constexpr char kBaseState[] = "/var/lib/warmroot";
+inline constexpr char kAccountRecord[] = "/var/lib/warmroot/accounts";
 /// sshd shows it before every login while sessions land on the base; absent otherwise.
 inline constexpr char kBannerFile[] = "/run/warmroot/banner";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.

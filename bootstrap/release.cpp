@@ -33,6 +33,7 @@ class Release {
       : input_(input), assignment_(assignment), book_(book) {}
 
   Ok run() {
+    withdraw_keys();
     attempt("stop new sessions", [&] { return stop_new_sessions(); });
     attempt("show the banner", [&] { return show_banner(); });
     if (assignment_.mounted) {

@@ -1,6 +1,6 @@
 // The bootstrap's mounts, logins and way out against the real kernel: in a private mount namespace
-// with its own /run, /etc and /dev, on loop devices with file systems made here. Nothing of the
-// machine outside is touched. Needs root.
+// with its own /run, /etc, /var/lib and /dev, on loop devices with file systems made here. Nothing
+// of the machine outside is touched. Needs root.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -15,6 +15,7 @@
 #include <fstream>
 #include <thread>
 
+#include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
@@ -39,7 +40,8 @@ Result<std::string> shell(const std::string& script) {
   return done.output.substr(0, done.output.find('\n'));
 }
 
-/// This process's own world: afterwards /run, /etc and /dev are copies that vanish with it.
+/// This process's own world: afterwards /run, /etc, /var/lib and /dev are copies that vanish with
+/// it.
 std::string enter_private_world() {
   if (::geteuid() != 0) return "needs root";
   if (::unshare(CLONE_NEWNS) != 0) return "cannot make a mount namespace";
@@ -47,7 +49,7 @@ std::string enter_private_world() {
     mount --make-rprivate /
     work=$(mktemp -d /tmp/warmroot-ns-XXXXXX)
     mount -t tmpfs -o mode=755 tmpfs $work
-    mkdir $work/etc $work/dev $work/run
+    mkdir $work/etc $work/dev $work/run $work/state
     cp -a /etc/passwd /etc/group /etc/shadow /etc/os-release /etc/ld.so.cache /etc/mke2fs.conf $work/etc/ 2>/dev/null || :
     echo 'nameserver 192.0.2.1' >$work/etc/resolv.conf
     for node in null zero random urandom tty; do cp -a /dev/$node $work/dev/; done
@@ -56,6 +58,7 @@ std::string enter_private_world() {
     mkdir $work/dev/pts $work/dev/shm $work/run/warmroot
     mount --bind $work/etc /etc
     mount --bind $work/run /run
+    mount --bind $work/state /var/lib
     mount --bind $work/dev /dev
     umount $work
     rmdir $work)");
@@ -434,6 +437,35 @@ TEST_F(BootWhole, a_mark_that_cannot_be_written_keeps_nobody_from_mounting_or_un
     if (step.outcome == Outcome::failed) troubles.push_back(step.name);
   EXPECT_THAT(troubles,
               ElementsAre("mark as in use", "show the banner", "stop warming", "mark clean"));
+}
+
+TEST_F(BootWhole, the_volume_s_keys_open_nothing_while_sessions_land_on_the_base) {
+  // root's shell is run by every probe: it fails when it finds keys that came too early.
+  make_volume(R"(printf '#!/bin/sh\n[ ! -e /run/warmroot/keys/ada ]\n' >$t/bin/bash)");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const std::string keys = std::string(kUserKeysDirectory) + "/ada";
+  EXPECT_EQ(::access(keys.c_str(), F_OK), 0);
+  int found = 0;
+  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] {
+                               found = ::access(keys.c_str(), F_OK);
+                               return true;
+                             }};
+  const Ok released = release(leaving, assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_EQ(found, -1) << "sessions landed on the base with the volume's keys";
+}
+
+TEST_F(BootWhole, the_lines_of_a_boot_that_lost_its_power_are_taken_away_by_the_next) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  ASSERT_NE(*read_file("/etc/passwd", 1 << 20), passwd_);
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // what a reboot leaves of it
+  EXPECT_TRUE(remove_imported_accounts(recorded_accounts()));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
 }
 
 TEST_F(BootWhole, one_user_s_bad_profile_keeps_nobody_else_out) {
