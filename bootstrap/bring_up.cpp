@@ -1,6 +1,7 @@
 #include "bootstrap/bring_up.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -326,6 +327,20 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
   if (const Ok undone = undo_bring_up(assignment); !undone)
     error.context += "; undoing it failed: " + undone.error().message();
   return fail(std::move(error));
+}
+
+Ok check_still_serving(const std::string& disk_node) {
+  TRY(check_chroot_path(kSessionRoot));
+  struct stat session {
+  }, base{};
+  if (::stat(kSessionRoot, &session) != 0 || ::stat(kRunDirectory, &base) != 0)
+    return fail_errno("looking at the session root");
+  if (session.st_dev == base.st_dev)
+    return fail(ErrorKind::refused, "somebody unmounted the volume");
+  const std::string name = disk_node.substr(disk_node.rfind('/') + 1);
+  if (::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) != 0)
+    return fail(ErrorKind::refused, "the volume's disk " + name + " is gone");
+  return {};
 }
 
 Ok undo_bring_up(Assignment& assignment) {

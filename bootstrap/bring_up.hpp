@@ -44,6 +44,11 @@ struct BringUpInput {
 /// still says. Returns early with retry_later when a stop is requested.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
+/// Whether sessions still work: sshd accepts the path, the volume is mounted there, its disk
+/// exists. Cheap, reads nothing from the volume. `disk_node` is Assignment's. Errors: refused, one
+/// sentence.
+Ok check_still_serving(const std::string& disk_node);
+
 /// Points sessions at the base, unmounts, takes accounts away: the way back of a failed bring_up.
 Ok undo_bring_up(Assignment& assignment);
 

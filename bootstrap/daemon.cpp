@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <future>
 #include <thread>
 
 #include "bootstrap/agent_sockets.hpp"
 #include "bootstrap/base/log.hpp"
+#include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/notice.hpp"
@@ -25,6 +27,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{1000};
+/// How long a session root that sshd refuses can go unnoticed; the look costs some stat(2).
+constexpr int kTicksPerServingCheck = 5;
 constexpr milliseconds kMetadataRetry{1000};
 /// cloud-init waits 240 s for the metadata service; without it there is no instance id and no
 /// report.
@@ -124,17 +128,31 @@ class Daemon {
       std::string resolv;
       std::mutex mutex;
       std::condition_variable_any wake;
+      int ticks = 0;
       while (!token.stop_requested()) {
         // DHCP replaces the base's file; the copy is bound into the volume and has to keep its
         // inode.
         const auto now = read_file("/etc/resolv.conf", 65536);
         if (now && !now->empty() && *now != resolv && write_in_place(kResolvConf, *now))
           resolv = *now;
+        if (++ticks % kTicksPerServingCheck == 0) check_serving();
         book_.update([](Status&) {});
         std::unique_lock lock(mutex);
         wake.wait_for(lock, token, kTick, [] { return false; });
       }
     });
+  }
+
+  /// Where sessions no longer work, they go back to the base with the reason before them; the
+  /// volume stays mounted for whoever is in it.
+  void check_serving() {
+    if (!serving_) return;
+    const Ok works = check_still_serving(served_disk_);
+    if (works || !serving_.exchange(false)) return;
+    withdraw_keys();
+    if (const Ok moved = point_sessions_at("/"); !moved)
+      log_event(LogLevel::warning, "sessions cannot be moved", {{"why", moved.error().message()}});
+    failed("sessions left the volume: " + works.error().message());
   }
 
   void start_watching() {
@@ -160,6 +178,8 @@ class Daemon {
     };
     TRY(bring_up(input_, assignment_, book_, stop_));
     enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
+    served_disk_ = assignment_.disk_node;
+    serving_ = true;
     agents_ = std::jthread(
         [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     return {};
@@ -220,6 +240,7 @@ class Daemon {
   }
 
   Ok leave() {
+    serving_ = false;
     // First of all: its reads compete with the writing back of what sessions left.
     warmer_.request_stop();
     const StopReason reason = stop_.reason().value_or(StopReason{});
@@ -248,6 +269,8 @@ class Daemon {
   StopRequest stop_;
   BringUpInput input_;
   Assignment assignment_;
+  std::string served_disk_;  ///< written before serving_ is set
+  std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_;
   std::future<void> warmer_ended_;
   std::optional<std::string> confirmed_;

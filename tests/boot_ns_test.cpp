@@ -468,6 +468,27 @@ TEST_F(BootWhole, the_lines_of_a_boot_that_lost_its_power_are_taken_away_by_the_
   EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
 }
 
+TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_noticed_after_ready) {
+  make_volume();
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const auto trouble = [&] {
+    const Ok works = check_still_serving(assignment_.disk_node);
+    return works ? std::string() : works.error().message();
+  };
+  EXPECT_EQ(trouble(), "");
+  ASSERT_EQ(::chmod(kVolumePoint, 0777), 0);
+  EXPECT_THAT(trouble(), HasSubstr("can be written by others than root"));
+  ASSERT_EQ(::chmod(kVolumePoint, 0755), 0);
+  ASSERT_TRUE(shell("mv /run/block/vdz /run/block/.away"));
+  EXPECT_THAT(trouble(), HasSubstr("the volume's disk vdz is gone"));
+  ASSERT_TRUE(shell("mv /run/block/.away /run/block/vdz"));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  EXPECT_THAT(trouble(), HasSubstr("unmounted"));
+  EXPECT_TRUE(undo_bring_up(assignment_));
+}
+
 TEST_F(BootWhole, one_user_s_bad_profile_keeps_nobody_else_out) {
   make_volume("sed -i 's,/home/ada:/bin/sh,/home/ada:/bin/angry,' $t/etc/passwd");
   dress_as_disk();
