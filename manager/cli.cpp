@@ -38,10 +38,16 @@ Result<TickReport> look(Context& context) {
   return report;
 }
 
+bool blocked(const core::Plan& plan) {
+  return std::any_of(plan.notes.begin(), plan.notes.end(),
+                     [](const core::Note& note) { return note.blocking; });
+}
+
 std::string plan_text(const TickReport& report) {
   if (!report.plan.actions.empty()) return as_text(action_table(report.plan));
-  return report.plan.stable ? "Nothing to do: every wish is met.\n"
-                            : "Nothing to do at this moment.\n";
+  if (report.plan.stable) return "Nothing to do: every wish is met.\n";
+  return blocked(report.plan) ? "Blocked: nothing can be done before the notes are dealt with.\n"
+                              : "Nothing to do at this moment: what was asked for is on its way.\n";
 }
 
 Result<int> run_listing(const Options& options) {
@@ -67,7 +73,7 @@ Result<int> run_listing(const Options& options) {
   }
   std::fflush(stdout);
   tell_notes(report.plan.notes);
-  return kSuccessStatus;
+  return options.command == Command::plan && blocked(report.plan) ? kUnmetStatus : kSuccessStatus;
 }
 
 /// Needs no credentials: it is a wish, which the next tick reads from the ledger.

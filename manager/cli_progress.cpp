@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+
+#include "manager/output.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -16,6 +19,36 @@ bool is_settled(const core::NodeRow& row) {
     return row.condition == core::NodeCondition::active ||
            row.condition == core::NodeCondition::checking;
   return row.condition == core::NodeCondition::asleep;
+}
+
+/// EC2, an instance or the next look will change it.
+bool in_transition(const core::NodeRow& row) {
+  using enum core::NodeCondition;
+  switch (row.condition) {
+    case creating:
+    case launching:
+    case waiting:
+    case attaching:
+    case handover:
+    case leaving:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// What only the operator can change; empty while anything else may still move.
+std::string operators_part(const core::Plan& plan) {
+  if (!plan.actions.empty() || std::any_of(plan.nodes.begin(), plan.nodes.end(), in_transition))
+    return {};
+  std::string text;
+  int count = 0;
+  for (const core::Note& note : plan.notes) {
+    if (!core::needs_operator(note)) continue;
+    if (++count == 1) text = note_line(note);
+  }
+  if (count > 1) text += fmt::format(" (and {} more)", count - 1);
+  return text;
 }
 
 }  // namespace
@@ -53,6 +86,7 @@ void Progress::speak_in_silence(const std::stop_token& stop) {
 }
 
 std::string unsettled_nodes(const core::Plan& plan) {
+  if (const std::string text = operators_part(plan); !text.empty()) return "the operator: " + text;
   std::string text;
   int count = 0;
   for (const core::NodeRow& row : plan.nodes) {

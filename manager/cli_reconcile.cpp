@@ -142,8 +142,8 @@ class Run {
   }
 
   int finish_late(const TickReport& report) {
-    progress_.say(fmt::format("not stable after {} s: {}", context_.options.timeout.count(),
-                              unsettled_nodes(report.plan)));
+    progress_.say(fmt::format("not stable after {} s: waiting for {}",
+                              context_.options.timeout.count(), unsettled_nodes(report.plan)));
     print_nodes(report);
     tell_notes(report.plan.notes);
     return kUnmetStatus;

@@ -158,5 +158,16 @@ timeout 120 "$build/warmroot" --bootstrap "$self" --spec spec.toml $(go) >out.tx
 expect_running=$("$build/warmroot" --bootstrap "$self" --spec spec.toml --output json node list | grep -c '"lease": "checking"')
 [ "$expect_running" -eq 2 ] || fail "node list shows $expect_running served nodes"
 
+# With volumes there already, a wish that nobody but the operator can meet is waited for by name.
+spec 's/ami-0base000000000001/ami-0unknown000000001/'
+timeout 60 "$build/warmroot" --bootstrap "$self" --spec bad.toml reconcile --until-stable --timeout 3 >out.txt 2>err.txt
+[ $? -eq 1 ] || fail "a wish that cannot be met: the status is not 1"
+for text in '] waiting for the operator: imagenet: ' 'not stable after 3 s: waiting for the operator: imagenet: '; do
+  grep -qF "$text" err.txt || fail "a wish that cannot be met: does not say \"$text\""
+done
+timeout 60 "$build/warmroot" --bootstrap "$self" --spec bad.toml plan >out.txt 2>err.txt
+[ $? -eq 1 ] || fail "a blocked plan: the status is not 1"
+grep -q '^Blocked: ' out.txt || fail "a blocked plan does not say so: $(cat out.txt)"
+
 [ $failures -eq 0 ] && echo "all cases passed"
 exit $((failures > 0))

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "manager/cli_options.hpp"
+#include "manager/cli_progress.hpp"
 #include "manager/daemon_lock.hpp"
 #include "manager/daemon_log.hpp"
 #include "manager/daemon_status.hpp"
@@ -157,6 +158,19 @@ TEST(Listings, show_pools_with_what_is_wanted_and_served) {
   EXPECT_EQ(
       json::parse(as_json(pool_table(desired, plan_of_two_nodes(), {"imagenet"})))[0]["state"],
       "paused");
+}
+
+TEST(Waiting, is_for_the_operator_when_nothing_else_can_change) {
+  core::Plan plan = plan_of_two_nodes();
+  plan.actions.clear();
+  EXPECT_EQ(unsettled_nodes(plan), "the operator: imagenet-1: no capacity \"here\"");
+  plan.notes.push_back({"imagenet", "", "AMI ami-1 is not found", true});
+  EXPECT_THAT(unsettled_nodes(plan), HasSubstr("(and 1 more)"));
+  plan.nodes[1].condition = core::NodeCondition::leaving;
+  EXPECT_EQ(unsettled_nodes(plan), "imagenet-1 (leaving)");
+  plan.nodes[1].condition = core::NodeCondition::asleep;
+  for (core::Note& note : plan.notes) note.passes = true;
+  EXPECT_EQ(unsettled_nodes(plan), "EC2 to finish what was asked for");
 }
 
 TEST(StatusPage, joins_the_plan_with_what_instances_reported) {

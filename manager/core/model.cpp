@@ -157,6 +157,10 @@ Words look_up(const Row<Condition> (&table)[kSize], Condition condition) {
 
 }  // namespace
 
+bool needs_operator(const Note& note) {
+  return note.blocking && !note.passes;
+}
+
 Words describe(NodeCondition condition) {
   return look_up(kNodeWords, condition);
 }

@@ -109,6 +109,13 @@ struct LaunchedInstance {
   Instant recorded{};
 };
 
+/// An instance that has begun to give its volume back, by its own word. It never gets one again,
+/// also after a restart in which the reports are lost.
+struct Departure {
+  bool released = false;  ///< it said that it has unmounted the volume
+  Instant since{};        ///< when it was first heard
+};
+
 /// Consecutive refusals of one kind of call for one node; a success clears it.
 struct Failure {
   int count = 0;
@@ -131,6 +138,7 @@ struct LedgerView {
   std::vector<Intent> intents;                        ///< open and unknown ones
   std::map<std::string, OwnedVolume> volumes;         ///< by volume id
   std::map<std::string, LaunchedInstance> instances;  ///< by instance id
+  std::map<std::string, Departure> departures;        ///< by instance id
   std::map<std::string, std::set<std::string>>
       used_devices;                         ///< by instance: ever given or refused
   std::map<std::string, Failure> failures;  ///< by failure_key
@@ -180,8 +188,12 @@ struct RecordInstance {  ///< an instance whose token shows that we launched it,
 struct RecordInstanceGone {
   std::string instance_id;
 };
-using Record =
-    std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance, RecordInstanceGone>;
+struct RecordDeparture {
+  std::string instance_id;
+  Departure departure;
+};
+using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
+                            RecordInstanceGone, RecordDeparture>;
 
 /// What the operator should know. `blocking`: a wish cannot be met until something changes.
 struct Note {
@@ -189,7 +201,10 @@ struct Note {
   std::string node;  ///< empty: of the whole pool (or of everything, with an empty pool)
   std::string text;  ///< one sentence that names the remedy where there is one
   bool blocking = false;
+  bool passes = false;  ///< a blocking one that needs nobody: what it names is tried again
 };
+/// A blocking note that only the operator can do something about.
+bool needs_operator(const Note& note);
 
 /// Where a node stands; the word and sentence shown come from describe().
 enum class NodeCondition {

@@ -19,7 +19,10 @@ namespace warmroot::core {
 namespace {
 
 void note_observation(Draft& draft) {
-  for (const auto& text : draft.observed.notes) draft.note("", "", text, !draft.observed.complete);
+  for (const auto& text : draft.observed.notes) {
+    draft.note("", "", text, !draft.observed.complete);
+    draft.plan.notes.back().passes = true;
+  }
   for (const auto& pool : draft.pools)
     for (const auto& problem : pool.source.problems) draft.note(pool.spec->name, "", problem, true);
 }
@@ -81,11 +84,13 @@ void note_reports(Draft& draft) {
 }
 
 void note_undecided(Draft& draft) {
-  for (const auto& intent : draft.ledger.intents)
-    if (intent.state == IntentState::unknown)
-      draft.note(intent.pool, intent.nodes.size() == 1 ? intent.nodes.front() : "",
-                 intent.call.action + " has no clear answer yet and is sent again: " + intent.error,
-                 true);
+  for (const auto& intent : draft.ledger.intents) {
+    if (intent.state != IntentState::unknown) continue;
+    draft.note(intent.pool, intent.nodes.size() == 1 ? intent.nodes.front() : "",
+               intent.call.action + " has no clear answer yet and is sent again: " + intent.error,
+               true);
+    draft.plan.notes.back().passes = true;
+  }
 }
 
 }  // namespace
