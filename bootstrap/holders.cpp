@@ -7,27 +7,95 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <set>
+#include <sstream>
+#include <string_view>
 
 #include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kNamedHolders = 4;
 constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
+/// Usually below 200 bytes; an inotify or epoll descriptor lists what it watches.
+constexpr std::size_t kMaxFdinfo = 4 * 1024 * 1024;
+
+using MountIds = std::set<std::string>;
+
+bool below_volume(const std::string& path) {
+  const std::string point = kVolumePoint;
+  return path == point || path.rfind(point + "/", 0) == 0;
+}
+
+std::string link_text(const std::string& path) {
+  char text[4096];
+  const ssize_t length = ::readlink(path.c_str(), text, sizeof text);
+  return length <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(length));
+}
+
+/// Ids of the mounts of `device` in a mountinfo text, and of what is mounted inside the volume.
+MountIds volume_mounts(const std::string& mountinfo, dev_t device) {
+  const std::string numbers = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  MountIds ids;
+  std::istringstream lines(mountinfo);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string id, parent, number, root, point;
+    if (fields >> id >> parent >> number >> root >> point &&
+        (number == numbers || below_volume(point)))
+      ids.insert(id);
+  }
+  return ids;
+}
+
+std::string mount_id_of(const std::string& fdinfo) {
+  constexpr std::string_view kKey = "mnt_id:";
+  const std::string text = read_file(fdinfo, kMaxFdinfo).value_or("");
+  std::size_t at = text.find(kKey);
+  if (at == std::string::npos) return {};
+  at = text.find_first_of("0123456789", at);
+  return at == std::string::npos ? std::string() : text.substr(at, text.find('\n', at) - at);
+}
 
 bool on_device(const std::string& path, dev_t device) {
   struct stat facts {};
   return ::stat(path.c_str(), &facts) == 0 && facts.st_dev == device;
 }
 
-bool holds(const std::string& process, dev_t device) {
-  for (const char* link : {"/root", "/cwd", "/exe"})
-    if (on_device(process + link, device)) return true;
-  for (const auto& fd : list_directory(process + "/fd"))
-    if (on_device(process + "/fd/" + fd, device)) return true;
-  return false;
-}
+/// Tells by names and mount ids. A stat(2) of every open file would wait for ever for the one on an
+/// NFS server that hangs.
+class Search {
+ public:
+  explicit Search(dev_t device)
+      : device_(device),
+        namespace_(link_text("/proc/self/ns/mnt")),
+        mounts_(
+            volume_mounts(read_file("/proc/self/mountinfo", kMaxMountinfo).value_or(""), device)) {}
+
+  bool held_by(const std::string& process) const {
+    const bool ours = link_text(process + "/ns/mnt") == namespace_;
+    const MountIds theirs =
+        ours
+            ? MountIds{}
+            : volume_mounts(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""), device_);
+    const MountIds& ids = ours ? mounts_ : theirs;
+    if (ids.empty()) return false;
+    // A container of the volume sees other paths; its links are looked at, and only its.
+    for (const char* link : {"/root", "/cwd", "/exe"})
+      if (below_volume(link_text(process + link)) || (!ours && on_device(process + link, device_)))
+        return true;
+    for (const auto& fd : list_directory(process + "/fdinfo"))
+      if (ids.count(mount_id_of(process + "/fdinfo/" + fd)) != 0) return true;
+    return false;
+  }
+
+ private:
+  const dev_t device_;
+  const std::string namespace_;
+  const MountIds mounts_;
+};
 
 template <typename Predicate>
 std::vector<Holder> processes_that(Predicate predicate) {
@@ -46,7 +114,8 @@ std::vector<Holder> processes_that(Predicate predicate) {
 }  // namespace
 
 std::vector<Holder> holders_of(dev_t device) {
-  return processes_that([&](const std::string& process) { return holds(process, device); });
+  const Search search(device);
+  return processes_that([&](const std::string& process) { return search.held_by(process); });
 }
 
 std::vector<Holder> namespaces_holding(dev_t device) {

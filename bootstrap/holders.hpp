@@ -14,8 +14,9 @@ struct Holder {
   std::string command;
 };
 
-/// Every process that holds something on `device`, in any mount namespace; this process and pid 1
-/// are left out.
+/// Every process that holds something on `device`, which is mounted at kVolumePoint, or in what is
+/// mounted inside it; in any mount namespace. This process and pid 1 are left out. Asks no file
+/// system but proc about the processes of this mount namespace.
 std::vector<Holder> holders_of(dev_t device);
 
 /// Processes whose mount namespace still has `device` mounted; this process's own namespace is left

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -243,6 +244,45 @@ TEST_F(BootNamespace, a_device_node_in_the_volume_opens_nothing) {
     ASSERT_FALSE(text);
     EXPECT_THAT(text.error().message(), HasSubstr("is no regular file"));
   }
+}
+
+TEST_F(BootNamespace, who_holds_the_volume_is_found_by_an_open_file_a_directory_or_a_root_alone) {
+  make_volume();
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  struct stat root {};
+  ASSERT_EQ(::stat(kVolumePoint, &root), 0);
+  EXPECT_THAT(holders_of(root.st_dev), IsEmpty());
+  const auto hold = [&](const char* how) {
+    int ready[2];
+    if (::pipe2(ready, O_CLOEXEC) != 0) return std::size_t{0};
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string kind = how, file = inside("etc/os-release"), run = inside("run/lock");
+      bool held = false;
+      if (kind == "file") held = ::open(file.c_str(), O_RDONLY) >= 0;
+      if (kind == "deleted") held = ::open(inside("etc").c_str(), O_TMPFILE | O_RDWR, 0600) >= 0;
+      if (kind == "tmpfs") held = ::open(run.c_str(), O_RDONLY) >= 0;
+      if (kind == "directory") held = ::chdir(kVolumePoint) == 0;
+      if (kind == "root") held = ::chroot(kVolumePoint) == 0;
+      [[maybe_unused]] const auto put = ::write(ready[1], held ? "y" : "n", 1);
+      ::pause();
+      ::_exit(0);
+    }
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'y') << how;
+    const auto holders = holders_of(root.st_dev);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    return static_cast<std::size_t>(
+        std::count_if(holders.begin(), holders.end(), [&](auto& h) { return h.pid == child; }));
+  };
+  for (const char* how : {"file", "deleted", "tmpfs", "directory", "root"})
+    EXPECT_EQ(hold(how), 1u) << how;
+  EXPECT_THAT(holders_of(root.st_dev), IsEmpty());
 }
 
 TEST_F(BootNamespace, a_probe_login_succeeds_where_a_session_would) {
