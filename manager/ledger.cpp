@@ -10,7 +10,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 1;
+constexpr int kSchemaVersion = 2;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -25,6 +25,16 @@ Ok create_schema(Database& database, const LedgerPins& pins, Instant now) {
   TRY(database.run_script(kSchemaSql));
   TRY(database.run("INSERT INTO meta VALUES ('deployment', ?), ('region', ?), ('created_ms', ?)",
                    {pins.deployment, pins.region, std::to_string(to_sql(now))}));
+  TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
+  return transaction.commit();
+}
+
+/// Version 1 did not know departures.
+Ok migrate(Database& database) {
+  TRY_ASSIGN(auto transaction, Transaction::begin(database));
+  TRY(
+      database.run("CREATE TABLE departures (instance_id TEXT PRIMARY KEY, released INTEGER NOT "
+                   "NULL, since_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -70,6 +80,7 @@ Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Ins
                 "ledger " + path + " was written by a newer warmroot (version " +
                     std::to_string(found) + "): use that one, or move the file away");
   if (found == 0) TRY(create_schema(database, pins, now));
+  if (found == 1) TRY(migrate(database));
   TRY(check_pin(database, "deployment", pins.deployment));
   TRY(check_pin(database, "region", pins.region));
   TRY(prune(database, now));
@@ -149,7 +160,14 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
         "VALUES (?, ?, ?, ?)",
         {instance->instance_id, instance->instance.pool, instance->instance.zone,
          to_sql(instance->instance.recorded)});
+  if (const auto* leaves = std::get_if<core::RecordDeparture>(&record))
+    return database_.run(
+        "INSERT INTO departures VALUES (?1, ?2, ?3) "
+        "ON CONFLICT (instance_id) DO UPDATE SET released = max(released, ?2)",
+        {leaves->instance_id, std::int64_t{leaves->departure.released},
+         to_sql(leaves->departure.since)});
   const auto& gone = std::get<core::RecordInstanceGone>(record);
+  TRY(database_.run("DELETE FROM departures WHERE instance_id = ?", {gone.instance_id}));
   return database_.run("UPDATE instances SET gone_ms = ? WHERE instance_id = ?",
                        {to_sql(now), gone.instance_id});
 }

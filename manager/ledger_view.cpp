@@ -61,6 +61,10 @@ Ok read_things(Database& database, core::LedgerView& view) {
                             "WHERE gone_ms IS NULL"));
   for (const auto& row : instances)
     view.instances[row.text(0)] = {row.text(1), row.text(2), instant_from_sql(row.number(3))};
+  TRY_ASSIGN(const auto departures,
+             database.query("SELECT instance_id, released, since_ms FROM departures"));
+  for (const auto& row : departures)
+    view.departures[row.text(0)] = {row.number(1) != 0, instant_from_sql(row.number(2))};
   return {};
 }
 

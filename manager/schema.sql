@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 1 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 2 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags.
 
@@ -27,6 +27,13 @@ CREATE TABLE instances (
   zone TEXT NOT NULL,
   recorded_ms INTEGER NOT NULL,
   gone_ms INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Instances that have begun to give their volume back, by their own word: they never get one again.
+CREATE TABLE departures (
+  instance_id TEXT PRIMARY KEY,
+  released INTEGER NOT NULL,  -- it said that it has unmounted the volume
+  since_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (

@@ -174,6 +174,7 @@ class Fleet {
   }
   void report(const std::string& instance, const std::string& volume, core::NodeStage stage) {
     reports[instance] = {instance, volume, stage, "", region.now(), ""};
+    if (stage == core::NodeStage::released) released.insert(instance);
   }
 
   std::string ledger_path() const { return directory.path() + "/ledger.sqlite"; }
@@ -191,6 +192,7 @@ class Fleet {
   std::unique_ptr<aws::Ec2Client> client;
   std::unique_ptr<manager::Reconciler> reconciler;
   std::map<std::string, core::NodeReport> reports;
+  std::set<std::string> released;  ///< instances that ever said so
   manager::TickReport last;
   std::function<void()> on_tick;
   std::vector<std::string> violations;
@@ -265,8 +267,9 @@ inline void WatchedTransport::check_detach(const aws::Form& form) {
   if (!volume || !volume->link || !instance) return;
   if (instance->state != sim::GuestState::running) return;
   const auto report = fleet_.reports.find(instance_id);
-  const bool released =
-      report != fleet_.reports.end() && report->second.stage == core::NodeStage::released;
+  const bool released = report != fleet_.reports.end()
+                            ? report->second.stage == core::NodeStage::released
+                            : fleet_.released.contains(instance_id);
   const bool stuck = volume->link->state == sim::LinkState::attaching &&
                      fleet_.region.now() - volume->link->attach_time >= std::chrono::seconds{90};
   if (!released && !stuck)

@@ -201,6 +201,35 @@ TEST_F(LedgerTest, a_lease_may_pass_from_one_instance_to_the_next_in_one_plan) {
   EXPECT_EQ(ledger.view()->leases.front().instance_id, "i-2");
 }
 
+TEST_F(LedgerTest, a_departure_is_kept_until_the_instance_is_gone_and_a_release_is_not_taken_back) {
+  {
+    auto ledger = open();
+    for (const bool released : {false, true, false}) {
+      core::Plan plan;
+      plan.records.push_back(core::RecordDeparture{"i-1", {released, kNow}});
+      ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+    }
+  }
+  auto ledger = open();
+  ASSERT_TRUE(ledger.view()->departures.contains("i-1"));
+  EXPECT_TRUE(ledger.view()->departures.at("i-1").released);
+  core::Plan plan;
+  plan.records.push_back(core::RecordInstanceGone{"i-1"});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  EXPECT_THAT(ledger.view()->departures, IsEmpty());
+}
+
+TEST_F(LedgerTest, a_ledger_of_version_1_is_brought_up_to_date) {
+  { open(); }
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    ASSERT_TRUE(database->run("DROP TABLE departures").has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 1").has_value());
+  }
+  EXPECT_TRUE(open().view().has_value());
+}
+
 TEST_F(LedgerTest, watches_count_looks_and_forget_what_does_not_hold_any_more) {
   auto ledger = open();
   core::Plan plan;

@@ -354,6 +354,17 @@ TEST(Planner, a_volume_attached_by_somebody_elsewhere_is_noted_and_nothing_is_la
 
 // ---- interruption and handover ----
 
+TEST(Planner, a_reservation_of_a_node_that_is_served_is_given_up_and_its_instance_ended) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.instance("i-1");
+  world.attach("vol-0", "i-0");
+  world.lease("vol-0", "i-1", LeaseState::reserved);
+  world.report("i-0", "vol-0", NodeStage::failed);
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-1"));
+}
+
 TEST(Planner, a_draining_node_gets_its_successor_at_once) {
   World world;
   world.volume("vol-0");

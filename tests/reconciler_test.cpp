@@ -117,6 +117,54 @@ TEST(Reconciler, a_node_that_drains_and_releases_hands_its_volume_over_before_it
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(Reconciler, a_restart_does_not_give_the_volume_back_to_the_instance_that_released_it) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto first = fleet.instance_of("p-0");
+  fleet.report(first, fleet.volume_of("p-0")->id, NodeStage::released);
+  ASSERT_TRUE(fleet.until([&] { return fleet.calls_of("DetachVolume") > 0; }));
+  fleet.reports.clear();
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_NE(fleet.instance_of("p-0"), first);
+  EXPECT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_release_that_was_heard_before_a_restart_is_still_followed_by_the_detach) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto first = fleet.instance_of("p-0");
+  fleet.report(first, fleet.volume_of("p-0")->id, NodeStage::released);
+  fleet.front.inject({"DetachVolume", FaultKind::throttled, 1, 0});
+  fleet.tick();
+  fleet.reports.clear();
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_NE(fleet.instance_of("p-0"), first);
+  EXPECT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, a_drain_that_fails_ends_on_one_instance) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto first = fleet.instance_of("p-0");
+  const auto volume = fleet.volume_of("p-0")->id;
+  fleet.report(first, volume, NodeStage::draining);
+  fleet.until([] { return false; }, seconds{30});
+  fleet.report(first, volume, NodeStage::failed);
+  fleet.tick();
+  EXPECT_FALSE(fleet.last.plan.stable);
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_NE(fleet.instance_of("p-0"), first);
+  EXPECT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(Reconciler, without_reports_an_interrupted_node_still_ends_on_a_successor) {
   Fleet fleet(pool_spec("p", 2, 2));
   fleet.start();

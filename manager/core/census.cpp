@@ -209,6 +209,23 @@ void count_asked_volumes(Draft& draft) {
 
 // ---- instances ----
 
+/// What the instance said about leaving is kept: reports are lost with the process, and one that
+/// failed to drain is not fit to serve either.
+std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
+  const auto known = draft.ledger.departures.find(id);
+  const bool recorded = known != draft.ledger.departures.end();
+  const auto* report = draft.report_of(id);
+  const bool releases = report && report->stage == NodeStage::released;
+  const bool drains = report && report->stage == NodeStage::draining;
+  if (!recorded && !releases && !drains) return std::nullopt;
+  Departure departure = recorded ? known->second : Departure{false, draft.now};
+  if (!recorded || (releases && !departure.released)) {
+    departure.released = releases;
+    draft.record(RecordDeparture{id, departure});
+  }
+  return departure;
+}
+
 /// Why an instance serves nobody any more; empty when it may.
 std::string why_departing(Draft& draft, const aws::Instance& instance) {
   using enum aws::InstanceState;
@@ -225,10 +242,12 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
       break;
   }
   const auto& id = instance.instance_id;
-  if (const auto* report = draft.report_of(id)) {
-    if (report->stage == NodeStage::released) return "has given its volume back";
-    if (report->stage == NodeStage::draining)
-      return "is draining" + (report->message.empty() ? "" : ": " + report->message);
+  if (const auto departure = departure_of(draft, id)) {
+    if (departure->released) return "has given its volume back";
+    const auto* report = draft.report_of(id);
+    const bool drains = !report || report->stage == NodeStage::draining;
+    return std::string(drains ? "is draining" : "began to drain and serves no more") +
+           (report && !report->message.empty() ? ": " + report->message : "");
   }
   const auto status = draft.observed.statuses.find(id);
   if (status != draft.observed.statuses.end() && (status->second.system_status == "impaired" ||

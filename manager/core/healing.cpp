@@ -17,6 +17,15 @@ bool guest_saw_disk(const Draft& draft, const Lease& lease) {
          report->stage != NodeStage::failed;
 }
 
+/// By its latest word; by what it said before a restart only while it has said nothing since.
+bool has_released(const Draft& draft, const Lease& lease) {
+  if (const auto* report = draft.report_of(lease.instance_id))
+    return report->stage == NodeStage::released &&
+           (report->volume_id.empty() || report->volume_id == lease.volume_id);
+  const auto departure = draft.ledger.departures.find(lease.instance_id);
+  return departure != draft.ledger.departures.end() && departure->second.released;
+}
+
 /// Seen on its way out, or over, although no pool lists it any more.
 bool is_dying(const Draft& draft, const std::string& id) {
   const auto seen = draft.observed.instances.find(id);
@@ -119,8 +128,11 @@ void end_useless_reservations(Draft& draft) {
     if (lease.state != LeaseState::reserved) continue;
     const auto* instance = draft.find_instance(lease.instance_id);
     const auto* node = node_of(draft, lease);
+    const auto* holder = draft.holder_of(lease.volume_id);
+    const auto* serving = holder ? draft.find_instance(holder->instance_id) : nullptr;
+    const bool served = serving && serving->departing.empty();
     const bool useful = instance && instance->departing.empty() && node && node->wanted &&
-                        node->volume_id == lease.volume_id;
+                        node->volume_id == lease.volume_id && !served;
     if (useful) continue;
     Lease ended = lease;
     ended.state = LeaseState::ended;
@@ -156,9 +168,7 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
                false);
   if (attachment.state != aws::AttachmentState::attached || !instance) return;
   if (instance->stopped) return detach(draft, lease, "instance " + instance->id + " is stopped");
-  const auto* report = draft.report_of(lease.instance_id);
-  if (instance->running && report && report->stage == NodeStage::released &&
-      (report->volume_id.empty() || report->volume_id == lease.volume_id))
+  if (instance->running && has_released(draft, lease))
     detach(draft, lease, instance->id + " has unmounted and released the volume");
 }
 

@@ -279,7 +279,8 @@ struct Plan {
       watches;  ///< what holds at this look; the ledger counts looks and forgets the rest
   std::map<std::string, std::string> drains;  ///< instances asked to drain, with the reason
   std::vector<Note> notes;
-  std::vector<NodeRow> nodes;
+  std::vector<NodeRow> nodes;      ///< as they stand once the actions are asked for
+  std::vector<NodeRow> nodes_now;  ///< as they stand before any of the actions
   std::vector<VolumeRow> volumes;
   Milliseconds next_look{0};
   /// Every node that should run has its lease attached, nothing is in a transitional state, nothing

@@ -57,11 +57,21 @@ bool draining(Draft& draft, const InstanceDraft& instance, const std::string& re
   return true;
 }
 
+/// It began to drain long ago and holds its volume still: its end alone gives the volume back.
+bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
+  const auto departure = draft.ledger.departures.find(instance.id);
+  if (departure == draft.ledger.departures.end()) return false;
+  draft.wake_at(departure->second.since + kDrainPatience);
+  return draft.now - departure->second.since >= kDrainPatience;
+}
+
 void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instance,
                      const Lease& lease, Endings& endings) {
   const auto* node = node_named(pool, lease.node);
   const bool wanted = node && node->wanted && node->volume_id == lease.volume_id;
-  if (wanted && instance.departing != "fails EC2's status checks") return;
+  if (wanted && instance.departing != "fails EC2's status checks" &&
+      !drains_for_ever(draft, instance))
+    return;
   const std::string reason =
       wanted ? instance.id + " " + instance.departing : lease.node + " is not wanted now";
   if (!wanted && draining(draft, instance, reason)) return;
