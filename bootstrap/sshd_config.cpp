@@ -1,5 +1,7 @@
 #include "bootstrap/sshd_config.hpp"
 
+#include <sstream>
+
 #include "bootstrap/paths.hpp"
 
 namespace warmroot::bootstrap {
@@ -10,12 +12,35 @@ std::string sshd_drop_in() {
          "Include /run/warmroot/sshd*.conf\n";
 }
 
-std::string sshd_config() {
+std::string authorized_keys_of(const std::vector<std::string>& texts) {
+  for (const auto& text : texts) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      // "Keyword value" and "Keyword=value" are the same to sshd.
+      const std::size_t start = line.find_first_not_of(" \t");
+      if (start == std::string::npos || line[start] == '#') continue;
+      const std::size_t end = line.find_first_of(" \t=", start);
+      std::string keyword = line.substr(start, end - start);
+      for (char& c : keyword)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+      if (keyword == "match") break;  // to the end of its file
+      if (keyword != "authorizedkeysfile" || end == std::string::npos) continue;
+      const std::size_t value = line.find_first_not_of(" \t=", end);
+      const std::size_t last = line.find_last_not_of(" \t\r", line.find(" #") - 1);
+      if (value != std::string::npos && last >= value) return line.substr(value, last + 1 - value);
+    }
+  }
+  return ".ssh/authorized_keys .ssh/authorized_keys2";
+}
+
+std::string sshd_config(const std::string& base_keys) {
   std::string text =
       "# Written by warmroot-bootstrap before sshd starts; never changed and never reloaded.\n";
   // A link: to "/" or to the volume.
   text += std::string("ChrootDirectory ") + kSessionRoot + "\n";
-  text += std::string("AuthorizedKeysFile .ssh/authorized_keys ") + kUserKeysDirectory + "/%u\n";
+  text += "AuthorizedKeysFile ";
+  if (base_keys != "none") text += base_keys + " ";
+  text += std::string(kUserKeysDirectory) + "/%u\n";
   // Read at every connection; absent while all is well.
   text += std::string("Banner ") + kBannerFile + "\n";
   // Fifty people at once are refused by the default 10:30:100.

@@ -18,8 +18,12 @@ inline constexpr char kBaseGroup[] = "warmroot-base";
 /// mind, so that a boot without a bootstrap is a boot without warmroot.
 std::string sshd_drop_in();
 
-/// What the drop-in includes.
-std::string sshd_config();
+/// Where the base looks for authorized keys: the first AuthorizedKeysFile that is not in a Match
+/// block, of sshd's files in their order of reading; sshd's default where there is none.
+std::string authorized_keys_of(const std::vector<std::string>& texts);
+
+/// What the drop-in includes. `base_keys` is the base's own AuthorizedKeysFile, which stays valid.
+std::string sshd_config(const std::string& base_keys);
 
 /// Values of `sshd -T`'s answer, which prints one lower-case keyword and its value a line.
 struct SshdFacts {

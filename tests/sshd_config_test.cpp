@@ -30,14 +30,29 @@ TEST(SshdConfig, the_pattern_matches_no_other_file_that_the_bootstrap_writes) {
 }
 
 TEST(SshdConfig, sessions_go_through_the_link_and_never_set_a_subsystem) {
-  const std::string text = sshd_config();
+  const std::string text = sshd_config(".ssh/authorized_keys");
   EXPECT_THAT(text, HasSubstr("ChrootDirectory /run/warmroot/root\n"));
   EXPECT_THAT(text, HasSubstr("AuthorizedKeysFile .ssh/authorized_keys /run/warmroot/keys/%u\n"));
   EXPECT_THAT(text, Not(HasSubstr("Subsystem")));
 }
 
+TEST(SshdConfig, the_base_s_own_place_of_keys_stays_valid) {
+  const std::string fallback = ".ssh/authorized_keys .ssh/authorized_keys2";
+  EXPECT_EQ(authorized_keys_of({}), fallback);
+  EXPECT_EQ(authorized_keys_of({"#AuthorizedKeysFile /a\nPort 22\n"}), fallback);
+  EXPECT_EQ(authorized_keys_of({"AuthorizedKeysFile /etc/keys/%u  .ssh/k # ours\r\n",
+                                "AuthorizedKeysFile /later\n"}),
+            "/etc/keys/%u  .ssh/k");
+  EXPECT_EQ(authorized_keys_of(
+                {"Match User eve\n  AuthorizedKeysFile /eve\n", "\tauthorizedkeysfile=/b\n"}),
+            "/b");
+  EXPECT_THAT(sshd_config("/etc/keys/%u"),
+              HasSubstr("AuthorizedKeysFile /etc/keys/%u /run/warmroot/keys/%u\n"));
+  EXPECT_THAT(sshd_config("none"), HasSubstr("AuthorizedKeysFile /run/warmroot/keys/%u\n"));
+}
+
 TEST(SshdConfig, the_operator_s_group_comes_last_because_a_match_block_has_no_end) {
-  const std::string text = sshd_config();
+  const std::string text = sshd_config(".ssh/authorized_keys");
   const std::size_t match = text.find("Match Group warmroot-base\n");
   ASSERT_NE(match, std::string::npos);
   EXPECT_EQ(text.substr(match), "Match Group warmroot-base\n    ChrootDirectory none\n");
