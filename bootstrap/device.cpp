@@ -23,8 +23,9 @@ bool mapped_at_launch(const DiskFacts& disk, std::span<const std::string> launch
 bool is_candidate(const DiskFacts& disk, std::span<const std::string> launch_names) {
   if (disk.holds_base || disk.size_bytes == 0 || disk.model == kInstanceStoreModel) return false;
   if (mapped_at_launch(disk, launch_names)) return false;
-  if (disk.volume_id()) return true;
-  return disk.name.rfind("xvd", 0) == 0 && !disk.present_at_start;
+  // On Xen a volume may have been attached before `up` began: what the launch mapping does not list
+  // is new all the same.
+  return disk.volume_id() || disk.name.rfind("xvd", 0) == 0;
 }
 
 }  // namespace
@@ -50,8 +51,12 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
   if (confirmed) {
     for (const auto& disk : candidates)
       if (disk.volume_id() == confirmed) return {disk, {}};
-    // A Xen disk has no serial to compare: the newcomer is what the manager means.
+    // A Xen disk has no serial to compare: the one that there is is what the manager means.
     if (candidates.size() == 1 && !candidates.front().volume_id()) return {candidates.front(), {}};
+    std::vector<DiskFacts> newcomers;
+    for (const auto& disk : candidates)
+      if (!disk.volume_id() && !disk.present_at_start) newcomers.push_back(disk);
+    if (newcomers.size() == 1) return {newcomers.front(), {}};
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
   if (candidates.size() == 1) return {candidates.front(), {}};

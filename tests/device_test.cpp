@@ -78,12 +78,20 @@ TEST(ChooseDisk, a_virtio_or_scsi_disk_with_a_volume_s_serial_counts) {
   EXPECT_THAT(chosen({base_disk(), disk}), HasSubstr("none"));
 }
 
-TEST(ChooseDisk, on_xen_only_a_newcomer_counts) {
+TEST(ChooseDisk, on_xen_what_the_launch_mapping_does_not_list_counts_even_if_it_was_there_first) {
   DiskFacts disk = ebs("xvdf", "");
   disk.model.clear();
   EXPECT_EQ(chosen({disk}), "xvdf");
   EXPECT_THAT(chosen({disk}, {"sdf"}), HasSubstr("none"));
   disk.present_at_start = true;
+  EXPECT_EQ(chosen({disk}), "xvdf");
+  EXPECT_THAT(chosen({disk}, {"xvdf"}), HasSubstr("none"));
+  DiskFacts later = disk;
+  later.name = "xvdg";
+  EXPECT_THAT(chosen({disk, later}), HasSubstr("several"));
+  later.present_at_start = false;
+  EXPECT_EQ(chosen({disk, later}, {}, "vol-0bbb"), "xvdg");
+  disk.holds_base = true;
   EXPECT_THAT(chosen({disk}), HasSubstr("none"));
 }
 
