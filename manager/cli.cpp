@@ -53,16 +53,18 @@ std::string plan_text(const TickReport& report) {
 Result<int> run_listing(const Options& options) {
   TRY_ASSIGN(Context context, open_context(options));
   TRY_ASSIGN(const TickReport report, look(context));
+  core::Plan present = report.plan;  // lists show what is, `plan` what would be asked for
+  present.nodes = present.nodes_now;
   const bool json = options.output == OutputForm::json;
   switch (options.command) {
     case Command::pool_list: {
       TRY_ASSIGN(const core::LedgerView view, context.ledger->view());
-      print(formatted(pool_table(context.config.desired, report.plan, view.paused_pools),
+      print(formatted(pool_table(context.config.desired, present, view.paused_pools),
                       options.output));
       break;
     }
     case Command::node_list:
-      print(formatted(node_table(report.plan), options.output));
+      print(formatted(node_table(present), options.output));
       break;
     case Command::volume_list:
       print(formatted(volume_table(report.plan), options.output));
@@ -87,12 +89,15 @@ Result<int> run_pause_or_resume(const Options& options) {
   TRY_ASSIGN(const bool changed, pause ? ledger->pause(options.pool, wall_clock())
                                        : ledger->resume(options.pool, wall_clock()));
   poke_daemon(options.state);
+  if (!changed) {
+    print(fmt::format("Pool {} was already {}.\n", options.pool, pause ? "paused" : "running"));
+    return kSuccessStatus;
+  }
   const char* then =
       pause ? "its volumes are kept; `serve` ends its instances within seconds, else the next "
               "`reconcile` does"
             : "`serve` starts its instances within seconds, else the next `reconcile` does";
-  print(fmt::format("Pool {} {} {}: {}.\n", options.pool, changed ? "is now" : "was already",
-                    pause ? "paused" : "running", then));
+  print(fmt::format("Pool {} is now {}: {}.\n", options.pool, pause ? "paused" : "running", then));
   return kSuccessStatus;
 }
 

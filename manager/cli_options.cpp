@@ -106,6 +106,24 @@ std::string one_sentence(std::string text) {
   return "warmroot: " + text + "; see warmroot --help\n";
 }
 
+/// Names the word that is no command, or the commands that one more word is to be chosen from;
+/// empty when the mistake is another one.
+std::string command_mistake(const CLI::App& app) {
+  const CLI::App* at = chosen(app);
+  const auto choices = at->get_subcommands([](const CLI::App*) { return true; });
+  if (choices.empty()) return {};
+  for (const std::string& word : app.remaining(true))
+    if (word.starts_with("-"))
+      return {};
+    else
+      return "unknown command " + (at == &app ? word : at->get_name() + " " + word);
+  if (at == &app) return {};
+  std::string names;
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    names += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + choices[i]->get_name();
+  return at->get_name() + " needs " + names;
+}
+
 }  // namespace
 
 CommandDefaults defaults_of_this_process() {
@@ -143,8 +161,11 @@ ParsedCommandLine parse_command_line(std::vector<std::string> arguments,
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0)
-      return {std::nullopt, one_sentence(error.what()), kBadInputStatus};
+    if (error.get_exit_code() != 0) {
+      const std::string mistake = command_mistake(app);
+      return {std::nullopt, one_sentence(mistake.empty() ? error.what() : mistake),
+              kBadInputStatus};
+    }
     std::ostringstream text;
     app.exit(error, text, text);
     return {std::nullopt, text.str(), 0};

@@ -51,6 +51,17 @@ std::int64_t count_nodes(const core::Plan& plan, const std::string& pool, auto p
   });
 }
 
+/// The nodes that the call is for; an instance's end concerns those it serves now.
+std::vector<std::string> nodes_of(const core::Action& action, const core::Plan& plan) {
+  if (!action.nodes.empty()) return action.nodes;
+  std::vector<std::string> nodes;
+  const std::vector<std::string> ids = core::resource_ids(action.mutation);
+  for (const core::NodeRow& row : plan.nodes_now)
+    if (!row.instance_id.empty() && std::find(ids.begin(), ids.end(), row.instance_id) != ids.end())
+      nodes.push_back(row.node);
+  return nodes;
+}
+
 }  // namespace
 
 Cell text_or_absent(std::string text) {
@@ -183,7 +194,8 @@ Table action_table(const core::Plan& plan) {
       {{"CALL", "action"}, {"RESOURCE", "resource"}, {"FOR", "nodes"}, {"REASON", "reason"}}, {}};
   for (const core::Action& action : plan.actions)
     table.rows.push_back({std::string(core::action_name(action.mutation)),
-                          core::resource_of(action.mutation), action.nodes, action.reason});
+                          core::resource_of(action.mutation), nodes_of(action, plan),
+                          action.reason});
   return table;
 }
 

@@ -12,6 +12,7 @@
 #include "manager/daemon_log.hpp"
 #include "manager/daemon_status.hpp"
 #include "manager/output.hpp"
+#include "tests/planner_world.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -78,6 +79,14 @@ TEST(CommandLine, tells_a_mistake_in_one_sentence_with_status_2) {
     EXPECT_TRUE(parsed.text.starts_with("warmroot: ")) << parsed.text;
     EXPECT_EQ(std::count(parsed.text.begin(), parsed.text.end(), '\n'), 1) << parsed.text;
   }
+}
+
+TEST(CommandLine, names_the_word_that_is_no_command_and_the_choices) {
+  EXPECT_THAT(parse({"bogus"}).text, HasSubstr("unknown command bogus;"));
+  EXPECT_THAT(parse({"--spec", "a.toml", "bogus"}).text, HasSubstr("unknown command bogus;"));
+  EXPECT_THAT(parse({"pool"}).text, HasSubstr("pool needs list, pause or resume;"));
+  EXPECT_THAT(parse({"pool", "feed"}).text, HasSubstr("unknown command pool feed;"));
+  EXPECT_THAT(parse({"plan", "extra"}).text, Not(HasSubstr("unknown command")));
 }
 
 TEST(CommandLine, help_and_version_are_no_mistakes) {
@@ -158,6 +167,39 @@ TEST(Listings, show_pools_with_what_is_wanted_and_served) {
   EXPECT_EQ(
       json::parse(as_json(pool_table(desired, plan_of_two_nodes(), {"imagenet"})))[0]["state"],
       "paused");
+}
+
+core::NodeCondition now_condition(const core::World& world) {
+  return world.plan().nodes_now.at(0).condition;
+}
+
+TEST(Listings, show_what_is_before_the_plans_calls) {
+  core::World world;
+  EXPECT_EQ(now_condition(world), core::NodeCondition::no_volume);
+  EXPECT_EQ(world.plan().nodes.at(0).condition, core::NodeCondition::creating);
+  world.volume("vol-0");
+  EXPECT_EQ(now_condition(world), core::NodeCondition::no_instance);
+  world.instance("i-0", aws::InstanceState::pending);
+  EXPECT_EQ(now_condition(world), core::NodeCondition::launching);
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.paused_pools = {"p"};
+  const core::Plan paused = world.plan();
+  ASSERT_EQ(paused.actions.size(), 1u);
+  EXPECT_EQ(paused.nodes_now.at(0).condition, core::NodeCondition::checking);
+  EXPECT_EQ(paused.nodes.at(0).condition, core::NodeCondition::leaving);
+  const json actions = json::parse(as_json(action_table(paused)));
+  EXPECT_EQ(actions[0]["nodes"], json{"p-0"}) << "whom the end of an instance concerns";
+}
+
+TEST(Listings, name_a_successor_only_when_there_is_one) {
+  core::World world;
+  world.volume("vol-0");
+  world.instance("i-0", aws::InstanceState::shutting_down);
+  world.attach("vol-0", "i-0");
+  EXPECT_EQ(now_condition(world), core::NodeCondition::leaving);
+  world.instance("i-1", aws::InstanceState::pending);
+  EXPECT_EQ(now_condition(world), core::NodeCondition::handover);
 }
 
 TEST(Waiting, is_for_the_operator_when_nothing_else_can_change) {

@@ -128,6 +128,18 @@ int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::strin
   return count;
 }
 
+void count_coming(Draft& draft) {
+  for (auto& pool : draft.pools) {
+    std::map<std::string, int> coming;
+    for (auto& node : pool.nodes) {
+      if (node.volume_id.empty() || !without_instance(draft, node)) continue;
+      const auto [left, is_new] = coming.try_emplace(node.zone, 0);
+      if (is_new) left->second = instances_coming(draft, pool, node.zone);
+      node.covered = left->second-- > 0;
+    }
+  }
+}
+
 void launch(Draft& draft) {
   for (auto& pool : draft.pools) {
     std::set<std::string> zones;

@@ -6,7 +6,10 @@
 
 namespace warmroot::core {
 
-/// Also marks nodes that an instance on its way will serve (NodeDraft::covered).
+/// Marks the nodes that an instance on its way will serve (NodeDraft::covered); asks for nothing.
+void count_coming(Draft& draft);
+
+/// Also marks as covered those it launches for.
 void launch(Draft& draft);
 
 /// Nodes of `zone` that are wanted and have neither a serving lease nor a reservation.

@@ -121,7 +121,7 @@ struct Row {
 using N = NodeCondition;
 constexpr Row<N> kNodeWords[] = {
     {N::asleep, {"asleep", "its volume is kept, no instance is wanted"}},
-    {N::no_volume, {"no-volume", "its volume has not been asked for yet"}},
+    {N::no_volume, {"no-volume", "no volume yet; the next reconcile asks for it"}},
     {N::creating, {"creating", "its volume is being created"}},
     {N::no_instance, {"no-instance", "its volume is free, no instance is there yet"}},
     {N::launching, {"launching", "an instance for it was asked for"}},
@@ -129,8 +129,8 @@ constexpr Row<N> kNodeWords[] = {
     {N::attaching, {"attaching", "its volume is being attached"}},
     {N::checking, {"checking", "attached; the instance has not reported a mounted root"}},
     {N::active, {"active", "the instance has mounted the volume"}},
-    {N::handover, {"handover", "its instance is going, a successor waits for the volume"}},
-    {N::leaving, {"leaving", "its instance is giving the volume back"}},
+    {N::handover, {"handover", "its instance is going, a successor is there or coming"}},
+    {N::leaving, {"leaving", "its instance is going, the volume comes back"}},
     {N::blocked, {"blocked", "it cannot be served; see the notes"}},
 };
 

@@ -101,6 +101,7 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   note_observation(draft);
   take_census(draft);
   settle_leases(draft);
+  draft.plan.nodes_now = rows_before_actions(draft);
   heal(draft);
   lease(draft);
   launch(draft);

@@ -32,10 +32,14 @@ NodeCondition condition_without_volume(const PoolDraft& pool, const NodeDraft& n
   return pool.source.problems.empty() ? NodeCondition::no_volume : NodeCondition::blocked;
 }
 
-NodeCondition condition_of(Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
+/// `asked`: the plan's actions are in the draft.
+NodeCondition condition_of(Draft& draft, const PoolDraft& pool, const NodeDraft& node, bool asked) {
   if (node.volume_id.empty()) return condition_without_volume(pool, node);
   const auto* holder = draft.holder_of(node.volume_id);
   if (!node.wanted) {
+    // Before its instance is asked to go, it is what it was.
+    if (const auto* serving = asked ? nullptr : serving_lease(draft, node))
+      return condition_of_lease(*serving);
     if (holder) return NodeCondition::leaving;
     const bool made = node.volume && node.volume->state != aws::VolumeState::creating;
     return made ? NodeCondition::asleep : NodeCondition::creating;
@@ -45,10 +49,12 @@ NodeCondition condition_of(Draft& draft, const PoolDraft& pool, const NodeDraft&
   if (node.covered) return holder ? NodeCondition::handover : NodeCondition::launching;
   if (!node.volume || node.volume->state == aws::VolumeState::creating)
     return NodeCondition::creating;
-  return pool.source.problems.empty() ? NodeCondition::no_instance : NodeCondition::blocked;
+  if (!pool.source.problems.empty()) return NodeCondition::blocked;
+  return holder ? NodeCondition::leaving : NodeCondition::no_instance;
 }
 
-void add_node_rows(Draft& draft) {
+std::vector<NodeRow> node_rows(Draft& draft, bool asked) {
+  std::vector<NodeRow> rows;
   for (const auto& pool : draft.pools)
     for (const auto& node : pool.nodes) {
       NodeRow row;
@@ -57,7 +63,7 @@ void add_node_rows(Draft& draft) {
       row.wanted = node.wanted;
       row.zone = node.zone;
       row.volume_id = node.volume_id;
-      row.condition = condition_of(draft, pool, node);
+      row.condition = condition_of(draft, pool, node, asked);
       const auto* waiting = waiting_lease(draft, node);
       if (const auto* holder = node.volume_id.empty() ? nullptr : draft.holder_of(node.volume_id)) {
         row.lease = holder->state;
@@ -67,8 +73,9 @@ void add_node_rows(Draft& draft) {
         row.lease = waiting->state;
         row.instance_id = waiting->instance_id;
       }
-      draft.plan.nodes.push_back(std::move(row));
+      rows.push_back(std::move(row));
     }
+  return rows;
 }
 
 VolumeCondition condition_of(const aws::Volume& volume, bool own) {
@@ -183,8 +190,13 @@ Milliseconds look_interval(bool waiting, Milliseconds age) {
   return std::clamp(age / 60, kLookWaiting, kLookLongWait);
 }
 
+std::vector<NodeRow> rows_before_actions(Draft draft) {
+  count_coming(draft);
+  return node_rows(draft, false);
+}
+
 void describe_result(Draft& draft) {
-  add_node_rows(draft);
+  draft.plan.nodes = node_rows(draft, true);
   add_volume_rows(draft);
   const auto& plan = draft.plan;
   const bool blocked = std::any_of(plan.notes.begin(), plan.notes.end(),

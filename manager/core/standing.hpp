@@ -9,6 +9,10 @@ namespace warmroot::core {
 /// Fills Plan::nodes, volumes, stable and next_look from the finished draft.
 void describe_result(Draft& draft);
 
+/// The nodes as EC2 and the ledger show them. The draft is a copy in which no rule has projected
+/// an action yet.
+std::vector<NodeRow> rows_before_actions(Draft draft);
+
 /// True when the node has all that the spec asks for: its volume, and when wanted a running
 /// instance that holds it.
 bool node_settled(Draft& draft, const NodeDraft& node);
