@@ -46,11 +46,15 @@ std::vector<std::string> refusals(const core::Desired& desired, const TickReport
 }
 
 std::string call_text(const CallReport& call) {
-  std::string text = fmt::format("{} {}", call.action, call.resource);
+  const bool accepted = call.outcome.state == core::IntentState::accepted;
+  std::string text = call.action;
+  // EC2's sentence repeats the resource.
+  if (accepted || call.outcome.sentence.find(call.resource) == std::string::npos)
+    text += " " + call.resource;
   if (!call.nodes.empty()) text += fmt::format(" for {}", fmt::join(call.nodes, ", "));
   if (call.replayed) text += " (sent again)";
   if (!call.reason.empty()) text += ": " + call.reason;
-  if (call.outcome.state != core::IntentState::accepted)
+  if (!accepted)
     text += fmt::format("; {}: {}", core::to_string(call.outcome.state), call.outcome.sentence);
   return text;
 }
@@ -96,10 +100,12 @@ class Run {
   Ok tell(const TickReport& report) {
     for (const CallReport& call : report.calls) {
       progress_.say(call_text(call));
+      if (!call.outcome.sentence.empty()) sentences_.insert(call.outcome.sentence);
       refused_ = refused_ || call.outcome.state != core::IntentState::accepted;
     }
     std::set<std::string> notes;
-    for (const core::Note& note : report.plan.notes) notes.insert(note_line(note));
+    for (const core::Note& note : report.plan.notes)
+      if (!told_in_a_call(note)) notes.insert(note_line(note));
     // A note that counts seconds differs at every tick: told when its first clause is new.
     for (const std::string& note : notes)
       if (told_.insert(note.substr(0, note.find(';'))).second) progress_.say("note: " + note);
@@ -114,6 +120,12 @@ class Run {
     return fail(*report.blind);
   }
 
+  bool told_in_a_call(const core::Note& note) const {
+    return std::any_of(sentences_.begin(), sentences_.end(), [&](const std::string& sentence) {
+      return note.text.find(sentence) != std::string::npos;
+    });
+  }
+
   void wait(Clock::time_point until) {
     while (Clock::now() < until && !stop_.stop_requested())
       std::this_thread::sleep_for(std::min<Clock::duration>(kWaitSlice, until - Clock::now()));
@@ -124,10 +136,19 @@ class Run {
     std::fflush(stdout);
   }
 
+  std::string single_result(const TickReport& report) const {
+    if (report.plan.stable) return "stable: every wish is met";
+    const Milliseconds left = ledger_created_ + core::kVisibilityWindow - report.started;
+    if (left > Milliseconds(0) && report.calls.empty())
+      return fmt::format(
+          "nothing called yet: this ledger is new, the first calls follow in {} s; run it again "
+          "then, or with --until-stable",
+          std::chrono::ceil<std::chrono::seconds>(left).count());
+    return "one step done; --until-stable goes on until every wish is met";
+  }
+
   int finish_single(const TickReport& report) {
-    progress_.say(report.plan.stable
-                      ? "stable: every wish is met"
-                      : "one step done; --until-stable goes on until every wish is met");
+    progress_.say(single_result(report));
     print_nodes(report);
     tell_notes(report.plan.notes);
     const bool blocked = std::any_of(report.plan.notes.begin(), report.plan.notes.end(),
@@ -161,6 +182,7 @@ class Run {
   UserDataSource user_data_;
   Reconciler reconciler_;
   std::set<std::string> told_;
+  std::set<std::string> sentences_;  ///< EC2's refusals that a call's line has shown
   Instant ledger_created_{};
   bool refused_ = false;
   Progress progress_;

@@ -31,6 +31,9 @@ constexpr std::size_t kMaxTagValueCharacters = 256;
 constexpr double kLowestSpotPriceUsd = 0.001;
 /// Names become tag values, node names and file names.
 constexpr std::size_t kMaxNameCharacters = 63;
+/// What clients and proxies take. std::regex recurses once a character and would overflow the stack
+/// on a value of some 100 KiB, so every length is checked before a match.
+constexpr std::size_t kMaxUrlCharacters = 2048;
 
 bool is_name(const std::string& text) {
   static const std::regex pattern("[a-z0-9]([a-z0-9-]*[a-z0-9])?");
@@ -40,13 +43,14 @@ bool is_name(const std::string& text) {
 /// EC2's ids are the kind and 8 (old) or 17 hexadecimal digits; EC2 itself promises only that they
 /// are opaque, so this is no more than a net for placeholders and ids of another kind.
 bool is_id(const std::string& text, const std::string& kind) {
-  return std::regex_match(text, std::regex(kind + "-[0-9a-z]{8,32}"));
+  return text.size() <= kMaxNameCharacters &&
+         std::regex_match(text, std::regex(kind + "-[0-9a-z]{8,32}"));
 }
 
 /// us-east-1a, us-west-2-lax-1a, us-east-1-wl1-bos-wlz-1: a Region's name and more.
 bool is_zone(const std::string& text) {
   static const std::regex pattern("[a-z]{2}(-[a-z]+)+-[0-9]+([a-z]|-[a-z0-9-]+)");
-  return std::regex_match(text, pattern);
+  return text.size() <= kMaxNameCharacters && std::regex_match(text, pattern);
 }
 
 bool is_user_data_text(std::string_view text) {
@@ -172,7 +176,7 @@ void check_launch(TableReader& table, const core::LaunchSpec& spec, bool types_r
                   "the list is empty, name at least one type, e.g. [\"g5.12xlarge\"]");
   }
   for (const std::string& type : spec.instance_types)
-    if (!std::regex_match(type, type_pattern))
+    if (type.size() > kMaxNameCharacters || !std::regex_match(type, type_pattern))
       table.mistake("instance_types",
                     fmt::format("\"{}\" is not an instance type, write e.g. g5.12xlarge", type));
   for (const std::string& group : spec.security_groups)
@@ -282,7 +286,7 @@ void check_manager_url(TableReader& table, std::string& url) {
   while (url.ends_with('/')) url.pop_back();
   static const std::regex pattern(
       "https?://([A-Za-z0-9.-]+|\\[[0-9a-fA-F:]+\\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?");
-  if (!std::regex_match(url, pattern))
+  if (url.size() > kMaxUrlCharacters || !std::regex_match(url, pattern))
     table.mistake(
         "manager_url",
         fmt::format(
@@ -332,6 +336,20 @@ void tidy(std::vector<Mistake>& mistakes) {
   mistakes.erase(std::unique(mistakes.begin(), mistakes.end()), mistakes.end());
 }
 
+/// The parser's own words, but for the commonest mistake: it calls the line break in an unclosed
+/// string a control character.
+std::string toml_mistake(std::string_view description, std::string_view text) {
+  const auto says = [&](const char* words) {
+    return description.find(words) != std::string_view::npos;
+  };
+  const bool has_controls = std::any_of(text.begin(), text.end(), [](char c) {
+    return (c >= 0 && c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == '\x7f';
+  });
+  if (says("string: ") && (says("end-of-file") || (says("control characters") && !has_controls)))
+    return "the string is not closed on this line";
+  return std::string(description);
+}
+
 }  // namespace
 
 ParsedSpec parse_spec(std::string_view text, const FileReader& read_file) {
@@ -341,7 +359,7 @@ ParsedSpec parse_spec(std::string_view text, const FileReader& read_file) {
     const toml::source_position at = result.error().source().begin;
     parsed.mistakes.push_back({static_cast<int>(at.line), static_cast<int>(at.column),
                                fmt::format("not TOML: {}; nothing after this place was read",
-                                           result.error().description())});
+                                           toml_mistake(result.error().description(), text))});
     return parsed;
   }
   Config& config = parsed.config;

@@ -46,12 +46,14 @@ bool holds_volume(const core::NodeRow& row) {
                        *row.lease == leaving);
 }
 
-/// A list of mistakes is one event a line.
+/// A list of mistakes is one event for each; the line above the list only counts them.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);)
-    lines.push_back(line.substr(line.find_first_not_of(' ')));
+    if (const auto first = line.find_first_not_of(' '); first != std::string::npos)
+      lines.push_back(line.substr(first));
+  if (lines.size() > 1) lines.erase(lines.begin());
   return lines;
 }
 

@@ -43,6 +43,31 @@ std::string listed(const ParsedSpec& parsed) {
   return list;
 }
 
+TEST(Config, says_that_a_string_is_not_closed) {
+  for (const char* text : {"deployment = \"research\nregion = \"x\"\n", "deployment = 'research\n",
+                           "deployment = \"research"})
+    EXPECT_NE(listed(parse_spec(text, no_files)).find("the string is not closed on this line"),
+              std::string::npos)
+        << text;
+  EXPECT_NE(listed(parse_spec("deployment = \"a\x01\"\n", no_files)).find("control characters"),
+            std::string::npos);
+}
+
+TEST(Config, a_very_long_value_is_a_mistake_and_no_crash) {
+  const std::string longest(300'000, 'a');
+  const auto told = [](const std::string& text, const char* sentence) {
+    return listed(parse_spec(text, no_files)).find(sentence) != std::string::npos;
+  };
+  const auto with = [](const std::string& text, const std::string& from, const std::string& to) {
+    std::string changed = text;
+    return changed.replace(changed.find(from), from.size(), to);
+  };
+  EXPECT_TRUE(told("manager_url = \"http://" + longest + "\"\n" + kMinimal, "is not a URL"));
+  EXPECT_TRUE(told(with(kMinimal, "ami-0123456789abcdef0", "ami-" + longest), "is not an id"));
+  EXPECT_TRUE(told(with(kMinimal, "us-east-1a", "us-" + longest + "-1a"), "zone"));
+  EXPECT_TRUE(told(kMinimal + with(kLaunch, "g5.12xlarge", "g5." + longest), "instance type"));
+}
+
 TEST(Config, reads_every_key_of_the_example) {
   const ParsedSpec parsed = parse_spec(R"(
 deployment  = "research"
