@@ -181,6 +181,10 @@ Result<std::string> resolve_region(const AwsChoices& choices, const Surroundings
     if (region.empty()) region = variable(from, name);
   if (!region.empty()) return region;
   TRY_ASSIGN(const Profile profile, load_profile(choices, from));
+  if (profile.named && !profile.exists())
+    return fail(ErrorKind::misconfigured,
+                "there is no profile " + profile.name + " in " + profile.credentials.path +
+                    " or in " + profile.config.path + ": correct --profile or AWS_PROFILE");
   region = profile.value("region");
   if (!region.empty()) return region;
   return fail(ErrorKind::misconfigured,

@@ -18,7 +18,8 @@ constexpr std::size_t kMaxMessageBytes = 1200;
 
 constexpr std::string_view kSlower = "EC2 throttles this account; warmroot slows down and goes on.";
 constexpr std::string_view kTrouble = "EC2 has trouble of its own; warmroot tries again.";
-constexpr std::string_view kKeys = "Check the access key, its secret and the session token.";
+constexpr std::string_view kKeys =
+    "Check the access key, its secret, the session token and --region.";
 constexpr std::string_view kRenew = "Renew the temporary credentials.";
 constexpr std::string_view kAccount = "Settle the account's state with AWS, or enable the Region.";
 constexpr std::string_view kOurBug =
