@@ -132,6 +132,16 @@ class Work {
     for (const auto& candidate : candidates_) {
       TRY(check_stop());
       assignment_.partition = candidate;
+      TRY_ASSIGN(assignment_.partition_node,
+                 ensure_node(kSys, disk_.name, disk_fd_.get(), candidate));
+      if (!confirmed()) {
+        const Ok proved = discard(book_.timed("look without writing", [&] { return prove(); }));
+        if (!proved) {
+          if (proved.error().kind != ErrorKind::refused) return proved;
+          refused += (refused.empty() ? "" : "; ") + proved.error().message();
+          continue;
+        }
+      }
       TRY(book_.timed("check " + candidate.content, [&] { return check(); }));
       if (refused.empty()) input_.enter_stage(Stage::checked, {});
       const Ok mounted = discard(book_.timed("mount the root", [&] { return mount_candidate(); }));
@@ -147,12 +157,31 @@ class Work {
     return {};
   }
 
-  /// Before anything is mounted: what was not left clean is repaired, so that no session opens on a
-  /// doubtful volume.
+  /// The manager says that this disk is the pool's.
+  bool confirmed() const {
+    const auto volume = input_.confirmed_volume();
+    return volume && *volume == assignment_.volume_id;
+  }
+
+  /// A disk that nobody vouched for has to be a root before a repair or a replay writes to it. A
+  /// confirmed one may be half a root until its journal was replayed, and is ours to repair.
+  Result<std::string> prove() {
+    const std::string& type = assignment_.partition.content;
+    TRY(make_directory(kVolumePoint, 0755));
+    TRY(mount_device(assignment_.partition_node, kVolumePoint, type,
+                     untouched_mount_options(type)));
+    assignment_.mounted = true;
+    auto accepted = accept_root();
+    TRY(unmount_tree(kVolumePoint));
+    assignment_.mounted = false;
+    if (!accepted) return fail(std::move(accepted).error().within(assignment_.partition_node));
+    return "a root, " + volume_os_;
+  }
+
+  /// Before anything is mounted to stay: what was not left clean is repaired, so that no session
+  /// opens on a doubtful volume.
   Result<std::string> check() {
     const PartitionFacts& partition = assignment_.partition;
-    TRY_ASSIGN(assignment_.partition_node,
-               ensure_node(kSys, disk_.name, disk_fd_.get(), partition));
     if (partition.content.rfind("ext", 0) != 0) return "its log is replayed by mounting";
     TRY_ASSIGN(const ExtState state, read_ext_state(disk_fd_.get(), partition.offset_bytes));
     if (state.cleanly_unmounted && !state.has_errors) return "clean";

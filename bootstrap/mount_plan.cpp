@@ -76,6 +76,13 @@ std::string root_mount_options(const std::string& filesystem, bool writable) {
   return options;
 }
 
+std::string untouched_mount_options(const std::string& filesystem) {
+  std::string options = root_mount_options(filesystem, false);
+  if (filesystem == "ext3" || filesystem == "ext4") options += ",noload";
+  if (filesystem == "xfs") options += ",norecovery";
+  return options;
+}
+
 std::vector<MountStep> plan_mounts(const MountFacts& facts) {
   std::vector<MountStep> steps;
   steps.push_back(new_filesystem("proc", "proc", "nosuid,nodev,noexec"));

@@ -45,6 +45,8 @@ struct MountFacts {
 
 /// Options for mounting a root file system of this type read-only (`writable` false) or for use.
 std::string root_mount_options(const std::string& filesystem, bool writable);
+/// Options for a look at a root that writes nothing to the disk, not even the journal's replay.
+std::string untouched_mount_options(const std::string& filesystem);
 
 /// The steps that make a mounted root file system fit for sessions. Every step's undo runs in
 /// reverse order.

@@ -529,6 +529,41 @@ TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_not
   EXPECT_TRUE(undo_bring_up(assignment_));
 }
 
+TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_not_left_clean) {
+  make_volume("rm -rf $t/etc");
+  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync"));
+  dress_as_disk();
+  const auto before = shell("sha256sum <" + loop_);
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("it has no etc/os-release"));
+  EXPECT_EQ(*shell("sync; sha256sum <" + loop_), *before);
+}
+
+TEST_F(BootWhole, a_root_that_was_not_left_clean_is_repaired_with_and_without_the_manager_s_word) {
+  for (const char* word : {"vol-0abc", ""}) {
+    SCOPED_TRACE(word);
+    make_volume();
+    ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync"));
+    dress_as_disk();
+    const std::string volume = word;
+    input_.confirmed_volume = [volume] {
+      return volume.empty() ? std::nullopt : std::optional<std::string>(volume);
+    };
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_EQ(session_os(), "Test Volume 1");
+    ASSERT_TRUE(undo_bring_up(assignment_));
+    if (volume.empty()) break;
+    ::umount("/sys/block");
+    ASSERT_TRUE(shell("losetup -d " + loop_));
+    ::unlink(image_.c_str());
+  }
+  int looks = 0;
+  for (const auto& step : book_.snapshot().steps) looks += step.name == "look without writing";
+  EXPECT_EQ(looks, 1);
+}
+
 TEST_F(BootWhole, one_user_s_bad_profile_keeps_nobody_else_out) {
   make_volume("sed -i 's,/home/ada:/bin/sh,/home/ada:/bin/angry,' $t/etc/passwd");
   dress_as_disk();
