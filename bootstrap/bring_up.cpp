@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
@@ -22,6 +23,8 @@ constexpr char kSys[] = "/sys";
 /// Uevents wake us; this is how often a stop request or the manager's word is looked at while there
 /// are none.
 constexpr milliseconds kLook{500};
+/// While the manager's word is waited for: it is what the boot waits for.
+constexpr milliseconds kWordLook{20};
 constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
 constexpr std::size_t kMaxOsRelease = 64 * 1024;
 /// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
@@ -40,7 +43,6 @@ class Work {
 
   Ok run() {
     TRY(book_.timed("find the disk", [&] { return find_disk(); }));
-    input_.enter_stage(Stage::disk_seen, assignment_.volume_id + " is " + disk_.name);
     raise_timeout();
     TRY(book_.timed("read the partitions", [&] { return read_table(); }));
     TRY(mount_root());
@@ -86,8 +88,9 @@ class Work {
       DiskChoice choice = choose_disk(disks, input_.launch.device_names, input_.confirmed_volume());
       if (choice.disk) {
         disk_ = *choice.disk;
-        visible_ms_ = book_.now_ms();
-        break;
+        see_disk();
+        if (wait_for_word()) break;
+        continue;  // the word may name another disk
       }
       if (choice.waiting_for != waiting) {
         waiting = choice.waiting_for;
@@ -98,13 +101,30 @@ class Work {
     }
     TRY_ASSIGN(disk_fd_, open_verified(kSys, disk_));
     assignment_.disk_node = "/dev/" + disk_.name;
-    assignment_.volume_id = disk_.volume_id().value_or(input_.confirmed_volume().value_or(""));
-    book_.update([&](Status& status) {
-      status.device = assignment_.disk_node;
-      if (!assignment_.volume_id.empty()) status.volume_id = assignment_.volume_id;
-    });
     return disk_.name + " serial " + disk_.serial + ", " + std::to_string(disk_.size_bytes >> 20) +
            " MiB";
+  }
+
+  /// The report of it is also what asks the manager for its word.
+  void see_disk() {
+    assignment_.volume_id = disk_.volume_id().value_or(input_.confirmed_volume().value_or(""));
+    book_.update([&](Status& status) {
+      status.device = "/dev/" + disk_.name;
+      if (!assignment_.volume_id.empty()) status.volume_id = assignment_.volume_id;
+    });
+    if (seen_) return;
+    seen_ = true;
+    visible_ms_ = book_.now_ms();
+    input_.enter_stage(Stage::disk_seen, assignment_.volume_id + " is " + disk_.name);
+  }
+
+  /// True when the disk can be taken: the manager's word was known when it was chosen, or has not
+  /// come in time.
+  bool wait_for_word() {
+    if (input_.confirmed_volume()) return std::exchange(chosen_by_word_, true) || confirmed();
+    if (book_.now_ms() - visible_ms_ >= input_.confirmation_limit.count()) return true;
+    stop_.wait_for(kWordLook);
+    return false;
   }
 
   void raise_timeout() {
@@ -344,6 +364,8 @@ class Work {
   std::vector<PartitionFacts> candidates_;
   std::string volume_os_;
   std::int64_t visible_ms_ = 0;
+  bool seen_ = false;
+  bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 // undoes.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <set>
@@ -35,6 +36,8 @@ struct BringUpInput {
   std::set<std::string> disks_at_start;
   std::string sftp_server;
   std::string pool;
+  /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.
+  std::chrono::milliseconds confirmation_limit{0};
   /// The volume that the manager says it attached, as soon as it is known.
   std::function<std::optional<std::string>()> confirmed_volume;
   std::function<void(Stage, const std::string& message)> enter_stage;

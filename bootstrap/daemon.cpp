@@ -33,6 +33,9 @@ constexpr milliseconds kMetadataRetry{1000};
 /// cloud-init waits 240 s for the metadata service; without it there is no instance id and no
 /// report.
 constexpr int kMetadataAttempts = 240;
+/// The word normally comes with the answer to the report that the disk was seen, or a second later;
+/// a manager that is down must not keep people out for longer.
+constexpr milliseconds kConfirmationLimit{10000};
 constexpr milliseconds kLastReports{5000};
 /// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
 /// hours.
@@ -173,10 +176,15 @@ class Daemon {
       const std::lock_guard lock(mutex_);
       return confirmed_;
     };
+    if (!ticket_.manager_url.empty()) input_.confirmation_limit = kConfirmationLimit;
     input_.enter_stage = [this](Stage stage, const std::string& message) {
+      if (stage == Stage::disk_seen)
+        reporter_.report_often(true);  // its answers confirm the volume
       enter(stage, "", message);
     };
-    TRY(bring_up(input_, assignment_, book_, stop_));
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    reporter_.report_often(false);
+    TRY(done);
     enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
     served_disk_ = assignment_.disk_node;
     serving_ = true;

@@ -564,6 +564,28 @@ TEST_F(BootWhole, a_root_that_was_not_left_clean_is_repaired_with_and_without_th
   EXPECT_EQ(looks, 1);
 }
 
+TEST_F(BootWhole, the_only_disk_waits_for_the_manager_s_word_and_goes_on_without_at_the_limit) {
+  make_volume();
+  dress_as_disk();
+  input_.confirmation_limit = milliseconds(1500);
+  int asked = 0;
+  input_.confirmed_volume = [&]() -> std::optional<std::string> {
+    return ++asked < 10 ? std::nullopt : std::optional<std::string>("vol-0abc");
+  };
+  std::int64_t started = boottime_ms();
+  Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_LT(boottime_ms() - started, 1400) << "the word came early";
+  ASSERT_TRUE(undo_bring_up(assignment_));
+
+  input_.confirmed_volume = [] { return std::optional<std::string>(); };
+  started = boottime_ms();
+  done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_GE(boottime_ms() - started, 1500);
+  ASSERT_TRUE(undo_bring_up(assignment_));
+}
+
 TEST_F(BootWhole, one_user_s_bad_profile_keeps_nobody_else_out) {
   make_volume("sed -i 's,/home/ada:/bin/sh,/home/ada:/bin/angry,' $t/etc/passwd");
   dress_as_disk();
