@@ -219,19 +219,25 @@ void Observer::look_at_statuses(const core::LedgerView& ledger, core::Observed& 
   if (now >= statuses_until_) {
     statuses_.clear();
     statuses_until_ = now + kStatusEvery;
-    aws::DescribeRequest request;
+    std::vector<std::string> ids;
     for (const auto& lease : ledger.leases) {
       const auto seen = observed.instances.find(lease.instance_id);
-      if (seen == observed.instances.end() || request.ids.size() >= kStatusIds) continue;
-      if (seen->second.state == aws::InstanceState::running)
-        request.ids.push_back(lease.instance_id);
+      if (seen != observed.instances.end() && seen->second.state == aws::InstanceState::running)
+        ids.push_back(lease.instance_id);
     }
-    if (request.ids.empty()) return;
-    const auto page = ec2_.describe_instance_status(request);
-    if (page)
-      for (const auto& status : page->items) statuses_[status.instance_id] = status;
-    else
-      observed.notes.push_back("status checks could not be read: " + page.error().message());
+    for (std::size_t first = 0; first < ids.size(); first += kStatusIds) {
+      aws::DescribeRequest request;
+      const auto last = std::min(ids.size(), first + kStatusIds);
+      request.ids.assign(ids.begin() + static_cast<std::ptrdiff_t>(first),
+                         ids.begin() + static_cast<std::ptrdiff_t>(last));
+      const auto page = ec2_.describe_instance_status(request);
+      if (page) {
+        for (const auto& status : page->items) statuses_[status.instance_id] = status;
+      } else {
+        observed.notes.push_back("status checks could not be read: " + page.error().message());
+        break;
+      }
+    }
   }
   observed.statuses = statuses_;
 }
