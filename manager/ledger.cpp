@@ -14,6 +14,8 @@ constexpr int kSchemaVersion = 2;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
+/// Tokens found used up in a row before the node is backed off once; each costs one call.
+constexpr std::int64_t kBurntAtOnce = 64;
 
 std::string event_of(const core::RecordLease& record) {
   return "lease of " + record.lease.volume_id + " on " + record.lease.instance_id + ": " +
@@ -263,12 +265,41 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
   return {};
 }
 
+/// A lost ledger forgot which tokens are used up: the next one is tried at once, without a
+/// back-off, but for every kBurntAtOnce-th, so that an EC2 that never takes one is not asked for
+/// ever.
+Result<bool> Ledger::burns_on(const core::Intent& intent, const Outcome& outcome) {
+  if (!outcome.burns_token) return false;
+  for (const auto& node : intent.nodes) {
+    TRY_ASSIGN(const auto rows,
+               database_.query("SELECT value FROM generations WHERE key = ?",
+                               {SqlValue(core::generation_key(intent.call.action, node))}));
+    if (!rows.empty() && rows.front().number(0) % kBurntAtOnce == 0) return false;
+  }
+  return true;
+}
+
+/// What did not begin to leave is where it was; the next look says more than checking.
+Ok Ledger::take_leaving_back(const core::Intent& intent, Instant now) {
+  for (const auto& id : intent.resources)
+    if (id.starts_with("i-"))
+      TRY(
+          database_.run("UPDATE leases SET state = 'checking', since_ms = ? WHERE instance_id = ? "
+                        "AND state = 'leaving'",
+                        {to_sql(now), id}));
+  return {};
+}
+
 Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
   const auto& intent = settlement.intent;
   const auto& outcome = settlement.outcome;
-  for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
+  TRY_ASSIGN(const bool again_at_once, burns_on(intent, outcome));
+  if (!again_at_once)
+    for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
   const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
   TRY(add_history({now, intent.pool, node, "refused: " + outcome.sentence}));
+  if (intent.call.action == "DetachVolume" || intent.call.action == "TerminateInstances")
+    return take_leaving_back(intent, now);
   if (intent.call.action != "AttachVolume" || intent.resources.size() != 2) return {};
   const auto& volume_id = intent.resources[0];
   const auto& instance_id = intent.resources[1];

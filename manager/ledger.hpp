@@ -78,6 +78,8 @@ class Ledger {
   Ok settle_one(const Settlement& settlement, Instant now);
   Ok settle_accepted(const Settlement& settlement, Instant now);
   Ok settle_refused(const Settlement& settlement, Instant now);
+  Ok take_leaving_back(const core::Intent& intent, Instant now);
+  Result<bool> burns_on(const core::Intent& intent, const Outcome& outcome);
   Ok count_failure(const std::string& key, const Outcome& outcome, Instant now);
   Ok commit(Transaction& transaction, const char* what);
 

@@ -165,6 +165,33 @@ TEST_F(LedgerTest, a_burnt_token_moves_to_the_next_generation) {
   EXPECT_EQ(ledger.view()->generations.at(core::generation_key("CreateVolume", "p-0")), 1);
 }
 
+TEST_F(LedgerTest, a_burnt_token_is_no_failure_until_64_were_burnt) {
+  auto ledger = open();
+  for (int burnt = 1; burnt <= 64; ++burnt) {
+    EXPECT_THAT(ledger.view()->failures, IsEmpty()) << burnt;
+    settle(ledger, record_one(ledger, create_plan()),
+           refusal("IdempotentParameterMismatch", ErrorKind::refused));
+  }
+  EXPECT_THAT(ledger.view()->failures, SizeIs(1));
+}
+
+TEST_F(LedgerTest, a_refused_detach_or_termination_is_no_longer_leaving) {
+  auto ledger = open();
+  core::Plan leaving;
+  leaving.records.push_back(core::RecordLease{
+      {"p", "p-0", "vol-1", "i-1", "/dev/sdf", LeaseState::leaving, kNow}, "test"});
+  core::Plan detach = leaving;
+  detach.actions.push_back({aws::DetachVolume{"vol-1", "i-1"}, "p", {"p-0"}, "test", ""});
+  core::Plan end = leaving;
+  end.actions.push_back({aws::TerminateInstances{{"i-1"}}, "p", {}, "test", ""});
+  for (const auto& plan : {detach, end}) {
+    settle(ledger, record_one(ledger, plan),
+           refusal("UnauthorizedOperation", ErrorKind::unauthorised));
+    ASSERT_THAT(ledger.view()->leases, SizeIs(1));
+    EXPECT_EQ(ledger.view()->leases.front().state, LeaseState::checking);
+  }
+}
+
 TEST_F(LedgerTest, a_detach_of_what_is_detached_counts_as_done) {
   auto ledger = open();
   core::Plan plan;

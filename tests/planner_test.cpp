@@ -365,6 +365,69 @@ TEST(Planner, a_reservation_of_a_node_that_is_served_is_given_up_and_its_instanc
   EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-1"));
 }
 
+std::vector<std::string> lease_records(const Plan& plan) {
+  std::vector<std::string> texts;
+  for (const auto& record : plan.records)
+    if (const auto* lease = std::get_if<RecordLease>(&record))
+      texts.push_back(lease->lease.instance_id + " " + std::string(to_string(lease->lease.state)));
+  return texts;
+}
+
+TEST(Planner, the_detach_of_a_stuck_attach_is_asked_for_again_only_after_as_long) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+  world.ledger.watches["attaching/vol-0/i-0"] = {kNow - kStuckAttachAfter * 2, 5};
+  world.ledger.leases.back().state = LeaseState::leaving;
+  world.ledger.leases.back().since = kNow - Milliseconds{200};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(lease_records(world.plan()), IsEmpty());
+  world.ledger.leases.back().since = kNow - kStuckAttachAfter;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
+  EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 leaving")) << "its time starts anew";
+}
+
+TEST(Planner, a_lease_is_leaving_only_when_its_call_is_in_the_plan) {
+  World world(1, 0);
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.report("i-0", "vol-0", NodeStage::warm, kReportFresh * 2);
+  world.limits.calls["TerminateInstances"] = 0;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(lease_records(world.plan()), IsEmpty());
+  world.limits.calls["TerminateInstances"] = 1;
+  EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 leaving"));
+}
+
+TEST(Planner, a_lease_that_ec2_shows_attached_long_after_is_not_leaving_any_more) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.leases.back().state = LeaseState::leaving;
+  EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 checking"));
+  world.ledger.leases.back().since = kNow - Milliseconds{500};
+  EXPECT_THAT(lease_records(world.plan()), IsEmpty());
+}
+
+TEST(Planner, an_attachment_elsewhere_ends_the_lease_that_says_otherwise) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.instance("i-1");
+  world.attach("vol-0", "i-1");
+  world.ledger.leases.clear();
+  world.lease("vol-0", "i-0", LeaseState::attaching);
+  Intent intent;
+  intent.call.action = "AttachVolume";
+  intent.resources = {"vol-0", "i-0"};
+  intent.state = IntentState::unknown;
+  world.ledger.intents.push_back(intent);
+  EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 ended", "i-1 checking"));
+}
+
 TEST(Planner, a_draining_node_gets_its_successor_at_once) {
   World world;
   world.volume("vol-0");

@@ -148,6 +148,47 @@ TEST(Reconciler, a_release_that_was_heard_before_a_restart_is_still_followed_by_
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(Reconciler, a_lost_ledger_finds_the_next_unused_token_without_backing_off) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto lose_instance = [&] {
+    std::ignore = fleet.region.terminate_instances({fleet.instance_of("p-0")});
+    fleet.tick();
+  };
+  for (int i = 0; i < 10; ++i) {
+    lose_instance();
+    ASSERT_TRUE(fleet.until_stable());
+  }
+  fleet.lose_ledger();
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  lose_instance();
+  EXPECT_TRUE(fleet.until_stable(minutes{3})) << fleet.note_text();
+}
+
+TEST(Reconciler, a_pool_that_left_the_spec_with_running_instances_is_one_blocking_note) {
+  Fleet fleet(core::Desired{kDeployment, {pool_spec("p", 1, 1), pool_spec("q", 2, 2)}});
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  fleet.desired.pools.pop_back();
+  fleet.people_interfere = true;  // more instances than the spec accounts for
+  fleet.start();
+  EXPECT_FALSE(fleet.tick().plan.stable);
+  EXPECT_THAT(fleet.note_text(), HasSubstr("2 instances of pool q, which the spec does not name"));
+  ASSERT_THAT(fleet.last.plan.notes, SizeIs(1));
+  EXPECT_TRUE(fleet.last.plan.notes.front().blocking);
+  EXPECT_THAT(fleet.live_instances(), SizeIs(3));
+}
+
+TEST(Reconciler, the_status_checks_of_more_instances_than_one_call_takes_are_all_read) {
+  Fleet fleet(pool_spec("p", 101, 101));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable(minutes{30})) << fleet.note_text();
+  fleet.until([&] { return fleet.last.observed.statuses.size() > 100; });
+  EXPECT_THAT(fleet.last.observed.statuses, SizeIs(101));
+}
+
 TEST(Reconciler, a_drain_that_fails_ends_on_one_instance) {
   Fleet fleet(pool_spec("p", 1, 1));
   fleet.start();

@@ -168,7 +168,8 @@ void freeze_if_too_many_vanished(Draft& draft) {
              std::to_string(vanished) + " of " + std::to_string(known) +
                  " volumes are not shown by EC2 any more, so nothing is changed: check account, "
                  "--region and --endpoint-url; if they were deleted on purpose, remove the ledger "
-                 "in the state directory",
+                 "in the state directory, which also resumes paused pools and forgets the nodes' "
+                 "report keys",
              true);
 }
 
@@ -269,6 +270,27 @@ PoolDraft* pool_of(Draft& draft, const aws::Instance& instance) {
   return deployment.empty() && !pool->spec->launch ? pool : nullptr;
 }
 
+/// Instances of a pool that the spec does not name are not ended: a slip of the pen would be
+/// costly.
+void note_unnamed_pools(Draft& draft) {
+  std::map<std::string, int> live;
+  for (const auto& [id, instance] : draft.observed.instances) {
+    using enum aws::InstanceState;
+    if (instance.state != pending && instance.state != running) continue;
+    const auto pool = tag_of(instance.tags, kTagPool);
+    if (tag_of(instance.tags, kTagDeployment) == draft.desired.deployment && !pool.empty() &&
+        !draft.find_pool(pool))
+      ++live[pool];
+  }
+  for (const auto& [pool, count] : live)
+    draft.note(pool, "",
+               std::to_string(count) + (count == 1 ? " instance" : " instances") + " of pool " +
+                   pool + ", which the spec does not name, " + (count == 1 ? "runs" : "run") +
+                   " on: name the pool again with running = 0 until they are gone, or end them "
+                   "by hand",
+               true);
+}
+
 void count_shown_instances(Draft& draft) {
   for (const auto& [id, instance] : draft.observed.instances) {
     const bool recorded = draft.ledger.instances.contains(id);
@@ -336,6 +358,7 @@ void take_census(Draft& draft) {
   freeze_if_too_many_vanished(draft);
   count_missing_volumes(draft);
   count_asked_volumes(draft);
+  note_unnamed_pools(draft);
   count_shown_instances(draft);
   count_missing_instances(draft);
 }

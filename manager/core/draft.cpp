@@ -96,9 +96,14 @@ Lease* Draft::lease_of(const std::string& volume_id, const std::string& instance
 }
 
 void Draft::set_lease(const Lease& wanted, const std::string& why) {
+  const Lease* present = lease_of(wanted.volume_id, wanted.instance_id);
+  if (present && present->state == wanted.state && present->device == wanted.device) return;
+  enter_again(wanted, why);
+}
+
+void Draft::enter_again(const Lease& wanted, const std::string& why) {
   Lease changed = wanted;  // a copy first: `wanted` may live in `leases`
   Lease* present = lease_of(changed.volume_id, changed.instance_id);
-  if (present && present->state == changed.state && present->device == changed.device) return;
   changed.since = now;
   if (present)
     *present = changed;

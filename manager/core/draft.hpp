@@ -94,6 +94,8 @@ class Draft {
   Lease* lease_of(const std::string& volume_id, const std::string& instance_id);
   /// Opens the lease of (volume, instance) or moves it to its new state, and records it.
   void set_lease(const Lease& lease, const std::string& why);
+  /// The same, and its time starts anew when it is in that state already.
+  void enter_again(const Lease& lease, const std::string& why);
 
   /// Adds the call when budget, frozen state and completeness allow it; otherwise returns false and
   /// changes nothing.

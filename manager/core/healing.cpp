@@ -2,6 +2,8 @@
 // only reasons for a detach here; each is checked against this look, never against memory alone.
 #include "manager/core/healing.hpp"
 
+#include <algorithm>
+
 namespace warmroot::core {
 
 namespace {
@@ -53,13 +55,22 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
       holder && holder->instance_id != attachment.instance_id &&
       holder->state == LeaseState::attaching && draft.now - holder->since < kVisibilityWindow)
     return;
+  // EC2 allows one attachment and shows whose it is: any other lease is over.
+  if (const auto* holder = draft.holder_of(node.volume_id);
+      holder && holder->instance_id != attachment.instance_id) {
+    Lease ended = *holder;
+    ended.state = LeaseState::ended;
+    draft.set_lease(ended, "EC2 shows the volume on " + attachment.instance_id);
+  }
   Lease lease{pool.spec->name,   node.name,
               node.volume_id,    attachment.instance_id,
               attachment.device, state_from(draft, attachment),
               draft.now};
   const auto* present = draft.lease_of(node.volume_id, attachment.instance_id);
-  // A detach that was asked for is not seen at once: leaving does not go back to active.
-  if (present && present->state == LeaseState::leaving && lease.state != LeaseState::attaching)
+  // A detach that was asked for is not seen at once, that of a stuck attach perhaps never: leaving
+  // goes back only when EC2 shows it attached for long after.
+  if (present && present->state == LeaseState::leaving &&
+      (lease.state == LeaseState::attaching || draft.now - present->since < kUnattachedAfter))
     lease.state = LeaseState::leaving;
   draft.set_lease(lease, present ? "EC2 shows it" : "found attached");
   if (attachment.delete_on_termination)
@@ -148,7 +159,7 @@ void detach(Draft& draft, const Lease& lease, const std::string& reason) {
     return;
   Lease leaving = lease;
   leaving.state = LeaseState::leaving;
-  draft.set_lease(leaving, reason);
+  draft.enter_again(leaving, reason);
 }
 
 void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
@@ -156,8 +167,10 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
   if (attachment.state == aws::AttachmentState::attaching) {
     const Watch stuck = draft.hold("attaching/" + lease.volume_id + "/" + lease.instance_id);
     if (guest_saw_disk(draft, lease)) return;
-    if (draft.now - stuck.since < kStuckAttachAfter)
-      return draft.wake_at(stuck.since + kStuckAttachAfter);
+    const bool asked = lease.state == LeaseState::leaving;
+    const Instant due =
+        (asked ? std::max(stuck.since, lease.since) : stuck.since) + kStuckAttachAfter;
+    if (draft.now < due) return draft.wake_at(due);
     return detach(draft, lease,
                   "attaching for more than 90 s and the guest never saw the disk; starting over");
   }

@@ -18,6 +18,7 @@ constexpr std::size_t kMostPerTermination = 50;
 struct Ending {
   std::string instance_id;
   std::string reason;
+  std::optional<Lease> lease;  ///< leaving as soon as the call is in the plan
 };
 /// By zone: one call over several zones can half succeed.
 using Endings = std::map<std::string, std::vector<Ending>>;
@@ -38,12 +39,12 @@ bool would_delete_volume(const Draft& draft, const InstanceDraft& instance) {
 }
 
 void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reason,
-                  Endings& endings) {
+                  Endings& endings, std::optional<Lease> lease = {}) {
   if (!instance.launched || !instance.seen || would_delete_volume(draft, instance)) return;
   const bool up = instance.pending || instance.running || instance.stopped;
   if (!up || draft.backing_off("TerminateInstances", instance.id)) return;
   instance.ending = true;
-  endings[instance.zone].push_back({instance.id, reason});
+  endings[instance.zone].push_back({instance.id, reason, std::move(lease)});
 }
 
 /// Asks a reporting node to give its volume back; true while that is worth waiting for.
@@ -82,11 +83,7 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
                true);
     return;
   }
-  end_instance(draft, instance, reason, endings);
-  if (!instance.ending) return;
-  Lease leaving = lease;
-  leaving.state = LeaseState::leaving;
-  draft.set_lease(leaving, reason);
+  end_instance(draft, instance, reason, endings, lease);
 }
 
 void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
@@ -119,12 +116,19 @@ void send_endings(Draft& draft, const PoolDraft& pool, const Endings& endings) {
     for (std::size_t first = 0; first < list.size(); first += kMostPerTermination) {
       aws::TerminateInstances call;
       std::string reason;
-      for (auto i = first; i < std::min(list.size(), first + kMostPerTermination); ++i) {
+      const auto last = std::min(list.size(), first + kMostPerTermination);
+      for (auto i = first; i < last; ++i) {
         call.instance_ids.push_back(list[i].instance_id);
         if (reason.find(list[i].reason) == std::string::npos)
           reason += (reason.empty() ? "" : "; ") + list[i].reason;
       }
-      draft.act(std::move(call), pool.spec->name, {}, reason);
+      if (!draft.act(std::move(call), pool.spec->name, {}, reason)) continue;
+      for (auto i = first; i < last; ++i) {
+        if (!list[i].lease) continue;
+        Lease leaving = *list[i].lease;
+        leaving.state = LeaseState::leaving;
+        draft.set_lease(leaving, list[i].reason);
+      }
     }
 }
 
