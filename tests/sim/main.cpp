@@ -205,7 +205,16 @@ int run(int argc, char** argv) {
   app.add_subcommand("relay", "join stdin and stdout to a loopback port")
       ->add_option("port", port)
       ->required();
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    const auto words = app.remaining(true);
+    const bool unknown = app.get_subcommands().empty() && !words.empty();
+    std::fprintf(stderr, "warmroot-sim: %s; see warmroot-sim --help\n",
+                 unknown ? ("unknown command " + words.front()).c_str() : error.what());
+    return 2;
+  }
   const std::string command = app.get_subcommands().front()->get_name();
   Ok done;
   if (command == "serve") done = serve(options);

@@ -54,7 +54,8 @@ void write_placement(XmlWriter& xml, const Region& region, const InstanceRecord&
   xml.text("tenancy", "default");
   xml.close();
   xml.open("monitoring");
-  xml.text("state", "disabled");
+  const char* on = guest.state == GuestState::pending ? "pending" : "enabled";
+  xml.text("state", guest.monitored ? on : "disabled");
   xml.close();
 }
 

@@ -48,6 +48,9 @@ Answer<void> parse_options(const Form& form, RunInstancesArgs& args) {
   if (!args.max_price.empty() && std::atof(args.max_price.c_str()) <= 0.001)
     return tl::unexpected(bad_value(args.max_price, "spotPrice"));
   args.terminate_on_shutdown = form.text("InstanceInitiatedShutdownBehavior") == "terminate";
+  const auto monitored = form.boolean("Monitoring.Enabled");
+  if (!monitored) return tl::unexpected(monitored.error());
+  args.monitored = *monitored;
   args.metadata_tags = form.text("MetadataOptions.InstanceMetadataTags") == "enabled";
   return {};
 }

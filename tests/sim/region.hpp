@@ -53,6 +53,7 @@ struct RunInstancesArgs {
   bool root_delete_on_termination = true;
   bool terminate_on_shutdown = false;
   bool metadata_tags = false;
+  bool monitored = false;  ///< detailed monitoring
   bool ebs_optimized = false;
   Tags instance_tags;
   Tags volume_tags;

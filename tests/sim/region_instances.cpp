@@ -230,6 +230,7 @@ InstanceRecord Region::make_instance(const RunInstancesArgs& args, const SubnetR
   guest.max_price = args.max_price;
   guest.root_device = source.root_device;
   guest.metadata_tags = args.metadata_tags;
+  guest.monitored = args.monitored;
   guest.terminate_on_shutdown = args.terminate_on_shutdown || args.spot;
   guest.ebs_optimized = args.ebs_optimized;
   guest.launch_index = index;

@@ -171,6 +171,7 @@ struct InstanceRecord {
   std::string root_device;
   std::string root_volume_id;
   bool metadata_tags = false;
+  bool monitored = false;              ///< detailed monitoring
   bool terminate_on_shutdown = false;  ///< InstanceInitiatedShutdownBehavior
   bool ebs_optimized = false;
   int launch_index = 0;

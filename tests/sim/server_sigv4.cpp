@@ -193,7 +193,9 @@ Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& k
     return mismatch(
         "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date "
         "from HTTP.");
-  if (auth->region != keys.region || auth->service != "ec2" || auth->terminator != "aws4_request")
+  if (auth->service != "ec2")
+    return mismatch("Credential should be scoped to correct service: 'ec2'.");
+  if (auth->region != keys.region || auth->terminator != "aws4_request")
     return mismatch("Credential should be scoped to a valid region, not '" + auth->region + "'.");
   const auto& listed = auth->signed_headers;
   for (const char* name : {"host", "x-amz-date", "x-amz-security-token"})
