@@ -146,6 +146,9 @@ void ReportServer::State::route() {
           return sink.write(program.bytes.data() + offset, length);
         });
   });
+  server.Get("/", [](const Request&, Response& reply) {
+    reply.set_content("warmroot's manager: see /status, /metrics and /healthz\n", "text/plain");
+  });
   server.Get("/status",
              [this](const Request&, Response& reply) { answer(reply, 200, pages.status_json()); });
   server.Get("/metrics", [this](const Request&, Response& reply) {
