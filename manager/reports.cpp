@@ -160,6 +160,20 @@ void ReportServer::State::route() {
     reply.set_content(healthy ? "ok\n" : "the last look at EC2 is too old, see the log\n",
                       "text/plain");
   });
+  // The payload limit looks at Content-Length alone: a chunked or compressed body would get past
+  // it.
+  server.set_pre_routing_handler([](const Request& request, Response& reply) {
+    using Handled = httplib::Server::HandlerResponse;
+    if (request.method == "GET" || request.method == "HEAD") return Handled::Unhandled;
+    if (request.has_header("Content-Encoding")) {
+      answer_error(reply, 415, "a body in a Content-Encoding is not taken, send it as it is");
+      return Handled::Handled;
+    }
+    if (!request.has_header("Transfer-Encoding") && request.has_header("Content-Length"))
+      return Handled::Unhandled;
+    answer_error(reply, 411, "a body needs a Content-Length and no Transfer-Encoding");
+    return Handled::Handled;
+  });
   server.set_exception_handler([](const Request&, Response& reply, const std::exception_ptr&) {
     answer_error(reply, 500, "an unexpected error, see the manager's log");
   });

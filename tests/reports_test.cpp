@@ -18,6 +18,7 @@ using testing::HasSubstr;
 
 constexpr const char* kInstance = "i-0123456789abcdef0";
 constexpr const char* kVolume = "vol-0123456789abcdef0";
+constexpr const char* kJsonType = "application/json";
 
 class Reports : public testing::Test {
  protected:
@@ -203,6 +204,34 @@ TEST(ReportBoard, a_new_stage_wakes_the_daemon_and_progress_does_not) {
   std::thread later([&] { board.record(report); });
   EXPECT_TRUE(board.wait(std::chrono::seconds(30)));
   later.join();
+}
+
+TEST_F(Reports, bodies_that_the_length_limit_cannot_see_are_refused_unread) {
+  // The server hangs up on the unread body, so a client may see the answer or a reset.
+  const auto refused = [](const httplib::Result& reply, int status) {
+    return !reply || reply->status == status;
+  };
+  for (const std::size_t length : {std::size_t{2}, std::size_t{1024} * 1024}) {
+    for (const char* path : {"/v1/hello", "/v1/report"}) {
+      const auto chunked = client_->Post(
+          path,
+          [&](std::size_t, httplib::DataSink& sink) {
+            const std::string block(length, ' ');
+            sink.write(block.data(), block.size());
+            sink.done();
+            return true;
+          },
+          kJsonType);
+      EXPECT_TRUE(refused(chunked, 411)) << path << " " << length;
+      const httplib::Headers packing = {{"Content-Encoding", "gzip"}};
+      const auto packed = client_->Post(path, packing, std::string(length, 'x'), kJsonType);
+      EXPECT_TRUE(refused(packed, 415)) << path << " " << length;
+    }
+  }
+  const auto empty = client_->Post("/v1/hello", "", kJsonType);
+  ASSERT_TRUE(empty);
+  EXPECT_EQ(empty->status, 400) << "a length of 0 is one";
+  EXPECT_EQ(hello()->status, 200);
 }
 
 TEST(ReportBoard, remembers_when_each_stage_was_first_reported) {
