@@ -1,6 +1,6 @@
 #!/bin/sh
 # The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
-# sanitizers, and one full guest run. Usage: sh tests/run.sh [--quick]   (--quick: no sanitizers, no guests)
+# address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers, one full guest run. Usage: sh tests/run.sh [--quick]   (--quick: no sanitizers, no guests)
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure.
 set -eu
 cd "$(dirname "$0")/.."
