@@ -58,6 +58,8 @@ struct Volume {
   std::optional<int> iops;
   std::optional<int> throughput_mib_s;
   bool encrypted = false;
+  std::string source_volume_id;            ///< of a copy, whose snapshot_id is empty
+  std::optional<int> initialization_rate;  ///< MiB/s, paid for
   VolumeState state = VolumeState::unknown;
   std::optional<Instant> create_time;
   std::vector<Attachment> attachments;
@@ -117,6 +119,8 @@ struct Image {
   std::string name;
   std::string architecture;  ///< x86_64 | arm64 | i386
   std::string root_device_name;
+  std::string owner_id;
+  std::vector<std::string> product_codes;  ///< Marketplace; such an AMI may not be copied
   std::vector<ImageMapping> mappings;
 };
 
@@ -138,6 +142,48 @@ struct SpotPrice {
   std::string availability_zone;
   std::string price_usd_hour;  ///< decimal text as EC2 gives it
   std::optional<Instant> timestamp;
+};
+
+/// A type that a zone offers at all; says nothing about free capacity.
+struct InstanceTypeOffering {
+  std::string instance_type;
+  std::string availability_zone;
+};
+
+struct InstanceType {
+  std::string instance_type;
+  std::vector<std::string> architectures;
+  std::string hypervisor;  ///< nitro | xen; empty for metal
+  int vcpus = 0;
+  bool burstable = false;
+};
+
+/// 1 to 10: how likely a spot request for the capacity asked succeeds in the zone.
+struct SpotPlacementScore {
+  std::string zone_id;  ///< "use1-az1", not the zone's name
+  int score = 0;
+};
+
+/// How far EC2 has read a new volume's blocks from its snapshot. Source: DescribeVolumeStatus, up
+/// to five minutes old.
+struct VolumeStatus {
+  std::string volume_id;
+  std::string status;                ///< ok | impaired | insufficient-data | warning
+  std::string initialization_state;  ///< completed | initializing; empty: not said
+  std::string initialization_type;   ///< default | provisioned-rate | volume-copy
+  std::optional<int> initialization_percent;
+};
+
+struct FastSnapshotRestore {
+  std::string snapshot_id;
+  std::string availability_zone;
+  std::string state;  ///< enabling | optimizing | enabled | disabling | disabled
+};
+
+struct LaunchTemplate {
+  std::string launch_template_id;
+  std::string name;
+  Tags tags;
 };
 
 // ---- requests ----
@@ -162,11 +208,26 @@ struct DescribeSpotPrices {
   std::string next_token;
 };
 
+/// A volume that the launch itself makes and attaches.
+struct NewBlockDevice {
+  std::string device_name;
+  std::string snapshot_id;
+  int size_gib = 0;  ///< 0: the snapshot's size
+  std::string volume_type = "gp3";
+  std::optional<int> iops;
+  std::optional<int> throughput_mib_s;
+  std::optional<int> initialization_rate;  ///< MiB/s, 100 to 300; paid for
+  bool encrypted = false;
+  std::string kms_key;
+  bool delete_on_termination = false;
+};
+
 struct RunInstances {
   std::string image_id;
   std::string instance_type;
   int min_count = 1;
   int max_count = 1;
+  std::vector<NewBlockDevice> block_devices;
   std::string subnet_id;
   std::string availability_zone;  ///< sent only without a subnet
   std::vector<std::string> security_group_ids;
@@ -187,10 +248,76 @@ struct CreateVolume {
   std::string volume_type = "gp3";
   std::optional<int> iops;
   std::optional<int> throughput_mib_s;
+  std::optional<int> initialization_rate;  ///< MiB/s, 100 to 300; paid for
   bool encrypted = false;
   std::string kms_key;
   std::string client_token;
   Tags tags;
+};
+
+/// A copy of a volume in its own zone, readable at once without S3. One copy of a source at a time,
+/// five in a Region.
+struct CopyVolumes {
+  std::string source_volume_id;
+  int size_gib = 0;  ///< 0: the source's size
+  std::string volume_type = "gp3";
+  std::optional<int> iops;
+  std::optional<int> throughput_mib_s;
+  std::string client_token;
+  Tags tags;
+};
+
+/// One (type, zone) that a fleet may use.
+struct FleetOverride {
+  std::string instance_type;
+  std::string subnet_id;
+  std::string availability_zone;  ///< sent only without a subnet
+  std::string max_price;          ///< USD an hour; empty: capped at on-demand
+};
+
+/// CreateFleet of type instant: EC2 chooses among the overrides, answers at once, and keeps nothing
+/// running.
+struct CreateFleet {
+  std::string launch_template_id;
+  std::string launch_template_version;  ///< a number: never "$Latest", so that a replay is the same
+  std::vector<FleetOverride> overrides;
+  int target_capacity = 1;
+  bool spot = true;
+  std::string client_token;
+  Tags fleet_tags;
+  Tags instance_tags;
+  Tags volume_tags;
+};
+
+/// A launch template with one version, kept by us. `launch` gives everything but count, zone, type,
+/// price, token and tags.
+struct CreateLaunchTemplate {
+  std::string name;
+  RunInstances launch;
+  std::string client_token;
+  Tags tags;
+};
+
+struct DeleteLaunchTemplate {
+  std::string launch_template_id;
+};
+
+/// Exactly one of the optional members is set.
+struct ModifyInstanceAttribute {
+  std::string instance_id;
+  std::string device_name;  ///< with delete_on_termination
+  std::optional<bool> delete_on_termination;
+  std::optional<bool> disable_api_termination;
+};
+
+struct CreateSnapshot {
+  std::string volume_id;
+  std::string description;
+  Tags tags;
+};
+
+struct StopInstances {
+  std::vector<std::string> instance_ids;
 };
 
 struct AttachVolume {
@@ -226,6 +353,20 @@ struct DeleteTags {
 /// A request that changes something; one variant member is one EC2 call.
 using Mutation = std::variant<RunInstances, CreateVolume, AttachVolume, DetachVolume, DeleteVolume,
                               TerminateInstances, CreateTags, DeleteTags>;
+
+struct FleetError {
+  std::string code;
+  std::string message;
+  std::string instance_type;  ///< of the override that it belongs to
+  std::string availability_zone;
+};
+/// What a fleet launched and what it could not; both at once is usual, and only errors still comes
+/// as HTTP 200.
+struct FleetAnswer {
+  std::string fleet_id;
+  std::vector<Instance> instances;  ///< id, type, zone and lifecycle only
+  std::vector<FleetError> errors;
+};
 
 /// What a mutation answered with; monostate for calls that return only `true`.
 using MutationAnswer = std::variant<std::monostate, std::vector<Instance>, Volume, Attachment>;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/base/units.hpp"
+
 namespace warmroot::core {
 
 struct VolumeSpec {
@@ -19,6 +21,27 @@ struct VolumeSpec {
   std::map<std::string, std::string> tags;
 };
 
+/// How volumes that nobody waits for are kept ready.
+struct StockSpec {
+  int spares = 0;  ///< volumes a zone keeps beyond its nodes': for a broken one, a new node, a
+                   ///< launch that had to change its zone
+  /// A volume that nobody leases, warmed once, as the source of copies.
+  bool golden = false;
+  /// Spares and new nodes' volumes should be read in full after so long; the cheapest way that
+  /// meets it is taken. Zero: there is no deadline and nothing is paid for.
+  Milliseconds ready_within{0};
+};
+
+/// What happens when the pool's source snapshot changes.
+struct RolloutSpec {
+  enum class Policy {
+    keep,     ///< nodes keep their volumes and the data on them
+    replace,  ///< node by node a volume of the new source; the old one is kept, detached
+  };
+  Policy policy = Policy::keep;
+  int max_unavailable = 1;  ///< nodes at a time that a rollout may interrupt
+};
+
 struct LaunchSpec {
   std::string base_ami;
   std::vector<std::string> instance_types;
@@ -28,7 +51,14 @@ struct LaunchSpec {
   std::string instance_profile;
   std::string max_price;  ///< USD an hour as decimal text; empty: capped at on-demand
   std::map<std::string, std::string> tags;
-  std::string user_data;  ///< the operator's own script, run after ours; text, not a path
+  std::string user_data;       ///< the operator's own script, run after ours; text, not a path
+  bool zone_fallback = false;  ///< a node may move to another zone, on a volume that is cold there
+  bool on_demand_fallback = false;        ///< pay on-demand when spot has had no capacity
+  Milliseconds on_demand_after{300'000};  ///< for so long, with on_demand_fallback
+  bool replace_on_rebalance = false;      ///< act on EC2's rebalance hint
+  std::optional<int> max_instances;       ///< running and coming, handovers included
+  std::string max_price_hour;             ///< USD an hour for the whole pool; empty: no limit
+  bool volume_with_launch = true;  ///< a node without a volume may get it from the launch call
 };
 
 struct PoolSpec {
@@ -39,6 +69,8 @@ struct PoolSpec {
   int nodes = 0;    ///< volumes kept, one per node
   int running = 0;  ///< instances wanted now; the first `running` nodes run
   VolumeSpec volumes;
+  StockSpec stock;
+  RolloutSpec rollout;
   std::optional<LaunchSpec>
       launch;  ///< absent: serve instances tagged warmroot:pool=<name> that others launch
 };
