@@ -43,7 +43,13 @@ struct World {
   }
 
   static aws::Image image(const std::string& id, const std::string& architecture) {
-    return {id, "available", id, architecture, "/dev/xvda", {{"/dev/xvda", "snap-" + id, 8}}};
+    aws::Image made;
+    made.image_id = made.name = id;
+    made.state = "available";
+    made.architecture = architecture;
+    made.root_device_name = "/dev/xvda";
+    made.mappings = {{"/dev/xvda", "snap-" + id, 8}};
+    return made;
   }
 
   PoolSpec& pool() { return desired.pools.front(); }
