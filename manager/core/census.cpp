@@ -34,8 +34,7 @@ auto rank_of(Draft& draft, const aws::Volume& volume) {
 }
 
 NodeDraft& node_for(PoolDraft& pool, const std::string& name, int index) {
-  for (auto& node : pool.nodes)
-    if (node.name == name) return node;
+  if (auto* known = pool.find_node(name)) return *known;
   NodeDraft beyond;
   beyond.name = name;
   beyond.index = index;
@@ -202,9 +201,8 @@ void count_asked_volumes(Draft& draft) {
     if (intent.call.action != "CreateVolume") continue;
     auto* pool = draft.find_pool(intent.pool);
     if (!pool) continue;
-    for (auto& node : pool->nodes)
-      if (std::find(intent.nodes.begin(), intent.nodes.end(), node.name) != intent.nodes.end())
-        node.asked = true;
+    for (const auto& name : intent.nodes)
+      if (auto* node = pool->find_node(name)) node->asked = true;
   }
 }
 

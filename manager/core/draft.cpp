@@ -2,8 +2,10 @@
 #include "manager/core/draft.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "manager/core/backoff.hpp"
+#include "manager/core/census.hpp"
 
 namespace warmroot::core {
 
@@ -20,6 +22,19 @@ const aws::Attachment* attachment_of(const aws::Volume& volume) {
 std::string tag_of(const aws::Tags& tags, const char* key) {
   const auto found = tags.find(key);
   return found == tags.end() ? std::string{} : found->second;
+}
+
+const NodeDraft* PoolDraft::find_node(const std::string& name) const {
+  const auto index = node_index(spec->name, name);
+  if (!index) return nullptr;
+  if (static_cast<std::size_t>(*index) < within) return &nodes[static_cast<std::size_t>(*index)];
+  for (std::size_t place = within; place < nodes.size(); ++place)
+    if (nodes[place].index == *index) return &nodes[place];
+  return nullptr;
+}
+
+NodeDraft* PoolDraft::find_node(const std::string& name) {
+  return const_cast<NodeDraft*>(std::as_const(*this).find_node(name));
 }
 
 Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerView& ledger_,
@@ -44,14 +59,23 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
         node.zone = spec.zones[static_cast<std::size_t>(index) % spec.zones.size()];
       pool.nodes.push_back(std::move(node));
     }
+    pool.within = pool.nodes.size();
+    pools_by_name_.emplace(spec.name, pools.size());
     pools.push_back(std::move(pool));
   }
+  for (std::size_t place = 0; place < leases.size(); ++place) index_lease(place);
+  for (const auto& intent : ledger.intents)
+    undecided_.insert(intent.resources.begin(), intent.resources.end());
 }
 
-PoolDraft* Draft::find_pool(const std::string& name) {
-  for (auto& pool : pools)
-    if (pool.spec->name == name) return &pool;
-  return nullptr;
+PoolDraft* Draft::find_pool(std::string_view name) {
+  const auto found = pools_by_name_.find(name);
+  return found == pools_by_name_.end() ? nullptr : &pools[found->second];
+}
+
+PoolDraft* Draft::find_pool_of(std::string_view node) {
+  auto* pool = find_pool(node.substr(0, node.rfind('-')));
+  return pool && node_index(pool->spec->name, std::string(node)) ? pool : nullptr;
 }
 
 InstanceDraft* Draft::find_instance(const std::string& id) {
@@ -69,30 +93,39 @@ const NodeReport* Draft::fresh_report_of(const std::string& instance_id) const {
   return report && now - report->received < kReportFresh ? report : nullptr;
 }
 
-Lease* Draft::holder_of(const std::string& volume_id) {
-  for (auto& lease : leases)
-    if (lease.volume_id == volume_id && holds_volume(lease.state)) return &lease;
+void Draft::index_lease(std::size_t place) {
+  leases_by_volume_[leases[place].volume_id].push_back(place);
+  leases_by_instance_[leases[place].instance_id].push_back(place);
+}
+
+template <typename Fits>
+Lease* Draft::first_of(const LeaseIndex& index, const std::string& id, Fits fits) {
+  const auto found = index.find(id);
+  if (found == index.end()) return nullptr;
+  for (const auto place : found->second)
+    if (fits(leases[place])) return &leases[place];
   return nullptr;
+}
+
+Lease* Draft::holder_of(const std::string& volume_id) {
+  return first_of(leases_by_volume_, volume_id,
+                  [](const Lease& lease) { return holds_volume(lease.state); });
 }
 
 Lease* Draft::reservation_of(const std::string& volume_id) {
-  for (auto& lease : leases)
-    if (lease.volume_id == volume_id && lease.state == LeaseState::reserved) return &lease;
-  return nullptr;
+  return first_of(leases_by_volume_, volume_id,
+                  [](const Lease& lease) { return lease.state == LeaseState::reserved; });
 }
 
 Lease* Draft::lease_on(const std::string& instance_id) {
-  for (auto& lease : leases)
-    if (lease.instance_id == instance_id && lease.state != LeaseState::ended) return &lease;
-  return nullptr;
+  return first_of(leases_by_instance_, instance_id,
+                  [](const Lease& lease) { return lease.state != LeaseState::ended; });
 }
 
 Lease* Draft::lease_of(const std::string& volume_id, const std::string& instance_id) {
-  for (auto& lease : leases)
-    if (lease.volume_id == volume_id && lease.instance_id == instance_id &&
-        lease.state != LeaseState::ended)
-      return &lease;
-  return nullptr;
+  return first_of(leases_by_volume_, volume_id, [&](const Lease& lease) {
+    return lease.instance_id == instance_id && lease.state != LeaseState::ended;
+  });
 }
 
 void Draft::set_lease(const Lease& wanted, const std::string& why) {
@@ -105,10 +138,12 @@ void Draft::enter_again(const Lease& wanted, const std::string& why) {
   Lease changed = wanted;  // a copy first: `wanted` may live in `leases`
   Lease* present = lease_of(changed.volume_id, changed.instance_id);
   changed.since = now;
-  if (present)
+  if (present) {
     *present = changed;
-  else
+  } else {
     leases.push_back(changed);
+    index_lease(leases.size() - 1);
+  }
   record(RecordLease{changed, why});
 }
 
@@ -153,11 +188,19 @@ bool Draft::backing_off(std::string_view action, const std::string& resource) {
   return true;
 }
 
+bool Draft::would_delete_volume(const std::string& instance_id) {
+  if (!take_volumes_) {
+    take_volumes_.emplace();
+    for (const auto& [id, volume] : observed.volumes)
+      if (const auto* attachment = attachment_of(volume);
+          attachment && attachment->delete_on_termination)
+        take_volumes_->insert(attachment->instance_id);
+  }
+  return take_volumes_->contains(instance_id);
+}
+
 bool Draft::undecided(const std::string& resource_id) const {
-  return std::any_of(ledger.intents.begin(), ledger.intents.end(), [&](const Intent& intent) {
-    return std::find(intent.resources.begin(), intent.resources.end(), resource_id) !=
-           intent.resources.end();
-  });
+  return undecided_.contains(resource_id);
 }
 
 int Draft::generation(std::string_view action, const std::string& node) const {

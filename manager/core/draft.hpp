@@ -3,9 +3,14 @@
 // projected here. Used only inside the core; planner.cpp makes one per plan.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "manager/core/model.hpp"
@@ -61,7 +66,12 @@ struct PoolDraft {
   const PoolSpec* spec = nullptr;
   PoolSource source;
   std::vector<NodeDraft> nodes;        ///< by index; those beyond follow
+  std::size_t within = 0;              ///< how many of them are not beyond
   std::vector<std::string> instances;  ///< ids, into Draft::instances; the terminated ones left out
+
+  /// The node of that name, which may be beyond, or nullptr.
+  const NodeDraft* find_node(const std::string& name) const;
+  NodeDraft* find_node(const std::string& name);
 };
 
 class Draft {
@@ -76,12 +86,14 @@ class Draft {
 
   std::vector<PoolDraft> pools;
   std::map<std::string, InstanceDraft> instances;
-  std::vector<Lease> leases;  ///< as projected; ended ones stay with their state
+  std::vector<Lease> leases;  ///< as projected, changed by set_lease alone; ended ones stay
   bool frozen = false;        ///< too much vanished: nothing may be called
   bool short_of_budget = false;
   Plan plan;
 
-  PoolDraft* find_pool(const std::string& name);
+  PoolDraft* find_pool(std::string_view name);
+  /// The pool that a node of this name belongs to; nullptr when the spec names none such.
+  PoolDraft* find_pool_of(std::string_view node);
   InstanceDraft* find_instance(const std::string& id);
   const NodeReport* report_of(const std::string& instance_id) const;
   /// The report, when it is recent enough to be waited for.
@@ -108,6 +120,8 @@ class Draft {
   Watch hold(const std::string& key);
   /// True while an earlier refusal of `action` for `resource` asks for patience.
   bool backing_off(std::string_view action, const std::string& resource);
+  /// EC2 would delete a volume of ours together with this instance.
+  bool would_delete_volume(const std::string& instance_id);
   /// A recorded call without a definite answer names the volume or instance.
   bool undecided(const std::string& resource_id) const;
   bool young_ledger() const { return now < ledger.created + kVisibilityWindow; }
@@ -117,7 +131,19 @@ class Draft {
   std::optional<Instant> earliest_wake;
 
  private:
+  /// Places in `leases`, oldest first, of each volume and of each instance.
+  using LeaseIndex = std::unordered_map<std::string, std::vector<std::size_t>>;
+  void index_lease(std::size_t place);
+  template <typename Fits>
+  Lease* first_of(const LeaseIndex& index, const std::string& id, Fits fits);
+
   std::map<std::string, int, std::less<>> calls_left_;
+  std::unordered_map<std::string_view, std::size_t> pools_by_name_;
+  LeaseIndex leases_by_volume_;
+  LeaseIndex leases_by_instance_;
+  std::unordered_set<std::string_view> undecided_;  ///< resources that open intents name
+  /// Instances that would take a volume of ours along; made when it is first asked for.
+  std::optional<std::unordered_set<std::string_view>> take_volumes_;
 };
 
 /// True in a state in which the attachment holds the volume.

@@ -126,11 +126,8 @@ void end_what_is_over(Draft& draft) {
 }
 
 const NodeDraft* node_of(Draft& draft, const Lease& lease) {
-  auto* pool = draft.find_pool(lease.pool);
-  if (!pool) return nullptr;
-  for (const auto& node : pool->nodes)
-    if (node.name == lease.node) return &node;
-  return nullptr;
+  const auto* pool = draft.find_pool(lease.pool);
+  return pool ? pool->find_node(lease.node) : nullptr;
 }
 
 void end_useless_reservations(Draft& draft) {

@@ -16,18 +16,38 @@ bool idle(Draft& draft, const InstanceDraft& instance) {
          !draft.lease_on(instance.id) && !draft.undecided(instance.id);
 }
 
-/// Longest running first, so that the choice does not change between looks.
-InstanceDraft* idle_instance(Draft& draft, const PoolDraft& pool, const std::string& zone) {
-  InstanceDraft* best = nullptr;
-  for (const auto& id : pool.instances) {
-    auto& instance = draft.instances.at(id);
-    if (instance.zone != zone || !idle(draft, instance)) continue;
-    const auto launched = [](const InstanceDraft& of) {
-      return of.seen->launch_time.value_or(Instant::max());
-    };
-    if (!best || launched(instance) < launched(*best)) best = &instance;
+/// Idle instances of a pool, by zone: the longest running last, so that it is taken first and the
+/// choice does not change between looks.
+using IdleInstances = std::map<std::string, std::vector<InstanceDraft*>>;
+
+IdleInstances idle_instances(Draft& draft, const PoolDraft& pool) {
+  IdleInstances zones;
+  for (const auto& id : pool.instances)
+    if (auto& instance = draft.instances.at(id); idle(draft, instance))
+      zones[instance.zone].push_back(&instance);
+  const auto launched = [](const InstanceDraft* of) {
+    return of->seen->launch_time.value_or(Instant::max());
+  };
+  for (auto& [zone, list] : zones) {
+    std::reverse(list.begin(), list.end());
+    std::stable_sort(list.begin(), list.end(), [&](const auto* left, const auto* right) {
+      return launched(left) > launched(right);
+    });
   }
-  return best;
+  return zones;
+}
+
+/// Takes the next one that is still idle; nullptr when the zone has none.
+InstanceDraft* take_idle(Draft& draft, IdleInstances& zones, const std::string& zone) {
+  const auto found = zones.find(zone);
+  if (found == zones.end()) return nullptr;
+  auto& list = found->second;
+  while (!list.empty()) {
+    auto* instance = list.back();
+    list.pop_back();
+    if (idle(draft, *instance)) return instance;
+  }
+  return nullptr;
 }
 
 std::set<std::string> used_names(const Draft& draft, const InstanceDraft& instance) {
@@ -66,13 +86,13 @@ bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
   return true;
 }
 
-void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
+void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInstances& idle_ones) {
   if (!node.wanted || node.volume_id.empty() || serving_lease(draft, node)) return;
   InstanceDraft* instance = nullptr;
   if (const auto* reserved = waiting_lease(draft, node))
     instance = draft.find_instance(reserved->instance_id);
   else
-    instance = idle_instance(draft, pool, node.zone);
+    instance = take_idle(draft, idle_ones, node.zone);
   if (!instance || !instance->running) return;
   if (volume_is_free(draft, node) && attach(draft, pool, node, *instance)) return;
   if (!draft.lease_on(instance->id))
@@ -108,10 +128,15 @@ Lease* waiting_lease(Draft& draft, const NodeDraft& node) {
 
 void lease(Draft& draft) {
   std::size_t most = 0;
-  for (const auto& pool : draft.pools) most = std::max(most, pool.nodes.size());
+  std::vector<IdleInstances> idle_ones;
+  for (const auto& pool : draft.pools) {
+    most = std::max(most, pool.nodes.size());
+    idle_ones.push_back(idle_instances(draft, pool));
+  }
   for (std::size_t turn = 0; turn < most; ++turn)
-    for (const auto& pool : draft.pools)
-      if (turn < pool.nodes.size()) serve(draft, pool, pool.nodes[turn]);
+    for (std::size_t place = 0; place < draft.pools.size(); ++place)
+      if (const auto& pool = draft.pools[place]; turn < pool.nodes.size())
+        serve(draft, pool, pool.nodes[turn], idle_ones[place]);
 }
 
 }  // namespace warmroot::core

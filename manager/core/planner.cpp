@@ -33,10 +33,9 @@ bool still_matters(Draft& draft, const std::string& resource) {
       volume != draft.observed.volumes.end())
     return !volume->second.tags.contains(kTagQuarantined);
   if (draft.find_instance(resource)) return true;
-  for (const auto& pool : draft.pools)
-    for (const auto& node : pool.nodes)
-      if (node.name == resource) return !node_settled(draft, node);
-  return false;
+  const auto* pool = draft.find_pool_of(resource);
+  const auto* node = pool ? pool->find_node(resource) : nullptr;
+  return node && !node_settled(draft, *node);
 }
 
 std::string waits_for(const Failure& failure, Instant retry, Instant now) {
@@ -58,9 +57,8 @@ void note_failures(Draft& draft) {
       ++seen->second.second;
       continue;
     }
-    std::string pool;
-    for (const auto& candidate : draft.pools)
-      if (node_index(candidate.spec->name, resource)) pool = candidate.spec->name;
+    const auto* owner = draft.find_pool_of(resource);
+    const std::string pool = owner ? owner->spec->name : "";
     draft.note(pool, pool.empty() ? "" : resource,
                waits_for(failure, retry_at(failure, key), draft.now), !failure.transient);
   }

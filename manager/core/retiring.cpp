@@ -23,24 +23,9 @@ struct Ending {
 /// By zone: one call over several zones can half succeed.
 using Endings = std::map<std::string, std::vector<Ending>>;
 
-const NodeDraft* node_named(const PoolDraft& pool, const std::string& name) {
-  for (const auto& node : pool.nodes)
-    if (node.name == name) return &node;
-  return nullptr;
-}
-
-/// A volume that EC2 would delete with the instance; follow_attachment has noted it.
-bool would_delete_volume(const Draft& draft, const InstanceDraft& instance) {
-  for (const auto& [id, volume] : draft.observed.volumes)
-    if (const auto* attachment = attachment_of(volume);
-        attachment && attachment->instance_id == instance.id && attachment->delete_on_termination)
-      return true;
-  return false;
-}
-
 void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reason,
                   Endings& endings, std::optional<Lease> lease = {}) {
-  if (!instance.launched || !instance.seen || would_delete_volume(draft, instance)) return;
+  if (!instance.launched || !instance.seen || draft.would_delete_volume(instance.id)) return;
   const bool up = instance.pending || instance.running || instance.stopped;
   if (!up || draft.backing_off("TerminateInstances", instance.id)) return;
   instance.ending = true;
@@ -68,7 +53,7 @@ bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
 
 void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instance,
                      const Lease& lease, Endings& endings) {
-  const auto* node = node_named(pool, lease.node);
+  const auto* node = pool.find_node(lease.node);
   const bool wanted = node && node->wanted && node->volume_id == lease.volume_id;
   if (wanted && instance.departing != "fails EC2's status checks" &&
       !drains_for_ever(draft, instance))

@@ -190,9 +190,12 @@ Milliseconds look_interval(bool waiting, Milliseconds age) {
   return std::clamp(age / 60, kLookWaiting, kLookLongWait);
 }
 
-std::vector<NodeRow> rows_before_actions(Draft draft) {
+std::vector<NodeRow> rows_before_actions(Draft& draft) {
   count_coming(draft);
-  return node_rows(draft, false);
+  auto rows = node_rows(draft, false);
+  for (auto& pool : draft.pools)
+    for (auto& node : pool.nodes) node.covered = false;  // launch() counts anew
+  return rows;
 }
 
 void describe_result(Draft& draft) {

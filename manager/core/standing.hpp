@@ -9,9 +9,9 @@ namespace warmroot::core {
 /// Fills Plan::nodes, volumes, stable and next_look from the finished draft.
 void describe_result(Draft& draft);
 
-/// The nodes as EC2 and the ledger show them. The draft is a copy in which no rule has projected
-/// an action yet.
-std::vector<NodeRow> rows_before_actions(Draft draft);
+/// The nodes as EC2 and the ledger show them. Called before any rule has projected an action into
+/// the draft, which it leaves as it was.
+std::vector<NodeRow> rows_before_actions(Draft& draft);
 
 /// True when the node has all that the spec asks for: its volume, and when wanted a running
 /// instance that holds it.
