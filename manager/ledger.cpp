@@ -255,13 +255,42 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
         "INSERT OR IGNORE INTO volumes (volume_id, pool, node, zone, recorded_ms) "
         "VALUES (?, ?, ?, ?, ?)",
         {volume->volume_id, intent.pool, join_words(intent.nodes), intent.zone, to_sql(now)}));
+  if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer)) {
+    TRY(write_launched(intent, fleet->instances, now));
+    return count_fleet_errors(intent, *fleet, now);
+  }
   if (intent.call.action != "RunInstances") return {};
   if (const auto* instances = std::get_if<std::vector<aws::Instance>>(&settlement.answer))
-    for (const auto& instance : *instances)
-      TRY(
-          database_.run("INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
-                        "VALUES (?, ?, ?, ?)",
-                        {instance.instance_id, intent.pool, intent.zone, to_sql(now)}));
+    return write_launched(intent, *instances, now);
+  return {};
+}
+
+Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
+                          Instant now) {
+  for (const auto& instance : instances) {
+    // A fleet chooses the zone itself.
+    const auto& zone = intent.zone.empty() ? instance.availability_zone : intent.zone;
+    TRY(
+        database_.run("INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
+                      "VALUES (?, ?, ?, ?)",
+                      {instance.instance_id, intent.pool, zone, to_sql(now)}));
+    TRY(database_.run("DELETE FROM failures WHERE key = ?",
+                      {core::offer_key(instance.instance_type, zone)}));
+  }
+  return {};
+}
+
+/// Each error belongs to one override; the other overrides may have launched all the same.
+Ok Ledger::count_fleet_errors(const core::Intent& intent, const aws::FleetAnswer& fleet,
+                              Instant now) {
+  for (const auto& error : fleet.errors) {
+    const auto& place = error.availability_zone.empty()
+                            ? (intent.zone.empty() ? error.subnet_id : intent.zone)
+                            : error.availability_zone;
+    const Outcome outcome = judge(error);
+    TRY(count_failure(core::offer_key(error.instance_type, place), outcome, now));
+    TRY(add_history({now, intent.pool, "", "CreateFleet: " + outcome.sentence}));
+  }
   return {};
 }
 
@@ -269,7 +298,7 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
 /// back-off, but for every kBurntAtOnce-th, so that an EC2 that never takes one is not asked for
 /// ever.
 Result<bool> Ledger::burns_on(const core::Intent& intent, const Outcome& outcome) {
-  if (!outcome.burns_token) return false;
+  if (!outcome.token_was_used) return false;
   for (const auto& node : intent.nodes) {
     TRY_ASSIGN(const auto rows,
                database_.query("SELECT value FROM generations WHERE key = ?",
@@ -300,6 +329,8 @@ Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
   TRY(add_history({now, intent.pool, node, "refused: " + outcome.sentence}));
   if (intent.call.action == "DetachVolume" || intent.call.action == "TerminateInstances")
     return take_leaving_back(intent, now);
+  if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
+    return count_fleet_errors(intent, *fleet, now);
   if (intent.call.action != "AttachVolume" || intent.resources.size() != 2) return {};
   const auto& volume_id = intent.resources[0];
   const auto& instance_id = intent.resources[1];

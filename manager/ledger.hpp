@@ -32,7 +32,7 @@ struct HistoryEntry {
 struct Settlement {
   core::Intent intent;
   Outcome outcome;
-  aws::MutationAnswer answer;  ///< of accepted calls
+  aws::MutationAnswer answer;  ///< of accepted calls, and of a fleet that launched nothing
 };
 
 /// One connection, one thread; several may be open on one file. Errors: as Database's.
@@ -78,6 +78,9 @@ class Ledger {
   Ok settle_one(const Settlement& settlement, Instant now);
   Ok settle_accepted(const Settlement& settlement, Instant now);
   Ok settle_refused(const Settlement& settlement, Instant now);
+  Ok write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
+                    Instant now);
+  Ok count_fleet_errors(const core::Intent& intent, const aws::FleetAnswer& fleet, Instant now);
   Ok take_leaving_back(const core::Intent& intent, Instant now);
   Result<bool> burns_on(const core::Intent& intent, const Outcome& outcome);
   Ok count_failure(const std::string& key, const Outcome& outcome, Instant now);

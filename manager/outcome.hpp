@@ -13,6 +13,7 @@ namespace warmroot::manager {
 struct Outcome {
   core::IntentState state = core::IntentState::unknown;
   bool burns_token = false;     ///< the next create needs another generation
+  bool token_was_used = false;  ///< and nothing else was judged: the next one may be tried at once
   bool refuses_device = false;  ///< EC2 does not take this device name on this instance
   bool keeps_lease =
       false;  ///< a refused attach whose volume is attached all the same: the next look tells where
@@ -23,6 +24,12 @@ struct Outcome {
       sentence;  ///< call, resource, EC2's code, request id and what to do; empty when accepted
 };
 
+/// A fleet that launched nothing is refused, although EC2 answers with HTTP 200: with the code that
+/// tells the most (one that somebody has to act on before one that passes), and its token is burnt,
+/// because the same token would get the same nothing again.
 Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& answer);
+
+/// What one of a fleet's errors means for the override that it names.
+Outcome judge(const aws::FleetError& error);
 
 }  // namespace warmroot::manager

@@ -208,3 +208,17 @@ TEST_F(Ec2ClientTest, an_expired_token_restarts_a_listing_once) {
                       refusal("InvalidNextToken")};
   EXPECT_FALSE(collect_all(client, &Ec2::describe_volumes, DescribeRequest{}));
 }
+
+TEST_F(Ec2ClientTest, a_dry_run_is_repeated_like_a_read_and_never_in_doubt) {
+  transport.script = {refusal("RequestLimitExceeded", 503), lost(ErrorKind::unknown_outcome),
+                      refusal("DryRunOperation", 412)};
+  EXPECT_TRUE(client.dry_run(DeleteVolume{"vol-1"}));
+  EXPECT_THAT(transport.posts.back().front(), HasSubstr("&DryRun=true"));
+  transport.script = {refusal("UnauthorizedOperation", 403)};
+  const auto denied = client.dry_run(DeleteVolume{"vol-1"});
+  ASSERT_FALSE(denied);
+  EXPECT_THAT(denied.error().context, StartsWith("dry run of DeleteVolume vol-1: Said no."));
+  transport.script = {lost(ErrorKind::unknown_outcome), lost(ErrorKind::unknown_outcome),
+                      lost(ErrorKind::unknown_outcome)};
+  EXPECT_EQ(client.dry_run(DeleteVolume{"vol-1"}).error().kind, ErrorKind::retry_later);
+}

@@ -72,7 +72,95 @@ RunInstances launch_request() {
   return run;
 }
 
-std::vector<RequestCase> request_cases() {
+NewBlockDevice first_volume() {
+  NewBlockDevice device;
+  device.device_name = "/dev/sdf";
+  device.snapshot_id = "snap-1";
+  device.size_gib = 100;
+  device.iops = 4000;
+  device.throughput_mib_s = 250;
+  device.initialization_rate = 200;
+  device.encrypted = true;
+  device.kms_key = "alias/x";
+  return device;
+}
+
+CreateFleet fleet_request() {
+  CreateFleet fleet;
+  fleet.launch_template_id = "lt-1";
+  fleet.launch_template_version = "1";
+  fleet.overrides = {{"g5.xlarge", "subnet-a", "us-east-1a", "0.5"},
+                     {"g5.2xlarge", "", "us-east-1b", ""}};
+  fleet.target_capacity = 3;
+  fleet.client_token = "token-3";
+  fleet.fleet_tags = {{"warmroot:deployment", "research"}};
+  fleet.instance_tags = {{"warmroot:deployment", "research"}, {"warmroot:pool", "a b"}};
+  fleet.volume_tags = {{"Name", ""}};
+  return fleet;
+}
+
+ModifyInstanceAttribute keep_volume() {
+  ModifyInstanceAttribute modify;
+  modify.instance_id = "i-1";
+  modify.device_name = "/dev/sdf";
+  modify.delete_on_termination = false;
+  return modify;
+}
+
+std::vector<RequestCase> launch_cases() {
+  RunInstances first = launch_request();
+  first.block_devices = {first_volume()};
+  CreateFleet on_demand = fleet_request();
+  on_demand.overrides.resize(1);
+  on_demand.spot = false;
+  CreateLaunchTemplate plan{
+      "warmroot-research-imagenet-1", first, "token-4", {{"warmroot:deployment", "research"}}};
+  ModifyInstanceAttribute protect;
+  protect.instance_id = "i-1";
+  protect.disable_api_termination = false;
+  CreateVolume paid;
+  paid.availability_zone = "us-east-1a";
+  paid.snapshot_id = "snap-1";
+  paid.initialization_rate = 300;
+  CopyVolumes copy{"vol-1", 200, "gp3", 4000, 250, "token-5", {{"warmroot:role", "spare"}}};
+  return {
+      {"RunInstances-volume", encode(first).body},
+      {"CreateFleet", encode(fleet_request()).body},
+      {"CreateFleet-on-demand", encode(on_demand).body},
+      {"CreateLaunchTemplate", encode(plan).body},
+      {"DeleteLaunchTemplate", encode(DeleteLaunchTemplate{"lt-1"}).body},
+      {"ModifyInstanceAttribute", encode(keep_volume()).body},
+      {"ModifyInstanceAttribute-protection", encode(protect).body},
+      {"CreateVolume-paid", encode(paid).body},
+      {"CopyVolumes", encode(copy).body},
+      {"CreateSnapshot", encode(CreateSnapshot{"vol-1", "root", {{"Name", "x"}}}).body},
+      {"StopInstances", encode(StopInstances{{"i-1"}}).body},
+      {"StopInstances-dry-run", encode_dry_run(StopInstances{{"i-1"}})},
+      {"GetSpotPlacementScores",
+       encode(GetSpotPlacementScores{{"g5.xlarge", "g5.2xlarge"}, 3, "us-east-1"})},
+  };
+}
+
+std::vector<RequestCase> read_cases() {
+  DescribeRequest by_type;
+  by_type.filters = {{"instance-type", {"g5.xlarge"}}};
+  by_type.max_results = 100;
+  DescribeRequest by_id;
+  by_id.ids = {"x-1", "x-2"};
+  DescribeRequest restores;
+  restores.filters = {{"snapshot-id", {"snap-1"}}};
+  DescribeRequest ours;
+  ours.filters = {{"tag:warmroot:deployment", {"research"}}};
+  return {
+      {"DescribeInstanceTypeOfferings", encode(Describe::instance_type_offerings, by_type)},
+      {"DescribeInstanceTypes", encode(Describe::instance_types, by_id)},
+      {"DescribeVolumeStatus", encode(Describe::volume_status, by_id)},
+      {"DescribeFastSnapshotRestores", encode(Describe::fast_snapshot_restores, restores)},
+      {"DescribeLaunchTemplates", encode(Describe::launch_templates, ours)},
+  };
+}
+
+std::vector<RequestCase> first_request_cases() {
   DescribeRequest filtered;
   filtered.filters = {{"tag:warmroot:pool", {"a b", "c*"}}, {"status", {"available"}}};
   filtered.max_results = 500;
@@ -125,6 +213,13 @@ std::vector<RequestCase> request_cases() {
   };
 }
 
+std::vector<RequestCase> request_cases() {
+  std::vector<RequestCase> cases = first_request_cases();
+  for (const auto& more : {launch_cases(), read_cases()})
+    cases.insert(cases.end(), more.begin(), more.end());
+  return cases;
+}
+
 std::string one_per_line(std::string body) {
   for (char& c : body)
     if (c == '&') c = '\n';
@@ -145,6 +240,12 @@ std::optional<Error> error_of(const std::string& action, const HttpReply& reply)
   if (action == "DescribeAvailabilityZones") return take(decode_availability_zones(reply));
   if (action == "DescribeSubnets") return take(decode_subnets(reply));
   if (action == "DescribeSpotPriceHistory") return take(decode_spot_prices(reply));
+  if (action == "DescribeInstanceTypeOfferings") return take(decode_instance_type_offerings(reply));
+  if (action == "DescribeInstanceTypes") return take(decode_instance_types(reply));
+  if (action == "DescribeVolumeStatus") return take(decode_volume_status(reply));
+  if (action == "DescribeFastSnapshotRestores") return take(decode_fast_snapshot_restores(reply));
+  if (action == "DescribeLaunchTemplates") return take(decode_launch_templates(reply));
+  if (action == "GetSpotPlacementScores") return take(decode_spot_placement_scores(reply));
   return take(decode_answer(action, reply));
 }
 
@@ -163,7 +264,20 @@ const std::vector<std::string> kActions = {"DescribeVolumes",
                                            "DeleteVolume",
                                            "TerminateInstances",
                                            "CreateTags",
-                                           "DeleteTags"};
+                                           "DeleteTags",
+                                           "CreateFleet",
+                                           "CreateLaunchTemplate",
+                                           "DeleteLaunchTemplate",
+                                           "ModifyInstanceAttribute",
+                                           "CopyVolumes",
+                                           "CreateSnapshot",
+                                           "StopInstances",
+                                           "DescribeInstanceTypeOfferings",
+                                           "DescribeInstanceTypes",
+                                           "DescribeVolumeStatus",
+                                           "DescribeFastSnapshotRestores",
+                                           "DescribeLaunchTemplates",
+                                           "GetSpotPlacementScores"};
 
 }  // namespace
 
@@ -358,6 +472,159 @@ TEST(Ec2Decode, answers_of_mutations) {
     ASSERT_TRUE(done) << action;
     EXPECT_TRUE(std::holds_alternative<std::monostate>(*done));
   }
+}
+
+TEST(Ec2Encode, a_launch_template_carries_the_guards_and_no_price_zone_or_type) {
+  const Form form =
+      parse_form(encode(CreateLaunchTemplate{"name", launch_request(), "token", {}}).body);
+  const std::string data = "LaunchTemplateData.";
+  EXPECT_EQ(form_value(form, data + "MetadataOptions.HttpTokens"), "required");
+  EXPECT_EQ(form_value(form, data + "MetadataOptions.HttpPutResponseHopLimit"), "1");
+  EXPECT_EQ(form_value(form, data + "MetadataOptions.InstanceMetadataTags"), "enabled");
+  EXPECT_EQ(form_value(form, data + "InstanceInitiatedShutdownBehavior"), "terminate");
+  EXPECT_EQ(form_value(form, data + "UserData"), "I2Nsb3VkLWJvb3Rob29rCv8=");
+  for (const auto& [key, value] : form) {
+    EXPECT_THAT(key, Not(HasSubstr("InstanceType")));
+    EXPECT_THAT(key, Not(HasSubstr("Subnet")));
+    EXPECT_THAT(key, Not(HasSubstr("MarketOptions")));
+    EXPECT_THAT(key, Not(HasSubstr("Count")));
+    EXPECT_THAT(key, Not(HasSubstr("TagSpecification")));
+  }
+}
+
+TEST(Ec2Encode, a_dry_run_is_the_same_call_and_says_so) {
+  const Mutation stop = StopInstances{{"i-1"}};
+  EXPECT_EQ(encode_dry_run(stop), encode(stop).body + "&DryRun=true");
+  EXPECT_EQ(summary_of(encode_dry_run(stop)), "dry run of StopInstances i-1");
+}
+
+TEST(Ec2Encode, summaries_of_fleets_templates_and_copies) {
+  EXPECT_EQ(summary_of(encode(fleet_request()).body), "CreateFleet 3 of 2 types and zones");
+  CreateFleet one = fleet_request();
+  one.overrides.resize(1);
+  EXPECT_EQ(summary_of(encode(one).body), "CreateFleet 3 of g5.xlarge in us-east-1a");
+  EXPECT_EQ(summary_of(encode(CreateLaunchTemplate{"n", {}, "", {}}).body),
+            "CreateLaunchTemplate n");
+  EXPECT_EQ(summary_of(encode(DeleteLaunchTemplate{"lt-1"}).body), "DeleteLaunchTemplate lt-1");
+  EXPECT_EQ(summary_of(encode(keep_volume()).body), "ModifyInstanceAttribute i-1");
+  EXPECT_EQ(summary_of(encode(CopyVolumes{"vol-1", 0, "gp3", {}, {}, "", {}}).body),
+            "CopyVolumes of vol-1");
+  EXPECT_EQ(summary_of(encode(CreateSnapshot{"vol-1", "", {}}).body), "CreateSnapshot vol-1");
+}
+
+TEST(Ec2Decode, a_fleet_tells_what_it_launched_and_what_it_could_not) {
+  const auto decoded = decode_answer("CreateFleet", answer("CreateFleet"));
+  ASSERT_TRUE(decoded) << decoded.error().message();
+  const auto& fleet = std::get<FleetAnswer>(*decoded);
+  EXPECT_EQ(fleet.fleet_id, "fleet-0123456789abcdef0");
+  ASSERT_EQ(fleet.instances.size(), 3u);
+  EXPECT_EQ(fleet.instances[1].instance_id, "i-0123456789abcdef1");
+  EXPECT_EQ(fleet.instances[1].instance_type, "g5.xlarge");
+  EXPECT_EQ(fleet.instances[1].availability_zone, "us-east-1a");
+  EXPECT_TRUE(fleet.instances[1].spot);
+  EXPECT_EQ(fleet.instances[2].instance_type, "g4dn.xlarge");
+  EXPECT_EQ(fleet.instances[2].availability_zone, "us-east-1b");
+  ASSERT_EQ(fleet.errors.size(), 1u);
+  EXPECT_EQ(fleet.errors[0].code, "InsufficientInstanceCapacity");
+  EXPECT_EQ(fleet.errors[0].instance_type, "g5.2xlarge");
+  EXPECT_EQ(fleet.errors[0].availability_zone, "us-east-1a");
+  EXPECT_EQ(fleet.errors[0].subnet_id, "subnet-a");
+}
+
+TEST(Ec2Decode, a_fleet_that_launched_nothing_is_still_an_answer) {
+  const auto decoded = decode_answer(
+      "CreateFleet",
+      xml_reply("<CreateFleetResponse><fleetId>fleet-1</fleetId><errorSet><item><errorCode>"
+                "Client.MaxSpotInstanceCountExceeded</errorCode></item></errorSet>"
+                "</CreateFleetResponse>"));
+  ASSERT_TRUE(decoded);
+  EXPECT_TRUE(std::get<FleetAnswer>(*decoded).instances.empty());
+  EXPECT_EQ(std::get<FleetAnswer>(*decoded).errors.at(0).code, "MaxSpotInstanceCountExceeded");
+}
+
+TEST(Ec2Decode, a_fleets_item_without_instances_leaves_the_outcome_open) {
+  for (const char* ids : {"", "<instanceIds/>", "<instanceIds><item/></instanceIds>"}) {
+    const auto error =
+        error_of("CreateFleet",
+                 xml_reply("<CreateFleetResponse><fleetInstanceSet><item>" + std::string(ids) +
+                           "</item></fleetInstanceSet>"
+                           "</CreateFleetResponse>"));
+    ASSERT_TRUE(error) << ids;
+    EXPECT_EQ(error->kind, ErrorKind::unknown_outcome);
+  }
+}
+
+TEST(Ec2Decode, answers_of_templates_copies_snapshots_and_stops) {
+  const auto made = decode_answer("CreateLaunchTemplate", answer("CreateLaunchTemplate"));
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_EQ(std::get<LaunchTemplate>(*made).launch_template_id, "lt-0123456789abcdef0");
+  EXPECT_EQ(std::get<LaunchTemplate>(*made).name, "warmroot-research-imagenet-1");
+  EXPECT_EQ(std::get<LaunchTemplate>(*made).tags.at("warmroot:pool"), "imagenet");
+  const auto copy = decode_answer("CopyVolumes", answer("CopyVolumes"));
+  ASSERT_TRUE(copy) << copy.error().message();
+  EXPECT_EQ(std::get<Volume>(*copy).volume_id, "vol-0bbbbbbbbbbbbbbbb");
+  EXPECT_EQ(std::get<Volume>(*copy).source_volume_id, "vol-0aaaaaaaaaaaaaaaa");
+  EXPECT_EQ(std::get<Volume>(*copy).snapshot_id, "");
+  const auto snapshot = decode_answer("CreateSnapshot", answer("CreateSnapshot"));
+  ASSERT_TRUE(snapshot);
+  EXPECT_EQ(std::get<Snapshot>(*snapshot).snapshot_id, "snap-0123456789abcdef1");
+  EXPECT_EQ(std::get<Snapshot>(*snapshot).state, "pending");
+  const auto stopped = decode_answer("StopInstances", answer("StopInstances"));
+  ASSERT_TRUE(stopped);
+  EXPECT_EQ(std::get<std::vector<Instance>>(*stopped).at(0).state, InstanceState::stopping);
+  for (const char* action : {"DeleteLaunchTemplate", "ModifyInstanceAttribute"}) {
+    const auto done = decode_answer(action, answer(action));
+    ASSERT_TRUE(done) << action;
+    EXPECT_TRUE(std::holds_alternative<std::monostate>(*done));
+  }
+  EXPECT_EQ(error_of("CopyVolumes", xml_reply("<CopyVolumesResponse><volumeSet/>"
+                                              "</CopyVolumesResponse>"))
+                ->kind,
+            ErrorKind::unknown_outcome);
+}
+
+TEST(Ec2Decode, offerings_types_statuses_restores_templates_and_scores) {
+  const auto offerings = decode_instance_type_offerings(answer("DescribeInstanceTypeOfferings"));
+  ASSERT_TRUE(offerings) << offerings.error().message();
+  EXPECT_EQ(offerings->items.at(1).instance_type, "g5.xlarge");
+  EXPECT_EQ(offerings->items.at(1).availability_zone, "us-east-1b");
+  const auto types = decode_instance_types(answer("DescribeInstanceTypes"));
+  ASSERT_TRUE(types);
+  EXPECT_EQ(types->items.at(0).architectures, (std::vector<std::string>{"x86_64"}));
+  EXPECT_EQ(types->items.at(0).hypervisor, "nitro");
+  EXPECT_EQ(types->items.at(0).vcpus, 2);
+  EXPECT_TRUE(types->items.at(0).burstable);
+  EXPECT_EQ(types->items.at(1).hypervisor, "xen");
+  EXPECT_FALSE(types->items.at(1).burstable);
+  const auto statuses = decode_volume_status(answer("DescribeVolumeStatus"));
+  ASSERT_TRUE(statuses);
+  EXPECT_EQ(statuses->items.at(0).status, "ok");
+  EXPECT_EQ(statuses->items.at(0).initialization_state, "initializing");
+  EXPECT_EQ(statuses->items.at(0).initialization_type, "provisioned-rate");
+  EXPECT_EQ(statuses->items.at(0).initialization_percent, 37);
+  EXPECT_EQ(statuses->items.at(1).initialization_state, "");
+  EXPECT_EQ(statuses->items.at(1).initialization_percent, std::nullopt);
+  const auto restores = decode_fast_snapshot_restores(answer("DescribeFastSnapshotRestores"));
+  ASSERT_TRUE(restores);
+  EXPECT_EQ(restores->items.at(0).state, "optimizing");
+  const auto templates = decode_launch_templates(answer("DescribeLaunchTemplates"));
+  ASSERT_TRUE(templates);
+  EXPECT_EQ(templates->items.at(0).launch_template_id, "lt-0123456789abcdef0");
+  EXPECT_EQ(templates->next_token, "t2");
+  const auto scores = decode_spot_placement_scores(answer("GetSpotPlacementScores"));
+  ASSERT_TRUE(scores);
+  EXPECT_EQ(scores->at(0).zone_id, "use1-az1");
+  EXPECT_EQ(scores->at(0).score, 9);
+}
+
+TEST(Ec2Decode, a_dry_run_is_ok_only_when_ec2_says_that_it_would) {
+  EXPECT_TRUE(decode_dry_run("StopInstances", refusal("DryRunOperation", 412)));
+  const auto denied = decode_dry_run("StopInstances", refusal("UnauthorizedOperation", 403));
+  ASSERT_FALSE(denied);
+  EXPECT_EQ(denied.error().kind, ErrorKind::unauthorised);
+  const auto carried_out = decode_dry_run("StopInstances", answer("StopInstances"));
+  ASSERT_FALSE(carried_out);
+  EXPECT_EQ(carried_out.error().kind, ErrorKind::broken);
 }
 
 TEST(Ec2Decode, absent_and_empty_lists_and_unknown_members_read_alike) {

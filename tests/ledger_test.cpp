@@ -58,6 +58,15 @@ class LedgerTest : public ::testing::Test {
     return plan;
   }
 
+  static core::Plan fleet_plan() {
+    aws::CreateFleet fleet;
+    fleet.client_token = "token-f";
+    fleet.target_capacity = 2;
+    core::Plan plan;
+    plan.actions.push_back({fleet, "p", {"p-0", "p-1"}, "test", ""});
+    return plan;
+  }
+
   core::Intent record_one(Ledger& ledger, const core::Plan& plan) {
     auto intents = ledger.record(plan, encoded(plan), kNow);
     EXPECT_TRUE(intents.has_value()) << intents.error().message();
@@ -173,6 +182,64 @@ TEST_F(LedgerTest, a_burnt_token_is_no_failure_until_64_were_burnt) {
            refusal("IdempotentParameterMismatch", ErrorKind::refused));
   }
   EXPECT_THAT(ledger.view()->failures, SizeIs(1));
+}
+
+TEST_F(LedgerTest, a_fleet_records_what_it_launched_and_counts_errors_by_type_and_zone) {
+  auto ledger = open();
+  aws::FleetAnswer fleet;
+  aws::Instance instance;
+  instance.instance_id = "i-7";
+  instance.instance_type = "g5.xlarge";
+  instance.availability_zone = "z-b";
+  fleet.instances = {instance};
+  fleet.errors = {{"InsufficientInstanceCapacity", "none", "g5.2xlarge", "z-a", ""}};
+  settle(ledger, record_one(ledger, fleet_plan()), aws::MutationAnswer(fleet));
+  const auto view = *ledger.view();
+  EXPECT_THAT(view.intents, IsEmpty());
+  ASSERT_TRUE(view.instances.contains("i-7"));
+  EXPECT_EQ(view.instances.at("i-7").zone, "z-b") << "the zone that EC2 chose";
+  ASSERT_THAT(view.failures, SizeIs(1));
+  const auto& failure = view.failures.at(core::offer_key("g5.2xlarge", "z-a"));
+  EXPECT_TRUE(failure.transient);
+  EXPECT_THAT(failure.sentence, HasSubstr("g5.2xlarge in z-a: none."));
+  EXPECT_EQ(view.generations.at(core::generation_key("CreateFleet", "p-1")), 1);
+}
+
+TEST_F(LedgerTest, a_fleet_that_launched_nothing_is_refused_with_the_code_that_needs_somebody) {
+  auto ledger = open();
+  aws::FleetAnswer fleet;
+  fleet.errors = {{"InsufficientInstanceCapacity", "none", "g5.xlarge", "z-a", ""},
+                  {"MaxSpotInstanceCountExceeded", "too many", "g5.2xlarge", "z-a", ""},
+                  {"RequestLimitExceeded", "slow down", "g5.2xlarge", "z-b", ""}};
+  settle(ledger, record_one(ledger, fleet_plan()), aws::MutationAnswer(fleet));
+  const auto view = *ledger.view();
+  EXPECT_THAT(view.instances, IsEmpty());
+  const auto& failure = view.failures.at(core::failure_key("CreateFleet", "p-0"));
+  EXPECT_EQ(failure.count, 1) << "counted, although the token is used up";
+  EXPECT_EQ(failure.code, "MaxSpotInstanceCountExceeded");
+  EXPECT_TRUE(failure.transient) << "another type may get capacity by waiting";
+  EXPECT_EQ(view.failures.count(core::offer_key("g5.xlarge", "z-a")), 1U);
+  EXPECT_EQ(view.failures.count(core::offer_key("g5.2xlarge", "z-b")), 1U);
+  EXPECT_EQ(view.generations.at(core::generation_key("CreateFleet", "p-0")), 1)
+      << "the same token would get the same nothing again";
+}
+
+TEST_F(LedgerTest, a_fleet_of_throttles_alone_is_throttled_and_of_quotas_alone_does_not_pass) {
+  core::Intent intent;
+  intent.call = aws::encode(fleet_plan().actions.front().mutation);
+  intent.token = "t";
+  aws::FleetAnswer throttled;
+  throttled.errors = {{"RequestLimitExceeded", "", "a", "z", ""}};
+  EXPECT_TRUE(judge(intent, aws::MutationAnswer(throttled)).throttled);
+  aws::FleetAnswer quota;
+  quota.errors = {{"VcpuLimitExceeded", "", "a", "z", ""}, {"NewCode", "", "b", "z", ""}};
+  const Outcome outcome = judge(intent, aws::MutationAnswer(quota));
+  EXPECT_EQ(outcome.state, IntentState::refused);
+  EXPECT_FALSE(outcome.transient);
+  EXPECT_FALSE(outcome.throttled);
+  EXPECT_EQ(outcome.code, "VcpuLimitExceeded");
+  EXPECT_THAT(judge(intent, aws::MutationAnswer(aws::FleetAnswer{})).sentence,
+              HasSubstr("launched nothing and gave no reason"));
 }
 
 TEST_F(LedgerTest, a_refused_detach_or_termination_is_no_longer_leaving) {

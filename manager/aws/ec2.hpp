@@ -200,6 +200,13 @@ struct DescribeRequest {
   std::vector<std::string> owners;
 };
 
+/// Scores of single zones of one Region. With fewer than three types EC2 scores low.
+struct GetSpotPlacementScores {
+  std::vector<std::string> instance_types;
+  int target_capacity = 1;  ///< instances
+  std::string region;
+};
+
 struct DescribeSpotPrices {
   std::vector<std::string> instance_types;
   std::string availability_zone;
@@ -271,7 +278,7 @@ struct CopyVolumes {
 struct FleetOverride {
   std::string instance_type;
   std::string subnet_id;
-  std::string availability_zone;  ///< sent only without a subnet
+  std::string availability_zone;  ///< sent beside the subnet too, so that errors name the zone
   std::string max_price;          ///< USD an hour; empty: capped at on-demand
 };
 
@@ -352,13 +359,16 @@ struct DeleteTags {
 
 /// A request that changes something; one variant member is one EC2 call.
 using Mutation = std::variant<RunInstances, CreateVolume, AttachVolume, DetachVolume, DeleteVolume,
-                              TerminateInstances, CreateTags, DeleteTags>;
+                              TerminateInstances, CreateTags, DeleteTags, CreateFleet,
+                              CreateLaunchTemplate, DeleteLaunchTemplate, ModifyInstanceAttribute,
+                              CopyVolumes, CreateSnapshot, StopInstances>;
 
 struct FleetError {
   std::string code;
   std::string message;
   std::string instance_type;  ///< of the override that it belongs to
   std::string availability_zone;
+  std::string subnet_id;
 };
 /// What a fleet launched and what it could not; both at once is usual, and only errors still comes
 /// as HTTP 200.
@@ -369,7 +379,8 @@ struct FleetAnswer {
 };
 
 /// What a mutation answered with; monostate for calls that return only `true`.
-using MutationAnswer = std::variant<std::monostate, std::vector<Instance>, Volume, Attachment>;
+using MutationAnswer = std::variant<std::monostate, std::vector<Instance>, Volume, Attachment,
+                                    FleetAnswer, LaunchTemplate, Snapshot>;
 
 /// A mutation as it goes over the wire, kept in the ledger so that a replay sends the same bytes
 /// again.
@@ -399,6 +410,23 @@ class Ec2 {
   virtual Result<Page<Subnet>> describe_subnets(const DescribeRequest& request) = 0;
   virtual Result<Page<SpotPrice>> describe_spot_price_history(
       const DescribeSpotPrices& request) = 0;
+  /// By zone: what a zone offers at all. Takes no ids.
+  virtual Result<Page<InstanceTypeOffering>> describe_instance_type_offerings(
+      const DescribeRequest& request) = 0;
+  /// The ids are names of types.
+  virtual Result<Page<InstanceType>> describe_instance_types(const DescribeRequest& request) = 0;
+  virtual Result<Page<VolumeStatus>> describe_volume_status(const DescribeRequest& request) = 0;
+  /// Takes no ids.
+  virtual Result<Page<FastSnapshotRestore>> describe_fast_snapshot_restores(
+      const DescribeRequest& request) = 0;
+  virtual Result<Page<LaunchTemplate>> describe_launch_templates(
+      const DescribeRequest& request) = 0;
+  virtual Result<std::vector<SpotPlacementScore>> get_spot_placement_scores(
+      const GetSpotPlacementScores& request) = 0;
+
+  /// Asks EC2 whether it would carry the call out, and carries nothing out. Ok: it would. Errors:
+  /// what EC2 would refuse it with; broken when the endpoint does not know dry runs.
+  virtual Ok dry_run(const Mutation& mutation) = 0;
 
   /// Sends all calls together and returns their outcomes in the same order. A call is sent again
   /// only when EC2 throttled it, which means that it was not executed. Never waits for a state.

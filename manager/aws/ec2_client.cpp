@@ -48,15 +48,17 @@ Milliseconds full_jitter(int failures, double random) {
 Ec2Client::Ec2Client(Transport& transport, Sleeper sleep, RandomSource random)
     : transport_(transport), sleep_(std::move(sleep)), random_(std::move(random)) {}
 
-template <typename T>
-Result<T> Ec2Client::read(const std::string& body, Result<T> (*decode)(const HttpReply&)) {
+template <typename Decode>
+auto Ec2Client::read(const std::string& body, Decode decode) -> decltype(decode(HttpReply{})) {
   const std::string_view action = action_of(body);
   int lost_answers = 0;
   for (int attempt = 1;; ++attempt) {
     std::vector<Result<HttpReply>> replies = transport_.post({&body, 1});
     CHECK(replies.size() == 1);
-    Result<T> result = replies[0] ? decode(*replies[0])
-                                  : Result<T>(fail(undelivered(std::move(replies[0]).error())));
+    auto result =
+        replies[0]
+            ? decode(*replies[0])
+            : decltype(decode(HttpReply{}))(fail(undelivered(std::move(replies[0]).error())));
     if (result) return result;
     Error error = std::move(result).error();
     const bool lost = error.kind == ErrorKind::unknown_outcome;
@@ -101,6 +103,39 @@ Result<Page<Subnet>> Ec2Client::describe_subnets(const DescribeRequest& request)
 
 Result<Page<SpotPrice>> Ec2Client::describe_spot_price_history(const DescribeSpotPrices& request) {
   return read(encode(request), decode_spot_prices);
+}
+
+Result<Page<InstanceTypeOffering>> Ec2Client::describe_instance_type_offerings(
+    const DescribeRequest& request) {
+  return read(encode(Describe::instance_type_offerings, request), decode_instance_type_offerings);
+}
+
+Result<Page<InstanceType>> Ec2Client::describe_instance_types(const DescribeRequest& request) {
+  return read(encode(Describe::instance_types, request), decode_instance_types);
+}
+
+Result<Page<VolumeStatus>> Ec2Client::describe_volume_status(const DescribeRequest& request) {
+  return read(encode(Describe::volume_status, request), decode_volume_status);
+}
+
+Result<Page<FastSnapshotRestore>> Ec2Client::describe_fast_snapshot_restores(
+    const DescribeRequest& request) {
+  return read(encode(Describe::fast_snapshot_restores, request), decode_fast_snapshot_restores);
+}
+
+Result<Page<LaunchTemplate>> Ec2Client::describe_launch_templates(const DescribeRequest& request) {
+  return read(encode(Describe::launch_templates, request), decode_launch_templates);
+}
+
+Result<std::vector<SpotPlacementScore>> Ec2Client::get_spot_placement_scores(
+    const GetSpotPlacementScores& request) {
+  return read(encode(request), decode_spot_placement_scores);
+}
+
+Ok Ec2Client::dry_run(const Mutation& mutation) {
+  const std::string action = encode(mutation).action;
+  return read(encode_dry_run(mutation),
+              [&action](const HttpReply& reply) { return decode_dry_run(action, reply); });
 }
 
 std::vector<Result<MutationAnswer>> Ec2Client::send(std::span<const EncodedCall> calls) {

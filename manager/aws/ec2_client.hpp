@@ -46,14 +46,26 @@ class Ec2Client : public Ec2 {
   Result<std::vector<AvailabilityZone>> describe_availability_zones() override;
   Result<Page<Subnet>> describe_subnets(const DescribeRequest& request) override;
   Result<Page<SpotPrice>> describe_spot_price_history(const DescribeSpotPrices& request) override;
+  Result<Page<InstanceTypeOffering>> describe_instance_type_offerings(
+      const DescribeRequest& request) override;
+  Result<Page<InstanceType>> describe_instance_types(const DescribeRequest& request) override;
+  Result<Page<VolumeStatus>> describe_volume_status(const DescribeRequest& request) override;
+  Result<Page<FastSnapshotRestore>> describe_fast_snapshot_restores(
+      const DescribeRequest& request) override;
+  Result<Page<LaunchTemplate>> describe_launch_templates(const DescribeRequest& request) override;
+  Result<std::vector<SpotPlacementScore>> get_spot_placement_scores(
+      const GetSpotPlacementScores& request) override;
+
+  Ok dry_run(const Mutation& mutation) override;
 
   /// Calls that EC2 throttled were not executed: they are sent again after a pause. Everything else
   /// is returned as it came, so that the ledger decides.
   std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) override;
 
  private:
-  template <typename T>
-  Result<T> read(const std::string& body, Result<T> (*decode)(const HttpReply&));
+  /// Posts until `decode` makes something of a reply or asking again is no use.
+  template <typename Decode>
+  auto read(const std::string& body, Decode decode) -> decltype(decode(HttpReply{}));
 
   Transport& transport_;
   Sleeper sleep_;

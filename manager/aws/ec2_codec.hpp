@@ -19,7 +19,19 @@ inline constexpr std::string_view kEc2Version = "2016-11-15";
 // ---- requests ----
 
 /// The calls that a DescribeRequest can become.
-enum class Describe { volumes, instances, instance_status, snapshots, images, subnets };
+enum class Describe {
+  volumes,
+  instances,
+  instance_status,
+  snapshots,
+  images,
+  subnets,
+  instance_type_offerings,
+  instance_types,
+  volume_status,
+  fast_snapshot_restores,
+  launch_templates
+};
 
 /// The body of one Describe call. An empty id list is not sent, which means "all": the wire cannot
 /// say "none".
@@ -30,16 +42,22 @@ std::string encode_describe_availability_zones();
 /// Prices of Linux/UNIX.
 std::string encode(const DescribeSpotPrices& request);
 
+std::string encode(const GetSpotPlacementScores& request);
+
 /// A mutation as it goes over the wire. The same mutation always gives the same bytes. Spot
 /// launches are one-time and terminate when interrupted; every launch terminates on shutdown,
 /// requires IMDSv2 with a hop limit of 1 and shows its tags in IMDS; CreateVolume always names its
-/// type (EC2's default is gp2).
+/// type (EC2's default is gp2). A launch template carries the same guards; a fleet is instant, its
+/// spot capacity goes where price and capacity are best.
 EncodedCall encode(const Mutation& mutation);
+
+/// The body of the same call with DryRun: EC2 says whether it would, and does not.
+std::string encode_dry_run(const Mutation& mutation);
 
 /// The call and what it is about, for people: "AttachVolume vol-1 to i-2".
 std::string summary_of(std::string_view body);
 
-/// True for calls that change nothing (Describe*).
+/// True for calls that change nothing (Describe*, Get*).
 bool is_read(std::string_view action);
 
 // ---- answers ----
@@ -56,11 +74,22 @@ Result<Page<Image>> decode_images(const HttpReply& reply);
 Result<std::vector<AvailabilityZone>> decode_availability_zones(const HttpReply& reply);
 Result<Page<Subnet>> decode_subnets(const HttpReply& reply);
 Result<Page<SpotPrice>> decode_spot_prices(const HttpReply& reply);
+Result<Page<InstanceTypeOffering>> decode_instance_type_offerings(const HttpReply& reply);
+Result<Page<InstanceType>> decode_instance_types(const HttpReply& reply);
+Result<Page<VolumeStatus>> decode_volume_status(const HttpReply& reply);
+Result<Page<FastSnapshotRestore>> decode_fast_snapshot_restores(const HttpReply& reply);
+Result<Page<LaunchTemplate>> decode_launch_templates(const HttpReply& reply);
+Result<std::vector<SpotPlacementScore>> decode_spot_placement_scores(const HttpReply& reply);
 
-/// The answer of the mutation with this action name: instances for RunInstances and
-/// TerminateInstances (the latter with id and state only), Volume for CreateVolume, Attachment for
-/// AttachVolume and DetachVolume, else monostate.
+/// The answer of the mutation with this action name: instances for RunInstances, TerminateInstances
+/// and StopInstances (the latter two with id and state only), Volume for CreateVolume and
+/// CopyVolumes, Attachment for AttachVolume and DetachVolume, FleetAnswer for CreateFleet (also one
+/// without any instance), LaunchTemplate and Snapshot for their creation, else monostate.
 Result<MutationAnswer> decode_answer(std::string_view action, const HttpReply& reply);
+
+/// Ok when the reply says that the call would have succeeded. An answer to the call itself is
+/// broken: the endpoint has carried it out.
+Ok decode_dry_run(std::string_view action, const HttpReply& reply);
 
 // ---- refusals ----
 

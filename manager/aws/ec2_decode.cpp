@@ -11,6 +11,7 @@ namespace {
 using xml::child;
 using xml::Element;
 using xml::text;
+using xml::text_of;
 
 std::optional<int> number(const Element* parent, const char* name) {
   const std::string digits = text(parent, name);
@@ -64,6 +65,8 @@ Volume volume_of(const Element* item) {
   out.iops = number(item, "iops");
   out.throughput_mib_s = number(item, "throughput");
   out.encrypted = flag(item, "encrypted");
+  out.source_volume_id = text(item, "sourceVolumeId");
+  out.initialization_rate = number(item, "volumeInitializationRate");
   out.state = volume_state(text(item, "status"));
   out.create_time = instant(item, "createTime");
   for_items(item, "attachmentSet",
@@ -113,8 +116,16 @@ Snapshot snapshot_of(const Element* item) {
 }
 
 Image image_of(const Element* item) {
-  Image out{text(item, "imageId"),      text(item, "imageState"),     text(item, "name"),
-            text(item, "architecture"), text(item, "rootDeviceName"), {}};
+  Image out;
+  out.image_id = text(item, "imageId");
+  out.state = text(item, "imageState");
+  out.name = text(item, "name");
+  out.architecture = text(item, "architecture");
+  out.root_device_name = text(item, "rootDeviceName");
+  out.owner_id = text(item, "imageOwnerId");
+  for_items(item, "productCodes", [&out](const Element* entry) {
+    out.product_codes.push_back(text(entry, "productCode"));
+  });
   for_items(item, "blockDeviceMapping", [&out](const Element* entry) {
     const Element* ebs = child(entry, "ebs");
     if (ebs == nullptr) return;
@@ -136,6 +147,48 @@ Subnet subnet_of(const Element* item) {
 SpotPrice price_of(const Element* item) {
   return {text(item, "instanceType"), text(item, "availabilityZone"), text(item, "spotPrice"),
           instant(item, "timestamp")};
+}
+
+InstanceTypeOffering offering_of(const Element* item) {
+  return {text(item, "instanceType"), text(item, "location")};
+}
+
+InstanceType type_of(const Element* item) {
+  InstanceType out;
+  out.instance_type = text(item, "instanceType");
+  for_items(child(item, "processorInfo"), "supportedArchitectures",
+            [&out](const Element* entry) { out.architectures.push_back(text_of(entry)); });
+  out.hypervisor = text(item, "hypervisor");
+  out.vcpus = number(child(item, "vCpuInfo"), "defaultVCpus").value_or(0);
+  out.burstable = flag(item, "burstablePerformanceSupported");
+  return out;
+}
+
+VolumeStatus volume_status_of(const Element* item) {
+  VolumeStatus out;
+  out.volume_id = text(item, "volumeId");
+  const Element* status = child(item, "volumeStatus");
+  out.status = text(status, "status");
+  for_items(status, "details", [&out](const Element* entry) {
+    if (text(entry, "name") == "initialization-state")
+      out.initialization_state = text(entry, "status");
+  });
+  const Element* initialization = child(item, "initializationStatusDetails");
+  out.initialization_type = text(initialization, "initializationType");
+  out.initialization_percent = number(initialization, "progress");
+  return out;
+}
+
+FastSnapshotRestore restore_of(const Element* item) {
+  return {text(item, "snapshotId"), text(item, "availabilityZone"), text(item, "state")};
+}
+
+LaunchTemplate template_of(const Element* item) {
+  return {text(item, "launchTemplateId"), text(item, "launchTemplateName"), tags_of(item)};
+}
+
+SpotPlacementScore score_of(const Element* item) {
+  return {text(item, "availabilityZoneId"), number(item, "score").value_or(0)};
 }
 
 /// The root of a successful answer to `action`; the document owns it.
@@ -184,6 +237,48 @@ Result<std::vector<Instance>> launched(std::string_view action, const Element* r
   });
   if (!complete) return fail(without_id(action, "instanceId"));
   return instances;
+}
+
+Result<FleetAnswer> fleet_of(std::string_view action, const Element* root) {
+  FleetAnswer fleet;
+  fleet.fleet_id = text(root, "fleetId");
+  bool complete = true;
+  for_items(root, "fleetInstanceSet", [&](const Element* item) {
+    const Element* used = child(child(item, "launchTemplateAndOverrides"), "overrides");
+    Instance instance;
+    instance.instance_type = text(item, "instanceType");
+    instance.state = InstanceState::pending;
+    instance.spot = text(item, "lifecycle") == "spot";
+    instance.availability_zone = text(item, "availabilityZone");
+    if (instance.availability_zone.empty())
+      instance.availability_zone = text(used, "availabilityZone");
+    instance.subnet_id = text(used, "subnetId");
+    const std::size_t before = fleet.instances.size();
+    for_items(item, "instanceIds", [&](const Element* id) {
+      instance.instance_id = text_of(id);
+      complete = complete && !instance.instance_id.empty();
+      fleet.instances.push_back(instance);
+    });
+    complete = complete && fleet.instances.size() > before;
+  });
+  if (!complete) return fail(without_id(action, "instanceId"));
+  for_items(root, "errorSet", [&fleet](const Element* item) {
+    const Element* used = child(child(item, "launchTemplateAndOverrides"), "overrides");
+    fleet.errors.push_back({std::string(bare_code(text(item, "errorCode"))),
+                            text(item, "errorMessage"), text(used, "instanceType"),
+                            text(used, "availabilityZone"), text(used, "subnetId")});
+  });
+  return fleet;
+}
+
+/// EC2 answers with a list that holds the one copy.
+Result<Volume> copied(std::string_view action, const Element* root) {
+  std::vector<Volume> volumes;
+  for_items(root, "volumeSet",
+            [&volumes](const Element* item) { volumes.push_back(volume_of(item)); });
+  if (volumes.size() != 1 || volumes.front().volume_id.empty())
+    return fail(without_id(action, "volumeId"));
+  return std::move(volumes.front());
 }
 
 }  // namespace
@@ -236,26 +331,83 @@ Result<Page<SpotPrice>> decode_spot_prices(const HttpReply& reply) {
                      price_of);
 }
 
+Result<Page<InstanceTypeOffering>> decode_instance_type_offerings(const HttpReply& reply) {
+  return decode_page("DescribeInstanceTypeOfferings", reply, "instanceTypeOfferingSet",
+                     "instanceType", offering_of);
+}
+
+Result<Page<InstanceType>> decode_instance_types(const HttpReply& reply) {
+  return decode_page("DescribeInstanceTypes", reply, "instanceTypeSet", "instanceType", type_of);
+}
+
+Result<Page<VolumeStatus>> decode_volume_status(const HttpReply& reply) {
+  return decode_page("DescribeVolumeStatus", reply, "volumeStatusSet", "volumeId",
+                     volume_status_of);
+}
+
+Result<Page<FastSnapshotRestore>> decode_fast_snapshot_restores(const HttpReply& reply) {
+  return decode_page("DescribeFastSnapshotRestores", reply, "fastSnapshotRestoreSet", "snapshotId",
+                     restore_of);
+}
+
+Result<Page<LaunchTemplate>> decode_launch_templates(const HttpReply& reply) {
+  return decode_page("DescribeLaunchTemplates", reply, "launchTemplates", "launchTemplateId",
+                     template_of);
+}
+
+Result<std::vector<SpotPlacementScore>> decode_spot_placement_scores(const HttpReply& reply) {
+  TRY_ASSIGN(auto page, decode_page("GetSpotPlacementScores", reply, "spotPlacementScoreSet",
+                                    "availabilityZoneId", score_of));
+  return std::move(page.items);
+}
+
+namespace {
+
+/// `T` with its id, or the error that it lacks one.
+template <typename T>
+Result<MutationAnswer> with_id(std::string_view action, T value, std::string T::*id,
+                               const char* name) {
+  if ((value.*id).empty()) return fail(without_id(action, name));
+  return MutationAnswer(std::move(value));
+}
+
+}  // namespace
+
 Result<MutationAnswer> decode_answer(std::string_view action, const HttpReply& reply) {
   tinyxml2::XMLDocument document;
   TRY_ASSIGN(const Element* root, open_answer(action, reply, document));
-  if (action == "RunInstances" || action == "TerminateInstances") {
+  if (action == "RunInstances" || action == "TerminateInstances" || action == "StopInstances") {
     TRY_ASSIGN(auto instances, launched(action, root));
     return MutationAnswer(std::move(instances));
   }
-  if (action == "CreateVolume") {
-    Volume volume = volume_of(root);
-    if (volume.volume_id.empty()) return fail(without_id(action, "volumeId"));
+  if (action == "CreateFleet") {
+    TRY_ASSIGN(auto fleet, fleet_of(action, root));
+    return MutationAnswer(std::move(fleet));
+  }
+  if (action == "CopyVolumes") {
+    TRY_ASSIGN(auto volume, copied(action, root));
     return MutationAnswer(std::move(volume));
   }
-  if (action == "AttachVolume" || action == "DetachVolume") {
-    Attachment attachment = attachment_of(root);
-    if (attachment.volume_id.empty()) return fail(without_id(action, "volumeId"));
-    return MutationAnswer(std::move(attachment));
-  }
+  if (action == "CreateVolume")
+    return with_id(action, volume_of(root), &Volume::volume_id, "volumeId");
+  if (action == "AttachVolume" || action == "DetachVolume")
+    return with_id(action, attachment_of(root), &Attachment::volume_id, "volumeId");
+  if (action == "CreateSnapshot")
+    return with_id(action, snapshot_of(root), &Snapshot::snapshot_id, "snapshotId");
+  if (action == "CreateLaunchTemplate")
+    return with_id(action, template_of(child(root, "launchTemplate")),
+                   &LaunchTemplate::launch_template_id, "launchTemplateId");
   if (text(root, "return") == "false")
     return fail(ErrorKind::refused, "EC2 answered `return` false without a reason.");
   return MutationAnswer(std::monostate{});
+}
+
+Ok decode_dry_run(std::string_view action, const HttpReply& reply) {
+  if (code_of(reply) == "DryRunOperation") return {};
+  tinyxml2::XMLDocument document;
+  TRY(open_answer(action, reply, document));
+  return fail(ErrorKind::broken,
+              "the endpoint does not know dry runs and has carried the call out.");
 }
 
 }  // namespace warmroot::aws

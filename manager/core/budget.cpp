@@ -16,9 +16,14 @@ struct Rate {
 };
 
 constexpr Rate kRates[] = {
-    {"RunInstances", 5, 2},  {"CreateVolume", 100, 5}, {"AttachVolume", 50, 5},
-    {"DetachVolume", 50, 5}, {"DeleteVolume", 100, 5}, {"TerminateInstances", 100, 5},
-    {"CreateTags", 100, 10}, {"DeleteTags", 100, 10},
+    {"RunInstances", 5, 2},          {"CreateVolume", 100, 5},
+    {"AttachVolume", 50, 5},         {"DetachVolume", 50, 5},
+    {"DeleteVolume", 100, 5},        {"TerminateInstances", 100, 5},
+    {"CreateTags", 100, 10},         {"DeleteTags", 100, 10},
+    {"CreateFleet", 50, 5},          {"CreateLaunchTemplate", 50, 5},
+    {"DeleteLaunchTemplate", 50, 5}, {"ModifyInstanceAttribute", 50, 5},
+    {"CopyVolumes", 50, 5},          {"CreateSnapshot", 100, 5},
+    {"StopInstances", 50, 5},
 };
 
 }  // namespace

@@ -44,9 +44,11 @@ std::string_view to_string(IntentState state) {
 
 std::string_view action_name(const aws::Mutation& mutation) {
   // In the order of the variant's members.
-  constexpr std::string_view kNames[] = {"RunInstances", "CreateVolume", "AttachVolume",
-                                         "DetachVolume", "DeleteVolume", "TerminateInstances",
-                                         "CreateTags",   "DeleteTags"};
+  constexpr std::string_view kNames[] = {
+      "RunInstances", "CreateVolume",         "AttachVolume",         "DetachVolume",
+      "DeleteVolume", "TerminateInstances",   "CreateTags",           "DeleteTags",
+      "CreateFleet",  "CreateLaunchTemplate", "DeleteLaunchTemplate", "ModifyInstanceAttribute",
+      "CopyVolumes",  "CreateSnapshot",       "StopInstances"};
   static_assert(std::size(kNames) == std::variant_size_v<aws::Mutation>);
   return kNames[mutation.index()];
 }
@@ -79,6 +81,30 @@ struct ResourceText {
   }
   std::string operator()(const aws::CreateTags& call) const { return joined(call.resource_ids); }
   std::string operator()(const aws::DeleteTags& call) const { return joined(call.resource_ids); }
+  std::string operator()(const aws::CreateFleet& call) const {
+    const std::string count = std::to_string(call.target_capacity) + " x ";
+    if (call.overrides.size() != 1)
+      return count + "any of " + std::to_string(call.overrides.size()) + " types and zones";
+    const aws::FleetOverride& one = call.overrides.front();
+    return count + one.instance_type + " in " +
+           (one.availability_zone.empty() ? one.subnet_id : one.availability_zone);
+  }
+  std::string operator()(const aws::CreateLaunchTemplate& call) const { return call.name; }
+  std::string operator()(const aws::DeleteLaunchTemplate& call) const {
+    return call.launch_template_id;
+  }
+  std::string operator()(const aws::ModifyInstanceAttribute& call) const {
+    if (call.delete_on_termination)
+      return call.device_name + " of " + call.instance_id +
+             (*call.delete_on_termination ? " ends with it" : " outlives it");
+    const bool protect = call.disable_api_termination.value_or(false);
+    return call.instance_id + (protect ? " protected from termination" : " may be terminated");
+  }
+  std::string operator()(const aws::CopyVolumes& call) const {
+    return "of " + call.source_volume_id;
+  }
+  std::string operator()(const aws::CreateSnapshot& call) const { return "of " + call.volume_id; }
+  std::string operator()(const aws::StopInstances& call) const { return joined(call.instance_ids); }
 };
 
 using Ids = std::vector<std::string>;
@@ -92,6 +118,13 @@ struct IdList {
   Ids operator()(const aws::TerminateInstances& call) const { return call.instance_ids; }
   Ids operator()(const aws::CreateTags& call) const { return call.resource_ids; }
   Ids operator()(const aws::DeleteTags& call) const { return call.resource_ids; }
+  Ids operator()(const aws::CreateFleet&) const { return {}; }
+  Ids operator()(const aws::CreateLaunchTemplate&) const { return {}; }
+  Ids operator()(const aws::DeleteLaunchTemplate& call) const { return {call.launch_template_id}; }
+  Ids operator()(const aws::ModifyInstanceAttribute& call) const { return {call.instance_id}; }
+  Ids operator()(const aws::CopyVolumes& call) const { return {call.source_volume_id}; }
+  Ids operator()(const aws::CreateSnapshot& call) const { return {call.volume_id}; }
+  Ids operator()(const aws::StopInstances& call) const { return call.instance_ids; }
 };
 
 }  // namespace
@@ -101,9 +134,12 @@ std::vector<std::string> resource_ids(const aws::Mutation& mutation) {
 }
 
 std::string token_of(const aws::Mutation& mutation) {
-  if (const auto* run = std::get_if<aws::RunInstances>(&mutation)) return run->client_token;
-  if (const auto* create = std::get_if<aws::CreateVolume>(&mutation)) return create->client_token;
-  return {};
+  return std::visit(
+      [](const auto& call) -> std::string {
+        if constexpr (requires { call.client_token; }) return call.client_token;
+        return {};
+      },
+      mutation);
 }
 
 std::string resource_of(const aws::Mutation& mutation) {
@@ -175,6 +211,10 @@ std::string node_name(std::string_view pool, int index) {
 
 std::string failure_key(std::string_view action, std::string_view resource) {
   return std::string(action) + "/" + std::string(resource);
+}
+
+std::string offer_key(std::string_view instance_type, std::string_view zone) {
+  return failure_key("offer", std::string(instance_type) + "/" + std::string(zone));
 }
 
 std::string generation_key(std::string_view action, std::string_view node) {

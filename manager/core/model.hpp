@@ -300,6 +300,9 @@ std::string node_name(std::string_view pool, int index);
 /// Keys of LedgerView::failures and LedgerView::generations: action name and node (or other
 /// resource).
 std::string failure_key(std::string_view action, std::string_view resource);
+/// Where refusals of one instance type in one zone are counted, whichever call met them: no
+/// capacity, price too high, not offered.
+std::string offer_key(std::string_view instance_type, std::string_view zone);
 std::string generation_key(std::string_view action, std::string_view node);
 
 }  // namespace warmroot::core
