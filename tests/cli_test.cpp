@@ -119,8 +119,9 @@ core::Plan plan_of_two_nodes() {
   attach.nodes = {"imagenet-0"};
   attach.reason = "the instance runs";
   plan.actions = {attach};
-  plan.notes = {{"imagenet", "imagenet-1", "no capacity \"here\"", true},
-                {"", "", "for all", false}};
+  plan.notes = {
+      {core::NoteKind::refused_call, "imagenet", "imagenet-1", "no capacity \"here\"", true},
+      {core::NoteKind::look_failed, "", "", "for all", false}};
   return plan;
 }
 
@@ -206,7 +207,8 @@ TEST(Waiting, is_for_the_operator_when_nothing_else_can_change) {
   core::Plan plan = plan_of_two_nodes();
   plan.actions.clear();
   EXPECT_EQ(unsettled_nodes(plan), "the operator: imagenet-1: no capacity \"here\"");
-  plan.notes.push_back({"imagenet", "", "AMI ami-1 is not found", true});
+  plan.notes.push_back(
+      {core::NoteKind::source_problem, "imagenet", "", "AMI ami-1 is not found", true});
   EXPECT_THAT(unsettled_nodes(plan), HasSubstr("(and 1 more)"));
   plan.nodes[1].condition = core::NodeCondition::leaving;
   EXPECT_EQ(unsettled_nodes(plan), "imagenet-1 (leaving)");

@@ -75,13 +75,13 @@ void give_best_volume(Draft& draft, const std::string& name, Claims& claims) {
   adopt_or_mark_seen(draft, own, *claims.pool, node);
   const auto& pool = claims.pool->spec->name;
   for (std::size_t i = 1; i < claims.volumes.size(); ++i)
-    draft.note(pool, name,
+    draft.note(NoteKind::volume_claimed_twice, pool, name,
                "volume " + claims.volumes[i]->volume_id + " also says it is " + name +
                    "'s, which keeps " + own.volume_id +
                    ": delete it or remove its warmroot tags when it is not needed",
                false);
   if (node.beyond)
-    draft.note(pool, name,
+    draft.note(NoteKind::volume_beyond, pool, name,
                "volume " + own.volume_id + " of " + name +
                    " is beyond nodes = " + std::to_string(claims.pool->spec->nodes) +
                    "; it is kept: delete it by hand when its data is not needed",
@@ -89,14 +89,14 @@ void give_best_volume(Draft& draft, const std::string& name, Claims& claims) {
   const auto lineage = tag_of(own.tags, kTagLineage);
   const auto& source = claims.pool->source.snapshot_id;
   if (!lineage.empty() && !source.empty() && lineage != source)
-    draft.note(pool, name,
+    draft.note(NoteKind::lineage_changed, pool, name,
                "volume " + own.volume_id + " was made from " + lineage + ", the spec now says " +
                    source + "; " + name + " keeps its volume",
                false);
 }
 
 void note_stranger(Draft& draft, const aws::Volume& volume) {
-  draft.note(tag_of(volume.tags, kTagPool), "",
+  draft.note(NoteKind::stranger, tag_of(volume.tags, kTagPool), "",
              "volume " + volume.volume_id +
                  " carries our deployment's tag, but its pool, node and "
                  "lineage tags do not fit: correct them to have it used, or remove them",
@@ -163,7 +163,7 @@ void freeze_if_too_many_vanished(Draft& draft) {
   }
   if (!too_many(vanished, known)) return;
   draft.frozen = true;
-  draft.note("", "",
+  draft.note(NoteKind::frozen, "", "",
              std::to_string(vanished) + " of " + std::to_string(known) +
                  " volumes are not shown by EC2 any more, so nothing is changed: check account, "
                  "--region and --endpoint-url; if they were deleted on purpose, remove the ledger "
@@ -179,7 +179,8 @@ void count_missing_volumes(Draft& draft) {
     const bool over = gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter;
     if (over && !draft.frozen) {
       draft.record(RecordVolumeGone{id, "EC2 has not shown it for a minute"});
-      draft.note(owned.pool, owned.node, "volume " + id + " does not exist any more", false);
+      draft.note(NoteKind::volume_gone, owned.pool, owned.node,
+                 "volume " + id + " does not exist any more", false);
       continue;
     }
     auto* pool = draft.find_pool(owned.pool);
@@ -191,8 +192,8 @@ void count_missing_volumes(Draft& draft) {
     node.zone = owned.zone;
     draft.wake_at(gone.since + kGoneAfter);
     if (owned.seen)
-      draft.note(owned.pool, owned.node, "volume " + id + " is not shown by EC2; looking again",
-                 false);
+      draft.note(NoteKind::volume_not_shown, owned.pool, owned.node,
+                 "volume " + id + " is not shown by EC2; looking again", false);
   }
 }
 
@@ -281,7 +282,7 @@ void note_unnamed_pools(Draft& draft) {
       ++live[pool];
   }
   for (const auto& [pool, count] : live)
-    draft.note(pool, "",
+    draft.note(NoteKind::pool_unnamed, pool, "",
                std::to_string(count) + (count == 1 ? " instance" : " instances") + " of pool " +
                    pool + ", which the spec does not name, " + (count == 1 ? "runs" : "run") +
                    " on: name the pool again with running = 0 until they are gone, or end them "

@@ -162,9 +162,9 @@ bool Draft::act(aws::Mutation mutation, const std::string& pool, std::vector<std
   return true;
 }
 
-void Draft::note(const std::string& pool, const std::string& node, std::string text,
+void Draft::note(NoteKind kind, const std::string& pool, const std::string& node, std::string text,
                  bool blocking) {
-  plan.notes.push_back({pool, node, std::move(text), blocking});
+  plan.notes.push_back({kind, pool, node, std::move(text), blocking});
 }
 
 void Draft::record(Record entry) {

@@ -113,7 +113,8 @@ class Draft {
   /// changes nothing.
   bool act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
            std::string reason, std::string zone = {});
-  void note(const std::string& pool, const std::string& node, std::string text, bool blocking);
+  void note(NoteKind kind, const std::string& pool, const std::string& node, std::string text,
+            bool blocking);
   void record(Record record);
 
   /// Says that `key` holds at this look, and answers since when and how often it has.

@@ -74,13 +74,13 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
     lease.state = LeaseState::leaving;
   draft.set_lease(lease, present ? "EC2 shows it" : "found attached");
   if (attachment.delete_on_termination)
-    draft.note(pool.spec->name, node.name,
+    draft.note(NoteKind::deleted_with_instance, pool.spec->name, node.name,
                "volume " + node.volume_id + " would be deleted with " + attachment.instance_id +
                    ": set DeleteOnTermination of " + attachment.device +
                    " to false with modify-instance-attribute",
                true);
   if (!draft.find_instance(attachment.instance_id) && !is_dying(draft, attachment.instance_id))
-    draft.note(pool.spec->name, node.name,
+    draft.note(NoteKind::attached_elsewhere, pool.spec->name, node.name,
                "volume " + node.volume_id + " is attached to " + attachment.instance_id +
                    ", which is no instance of this pool: detach it there to have it served here",
                true);
@@ -172,7 +172,7 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
                   "attaching for more than 90 s and the guest never saw the disk; starting over");
   }
   if (attachment.state == aws::AttachmentState::busy)
-    draft.note(lease.pool, lease.node,
+    draft.note(NoteKind::still_mounted, lease.pool, lease.node,
                "volume " + lease.volume_id + " is still mounted on " + lease.instance_id +
                    ", which holds its detach up: unmount it there or end the instance",
                false);
@@ -192,14 +192,14 @@ void quarantine_broken_volumes(Draft& draft) {
     if (tag_of(volume.tags, kTagDeployment) != draft.desired.deployment || !draft.find_pool(pool))
       continue;
     if (volume.tags.contains(kTagQuarantined)) {
-      draft.note(pool, node,
+      draft.note(NoteKind::quarantined, pool, node,
                  "volume " + id + " is quarantined (" + tag_of(volume.tags, kTagQuarantined) +
                      "); remove the tag " + kTagQuarantined + " to have it used again",
                  false);
       continue;
     }
     if (volume.state != aws::VolumeState::error) continue;
-    draft.note(pool, node,
+    draft.note(NoteKind::volume_error, pool, node,
                "volume " + id + " is in state error: it is set aside and replaced by a new one",
                false);
     if (draft.undecided(id) || draft.backing_off("CreateTags", id)) continue;

@@ -97,7 +97,7 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone) {
   if (missing.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
   if (!pool.spec->launch) {
     for (const auto* node : missing)
-      draft.note(pool.spec->name, node->name,
+      draft.note(NoteKind::nobody_launched, pool.spec->name, node->name,
                  "no running instance tagged " + std::string(kTagPool) + "=" + pool.spec->name +
                      " in " + zone + " is free: launch one",
                  true);

@@ -71,7 +71,7 @@ bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
   if (draft.undecided(instance.id) || draft.backing_off("AttachVolume", node.name)) return false;
   const auto device = next_device_name(used_names(draft, instance));
   if (!device) {
-    draft.note(pool.spec->name, node.name,
+    draft.note(NoteKind::names_used_up, pool.spec->name, node.name,
                "every device name was used on " + instance.id + ": terminate it to get a fresh one",
                true);
     return false;

@@ -221,4 +221,52 @@ std::string generation_key(std::string_view action, std::string_view node) {
   return std::string(action) + "/" + std::string(node);
 }
 
+std::string_view to_string(NoteKind kind) {
+  switch (kind) {
+    case NoteKind::look_failed:
+      return "look_failed";
+    case NoteKind::source_problem:
+      return "source_problem";
+    case NoteKind::frozen:
+      return "frozen";
+    case NoteKind::volume_claimed_twice:
+      return "volume_claimed_twice";
+    case NoteKind::volume_beyond:
+      return "volume_beyond";
+    case NoteKind::lineage_changed:
+      return "lineage_changed";
+    case NoteKind::stranger:
+      return "stranger";
+    case NoteKind::volume_gone:
+      return "volume_gone";
+    case NoteKind::volume_not_shown:
+      return "volume_not_shown";
+    case NoteKind::pool_unnamed:
+      return "pool_unnamed";
+    case NoteKind::deleted_with_instance:
+      return "deleted_with_instance";
+    case NoteKind::attached_elsewhere:
+      return "attached_elsewhere";
+    case NoteKind::still_mounted:
+      return "still_mounted";
+    case NoteKind::quarantined:
+      return "quarantined";
+    case NoteKind::volume_error:
+      return "volume_error";
+    case NoteKind::nobody_launched:
+      return "nobody_launched";
+    case NoteKind::names_used_up:
+      return "names_used_up";
+    case NoteKind::not_ours_to_end:
+      return "not_ours_to_end";
+    case NoteKind::refused_call:
+      return "refused_call";
+    case NoteKind::bootstrap_failed:
+      return "bootstrap_failed";
+    case NoteKind::undecided_call:
+      return "undecided_call";
+  }
+  return "look_failed";
+}
+
 }  // namespace warmroot::core

@@ -195,8 +195,36 @@ struct RecordDeparture {
 using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
                             RecordInstanceGone, RecordDeparture>;
 
+/// What a note is about: stable names, for those who count or filter notes (their texts drift).
+enum class NoteKind {
+  look_failed,           ///< a listing or an optional lookup failed
+  source_problem,        ///< the pool's AMI, snapshot, zones or subnets do not fit
+  frozen,                ///< too much vanished at once
+  volume_claimed_twice,  ///< two volumes say that they are one node's
+  volume_beyond,         ///< of a node that the spec does not count any more
+  lineage_changed,       ///< the node keeps a volume of an older source
+  stranger,              ///< our deployment's tag on what is not ours
+  volume_gone,
+  volume_not_shown,
+  pool_unnamed,           ///< instances of a pool that the spec does not name
+  deleted_with_instance,  ///< DeleteOnTermination of an attached volume is true
+  attached_elsewhere,     ///< to no instance of the pool
+  still_mounted,          ///< a detach waits for the guest
+  quarantined,
+  volume_error,
+  nobody_launched,  ///< a pool without launch has no free instance
+  names_used_up,    ///< every device name was used on an instance
+  not_ours_to_end,  ///< an instance should end and others launched it
+  refused_call,
+  bootstrap_failed,
+  undecided_call,
+};
+inline constexpr NoteKind kLastNoteKind = NoteKind::undecided_call;
+std::string_view to_string(NoteKind kind);
+
 /// What the operator should know. `blocking`: a wish cannot be met until something changes.
 struct Note {
+  NoteKind kind = NoteKind::look_failed;
   std::string pool;
   std::string node;  ///< empty: of the whole pool (or of everything, with an empty pool)
   std::string text;  ///< one sentence that names the remedy where there is one

@@ -20,11 +20,12 @@ namespace {
 
 void note_observation(Draft& draft) {
   for (const auto& text : draft.observed.notes) {
-    draft.note("", "", text, !draft.observed.complete);
+    draft.note(NoteKind::look_failed, "", "", text, !draft.observed.complete);
     draft.plan.notes.back().passes = true;
   }
   for (const auto& pool : draft.pools)
-    for (const auto& problem : pool.source.problems) draft.note(pool.spec->name, "", problem, true);
+    for (const auto& problem : pool.source.problems)
+      draft.note(NoteKind::source_problem, pool.spec->name, "", problem, true);
 }
 
 /// A refusal matters while what it stood in the way of is still missing.
@@ -59,7 +60,7 @@ void note_failures(Draft& draft) {
     }
     const auto* owner = draft.find_pool_of(resource);
     const std::string pool = owner ? owner->spec->name : "";
-    draft.note(pool, pool.empty() ? "" : resource,
+    draft.note(NoteKind::refused_call, pool, pool.empty() ? "" : resource,
                waits_for(failure, retry_at(failure, key), draft.now), !failure.transient);
   }
   for (const auto& [sentence, place] : notes)
@@ -74,7 +75,7 @@ void note_reports(Draft& draft) {
     const auto* report = draft.report_of(id);
     const auto* held = draft.lease_on(id);
     if (!report || !held || report->stage != NodeStage::failed) continue;
-    draft.note(held->pool, held->node,
+    draft.note(NoteKind::bootstrap_failed, held->pool, held->node,
                "the bootstrap on " + id +
                    " failed, sessions there land on the base system: " + report->message,
                false);
@@ -84,9 +85,9 @@ void note_reports(Draft& draft) {
 void note_undecided(Draft& draft) {
   for (const auto& intent : draft.ledger.intents) {
     if (intent.state != IntentState::unknown) continue;
-    draft.note(intent.pool, intent.nodes.size() == 1 ? intent.nodes.front() : "",
-               intent.call.action + " has no clear answer yet and is sent again: " + intent.error,
-               true);
+    draft.note(
+        NoteKind::undecided_call, intent.pool, intent.nodes.size() == 1 ? intent.nodes.front() : "",
+        intent.call.action + " has no clear answer yet and is sent again: " + intent.error, true);
     draft.plan.notes.back().passes = true;
   }
 }

@@ -62,7 +62,7 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
       wanted ? instance.id + " " + instance.departing : lease.node + " is not wanted now";
   if (!wanted && draining(draft, instance, reason)) return;
   if (!instance.launched) {
-    draft.note(pool.spec->name, lease.node,
+    draft.note(NoteKind::not_ours_to_end, pool.spec->name, lease.node,
                reason + ", but we did not launch " + instance.id +
                    ": end it, or run `warmroot-bootstrap down` there",
                true);
