@@ -12,6 +12,7 @@
 #include <set>
 #include <tuple>
 
+#include "manager/config_stock.hpp"
 #include "manager/config_table.hpp"
 #include "manager/config_volumes.hpp"
 
@@ -274,6 +275,12 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading,
   pool.volumes = read_volumes(TableReader("[pool.volumes]", volumes != nullptr ? *volumes : empty,
                                           reading.default_volumes, reading.mistakes),
                               true);
+  if (const toml::table* stock = table.table("stock"))
+    pool.stock =
+        read_stock(TableReader("[pool.stock]", *stock, nullptr, reading.mistakes), kMaxNodes);
+  if (const toml::table* rollout = table.table("rollout"))
+    pool.rollout =
+        read_rollout(TableReader("[pool.rollout]", *rollout, nullptr, reading.mistakes), kMaxNodes);
   if (const toml::table* launch = table.table("launch"))
     pool.launch =
         read_launch(TableReader("[pool.launch]", *launch, reading.default_launch, reading.mistakes),

@@ -10,7 +10,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 2;
+constexpr int kSchemaVersion = 3;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -31,12 +31,15 @@ Ok create_schema(Database& database, const LedgerPins& pins, Instant now) {
   return transaction.commit();
 }
 
-/// Version 1 did not know departures.
-Ok migrate(Database& database) {
+/// Version 1 did not know departures, version 2 no volumes but nodes'.
+Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
-  TRY(
-      database.run("CREATE TABLE departures (instance_id TEXT PRIMARY KEY, released INTEGER NOT "
-                   "NULL, since_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID"));
+  if (from < 2)
+    TRY(
+        database.run("CREATE TABLE departures (instance_id TEXT PRIMARY KEY, released INTEGER NOT "
+                     "NULL, since_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID"));
+  if (from < 3)
+    TRY(database.run("ALTER TABLE volumes ADD COLUMN role TEXT NOT NULL DEFAULT 'node'"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -63,6 +66,16 @@ Ok prune(Database& database, Instant now) {
                       {kKeepHistory});
 }
 
+/// What the volume of an accepted create is for.
+core::VolumeRole role_of(const core::Intent& intent) {
+  const auto stock = core::stock_subject_from(intent.nodes.empty() ? "" : intent.nodes.front());
+  return stock ? stock->role : core::VolumeRole::node;
+}
+
+std::string node_of(const core::Intent& intent) {
+  return role_of(intent) == core::VolumeRole::node ? join_words(intent.nodes) : "";
+}
+
 /// Where refusals of a call are counted: its nodes, or else what it names.
 std::vector<std::string> failure_keys(const core::Intent& intent) {
   std::vector<std::string> keys;
@@ -82,7 +95,7 @@ Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Ins
                 "ledger " + path + " was written by a newer warmroot (version " +
                     std::to_string(found) + "): use that one, or move the file away");
   if (found == 0) TRY(create_schema(database, pins, now));
-  if (found == 1) TRY(migrate(database));
+  if (found > 0 && found < kSchemaVersion) TRY(migrate(database, found));
   TRY(check_pin(database, "deployment", pins.deployment));
   TRY(check_pin(database, "region", pins.region));
   TRY(prune(database, now));
@@ -123,23 +136,29 @@ Ok Ledger::write_lease(const core::RecordLease& record, Instant now) {
 Ok Ledger::write_volume(const core::RecordVolume& record) {
   const auto& volume = record.volume;
   return database_.run(
-      "INSERT INTO volumes (volume_id, pool, node, zone, recorded_ms, seen, ever_used) "
-      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (volume_id) DO UPDATE SET pool = ?2, "
-      "node = ?3, zone = ?4, seen = ?6, ever_used = max(ever_used, ?7), gone_ms = NULL",
+      "INSERT INTO volumes (volume_id, pool, node, zone, recorded_ms, seen, ever_used, role) "
+      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (volume_id) DO UPDATE SET pool = ?2, "
+      "node = ?3, zone = ?4, seen = ?6, ever_used = max(ever_used, ?7), role = ?8, gone_ms = NULL",
       {record.volume_id, volume.pool, volume.node, volume.zone, to_sql(volume.recorded),
-       std::int64_t{volume.seen}, std::int64_t{volume.ever_used}});
+       std::int64_t{volume.seen}, std::int64_t{volume.ever_used},
+       std::string(core::to_string(volume.role))});
 }
 
 Ok Ledger::write_volume_gone(const core::RecordVolumeGone& record, Instant now) {
-  TRY_ASSIGN(const auto rows, database_.query("SELECT pool, node, seen, ever_used FROM volumes "
-                                              "WHERE volume_id = ? AND gone_ms IS NULL",
-                                              {record.volume_id}));
+  TRY_ASSIGN(const auto rows,
+             database_.query("SELECT pool, node, ever_used, zone, role FROM volumes "
+                             "WHERE volume_id = ? AND gone_ms IS NULL",
+                             {record.volume_id}));
   if (rows.empty()) return {};
   TRY(database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
                     {to_sql(now), record.volume_id}));
   const auto pool = rows.front().text(0);
-  const auto node = rows.front().text(1);
-  if (rows.front().number(3) == 0) {
+  const auto role = core::volume_role_from(rows.front().text(4));
+  const bool of_stock = role == core::VolumeRole::spare || role == core::VolumeRole::golden;
+  const auto node = of_stock
+                        ? core::to_string(core::StockSubject{pool, *role, rows.front().text(3)})
+                        : rows.front().text(1);
+  if (rows.front().number(2) == 0) {
     // Accepted and then gone without a session: a key that EC2 may not use ends like this, again
     // and again.
     Outcome vanished;
@@ -252,9 +271,10 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
     TRY(database_.run("DELETE FROM failures WHERE key = ?", {key}));
   if (const auto* volume = std::get_if<aws::Volume>(&settlement.answer))
     TRY(database_.run(
-        "INSERT OR IGNORE INTO volumes (volume_id, pool, node, zone, recorded_ms) "
-        "VALUES (?, ?, ?, ?, ?)",
-        {volume->volume_id, intent.pool, join_words(intent.nodes), intent.zone, to_sql(now)}));
+        "INSERT OR IGNORE INTO volumes (volume_id, pool, node, zone, recorded_ms, role) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        {volume->volume_id, intent.pool, node_of(intent), intent.zone, to_sql(now),
+         std::string(core::to_string(role_of(intent)))}));
   if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer)) {
     TRY(write_launched(intent, fleet->instances, now));
     return count_fleet_errors(intent, *fleet, now);

@@ -49,13 +49,19 @@ Ok read_intents(Database& database, core::LedgerView& view) {
 }
 
 Ok read_things(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto volumes,
-             database.query("SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used "
-                            "FROM volumes WHERE gone_ms IS NULL"));
+  TRY_ASSIGN(
+      const auto volumes,
+      database.query("SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used, role "
+                     "FROM volumes WHERE gone_ms IS NULL"));
   for (const auto& row : volumes)
-    view.volumes[row.text(0)] = {row.text(1),        row.text(2),
-                                 row.text(3),        instant_from_sql(row.number(4)),
-                                 row.number(5) != 0, row.number(6) != 0};
+    view.volumes[row.text(0)] = {
+        row.text(1),
+        row.text(2),
+        row.text(3),
+        instant_from_sql(row.number(4)),
+        row.number(5) != 0,
+        row.number(6) != 0,
+        core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)};
   TRY_ASSIGN(const auto instances,
              database.query("SELECT instance_id, pool, zone, recorded_ms FROM instances "
                             "WHERE gone_ms IS NULL"));

@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 2 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 3 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
@@ -14,12 +14,13 @@ CREATE TABLE meta (
 CREATE TABLE volumes (
   volume_id TEXT PRIMARY KEY,
   pool TEXT NOT NULL,
-  node TEXT NOT NULL,
+  node TEXT NOT NULL,                    -- '' of spares and golden volumes
   zone TEXT NOT NULL,
   recorded_ms INTEGER NOT NULL,
   seen INTEGER NOT NULL DEFAULT 0,       -- EC2 has shown it at least once
   ever_used INTEGER NOT NULL DEFAULT 0,  -- never deleted without the operator's word
-  gone_ms INTEGER
+  gone_ms INTEGER,
+  role TEXT NOT NULL DEFAULT 'node'      -- node, spare, golden or retired
 ) STRICT, WITHOUT ROWID;
 
 -- Instances that we launched, which alone we may end.

@@ -266,6 +266,45 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + "[defaults.volumes]\niops = \"many\"\n",
                 "8:8: [defaults.volumes] iops: found text"}));
 
+INSTANTIATE_TEST_SUITE_P(
+    Stock, ConfigMistakes,
+    testing::Values(
+        BadSpec{kMinimal + "[pool.stock]\nspares = -1\n", "8:10: [pool.stock] spares: -1 is out"},
+        BadSpec{kMinimal + "[pool.stock]\nspare = 1\n", "did you mean spares?"},
+        BadSpec{kMinimal + "[pool.stock]\ngolden = true\n",
+                "8:10: [pool.stock] golden: copies of it cost money, so it is of use only with a "
+                "deadline, write ready_within_s = 600 too"},
+        BadSpec{kMinimal + "[pool.stock]\ngolden = true\nready_within_s = 0\n",
+                "9:18: [pool.stock] ready_within_s: 0 is no deadline"},
+        BadSpec{kMinimal + "[pool.stock]\ncopy_usd_gib = \"little\"\n", "is not a number"},
+        BadSpec{kMinimal + "[pool.rollout]\npolicy = \"renew\"\n",
+                "8:10: [pool.rollout] policy: \"renew\" is no policy, write \"keep\""},
+        BadSpec{kMinimal + "[pool.rollout]\npolicy = \"replace\"\nmax_unavailable = 0\n",
+                "0 is out of range, write 1 to"},
+        BadSpec{kMinimal + "[pool.rollout]\nmax_unavailable = 2\n",
+                "it limits a rollout, which only policy = \"replace\" allows"}));
+
+TEST(Config, reads_what_is_kept_in_stock_and_how_a_new_source_comes_in) {
+  const ParsedSpec parsed = parse_spec(kMinimal + R"([pool.stock]
+spares = 2
+golden = true
+ready_within_s = 600
+copy_usd_gib = 0.005
+[pool.rollout]
+policy = "replace"
+max_unavailable = 3
+)",
+                                       no_files);
+  ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+  const core::PoolSpec& pool = parsed.config.desired.pools.at(0);
+  EXPECT_EQ(pool.stock.spares, 2);
+  EXPECT_TRUE(pool.stock.golden);
+  EXPECT_EQ(pool.stock.ready_within, std::chrono::seconds(600));
+  EXPECT_EQ(pool.stock.copy_usd_gib, "0.005");
+  EXPECT_EQ(pool.rollout.policy, core::RolloutSpec::Policy::replace);
+  EXPECT_EQ(pool.rollout.max_unavailable, 3);
+}
+
 TEST(Config, all_mistakes_are_listed_at_once_in_the_order_of_the_text) {
   const ParsedSpec parsed = parse_spec(R"(deployment = 7
 [[pool]]

@@ -319,9 +319,52 @@ TEST_F(LedgerTest, a_ledger_of_version_1_is_brought_up_to_date) {
     auto database = Database::open(path_);
     ASSERT_TRUE(database.has_value());
     ASSERT_TRUE(database->run("DROP TABLE departures").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 1").has_value());
   }
   EXPECT_TRUE(open().view().has_value());
+}
+
+TEST_F(LedgerTest, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
+  {
+    auto ledger = open();
+    core::Plan plan;
+    plan.records.push_back(
+        core::RecordVolume{"vol-1", {"p", "p-0", "z-a", kNow, true, true, core::VolumeRole::node}});
+    ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  }
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 2").has_value());
+  }
+  const auto view = open().view();
+  ASSERT_TRUE(view.has_value()) << view.error().message();
+  EXPECT_EQ(view->volumes.at("vol-1").role, core::VolumeRole::node);
+  EXPECT_EQ(view->volumes.at("vol-1").node, "p-0");
+}
+
+TEST_F(LedgerTest, the_volume_of_a_create_for_stock_is_recorded_with_its_role_and_without_a_node) {
+  auto ledger = open();
+  auto plan = create_plan();
+  plan.actions.front().nodes = {to_string(core::StockSubject{"p", core::VolumeRole::spare, "z-a"})};
+  const auto intents = ledger.record(plan, encoded(plan), kNow);
+  ASSERT_TRUE(intents.has_value());
+  aws::Volume volume;
+  volume.volume_id = "vol-1";
+  Settlement settlement{intents->front(), {}, volume};
+  settlement.outcome.state = IntentState::accepted;
+  ASSERT_TRUE(ledger.settle({settlement}, kNow).has_value());
+  const auto owned = ledger.view()->volumes.at("vol-1");
+  EXPECT_EQ(owned.role, core::VolumeRole::spare);
+  EXPECT_EQ(owned.pool, "p");
+  EXPECT_EQ(owned.node, "");
+  EXPECT_EQ(owned.zone, "z-a");
+  core::Plan gone;
+  gone.records.push_back(core::RecordVolumeGone{"vol-1", "test"});
+  ASSERT_TRUE(ledger.record(gone, {}, kNow).has_value());
+  EXPECT_TRUE(ledger.view()->failures.contains("CreateVolume/p/spare/z-a"));
 }
 
 TEST_F(LedgerTest, watches_count_looks_and_forget_what_does_not_hold_any_more) {

@@ -42,6 +42,27 @@ std::string_view to_string(IntentState state) {
   return "unknown";
 }
 
+std::string_view to_string(VolumeRole role) {
+  switch (role) {
+    case VolumeRole::node:
+      return "node";
+    case VolumeRole::spare:
+      return "spare";
+    case VolumeRole::golden:
+      return "golden";
+    case VolumeRole::retired:
+      return "retired";
+  }
+  return "node";
+}
+
+std::optional<VolumeRole> volume_role_from(std::string_view text) {
+  for (const VolumeRole role :
+       {VolumeRole::node, VolumeRole::spare, VolumeRole::golden, VolumeRole::retired})
+    if (to_string(role) == text) return role;
+  return std::nullopt;
+}
+
 std::string_view action_name(const aws::Mutation& mutation) {
   // In the order of the variant's members.
   constexpr std::string_view kNames[] = {
@@ -181,7 +202,9 @@ constexpr Row<V> kVolumeWords[] = {
     {V::error, {"error", "EC2 reports an error; it is not used again"}},
     {V::quarantined, {"quarantined", "set aside; not used until its tag is removed"}},
     {V::missing, {"missing", "recorded, but EC2 does not show it"}},
-    {V::spare, {"spare", "of no node of the present spec; kept"}},
+    {V::ready, {"ready", "of no node yet; kept for the next that needs one, or to copy from"}},
+    {V::retired, {"retired", "replaced by a newer one; kept until you delete it"}},
+    {V::unclaimed, {"unclaimed", "of no node of the present spec; kept"}},
 };
 
 template <typename Condition, std::size_t kSize>
@@ -207,6 +230,20 @@ Words describe(VolumeCondition condition) {
 
 std::string node_name(std::string_view pool, int index) {
   return std::string(pool) + "-" + std::to_string(index);
+}
+
+std::string to_string(const StockSubject& subject) {
+  return subject.pool + "/" + std::string(to_string(subject.role)) + "/" + subject.zone;
+}
+
+std::optional<StockSubject> stock_subject_from(std::string_view text) {
+  const auto first = text.find('/');
+  const auto second = first == text.npos ? text.npos : text.find('/', first + 1);
+  if (second == text.npos) return std::nullopt;
+  const auto role = volume_role_from(text.substr(first + 1, second - first - 1));
+  if (role != VolumeRole::spare && role != VolumeRole::golden) return std::nullopt;
+  return StockSubject{std::string(text.substr(0, first)), *role,
+                      std::string(text.substr(second + 1))};
 }
 
 std::string failure_key(std::string_view action, std::string_view resource) {

@@ -25,6 +25,10 @@ inline constexpr const char* kTagPool = "warmroot:pool";
 inline constexpr const char* kTagNode = "warmroot:node";
 inline constexpr const char* kTagLineage = "warmroot:lineage";
 inline constexpr const char* kTagQuarantined = "warmroot:quarantined";
+/// Of a volume that belongs to no node: to_string(VolumeRole). A node's tag beside it counts more.
+inline constexpr const char* kTagRole = "warmroot:role";
+/// Names the node from which a rollout took the volume; it is kept and not used again.
+inline constexpr const char* kTagRetired = "warmroot:retired";
 
 // ---- what EC2 showed ----
 
@@ -92,14 +96,25 @@ struct Intent {
   std::string error;  ///< of refused and unknown: the sentence shown to the operator
 };
 
+/// What a volume is for. A spare that became a node's volume is never a spare again.
+enum class VolumeRole {
+  node,     ///< one node's own
+  spare,    ///< of no node, never leased: the next node without a volume takes it
+  golden,   ///< never leased and never taken: the source of copies
+  retired,  ///< was a node's until a rollout gave it another; kept for the operator
+};
+std::string_view to_string(VolumeRole role);
+std::optional<VolumeRole> volume_role_from(std::string_view text);
+
 /// A volume we made or adopted and have not seen the end of.
 struct OwnedVolume {
   std::string pool;
-  std::string node;
+  std::string node;  ///< empty: of spares and golden volumes
   std::string zone;
   Instant recorded{};
   bool seen = false;       ///< EC2 has shown it at least once
   bool ever_used = false;  ///< had a lease once: never deleted without the operator's word
+  VolumeRole role = VolumeRole::node;
 };
 
 /// An instance we launched and have not seen the end of.
@@ -260,11 +275,13 @@ enum class VolumeCondition {
   error,
   quarantined,
   missing,
-  spare
+  ready,
+  retired,
+  unclaimed
 };
 
 inline constexpr NodeCondition kLastNodeCondition = NodeCondition::blocked;
-inline constexpr VolumeCondition kLastVolumeCondition = VolumeCondition::spare;
+inline constexpr VolumeCondition kLastVolumeCondition = VolumeCondition::unclaimed;
 
 /// How a condition is called and what it means: the only place where operators' words for states
 /// are kept.
@@ -298,6 +315,7 @@ struct VolumeRow {
   std::string device;
   int size_gib = 0;
   VolumeCondition condition = VolumeCondition::free;
+  VolumeRole role = VolumeRole::node;
 };
 
 struct Plan {
@@ -324,6 +342,16 @@ struct Limits {
 
 /// "imagenet-3".
 std::string node_name(std::string_view pool, int index);
+
+/// What a create of stock is for, where other calls name nodes: "p/spare/us-east-1a". Never a
+/// node's name, which has no slash.
+struct StockSubject {
+  std::string pool;
+  VolumeRole role = VolumeRole::spare;
+  std::string zone;
+};
+std::string to_string(const StockSubject& subject);
+std::optional<StockSubject> stock_subject_from(std::string_view text);
 
 /// Keys of LedgerView::failures and LedgerView::generations: action name and node (or other
 /// resource).

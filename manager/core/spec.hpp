@@ -30,6 +30,7 @@ struct StockSpec {
   /// Spares and new nodes' volumes should be read in full after so long; the cheapest way that
   /// meets it is taken. Zero: there is no deadline and nothing is paid for.
   Milliseconds ready_within{0};
+  std::string copy_usd_gib;  ///< what EC2 charges for a copied GiB; empty: not known
 };
 
 /// What happens when the pool's source snapshot changes.

@@ -95,7 +95,7 @@ VolumeCondition condition_of(const aws::Volume& volume, bool own) {
         return VolumeCondition::in_use;
     }
   }
-  return own ? VolumeCondition::free : VolumeCondition::spare;
+  return own ? VolumeCondition::free : VolumeCondition::unclaimed;
 }
 
 void add_volume_rows(Draft& draft) {

@@ -1,0 +1,51 @@
+#include "manager/config_stock.hpp"
+
+#include <fmt/format.h>
+
+namespace warmroot::manager {
+namespace {
+
+/// A week: whoever can wait longer can wait for EC2's own, free loading.
+constexpr int kMostReadyWithinSeconds = 7 * 24 * 3600;
+
+}  // namespace
+
+core::StockSpec read_stock(TableReader table, int max_nodes) {
+  core::StockSpec spec;
+  spec.spares = table.whole("spares", 0, max_nodes).value_or(0);
+  spec.golden = table.flag("golden").value_or(false);
+  spec.ready_within =
+      std::chrono::seconds(table.whole("ready_within_s", 0, kMostReadyWithinSeconds).value_or(0));
+  spec.copy_usd_gib = table.decimal("copy_usd_gib").value_or("");
+  if (spec.golden && spec.ready_within == Milliseconds{0} && !table.has("ready_within_s"))
+    table.mistake("golden",
+                  "copies of it cost money, so it is of use only with a deadline, write "
+                  "ready_within_s = 600 too or remove it");
+  else if (spec.golden && spec.ready_within == Milliseconds{0})
+    table.mistake("ready_within_s",
+                  "0 is no deadline, without which nothing is copied from the golden volume; raise "
+                  "it or remove golden");
+  table.report_unknown();
+  return spec;
+}
+
+core::RolloutSpec read_rollout(TableReader table, int max_nodes) {
+  using Policy = core::RolloutSpec::Policy;
+  core::RolloutSpec spec;
+  const auto policy = table.text("policy");
+  if (policy == "replace")
+    spec.policy = Policy::replace;
+  else if (policy && *policy != "keep")
+    table.mistake("policy", fmt::format("\"{}\" is no policy, write \"keep\" (nodes keep their "
+                                        "volumes) or \"replace\" (they get new ones in turn)",
+                                        *policy));
+  spec.max_unavailable = table.whole("max_unavailable", 1, max_nodes).value_or(1);
+  if (table.has("max_unavailable") && !table.has("policy"))
+    table.mistake("max_unavailable",
+                  "it limits a rollout, which only policy = \"replace\" allows, write that too or "
+                  "remove it");
+  table.report_unknown();
+  return spec;
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,15 @@
+// The tables [pool.stock] and [pool.rollout] of the spec: what is kept beyond the nodes' volumes,
+// and what a new source does to them. Called by config.cpp.
+#pragma once
+
+#include "manager/config_table.hpp"
+#include "manager/core/spec.hpp"
+
+namespace warmroot::manager {
+
+/// `max_nodes`: no pool keeps more spares in a zone than it could have nodes.
+core::StockSpec read_stock(TableReader table, int max_nodes);
+
+core::RolloutSpec read_rollout(TableReader table, int max_nodes);
+
+}  // namespace warmroot::manager
