@@ -327,7 +327,7 @@ Answer<void> describe_spot_prices_action(Region& region, const Form& form, XmlWr
   xml.open("spotPriceHistorySet");
   for (const auto& row : items) {
     char price[32];
-    std::snprintf(price, sizeof price, "%.6f", Region::spot_price(row.type, row.zone) / 1e5);
+    std::snprintf(price, sizeof price, "%.6f", region.spot_price(row.type, row.zone) / 1e5);
     xml.open("item");
     xml.text("instanceType", row.type);
     xml.text("productDescription", "Linux/UNIX");

@@ -131,7 +131,7 @@ void write_instance(const Region& region, XmlWriter& xml, const InstanceView& vi
   xml.number("amiLaunchIndex", guest.launch_index);
   xml.empty("productCodes");
   xml.text("instanceType", guest.type);
-  xml.text("launchTime", to_iso8601(guest.launch_time));
+  xml.text("launchTime", to_iso8601(guest.start_time));
   write_placement(xml, region, guest);
   write_network(xml, guest);
   xml.flag("sourceDestCheck", true);
@@ -201,7 +201,7 @@ FilterValues fact_filter(const Region& region, const InstanceRecord& guest,
       {"key-name", guest.key_name},
       {"client-token", guest.client_token},
       {"spot-instance-request-id", guest.spot_request_id},
-      {"launch-time", to_iso8601(guest.launch_time)},
+      {"launch-time", to_iso8601(guest.start_time)},
       {"reservation-id", guest.reservation_id},
       {"owner-id", region.catalog().account_id},
       {"root-device-name", guest.root_device},

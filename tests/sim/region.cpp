@@ -98,13 +98,15 @@ void Region::poll() {
   // Asking a real guest takes its time, and happens with the region locked.
   if (now_ >= last_busy_poll_ + times_.busy_poll) {
     last_busy_poll_ = now_;
-    for (auto& [id, volume] : volumes_)
-      if (volume.link && volume.link->state == LinkState::busy)
-        try_detach(id, volume.link->generation);
+    const std::set<std::string> busy = busy_;
+    for (const auto& id : busy)
+      if (const auto found = volumes_.find(id); found != volumes_.end() && found->second.link)
+        try_detach(id, found->second.link->generation);
   }
   const bool ask_machines = now_ >= last_machine_poll_ + times_.machine_poll;
   if (ask_machines) last_machine_poll_ = now_;
-  for (auto& [id, guest] : instances_) {
+  for (auto at = awake_.begin(); at != awake_.end();) {
+    InstanceRecord& guest = instances_.at(*at++);  // looking can end it
     if (guest.state == GuestState::shutting_down || guest.state == GuestState::stopping)
       poll_shutdown(guest);
     else if (ask_machines && guest.state == GuestState::running)
@@ -184,7 +186,9 @@ Answer<void> Region::create_tags(const std::vector<std::string>& resources, cons
     const Tags* present = tags_of(id);
     if (present == nullptr) return unknown_resource(id);
     Tags merged = tags;
-    merged.insert(present->begin(), present->end());
+    // EC2's own tags do not count.
+    for (const auto& tag : *present)
+      if (!tag.first.starts_with("aws:")) merged.insert(tag);
     if (auto checked = check_tags(merged); !checked) return checked;
     const auto* guest = instance(id);
     if (guest != nullptr && guest->metadata_tags)
@@ -199,9 +203,14 @@ Answer<void> Region::delete_tags(const std::vector<std::string>& resources,
                                  const std::map<std::string, std::optional<std::string>>& keys) {
   for (const auto& id : resources)
     if (tags_of(id) == nullptr) return unknown_resource(id);
+  for (const auto& [key, value] : keys)
+    if (key.starts_with("aws:"))
+      return refuse("InvalidParameterValue",
+                    "Tag keys starting with 'aws:' are reserved for internal use");
   for (const auto& id : resources) {
     Tags& tags = *tags_of(id);
-    if (keys.empty()) tags.clear();
+    const auto of_aws = [](const auto& tag) { return tag.first.starts_with("aws:"); };
+    if (keys.empty()) std::erase_if(tags, [&](const auto& tag) { return !of_aws(tag); });
     for (const auto& [key, value] : keys) {
       const auto found = tags.find(key);
       if (found != tags.end() && (!value || *value == found->second)) tags.erase(found);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,16 @@ struct CreateVolumeArgs {
   Tags tags;
 };
 
+/// A data volume (or instance store disk) that a launch makes.
+struct LaunchDisk {
+  std::string device;
+  CreateVolumeArgs volume;
+  std::optional<bool> delete_on_termination;
+  std::string virtual_name;  ///< ephemeral0: no volume
+  bool none = false;         ///< NoDevice: the image's device is left out
+  bool of_image = false;     ///< its snapshot is the image's own
+};
+
 struct RunInstancesArgs {
   std::string image_id;
   std::string type;
@@ -51,6 +62,9 @@ struct RunInstancesArgs {
   std::string max_price;
   std::optional<int> root_size_gib;
   bool root_delete_on_termination = true;
+  std::vector<LaunchDisk> disks;  ///< beside the root
+  bool api_termination_disabled = false;
+  bool api_stop_disabled = false;
   bool terminate_on_shutdown = false;
   bool metadata_tags = false;
   bool monitored = false;  ///< detailed monitoring
@@ -90,6 +104,13 @@ class Region {
   // ---- instances ----
   Answer<std::vector<InstanceRecord>> run_instances(const RunInstancesArgs& args);
   Answer<std::vector<StateChange>> terminate_instances(const std::vector<std::string>& ids);
+  Answer<std::vector<StateChange>> stop_instances(const std::vector<std::string>& ids);
+  Answer<std::vector<StateChange>> start_instances(const std::vector<std::string>& ids);
+  /// Sets DeleteOnTermination of one attached device. `volume_id` may be empty.
+  Answer<void> keep_disk(const std::string& instance_id, const std::string& device,
+                         const std::string& volume_id, bool delete_on_termination);
+  /// An instance whose attributes a call changes; nullptr when unknown.
+  InstanceRecord* changeable(const std::string& instance_id);
 
   // ---- tags ----
   Answer<void> create_tags(const std::vector<std::string>& resources, const Tags& tags);
@@ -123,8 +144,14 @@ class Region {
   bool visible(Instant created) const { return now_ >= created + times_.visibility; }
   /// Free addresses of a subnet.
   int free_addresses(const std::string& subnet_id) const;
-  /// The spot price in hundred-thousandths of a dollar an hour: fixed by type and zone.
-  static int spot_price(const std::string& type, const std::string& zone);
+  /// The spot price in hundred-thousandths of a dollar an hour: the knob's, else fixed by type and
+  /// zone.
+  int spot_price(const std::string& type, const std::string& zone) const;
+  static std::int64_t on_demand_price(const std::string& type);
+  /// Instances of the type that the zone has room for now; kUnlimited without a limit.
+  int room(const std::string& type, const std::string& zone) const;
+  static constexpr int kUnlimited = 1'000'000;
+  bool offered(const std::string& type, const std::string& zone) const;
   Hardware& hardware() { return hardware_; }
 
   RegionKnobs knobs;
@@ -138,6 +165,14 @@ class Region {
   std::string new_id(const std::string& prefix);
 
  private:
+  /// A machine that could not take a disk is asked again after this time.
+  static constexpr Milliseconds kPlugRetry{1000};
+
+  /// Addresses of a subnet: those from `next` on were never given.
+  struct Addresses {
+    std::uint32_t next = 0, end = 0;
+    std::set<std::uint32_t> given_back;
+  };
   struct Token {
     std::string fingerprint;
     std::vector<std::string> ids;
@@ -154,7 +189,9 @@ class Region {
   void finish_create(const std::string& volume_id);
   void finish_attach(const std::string& volume_id, unsigned generation);
   void try_detach(const std::string& volume_id, unsigned generation);
+  void unlink(VolumeRecord& volume);
   void release(VolumeRecord& volume);
+  VolumeRecord new_volume(const CreateVolumeArgs& args);
   void erase_volume(const std::string& volume_id);
   Answer<void> check_create(const CreateVolumeArgs& args, const SnapshotRecord* source) const;
   Answer<void> check_attach(const VolumeRecord& volume, const InstanceRecord& guest,
@@ -163,13 +200,37 @@ class Region {
   Answer<const SubnetRecord*> placement_of(const RunInstancesArgs& args) const;
   Answer<void> check_run(const RunInstancesArgs& args) const;
   Answer<int> capacity_for(const RunInstancesArgs& args, const std::string& zone) const;
+  Answer<void> check_price(const std::string& type, const std::string& zone,
+                           const std::string& max_price) const;
+  Answer<void> check_offered(const std::string& type, const std::string& zone) const;
+  /// How many more instances of the type the vCPU quota lets in; refuses when none.
+  Answer<int> vcpu_room(const std::string& type, bool spot) const;
+  void occupy(InstanceRecord& guest, bool on);
+  Addresses& addresses_of(const SubnetRecord& subnet);
+  std::string take_address(const SubnetRecord& subnet);
+  void give_address_back(InstanceRecord& guest);
+
+  Answer<std::vector<LaunchDisk>> launch_disks(const RunInstancesArgs& args,
+                                               const std::string& zone) const;
+  Answer<void> check_launch_disk(const LaunchDisk& disk) const;
+  void make_launch_disk(InstanceRecord& guest, const LaunchDisk& wanted, const Tags& tags);
+  void make_root(InstanceRecord& guest, const RunInstancesArgs& args, const ImageRecord& source);
+  bool make_disks_ready(InstanceRecord& guest);
+  void plug_disks(const std::string& instance_id);
   InstanceRecord make_instance(const RunInstancesArgs& args, const SubnetRecord& subnet,
-                               const std::string& reservation, int index);
-  std::string free_address(const SubnetRecord& subnet) const;
+                               const std::vector<LaunchDisk>& disks, const std::string& reservation,
+                               int index);
+  void schedule_boot(const InstanceRecord& guest);
   void power_on(const std::string& instance_id);
   void set_running(const std::string& instance_id);
   void begin_shutdown(InstanceRecord& guest, const std::string& reason, const std::string& message);
+  void look_at_shutdown(const InstanceRecord& guest);
   void poll_shutdown(InstanceRecord& guest);
+  Answer<void> check_ids(const std::vector<std::string>& ids) const;
+  Answer<void> check_stop(const InstanceRecord& guest) const;
+  Answer<void> check_start(const InstanceRecord& guest) const;
+  void begin_stop(InstanceRecord& guest, const std::string& reason, const std::string& message);
+  void finish_stop(InstanceRecord& guest);
   void finish_terminate(InstanceRecord& guest);
   void poll_machine(InstanceRecord& guest);
   Tags* tags_of(const std::string& resource);
@@ -186,6 +247,11 @@ class Region {
   std::map<std::string, InstanceRecord> instances_;
   std::map<std::string, Token> volume_tokens_;
   std::map<std::pair<std::string, std::string>, Token> launch_tokens_;  ///< (token, zone or "")
+  std::set<std::string> awake_;  ///< instances that are neither stopped nor terminated
+  std::set<std::string> busy_;   ///< volumes whose guest is asked again
+  std::map<std::string, Addresses> addresses_;                   ///< by subnet
+  std::map<std::pair<std::string, std::string>, int> occupied_;  ///< (type, zone)
+  std::map<std::pair<bool, std::string>, int> vcpus_used_;       ///< (spot, quota class)
   std::uint64_t last_number_ = 0;
 };
 

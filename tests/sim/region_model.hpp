@@ -59,6 +59,20 @@ struct RegionKnobs {
   int volume_limit = 5000;  ///< volumes in the region, checked before tokens are looked up
   std::map<std::pair<std::string, std::string>, int>
       capacity;  ///< (instance type, zone) to instances; absent is unlimited
+  std::map<std::pair<std::string, std::string>, int>
+      spot_prices;  ///< (instance type, zone) to hundred-thousandths of a dollar; absent: the usual
+  std::set<std::pair<std::string, std::string>>
+      not_offered;  ///< (instance type, zone): beside the catalogue's own holes
+  /// vCPUs by quota class ("standard", "g", "p"); an absent class is unlimited.
+  std::map<std::string, int> spot_vcpu_quota;
+  std::map<std::string, int> on_demand_vcpu_quota;
+  /// What DeleteOnTermination is for data volumes of a launch that does not say. The API reference
+  /// of TerminateInstances says true, the user guide false: we assume what hurts.
+  bool launch_disks_die_with_instance = true;
+  /// Whether spot instances take termination protection. The user guide says that it cannot be
+  /// enabled, not what the API does; we assume that it takes it, which is what an operator's
+  /// mistake would look like.
+  bool spot_termination_protection = true;
 };
 
 struct Zone {
@@ -89,6 +103,16 @@ struct SnapshotRecord {
   Tags tags;
 };
 
+/// A further device of an image: a volume, or with `virtual_name` an instance store disk, which
+/// takes its name on the instance and shows in no mapping.
+struct ImageDevice {
+  std::string device;
+  std::string snapshot_id;
+  int size_gib = 0;
+  std::optional<bool> delete_on_termination;
+  std::string virtual_name;  ///< ephemeral0
+};
+
 struct ImageRecord {
   std::string id;
   std::string name;
@@ -97,6 +121,8 @@ struct ImageRecord {
   std::string snapshot_id;
   std::string owner_id = "111122223333";
   Tags tags;
+  std::vector<ImageDevice> extra;
+  std::vector<std::string> product_codes;  ///< Marketplace
 };
 
 /// What the region is born with.
@@ -146,7 +172,9 @@ struct VolumeRecord {
   Instant create_time;
   std::optional<Link> link;
   Tags tags;
-  bool root = false;         ///< an instance's own root: no hardware volume stands behind it
+  bool root = false;       ///< an instance's own root: no hardware volume stands behind it
+  bool of_launch = false;  ///< made by a launch's mapping; its disk is made when the machine starts
+  bool made = false;       ///< such a volume's disk exists
   std::uint64_t number = 0;  ///< order of creation
 };
 
@@ -179,6 +207,7 @@ struct InstanceRecord {
   std::string reason_code;
   std::string reason_message;
   Instant launch_time;
+  Instant start_time;                    ///< of the last start; what EC2 shows as launchTime
   std::optional<Instant> shutdown_time;  ///< when shutting-down began
   std::optional<Instant> terminated_time;
   std::optional<Instant> interrupted_at;              ///< when the spot notice was given
@@ -186,6 +215,11 @@ struct InstanceRecord {
   Instant shutdown_until;                             ///< earliest end of shutting-down
   std::map<std::string, std::string> launch_mapping;  ///< IMDS block-device-mapping, frozen
   std::set<std::string> used_devices;
+  std::set<std::string> image_devices;  ///< taken by instance store disks, shown in no mapping
+  std::set<std::string> disks;          ///< volumes attached now, the root included
+  bool api_termination_disabled = false;
+  bool api_stop_disabled = false;
+  bool occupies = false;  ///< counts against capacity and quota
   std::uint16_t imds_port = 0;
   bool powered = false;   ///< power_on was called and power_off was not
   bool impaired = false;  ///< status checks fail

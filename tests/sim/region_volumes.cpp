@@ -10,9 +10,6 @@ namespace warmroot::sim {
 
 namespace {
 
-/// A machine that could not take the disk is asked again after this time.
-constexpr Milliseconds kPlugRetry{1000};
-
 ApiError bad_value(const std::string& value, const std::string& parameter, const std::string& why) {
   return {400, "InvalidParameterValue",
           "Value (" + value + ") for parameter " + parameter + " is invalid. " + why};
@@ -109,6 +106,25 @@ Answer<void> Region::check_create(const CreateVolumeArgs& args,
   return check_tags(args.tags);
 }
 
+VolumeRecord Region::new_volume(const CreateVolumeArgs& args) {
+  const SnapshotRecord* source = args.snapshot_id.empty() ? nullptr : snapshot(args.snapshot_id);
+  VolumeRecord made;
+  made.id = new_id("vol-");
+  made.snapshot_id = args.snapshot_id;
+  made.zone = args.zone;
+  made.type = args.type.empty() ? "gp2" : args.type;
+  made.size_gib = args.size_gib.value_or(source != nullptr ? source->size_gib : 0);
+  made.iops = args.iops ? args.iops : default_iops(made.type, made.size_gib);
+  if (made.type == "gp3") made.throughput = args.throughput.value_or(125);
+  made.encrypted = args.encrypted;
+  made.kms_key = args.kms_key;
+  made.multi_attach = args.multi_attach;
+  made.create_time = now_;
+  made.tags = args.tags;
+  made.number = ++last_number_;
+  return made;
+}
+
 Answer<VolumeRecord> Region::create_volume(const CreateVolumeArgs& args) {
   // EC2 looks at the limit before the token: a replay can be refused although its volume exists.
   if (static_cast<int>(volumes_.size()) >= knobs.volume_limit)
@@ -126,20 +142,7 @@ Answer<VolumeRecord> Region::create_volume(const CreateVolumeArgs& args) {
   }
   const SnapshotRecord* source = args.snapshot_id.empty() ? nullptr : snapshot(args.snapshot_id);
   if (auto checked = check_create(args, source); !checked) return tl::unexpected(checked.error());
-  VolumeRecord made;
-  made.id = new_id("vol-");
-  made.snapshot_id = args.snapshot_id;
-  made.zone = args.zone;
-  made.type = args.type.empty() ? "gp2" : args.type;
-  made.size_gib = args.size_gib.value_or(source != nullptr ? source->size_gib : 0);
-  made.iops = args.iops ? args.iops : default_iops(made.type, made.size_gib);
-  if (made.type == "gp3") made.throughput = args.throughput.value_or(125);
-  made.encrypted = args.encrypted;
-  made.kms_key = args.kms_key;
-  made.multi_attach = args.multi_attach;
-  made.create_time = now_;
-  made.tags = args.tags;
-  made.number = ++last_number_;
+  VolumeRecord made = new_volume(args);
   if (!args.client_token.empty())
     volume_tokens_[args.client_token] = Token{args.fingerprint, {made.id}, now_};
   at(now_ + drawn(times_.creating), [this, id = made.id] { finish_create(id); });
@@ -177,14 +180,17 @@ Answer<void> Region::check_attach(const VolumeRecord& disk, const InstanceRecord
                   "The volume '" + disk.id +
                       "' is not in the same availability zone as instance '" + guest.id + "'");
   int attached = 0;
-  for (const auto& [id, other] : volumes_) {
-    if (!other.link || other.link->instance_id != guest.id) continue;
+  // A name that the image gave to an instance store disk is taken although no mapping lists it.
+  bool taken = guest.image_devices.contains(*label);
+  for (const auto& id : guest.disks) {
+    const VolumeRecord& other = volumes_.at(id);
     if (!other.root) ++attached;
-    if (device_label(other.link->device) == label)
-      return refuse("InvalidParameterValue", "Invalid value '" + device +
-                                                 "' for unixDevice. Attachment point " + device +
-                                                 " is already in use");
+    taken |= device_label(other.link->device) == label;
   }
+  if (taken)
+    return refuse("InvalidParameterValue", "Invalid value '" + device +
+                                               "' for unixDevice. Attachment point " + device +
+                                               " is already in use");
   if (attached >= knobs.attachment_limit)
     return refuse("AttachmentLimitExceeded",
                   "You may attach up to " + std::to_string(knobs.attachment_limit) +
@@ -209,6 +215,7 @@ Answer<VolumeRecord> Region::attach_volume(const std::string& volume_id,
   link.generation = static_cast<unsigned>(++last_number_);
   disk->second.state = DiskState::in_use;
   disk->second.link = link;
+  guest->second.disks.insert(volume_id);
   const bool name_was_used = !guest->second.used_devices.insert(*device_label(device)).second;
   const bool sticks = knobs.stuck_attaches > 0 || (knobs.reused_device_sticks && name_was_used);
   if (knobs.stuck_attaches > 0) --knobs.stuck_attaches;
@@ -291,20 +298,29 @@ void Region::try_detach(const std::string& volume_id, unsigned generation) {
     if (hardware_.mounted(link.instance_id, volume_id)) {
       if (link.state != LinkState::busy) note("busy volume=" + volume_id);
       link.state = LinkState::busy;
+      busy_.insert(volume_id);
       return;
     }
     if (const auto unplugged = hardware_.unplug(link.instance_id, volume_id); !unplugged) {
       note("unplug failed volume=" + volume_id + " reason=" + unplugged.error().message());
       link.state = LinkState::busy;  // asked again at the next look
+      busy_.insert(volume_id);
       return;
     }
   }
   release(found->second);
 }
 
+void Region::unlink(VolumeRecord& disk) {
+  if (const auto guest = instances_.find(disk.link->instance_id); guest != instances_.end())
+    guest->second.disks.erase(disk.id);
+  busy_.erase(disk.id);
+  disk.link.reset();
+}
+
 void Region::release(VolumeRecord& disk) {
   note("available volume=" + disk.id + " instance=" + disk.link->instance_id);
-  disk.link.reset();
+  unlink(disk);
   disk.state = DiskState::available;
 }
 
@@ -329,6 +345,7 @@ Answer<void> Region::delete_volume(const std::string& volume_id) {
 void Region::erase_volume(const std::string& volume_id) {
   const auto found = volumes_.find(volume_id);
   if (found == volumes_.end()) return;
+  if (found->second.link) unlink(found->second);
   if (!found->second.root) hardware_.delete_volume(volume_id);
   volumes_.erase(found);
 }
