@@ -121,6 +121,20 @@ TEST_F(HttpDoor, user_data_of_sixteen_kib_passes_and_more_does_not) {
 TEST_F(HttpDoor, faults_and_capacity_are_set_from_outside) {
   EXPECT_EQ(control("POST", "fault?action=DescribeVolumes&kind=internal").status, 200);
   EXPECT_EQ(control("POST", "fault?kind=mood").status, 400);
+  EXPECT_EQ(control("POST", "fault?kind=refused").status, 400) << "which code?";
+  EXPECT_EQ(control("POST", "knob?name=failing_creates&value=1").status, 200);
+  EXPECT_EQ(control("POST", "knob?name=ami_devices&value=sdf,sdg").status, 200);
+  EXPECT_EQ(control("POST", "knob?name=weather").status, 400);
+  EXPECT_EQ(control("POST", "replicas?ages_ms=0,3000").status, 200);
+  EXPECT_EQ(control("POST", "replicas").status, 200);
+  EXPECT_EQ(control("POST", "zone?zone=us-east-1a&state=impaired").status, 200);
+  EXPECT_EQ(control("POST", "zone?zone=us-east-1z&state=impaired").status, 404);
+  EXPECT_EQ(control("POST", "end?instance=i-00000000000000000").status, 404);
+  door.server().with([](sim::Region& region, sim::QueryFront&) {
+    EXPECT_EQ(region.knobs.failing_creates, 1);
+    EXPECT_EQ(region.knobs.ami_devices, (std::set<std::string>{"sdf", "sdg"}));
+    EXPECT_TRUE(region.zone_impaired("us-east-1a"));
+  });
   auto transport = transport_to(door.server(), "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
   EXPECT_EQ(describe(transport)->status, 500);
   EXPECT_EQ(describe(transport)->status, 200);

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <sstream>
 
 namespace warmroot::sim {
 
@@ -63,21 +65,8 @@ ControlReply error(int status, const std::string& text) {
 
 ControlReply outcome(const Answer<void>& done) {
   if (done) return {200, "{}\n"};
-  const bool absent = done.error().code == "InvalidInstanceID.NotFound";
+  const bool absent = done.error().code.ends_with(".NotFound");
   return error(absent ? 404 : 409, done.error().message);
-}
-
-std::optional<FaultKind> fault_kind(const std::string& name) {
-  static const std::map<std::string, FaultKind> kKinds = {{"unreachable", FaultKind::unreachable},
-                                                          {"lost_before", FaultKind::lost_before},
-                                                          {"lost_after", FaultKind::lost_after},
-                                                          {"throttled", FaultKind::throttled},
-                                                          {"internal", FaultKind::internal},
-                                                          {"unavailable", FaultKind::unavailable},
-                                                          {"html", FaultKind::html},
-                                                          {"truncated", FaultKind::truncated}};
-  const auto found = kKinds.find(name);
-  return found == kKinds.end() ? std::nullopt : std::optional(found->second);
 }
 
 int number(const Parameter& parameter, const std::string& name, int otherwise) {
@@ -85,18 +74,86 @@ int number(const Parameter& parameter, const std::string& name, int otherwise) {
   return text.empty() ? otherwise : std::atoi(text.c_str());
 }
 
-ControlReply inject(QueryFront& front, const Parameter& parameter) {
+double fraction(const Parameter& parameter, const std::string& name, double otherwise) {
+  const std::string text = parameter(name);
+  return text.empty() ? otherwise : std::atof(text.c_str());
+}
+
+/// `kind=late&action=CreateVolume&count=2&after=1&share=0.5&delay_ms=30000&for_s=60&containing=..`;
+/// of a `refused` also `status=`, `code=` and `message=`. A count of 0 is "always".
+ControlReply inject(Region& region, QueryFront& front, const Parameter& parameter) {
   const auto kind = fault_kind(parameter("kind"));
   if (!kind) return error(400, "unknown kind of fault '" + parameter("kind") + "'");
   const std::string action = parameter("action");
-  front.inject({action.empty() ? "*" : action, *kind, number(parameter, "count", 1),
-                number(parameter, "after", 0)});
+  Fault fault{action.empty() ? "*" : action, *kind, number(parameter, "count", 1),
+              number(parameter, "after", 0)};
+  if (fault.count == 0) fault.count = Fault::kAlways;
+  fault.share = fraction(parameter, "share", 1);
+  fault.delay = Milliseconds(number(parameter, "delay_ms", 0));
+  if (const int span = number(parameter, "for_s", 0); span > 0)
+    fault.until = region.now() + std::chrono::seconds(span);
+  fault.containing = parameter("containing");
+  fault.status = number(parameter, "status", 400);
+  fault.code = parameter("code");
+  fault.message = parameter("message");
+  if (*kind == FaultKind::refused && fault.code.empty()) return error(400, "refused wants code=");
+  front.inject(std::move(fault));
+  return {200, "{}\n"};
+}
+
+std::set<std::string> words(const std::string& text) {
+  std::istringstream parts(text);
+  std::set<std::string> out;
+  for (std::string word; std::getline(parts, word, ',');)
+    if (!word.empty()) out.insert(word);
+  return out;
+}
+
+/// One of the region's knobs: `name=stuck_attaches&value=2`; lists are separated by commas.
+ControlReply set_knob(Region& region, const Parameter& parameter) {
+  RegionKnobs& knobs = region.knobs;
+  const std::string name = parameter("name");
+  const std::map<std::string, int*> numbers = {
+      {"page_cap", &knobs.page_cap},
+      {"stuck_attaches", &knobs.stuck_attaches},
+      {"attachment_limit", &knobs.attachment_limit},
+      {"volume_limit", &knobs.volume_limit},
+      {"pending_for_ever", &knobs.pending_for_ever},
+      {"failing_launches", &knobs.failing_launches},
+      {"reclaimed_while_detaching", &knobs.reclaimed_while_detaching},
+      {"failing_creates", &knobs.failing_creates},
+      {"vanishing_creates", &knobs.vanishing_creates}};
+  const std::map<std::string, bool*> flags = {
+      {"empty_first_page", &knobs.empty_first_page},
+      {"reused_device_sticks", &knobs.reused_device_sticks}};
+  const std::map<std::string, std::set<std::string>*> sets = {{"revoked_keys", &knobs.revoked_keys},
+                                                              {"ami_devices", &knobs.ami_devices}};
+  if (const auto found = numbers.find(name); found != numbers.end())
+    *found->second = number(parameter, "value", 1);
+  else if (const auto flag = flags.find(name); flag != flags.end())
+    *flag->second = number(parameter, "value", 1) != 0;
+  else if (const auto set = sets.find(name); set != sets.end())
+    *set->second = words(parameter("value"));
+  else if (name == "launch_failure")
+    knobs.launch_failure = parameter("value");
+  else
+    return error(400, "there is no knob '" + name + "'");
+  return {200, "{}\n"};
+}
+
+/// `ages_ms=0,3000&visibility_ms=2000&seed=1`: one replica for each age.
+ControlReply set_replicas(QueryFront& front, const Parameter& parameter) {
+  std::vector<Replica> replicas;
+  for (const auto& age : words(parameter("ages_ms")))
+    replicas.push_back({Milliseconds(std::atoi(age.c_str())),
+                        Milliseconds(number(parameter, "visibility_ms", 0))});
+  front.set_replicas(std::move(replicas), static_cast<std::uint64_t>(number(parameter, "seed", 1)));
   return {200, "{}\n"};
 }
 
 ControlReply set_capacity(Region& region, const Parameter& parameter) {
   const std::pair pool(parameter("type"), parameter("zone"));
-  if (pool.first.empty() || region.zone(pool.second) == nullptr)
+  if (pool.first.empty() || (pool.second != "*" && region.zone(pool.second) == nullptr))
     return error(400, "capacity needs type= and the zone= of this region");
   const int count = number(parameter, "count", -1);
   if (count < 0)
@@ -119,7 +176,18 @@ ControlReply control(Region& region, QueryFront& front, const std::string& metho
   if (what == "crash")
     return outcome(parameter("mode") == "impaired" ? region.impair(instance)
                                                    : region.crash(instance));
-  if (what == "fault") return inject(front, parameter);
+  if (what == "end") return outcome(region.end_now(instance));
+  if (what == "stop") return outcome(region.stop(instance));
+  if (what == "zone")
+    return outcome(region.impair_zone(parameter("zone"), parameter("state") == "impaired"));
+  if (what == "volume") return outcome(region.impair_volume(parameter("volume")));
+  if (what == "fault") return inject(region, front, parameter);
+  if (what == "knob") return set_knob(region, parameter);
+  if (what == "replicas") return set_replicas(front, parameter);
+  if (what == "neighbour") {
+    front.set_neighbour(fraction(parameter, "share", 0));
+    return {200, "{}\n"};
+  }
   if (what == "capacity") return set_capacity(region, parameter);
   return error(404, "there is no control '" + what + "'");
 }

@@ -15,11 +15,18 @@ struct ControlReply {
   std::string body;  ///< JSON
 };
 
-/// Answers one request; `parameter` gives a query parameter or an empty text.
-///   POST /_control/interrupt?instance=    spot notice, reclaim after the notice time
-///   POST /_control/crash?instance=[&mode=impaired]   power cut; with mode the API keeps saying
-///   running GET  /_control/state POST /_control/fault?action=&kind=&count=&after=  kind as
-///   FaultKind POST /_control/capacity?type=&zone=&count=        -1: unlimited
+/// Answers one request; `parameter` gives a query parameter or an empty text. GET /_control/state
+/// shows the world; the rest is POST:
+///   interrupt?instance=                      spot notice, reclaim after the notice time
+///   crash?instance=[&mode=impaired]          power cut; with mode the API keeps saying running
+///   end?instance=, stop?instance=            terminated at once; stopped, with its attachments
+///   zone?zone=&state=impaired|available      a whole zone
+///   volume?volume=                           its status check fails
+///   fault?kind=[&action=&count=&after=&share=&delay_ms=&for_s=&containing=&status=&code=&message=]
+///   knob?name=&value=                        of RegionKnobs; lists are separated by commas
+///   replicas?ages_ms=0,3000[&visibility_ms=&seed=]   servers that are behind; none: all know all
+///   neighbour?share=                         of the throttle's buckets
+///   capacity?type=&zone=&count=              "*": any; -1: unlimited
 ControlReply control(Region& region, QueryFront& front, const std::string& method,
                      const std::string& path,
                      const std::function<std::string(const std::string&)>& parameter);

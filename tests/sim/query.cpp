@@ -6,6 +6,7 @@
 
 #include "tests/sim/query_form.hpp"
 #include "tests/sim/query_parameters.hpp"
+#include "tests/sim/region_rules.hpp"
 #include "tests/sim/xml_writer.hpp"
 
 namespace warmroot::sim {
@@ -14,17 +15,6 @@ namespace {
 
 constexpr std::string_view kVersion = "2016-11-15";
 constexpr std::string_view kNamespace = "xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"";
-
-ApiError fault_error(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::throttled:
-      return {503, "RequestLimitExceeded", "Request limit exceeded."};
-    case FaultKind::unavailable:
-      return {503, "Unavailable", "The service is unavailable. Please try again shortly."};
-    default:
-      return {500, "InternalError", "An internal error has occurred"};
-  }
-}
 
 QueryReply html_page() {
   QueryReply reply;
@@ -63,30 +53,54 @@ QueryReply QueryFront::error(const ApiError& error) {
 
 bool QueryFront::take_token(const std::string& action, double size, double refill_per_s) {
   if (throttle_scale_ <= 0) return true;
-  const double most = std::max(1.0, size * throttle_scale_);
+  const double share = throttle_scale_ * (1 - neighbour_);
+  const double most = std::max(1.0, size * share);
   auto [found, fresh] = buckets_.try_emplace(action, Bucket{most, region_.now()});
   Bucket& bucket = found->second;
   const double passed = static_cast<double>((region_.now() - bucket.filled).count()) / 1000;
-  bucket.tokens = std::min(most, bucket.tokens + passed * refill_per_s * throttle_scale_);
+  bucket.tokens = std::min(most, bucket.tokens + passed * refill_per_s * share);
   bucket.filled = region_.now();
   if (bucket.tokens < 1) return false;
   bucket.tokens -= 1;
   return true;
 }
 
-const Fault* QueryFront::next_fault(const std::string& action) {
-  for (auto& fault : faults_) {
-    if (fault.count <= 0 || (fault.action != "*" && fault.action != action)) continue;
-    if (fault.after > 0) {
-      --fault.after;
-      continue;
-    }
-    --fault.count;
-    hit_ = fault;
-    std::erase_if(faults_, [](const Fault& done) { return done.count <= 0; });
-    return &hit_;
+void QueryFront::set_replicas(std::vector<Replica> replicas, std::uint64_t seed) {
+  replicas_ = std::move(replicas);
+  random_.seed(seed);
+  Milliseconds oldest{0};
+  for (const auto& replica : replicas_) oldest = std::max(oldest, replica.age);
+  region_.keep_history(oldest);
+}
+
+Answer<void> QueryFront::find_named(const Form& form, Milliseconds visibility) const {
+  const Instant newest = region_.now() - visibility;
+  for (const auto& [name, id] : form.values()) {
+    const std::string parameter = name.substr(0, name.find('.'));
+    if (parameter != "VolumeId" && parameter != "InstanceId" && parameter != "ResourceId") continue;
+    if (const auto* disk = region_.volume(id); disk != nullptr && disk->create_time > newest)
+      return unknown_resource(id);
+    if (const auto* guest = region_.instance(id); guest != nullptr && guest->launch_time > newest)
+      return unknown_resource(id);
   }
-  return nullptr;
+  return {};
+}
+
+/// The action itself, by one of the replicas.
+Answer<void> QueryFront::run(const ActionEntry& action, const Form& form, XmlWriter& xml) {
+  const bool reads = action.name.starts_with("Describe");
+  if (replicas_.empty()) {
+    if (!reads) region_.changed();
+    return action.run(region_, form, xml);
+  }
+  const Replica replica = replicas_[random_() % replicas_.size()];
+  if (reads) {
+    const auto view = region_.look_back(replica.age, replica.visibility);
+    return action.run(region_, form, xml);
+  }
+  if (auto found = find_named(form, replica.visibility); !found) return found;
+  region_.changed();
+  return action.run(region_, form, xml);
 }
 
 QueryReply QueryFront::execute(std::string_view text, CallRecord& record) {
@@ -107,7 +121,7 @@ QueryReply QueryFront::execute(std::string_view text, CallRecord& record) {
                   "The requested version (" + form->text("Version") +
                       ") of service AmazonEC2 does not exist"});
   if (!take_token(name, action->bucket, action->refill_per_s))
-    return error(fault_error(FaultKind::throttled));
+    return error(fault_error({name, FaultKind::throttled}));
   if (auto checked = check_parameters(*action, *form); !checked) return error(checked.error());
   const auto dry_run = form->boolean("DryRun");
   if (!dry_run) return error(dry_run.error());
@@ -118,11 +132,91 @@ QueryReply QueryFront::execute(std::string_view text, CallRecord& record) {
   XmlWriter xml;
   xml.open(name + "Response", kNamespace);
   xml.text("requestId", reply.request_id);
-  if (auto done = action->run(region_, *form, xml); !done) return error(done.error());
+  if (auto done = run(*action, *form, xml); !done) return error(done.error());
   xml.close();
   reply.body = xml.take();
   record.effective = !name.starts_with("Describe");
   return reply;
+}
+
+void QueryFront::wait(Milliseconds time) {
+  if (pass_time)
+    pass_time(time);
+  else
+    region_.advance_by(time);
+}
+
+void QueryFront::keep(CallRecord record) {
+  if (calls_.size() >= kMaxCalls) calls_.erase(calls_.begin(), calls_.begin() + kMaxCalls / 2);
+  calls_.push_back(std::move(record));
+}
+
+/// The answer comes late or not at all, and the effect at a time of its own.
+QueryReply QueryFront::delayed(const Fault& fault, std::string_view text, CallRecord& record) {
+  if (fault.kind == FaultKind::late) {
+    region_.later(fault.delay, [this, form = std::string(text), action = record.action] {
+      CallRecord done;
+      done.time = region_.now();
+      done.action = action;
+      done.body = form;
+      done.late = true;
+      const QueryReply reply = execute(form, done);
+      done.code = reply.code;
+      keep(std::move(done));
+    });
+    QueryReply nothing;
+    nothing.lost = true;
+    return nothing;
+  }
+  if (fault.kind == FaultKind::slow_before) wait(fault.delay);
+  QueryReply reply = execute(text, record);
+  if (fault.kind == FaultKind::slow_after) wait(fault.delay);
+  return reply;
+}
+
+QueryReply QueryFront::hit(const Fault& fault, std::string_view text, CallRecord& record) {
+  QueryReply reply;
+  switch (fault.kind) {
+    case FaultKind::unreachable:
+    case FaultKind::lost_before:
+      reply.lost = true;
+      reply.never_connected = fault.kind == FaultKind::unreachable;
+      return reply;
+    case FaultKind::html:
+      return html_page();
+    case FaultKind::late:
+    case FaultKind::slow_before:
+    case FaultKind::slow_after:
+      return delayed(fault, text, record);
+    case FaultKind::lost_after:
+      reply = execute(text, record);
+      reply.lost = true;
+      return reply;
+    case FaultKind::truncated:
+      reply = execute(text, record);
+      reply.body.resize(reply.body.size() / 2);
+      return reply;
+    case FaultKind::throttled_after:
+    case FaultKind::internal_after:
+    case FaultKind::unavailable_after:
+      (void)execute(text, record);
+      return error(fault_error(fault));
+    case FaultKind::empty_page: {
+      region_.knobs.empty_page_now = true;
+      reply = execute(text, record);
+      region_.knobs.empty_page_now = false;
+      return reply;
+    }
+    case FaultKind::wrong_account: {
+      const auto form = Form::parse(text);
+      if (form && !record.action.starts_with("Describe"))
+        return error(foreign_refusal(form->values()));
+      const auto view = region_.look_as_stranger();
+      return execute(text, record);
+    }
+    default:
+      return error(fault_error(fault));
+  }
 }
 
 QueryReply QueryFront::answer(std::string_view text) {
@@ -131,27 +225,12 @@ QueryReply QueryFront::answer(std::string_view text) {
   record.body = text;
   const auto form = Form::parse(text);
   record.action = form ? form->text("Action") : std::string();
-  const Fault* fault = next_fault(record.action);
-  QueryReply reply;
-  const bool happens = fault == nullptr || fault->kind == FaultKind::lost_after ||
-                       fault->kind == FaultKind::truncated;
-  if (happens) {
-    reply = execute(text, record);
-    if (fault != nullptr && fault->kind == FaultKind::truncated)
-      reply.body.resize(reply.body.size() / 2);
-    reply.lost = fault != nullptr && fault->kind == FaultKind::lost_after;
-  } else if (fault->kind == FaultKind::html) {
-    reply = html_page();
-  } else if (fault->kind == FaultKind::unreachable || fault->kind == FaultKind::lost_before) {
-    reply.lost = true;
-    reply.never_connected = fault->kind == FaultKind::unreachable;
-  } else {
-    reply = error(fault_error(fault->kind));
-  }
+  const auto fault = faults_.next(record.action, text, region_.now());
+  if (fault) record.fault = to_string(fault->kind);
+  QueryReply reply = fault ? hit(*fault, text, record) : execute(text, record);
   record.status = reply.lost ? 0 : reply.status;
   record.code = reply.code;
-  if (calls_.size() >= kMaxCalls) calls_.erase(calls_.begin(), calls_.begin() + kMaxCalls / 2);
-  calls_.push_back(std::move(record));
+  keep(std::move(record));
   return reply;
 }
 

@@ -3,33 +3,21 @@
 // to inject and a record of all calls.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tests/sim/query_faults.hpp"
 #include "tests/sim/region.hpp"
 
 namespace warmroot::sim {
 
-/// What goes wrong with a call, for tests of the caller.
-enum class FaultKind {
-  unreachable,  ///< no connection: nothing happens and the caller knows it
-  lost_before,  ///< the connection breaks before anything happened
-  lost_after,   ///< it happened, and the answer is lost
-  throttled,    ///< 503 RequestLimitExceeded
-  internal,     ///< 500 InternalError, nothing happened
-  unavailable,  ///< 503 Unavailable
-  html,         ///< 200 with somebody else's page
-  truncated,    ///< it happened, and half of the answer arrives
-};
-
-struct Fault {
-  std::string action;  ///< "*": any
-  FaultKind kind;
-  int count = 1;  ///< so many calls are hit
-  int after = 0;  ///< so many calls of the action pass first
-};
+class Form;
+class XmlWriter;
+struct ActionEntry;
 
 struct QueryReply {
   int status = 200;
@@ -49,6 +37,15 @@ struct CallRecord {
   int status = 0;
   std::string code;
   bool effective = false;  ///< a mutation that was executed
+  bool late = false;       ///< executed long after its caller had given up
+  std::string fault;       ///< what was injected; empty for none
+};
+
+/// One of the servers that answer: what it knows is as old as this. EC2 is eventually consistent
+/// (developer guide, "eventual consistency"), and two calls may meet two servers.
+struct Replica {
+  Milliseconds age{0};         ///< its listings show the world of so long ago
+  Milliseconds visibility{0};  ///< what is younger is not found, neither shown nor acted upon
 };
 
 class QueryFront {
@@ -60,9 +57,17 @@ class QueryFront {
   /// EC2's error document, also for refusals made before the form is read.
   QueryReply error(const ApiError& error);
 
-  void inject(Fault fault) { faults_.push_back(std::move(fault)); }
+  void inject(Fault fault) { faults_.inject(std::move(fault)); }
+  /// What waits to go wrong, to be seeded, cleared and counted.
+  FaultList& faults() { return faults_; }
+  /// Each call meets one of these, drawn from `seed`; none (the default): all know everything.
+  void set_replicas(std::vector<Replica> replicas, std::uint64_t seed = 1);
+  /// How slow answers let time pass; without it the region's own time is moved.
+  std::function<void(Milliseconds)> pass_time;
   /// Share of EC2's real buckets: 1 is EC2, 0 (the default) none.
   void set_throttle_scale(double scale) { throttle_scale_ = scale; }
+  /// Share of every bucket that somebody else in the account uses up: 0.3 leaves 70 %.
+  void set_neighbour(double share) { neighbour_ = share; }
 
   /// The last calls, oldest first; at most kMaxCalls.
   const std::vector<CallRecord>& calls() const { return calls_; }
@@ -76,13 +81,20 @@ class QueryFront {
   };
   QueryReply execute(std::string_view form, CallRecord& record);
   bool take_token(const std::string& action, double size, double refill_per_s);
-  const Fault* next_fault(const std::string& action);
+  QueryReply hit(const Fault& fault, std::string_view form, CallRecord& record);
+  QueryReply delayed(const Fault& fault, std::string_view form, CallRecord& record);
+  Answer<void> run(const ActionEntry& action, const Form& form, XmlWriter& xml);
+  Answer<void> find_named(const Form& form, Milliseconds visibility) const;
+  void wait(Milliseconds time);
+  void keep(CallRecord record);
   std::string new_request_id();
 
   Region& region_;
-  std::vector<Fault> faults_;
-  Fault hit_{};
+  FaultList faults_;
+  std::vector<Replica> replicas_;
+  std::mt19937_64 random_{1};
   double throttle_scale_ = 0;
+  double neighbour_ = 0;
   std::map<std::string, Bucket> buckets_;
   std::vector<CallRecord> calls_;
   std::uint64_t last_request_ = 0;

@@ -135,7 +135,7 @@ Answer<RunInstancesArgs> parse_run(const Region& region, const Form& form) {
 
 std::string check_status(Region& region, const InstanceRecord& guest) {
   if (guest.state != GuestState::running) return "not-applicable";
-  if (guest.impaired) return "impaired";
+  if (guest.impaired || region.zone_impaired(guest.zone)) return "impaired";
   return region.hardware().machine_state(guest.id) == MachineState::booting ? "initializing" : "ok";
 }
 
@@ -163,6 +163,8 @@ Answer<std::vector<InstanceView>> select(const Region& region, const std::vector
                      [&](const InstanceView& view) { return view.guest->id == id; }))
       unknown.push_back(id);
   if (!unknown.empty()) return instance_not_found(unknown);
+  for (const auto& id : ids)
+    if (region.zone_impaired(region.instances().at(id).zone)) return zone_unreachable(id);
   for (auto& view : all)
     if ((ids.empty() || contains(ids, view.guest->id)) &&
         passes(filters,

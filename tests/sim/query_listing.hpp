@@ -58,6 +58,8 @@ std::pair<std::vector<T>, std::string> cut_page(const Region& region, const Form
                                                 Key key) {
   if (region.knobs.empty_first_page && !page.continues && !items.empty())
     return {std::vector<T>{}, make_next_token(form, "")};
+  if (region.knobs.empty_page_now && !items.empty())
+    return {std::vector<T>{}, make_next_token(form, page.after)};
   std::vector<T> out;
   for (auto& item : items) {
     if (page.continues && key(item) <= page.after) continue;

@@ -137,6 +137,8 @@ Answer<void> describe_volumes_action(Region& region, const Form& form, XmlWriter
   for (const auto& id : *ids)
     if (!shown(region.volume(id))) unknown.push_back(id);
   if (!unknown.empty()) return volume_not_found(unknown);
+  for (const auto& id : *ids)
+    if (region.zone_impaired(region.volume(id)->zone)) return zone_unreachable(id);
   std::vector<const VolumeRecord*> found;
   for (const auto& [id, disk] : region.volumes()) {
     const bool wanted = ids->empty() || std::find(ids->begin(), ids->end(), id) != ids->end();

@@ -87,10 +87,11 @@ Region::Region(Catalog catalog, RegionTimes times, Hardware& hardware, Instant s
 void Region::advance(Instant to) {
   while (!events_.empty() && events_.begin()->first <= to) {
     auto event = events_.extract(events_.begin());
-    now_ = std::max(now_, event.key());
+    move_time(event.key());
+    changed_ = true;
     event.mapped()();
   }
-  now_ = std::max(now_, to);
+  move_time(to);
   poll();
 }
 
@@ -148,19 +149,19 @@ const T* find_named(const std::vector<T>& list, const std::string& name, std::st
 }  // namespace
 
 const VolumeRecord* Region::volume(const std::string& id) const {
-  return find_in(volumes_, id);
+  return find_in(volumes(), id);
 }
 const InstanceRecord* Region::instance(const std::string& id) const {
-  return find_in(instances_, id);
+  return find_in(instances(), id);
 }
 const SnapshotRecord* Region::snapshot(const std::string& id) const {
-  return find_named(catalog_.snapshots, id, &SnapshotRecord::id);
+  return find_named(catalog().snapshots, id, &SnapshotRecord::id);
 }
 const ImageRecord* Region::image(const std::string& id) const {
-  return find_named(catalog_.images, id, &ImageRecord::id);
+  return find_named(catalog().images, id, &ImageRecord::id);
 }
 const SubnetRecord* Region::subnet(const std::string& id) const {
-  return find_named(catalog_.subnets, id, &SubnetRecord::id);
+  return find_named(catalog().subnets, id, &SubnetRecord::id);
 }
 const Zone* Region::zone(const std::string& name) const {
   return find_named(catalog_.zones, name, &Zone::name);
@@ -233,13 +234,15 @@ Answer<void> Region::interrupt(const std::string& instance_id) {
   guest.interrupted_at = now_;
   guest.reclaim_at = now_ + times_.notice;
   note("spot notice instance=" + instance_id);
-  at(*guest.reclaim_at, [this, instance_id] {
-    const auto marked = instances_.find(instance_id);
-    if (marked != instances_.end())
-      begin_shutdown(marked->second, "Server.SpotInstanceTermination",
-                     "Server.SpotInstanceTermination: Instance was terminated by Amazon EC2");
-  });
+  at(*guest.reclaim_at, [this, instance_id] { reclaim(instance_id); });
   return {};
+}
+
+void Region::reclaim(const std::string& instance_id) {
+  const auto marked = instances_.find(instance_id);
+  if (marked != instances_.end())
+    begin_shutdown(marked->second, "Server.SpotInstanceTermination",
+                   "Server.SpotInstanceTermination: Instance was terminated by Amazon EC2");
 }
 
 Answer<void> Region::crash(const std::string& instance_id) {

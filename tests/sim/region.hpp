@@ -4,6 +4,7 @@
 // the server holds one mutex around it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -129,11 +130,59 @@ class Region {
   /// Ends all machines, for the end of the program.
   void power_off_all();
 
+  // ---- what a fault does (region_faults.cpp) ----
+  /// The instance and its disks' attachments are gone, now, without any state in between.
+  Answer<void> end_now(const std::string& instance_id);
+  /// Stops it: the machine is asked to end, and the attachments stay.
+  Answer<void> stop(const std::string& instance_id);
+  /// Its status check fails from now on: I/O is off.
+  Answer<void> impair_volume(const std::string& volume_id);
+  /// A whole zone goes bad or comes back. While it is bad its instances fail their status checks,
+  /// launches and by-id looks there are refused, and attaches stay "attaching" (BC: "if you specify
+  /// instance IDs that are in an impaired zone, the call fails"; the rest is assumed).
+  Answer<void> impair_zone(const std::string& zone, bool bad);
+  bool zone_impaired(const std::string& zone) const { return bad_zones_.contains(zone); }
+  /// Calls `what` when its time has come.
+  void later(Milliseconds wait, std::function<void()> what) { at(now_ + wait, std::move(what)); }
+  /// How often each knob's fault happened, by name.
+  const std::map<std::string, int>& fault_counts() const { return fault_counts_; }
+
+  // ---- looking at another world than the present one ----
+  /// The world as it was, for readers that are behind.
+  struct World {
+    Instant time;
+    std::map<std::string, VolumeRecord> volumes;
+    std::map<std::string, InstanceRecord> instances;
+  };
+  /// While it lives, the looking functions below show another world.
+  class View {
+   public:
+    View(Region& region, const World* world, const Catalog* catalog, Milliseconds visibility);
+    ~View();
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+
+   private:
+    Region& region_;
+  };
+  /// Keeps the worlds of the last `span`; 0 (the default) keeps none.
+  void keep_history(Milliseconds span);
+  /// A view of the world `age` ago, in which what is younger than `visibility` is not found.
+  View look_back(Milliseconds age, Milliseconds visibility);
+  /// A view with another account's eyes: public images, and nothing else.
+  View look_as_stranger();
+  /// Something changed that history must keep; every event and noted change says so itself.
+  void changed() { changed_ = true; }
+
   // ---- looking ----
-  const Catalog& catalog() const { return catalog_; }
+  const Catalog& catalog() const { return shown_catalog_ ? *shown_catalog_ : catalog_; }
   const RegionTimes& times() const { return times_; }
-  const std::map<std::string, VolumeRecord>& volumes() const { return volumes_; }
-  const std::map<std::string, InstanceRecord>& instances() const { return instances_; }
+  const std::map<std::string, VolumeRecord>& volumes() const {
+    return shown_ ? shown_->volumes : volumes_;
+  }
+  const std::map<std::string, InstanceRecord>& instances() const {
+    return shown_ ? shown_->instances : instances_;
+  }
   const VolumeRecord* volume(const std::string& id) const;
   const InstanceRecord* instance(const std::string& id) const;
   const SnapshotRecord* snapshot(const std::string& id) const;
@@ -141,7 +190,9 @@ class Region {
   const SubnetRecord* subnet(const std::string& id) const;
   const Zone* zone(const std::string& name) const;
   /// False while a new resource is not yet shown by Describe calls.
-  bool visible(Instant created) const { return now_ >= created + times_.visibility; }
+  bool visible(Instant created) const {
+    return now_ >= created + std::max(times_.visibility, shown_visibility_);
+  }
   /// Free addresses of a subnet.
   int free_addresses(const std::string& subnet_id) const;
   /// The spot price in hundred-thousandths of a dollar an hour: the knob's, else fixed by type and
@@ -181,9 +232,19 @@ class Region {
 
   void at(Instant when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
   Milliseconds drawn(Milliseconds time);
-  void note(const std::string& text) const {
+  void note(const std::string& text) {
+    changed_ = true;
     if (on_event) on_event(text);
   }
+  void count(const std::string& fault) { ++fault_counts_[fault]; }
+  void reclaim(const std::string& instance_id);
+  /// Uses up one of a knob's faults, and counts it by its name.
+  bool strikes(int& left, const std::string& fault);
+  bool key_revoked(const VolumeRecord& disk) const;
+  void doom(VolumeRecord& disk);
+  void doom(InstanceRecord& guest);
+  void fail_launch(InstanceRecord& guest);
+  void move_time(Instant to);
   void poll();
 
   void finish_create(const std::string& volume_id);
@@ -253,6 +314,14 @@ class Region {
   std::map<std::pair<std::string, std::string>, int> occupied_;  ///< (type, zone)
   std::map<std::pair<bool, std::string>, int> vcpus_used_;       ///< (spot, quota class)
   std::uint64_t last_number_ = 0;
+  std::set<std::string> bad_zones_;
+  std::map<std::string, int> fault_counts_;
+  Milliseconds history_span_{0};
+  bool changed_ = false;
+  std::deque<World> history_;
+  const World* shown_ = nullptr;
+  const Catalog* shown_catalog_ = nullptr;
+  Milliseconds shown_visibility_{0};
 };
 
 /// The snapshots, images, subnets and keys that `warmroot-sim serve` starts with when it is given

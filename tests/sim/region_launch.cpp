@@ -108,10 +108,20 @@ void Region::occupy(InstanceRecord& guest, bool on) {
 }
 
 int Region::room(const std::string& type, const std::string& where) const {
-  const auto pool = knobs.capacity.find({type, where});
-  if (pool == knobs.capacity.end()) return kUnlimited;
-  const auto used = occupied_.find({type, where});
-  return std::max(0, pool->second - (used == occupied_.end() ? 0 : used->second));
+  if (zone_impaired(where)) return 0;
+  int least = kUnlimited;
+  for (const auto& [pool, most] : knobs.capacity) {
+    const auto within = [&pool = pool](const std::string& a_type, const std::string& a_zone) {
+      return (pool.first == "*" || pool.first == a_type) &&
+             (pool.second == "*" || pool.second == a_zone);
+    };
+    if (!within(type, where)) continue;
+    int used = 0;
+    for (const auto& [place, count] : occupied_)
+      if (within(place.first, place.second)) used += count;
+    least = std::min(least, std::max(0, most - used));
+  }
+  return least;
 }
 
 bool Region::offered(const std::string& type, const std::string& where) const {
@@ -458,6 +468,7 @@ InstanceRecord Region::make_instance(const RunInstancesArgs& args, const SubnetR
   guest.launch_mapping = {{"ami", *device_label(source.root_device)}, {"root", source.root_device}};
   guest.used_devices = {*device_label(source.root_device)};
   guest.tags = args.instance_tags;
+  doom(guest);
 
   occupy(guest, true);
   make_root(guest, args, source);
@@ -536,6 +547,8 @@ void Region::set_running(const std::string& instance_id) {
   const auto found = instances_.find(instance_id);
   if (found == instances_.end() || found->second.state != GuestState::pending) return;
   InstanceRecord& guest = found->second;
+  if (guest.never_runs) return;
+  if (!guest.launch_failure.empty()) return fail_launch(guest);
   guest.state = GuestState::running;
   guest.reason_code.clear();
   guest.reason_message.clear();

@@ -53,12 +53,13 @@ struct RegionTimes {
 struct RegionKnobs {
   int page_cap = 1000;                ///< most items a page ever holds
   bool empty_first_page = false;      ///< every paged listing starts with an empty page and a token
+  bool empty_page_now = false;        ///< the listing under way gives an empty page and a token
   int stuck_attaches = 0;             ///< so many of the next attaches stay "attaching" for ever
   bool reused_device_sticks = false;  ///< an attach under a name used before on the instance sticks
   int attachment_limit = 27;          ///< non-root volumes an instance takes (shared Nitro limit)
   int volume_limit = 5000;  ///< volumes in the region, checked before tokens are looked up
   std::map<std::pair<std::string, std::string>, int>
-      capacity;  ///< (instance type, zone) to instances; absent is unlimited
+      capacity;  ///< (instance type, zone) to instances; "*" is any; absent is unlimited
   std::map<std::pair<std::string, std::string>, int>
       spot_prices;  ///< (instance type, zone) to hundred-thousandths of a dollar; absent: the usual
   std::set<std::pair<std::string, std::string>>
@@ -73,6 +74,20 @@ struct RegionKnobs {
   /// enabled, not what the API does; we assume that it takes it, which is what an operator's
   /// mistake would look like.
   bool spot_termination_protection = true;
+  // Faults of launches. Counts are of the next ones, and fall as they happen.
+  int pending_for_ever = 0;  ///< launches that never leave "pending"
+  int failing_launches = 0;  ///< launches that go from pending to terminated
+  std::string launch_failure = "Server.InternalError";  ///< their stateReason (BC, user guide)
+  int reclaimed_while_detaching = 0;  ///< detaches whose spot instance is reclaimed half-way
+  // Faults of volumes.
+  int failing_creates = 0;  ///< creates that end in "error"
+  int vanishing_creates =
+      0;  ///< creates that leave nothing behind (kubernetes#62171: unusable key)
+  /// KMS keys that may no longer be used; "*" is every key. A create under one vanishes, an attach
+  /// is refused with CustomerKeyHasBeenRevoked.
+  std::set<std::string> revoked_keys;
+  /// Names ("sdf") that the AMI took although no mapping lists them (CSI driver's allocator).
+  std::set<std::string> ami_devices;
 };
 
 struct Zone {
@@ -176,6 +191,9 @@ struct VolumeRecord {
   bool of_launch = false;  ///< made by a launch's mapping; its disk is made when the machine starts
   bool made = false;       ///< such a volume's disk exists
   std::uint64_t number = 0;  ///< order of creation
+  bool doomed = false;       ///< creating will end in "error" (or in nothing: `vanishes`)
+  bool vanishes = false;
+  bool impaired = false;  ///< its status check fails: I/O is off
 };
 
 struct InstanceRecord {
@@ -221,8 +239,10 @@ struct InstanceRecord {
   bool api_stop_disabled = false;
   bool occupies = false;  ///< counts against capacity and quota
   std::uint16_t imds_port = 0;
-  bool powered = false;   ///< power_on was called and power_off was not
-  bool impaired = false;  ///< status checks fail
+  bool powered = false;        ///< power_on was called and power_off was not
+  bool impaired = false;       ///< status checks fail
+  bool never_runs = false;     ///< a launch that stays pending
+  std::string launch_failure;  ///< a launch that will fail: its stateReason's code
   Tags tags;
   std::uint64_t number = 0;
 

@@ -111,6 +111,9 @@ tl::unexpected<ApiError> unknown_resource(const std::string& id) {
   if (id.starts_with("ami-")) return image_not_found(id);
   return refuse("InvalidID", "The ID '" + id + "' is not valid");
 }
+tl::unexpected<ApiError> zone_unreachable(const std::string& id) {
+  return refuse("Unavailable", "The availability zone of '" + id + "' is impaired.", 503);
+}
 tl::unexpected<ApiError> token_mismatch() {
   return refuse("IdempotentParameterMismatch",
                 "Arguments on this idempotent request are inconsistent with arguments used in "

@@ -42,5 +42,7 @@ tl::unexpected<ApiError> image_not_found(const std::string& id);
 /// The refusal for an id of any kind, by its prefix.
 tl::unexpected<ApiError> unknown_resource(const std::string& id);
 tl::unexpected<ApiError> token_mismatch();
+/// A by-id look at something in an impaired zone: the call fails (BC); its code is assumed.
+tl::unexpected<ApiError> zone_unreachable(const std::string& id);
 
 }  // namespace warmroot::sim

@@ -143,6 +143,7 @@ Answer<VolumeRecord> Region::create_volume(const CreateVolumeArgs& args) {
   const SnapshotRecord* source = args.snapshot_id.empty() ? nullptr : snapshot(args.snapshot_id);
   if (auto checked = check_create(args, source); !checked) return tl::unexpected(checked.error());
   VolumeRecord made = new_volume(args);
+  doom(made);
   if (!args.client_token.empty())
     volume_tokens_[args.client_token] = Token{args.fingerprint, {made.id}, now_};
   at(now_ + drawn(times_.creating), [this, id = made.id] { finish_create(id); });
@@ -155,6 +156,12 @@ void Region::finish_create(const std::string& volume_id) {
   const auto found = volumes_.find(volume_id);
   if (found == volumes_.end() || found->second.state != DiskState::creating) return;
   VolumeRecord& made = found->second;
+  if (made.doomed) {
+    note((made.vanishes ? "vanished volume=" : "error volume=") + made.id);
+    made.state = DiskState::error;
+    if (made.vanishes) volumes_.erase(found);
+    return;
+  }
   const auto size = static_cast<std::uint64_t>(made.size_gib) * kGiB;
   const auto disk = hardware_.create_volume(made.id, made.snapshot_id, size);
   made.state = disk ? DiskState::available : DiskState::error;
@@ -175,13 +182,16 @@ Answer<void> Region::check_attach(const VolumeRecord& disk, const InstanceRecord
     return refuse("IncorrectState", disk.id + " is not 'available'.");
   if (guest.state != GuestState::running && guest.state != GuestState::stopped)
     return refuse("IncorrectState", "Instance '" + guest.id + "' is not 'running'.");
+  if (key_revoked(disk))
+    return refuse("CustomerKeyHasBeenRevoked",
+                  "The customer key of volume '" + disk.id + "' has been revoked.");
   if (disk.zone != guest.zone)
     return refuse("InvalidVolume.ZoneMismatch",
                   "The volume '" + disk.id +
                       "' is not in the same availability zone as instance '" + guest.id + "'");
   int attached = 0;
   // A name that the image gave to an instance store disk is taken although no mapping lists it.
-  bool taken = guest.image_devices.contains(*label);
+  bool taken = guest.image_devices.contains(*label) || knobs.ami_devices.contains(*label);
   for (const auto& id : guest.disks) {
     const VolumeRecord& other = volumes_.at(id);
     if (!other.root) ++attached;
@@ -217,8 +227,9 @@ Answer<VolumeRecord> Region::attach_volume(const std::string& volume_id,
   disk->second.link = link;
   guest->second.disks.insert(volume_id);
   const bool name_was_used = !guest->second.used_devices.insert(*device_label(device)).second;
-  const bool sticks = knobs.stuck_attaches > 0 || (knobs.reused_device_sticks && name_was_used);
-  if (knobs.stuck_attaches > 0) --knobs.stuck_attaches;
+  const bool reused = knobs.reused_device_sticks && name_was_used;
+  if (reused) count("reused_device_sticks");
+  const bool sticks = strikes(knobs.stuck_attaches, "stuck_attaches") || reused;
   if (!sticks)
     at(now_ + drawn(times_.attaching),
        [this, volume_id, generation = link.generation] { finish_attach(volume_id, generation); });
@@ -234,6 +245,10 @@ void Region::finish_attach(const std::string& volume_id, unsigned generation) {
   if (link.generation != generation || link.state != LinkState::attaching) return;
   const InstanceRecord* guest = instance(link.instance_id);
   if (guest == nullptr) return;
+  if (zone_impaired(guest->zone)) {
+    at(now_ + kPlugRetry, [this, volume_id, generation] { finish_attach(volume_id, generation); });
+    return;
+  }
   if (guest->powered) {
     const auto plugged = hardware_.plug(link.instance_id, volume_id);
     if (!plugged) {
@@ -278,6 +293,9 @@ Answer<VolumeRecord> Region::detach_volume(const std::string& volume_id,
     note("detaching volume=" + volume_id + " instance=" + link.instance_id);
     at(now_ + drawn(times_.detaching),
        [this, volume_id, generation = link.generation] { try_detach(volume_id, generation); });
+    if (guest.spot() && guest.state == GuestState::running &&
+        strikes(knobs.reclaimed_while_detaching, "reclaimed_while_detaching"))
+      at(now_ + times_.detaching / 2, [this, id = guest.id] { reclaim(id); });
   }
   VolumeRecord answer = disk;
   if (force) {

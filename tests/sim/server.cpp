@@ -122,6 +122,13 @@ Instant RegionServer::wall_clock() {
 RegionServer::RegionServer(Region& region, ServerOptions options)
     : region_(region), options_(std::move(options)), front_(region), imds_(region, mutex_) {
   front_.set_throttle_scale(options_.throttle_scale);
+  // A slow answer keeps its own caller waiting, and nobody else.
+  front_.pass_time = [this](Milliseconds time) {
+    mutex_.unlock();
+    std::this_thread::sleep_for(time);
+    mutex_.lock();
+    region_.advance(wall_clock());
+  };
 }
 
 RegionServer::~RegionServer() {
