@@ -1,0 +1,21 @@
+// How people script it without a manager: each node runs its own loop of AWS CLI calls, waits by
+// asking again every few seconds, and leaves throttles to the SDK's retries. Against the same
+// buckets and draws, to compare with.
+#pragma once
+
+#include "bench/scale_world.hpp"
+
+namespace warmroot::bench {
+
+struct PollingSight {
+  double done_s = 0;
+  int served = 0;
+  int mutating_calls = 0;
+  int describing_calls = 0;
+  int attach_calls = 0;
+  int throttled_calls = 0;
+};
+
+PollingSight run_polling(const CaseOptions& options);
+
+}  // namespace warmroot::bench
