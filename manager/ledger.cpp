@@ -2,6 +2,7 @@
 // it or nothing.
 #include "manager/ledger.hpp"
 
+#include "manager/core/offers.hpp"
 #include "manager/ledger_view.hpp"
 #include "manager/schema_sql.hpp"
 
@@ -10,7 +11,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 3;
+constexpr int kSchemaVersion = 4;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -31,7 +32,8 @@ Ok create_schema(Database& database, const LedgerPins& pins, Instant now) {
   return transaction.commit();
 }
 
-/// Version 1 did not know departures, version 2 no volumes but nodes'.
+/// Version 1 did not know departures, version 2 no volumes but nodes', version 3 neither refused
+/// offers nor how launches fared.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -40,6 +42,19 @@ Ok migrate(Database& database, std::int64_t from) {
                      "NULL, since_ms INTEGER NOT NULL) STRICT, WITHOUT ROWID"));
   if (from < 3)
     TRY(database.run("ALTER TABLE volumes ADD COLUMN role TEXT NOT NULL DEFAULT 'node'"));
+  if (from < 4)
+    TRY(
+        database.run_script("CREATE TABLE refused_offers (instance_type TEXT NOT NULL, zone TEXT "
+                            "NOT NULL, spot INTEGER NOT NULL, since_ms INTEGER NOT NULL, last_ms "
+                            "INTEGER NOT NULL, count INTEGER NOT NULL, code TEXT NOT NULL, "
+                            "sentence TEXT NOT NULL, PRIMARY KEY (instance_type, zone, spot)) "
+                            "STRICT, WITHOUT ROWID;"
+                            "CREATE TABLE launch_streaks (pool TEXT PRIMARY KEY, failures INTEGER "
+                            "NOT NULL, last_ms INTEGER NOT NULL, reason TEXT NOT NULL) STRICT, "
+                            "WITHOUT ROWID;"
+                            "ALTER TABLE instances ADD COLUMN fate TEXT NOT NULL DEFAULT 'fresh' "
+                            "CHECK (fate IN ('fresh', 'proved', 'failed'));"
+                            "UPDATE instances SET fate = 'proved'"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -62,6 +77,7 @@ Ok prune(Database& database, Instant now) {
                    "NOT IN (SELECT instance_id FROM instances WHERE gone_ms IS NULL)",
                    {before}));
   TRY(database.run("DELETE FROM failures WHERE last_ms < ?", {before}));
+  TRY(database.run("DELETE FROM refused_offers WHERE last_ms < ?", {before}));
   return database.run("DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
                       {kKeepHistory});
 }
@@ -170,6 +186,21 @@ Ok Ledger::write_volume_gone(const core::RecordVolumeGone& record, Instant now) 
   return add_history({now, pool, node, "volume " + record.volume_id + " is gone: " + record.why});
 }
 
+/// Counted once for each instance, whatever later looks say of it.
+Ok Ledger::write_fate(const core::RecordFate& record, Instant now) {
+  TRY(database_.run("UPDATE instances SET fate = ? WHERE instance_id = ? AND fate = 'fresh'",
+                    {std::string(core::to_string(record.fate)), record.instance_id}));
+  if (database_.changes() == 0 || record.fate == core::InstanceFate::fresh) return {};
+  if (record.fate == core::InstanceFate::proved)
+    return database_.run("DELETE FROM launch_streaks WHERE pool = ?", {record.pool});
+  TRY(
+      database_.run("INSERT INTO launch_streaks VALUES (?1, 1, ?2, ?3) ON CONFLICT (pool) DO "
+                    "UPDATE SET failures = failures + 1, last_ms = ?2, reason = ?3",
+                    {record.pool, to_sql(now), record.why}));
+  return add_history({now, record.pool, "",
+                      "the launch of " + record.instance_id + " came to nothing: " + record.why});
+}
+
 Ok Ledger::write_record(const core::Record& record, Instant now) {
   if (const auto* lease = std::get_if<core::RecordLease>(&record)) return write_lease(*lease, now);
   if (const auto* volume = std::get_if<core::RecordVolume>(&record)) return write_volume(*volume);
@@ -187,6 +218,7 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
         "ON CONFLICT (instance_id) DO UPDATE SET released = max(released, ?2)",
         {leaves->instance_id, std::int64_t{leaves->departure.released},
          to_sql(leaves->departure.since)});
+  if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
   const auto& gone = std::get<core::RecordInstanceGone>(record);
   TRY(database_.run("DELETE FROM departures WHERE instance_id = ?", {gone.instance_id}));
   return database_.run("UPDATE instances SET gone_ms = ? WHERE instance_id = ?",
@@ -275,10 +307,9 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
         "VALUES (?, ?, ?, ?, ?, ?)",
         {volume->volume_id, intent.pool, node_of(intent), intent.zone, to_sql(now),
          std::string(core::to_string(role_of(intent)))}));
-  if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer)) {
-    TRY(write_launched(intent, fleet->instances, now));
-    return count_fleet_errors(intent, *fleet, now);
-  }
+  TRY(forget_refused(settlement));
+  if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
+    return write_launched(intent, fleet->instances, now);
   if (intent.call.action != "RunInstances") return {};
   if (const auto* instances = std::get_if<std::vector<aws::Instance>>(&settlement.answer))
     return write_launched(intent, *instances, now);
@@ -294,23 +325,29 @@ Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Ins
         database_.run("INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
                       "VALUES (?, ?, ?, ?)",
                       {instance.instance_id, intent.pool, zone, to_sql(now)}));
-    TRY(database_.run("DELETE FROM failures WHERE key = ?",
-                      {core::offer_key(instance.instance_type, zone)}));
   }
   return {};
 }
 
-/// Each error belongs to one override; the other overrides may have launched all the same.
-Ok Ledger::count_fleet_errors(const core::Intent& intent, const aws::FleetAnswer& fleet,
-                              Instant now) {
-  for (const auto& error : fleet.errors) {
-    const auto& place = error.availability_zone.empty()
-                            ? (intent.zone.empty() ? error.subnet_id : intent.zone)
-                            : error.availability_zone;
-    const Outcome outcome = judge(error);
-    TRY(count_failure(core::offer_key(error.instance_type, place), outcome, now));
-    TRY(add_history({now, intent.pool, "", "CreateFleet: " + outcome.sentence}));
-  }
+Ok Ledger::remember_refused(const Outcome& outcome, Instant now) {
+  for (const auto& [offer, code, sentence] : outcome.refused_offers)
+    TRY(database_.run(
+        "INSERT INTO refused_offers VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?6) "
+        "ON CONFLICT (instance_type, zone, spot) DO UPDATE SET count = count + 1, since_ms = "
+        "CASE WHEN ?4 - last_ms > ?7 THEN ?4 ELSE since_ms END, last_ms = ?4, code = ?5, "
+        "sentence = ?6",
+        {offer.instance_type, offer.zone, std::int64_t{offer.spot}, to_sql(now), code, sentence,
+         std::int64_t{core::kOfferStreakGap.count()}}));
+  return {};
+}
+
+/// An instance of an offer shows that EC2 has it again.
+Ok Ledger::forget_refused(const Settlement& settlement) {
+  for (const auto& offer : offers_met(settlement.intent, settlement.answer))
+    TRY(
+        database_.run("DELETE FROM refused_offers WHERE instance_type = ? AND zone = ? AND "
+                      "spot = ?",
+                      {offer.instance_type, offer.zone, std::int64_t{offer.spot}}));
   return {};
 }
 
@@ -343,14 +380,13 @@ Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
   const auto& intent = settlement.intent;
   const auto& outcome = settlement.outcome;
   TRY_ASSIGN(const bool again_at_once, burns_on(intent, outcome));
-  if (!again_at_once)
+  // What EC2 did not have is remembered of the offer: another one may be tried at once.
+  if (!again_at_once && !outcome.only_offers)
     for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
   const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
   TRY(add_history({now, intent.pool, node, "refused: " + outcome.sentence}));
   if (intent.call.action == "DetachVolume" || intent.call.action == "TerminateInstances")
     return take_leaving_back(intent, now);
-  if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
-    return count_fleet_errors(intent, *fleet, now);
   if (intent.call.action != "AttachVolume" || intent.resources.size() != 2) return {};
   const auto& volume_id = intent.resources[0];
   const auto& instance_id = intent.resources[1];
@@ -381,6 +417,7 @@ Ok Ledger::settle_one(const Settlement& settlement, Instant now) {
           database_.run("INSERT INTO generations VALUES (?, 1) "
                         "ON CONFLICT (key) DO UPDATE SET value = value + 1",
                         {core::generation_key(intent.call.action, node)}));
+  TRY(remember_refused(outcome, now));
   if (outcome.state == core::IntentState::accepted) return settle_accepted(settlement, now);
   if (outcome.state == core::IntentState::refused) return settle_refused(settlement, now);
   return {};
@@ -403,7 +440,9 @@ Result<bool> Ledger::pause(const std::string& pool, Instant now) {
 
 Result<bool> Ledger::resume(const std::string& pool, Instant now) {
   TRY(database_.run("DELETE FROM paused_pools WHERE pool = ?", {pool}));
-  const bool changed = database_.changes() > 0;
+  const bool was_paused = database_.changes() > 0;
+  TRY(database_.run("DELETE FROM launch_streaks WHERE pool = ?", {pool}));
+  const bool changed = was_paused || database_.changes() > 0;
   if (changed) TRY(add_history({now, pool, "", "resumed by the operator"}));
   return changed;
 }

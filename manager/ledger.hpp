@@ -52,7 +52,8 @@ class Ledger {
   /// Writes what became of calls, with everything that follows from it, in one transaction.
   Ok settle(const std::vector<Settlement>& settlements, Instant now);
 
-  /// `running` of the pool counts as 0 until it is resumed. False: it was so already.
+  /// `running` of the pool counts as 0 until it is resumed, which also closes its breaker of
+  /// failing launches. False: it was so already.
   Result<bool> pause(const std::string& pool, Instant now);
   Result<bool> resume(const std::string& pool, Instant now);
 
@@ -72,6 +73,7 @@ class Ledger {
   Ok write_lease(const core::RecordLease& record, Instant now);
   Ok write_volume(const core::RecordVolume& record);
   Ok write_volume_gone(const core::RecordVolumeGone& record, Instant now);
+  Ok write_fate(const core::RecordFate& record, Instant now);
   Ok write_watches(const core::Plan& plan, Instant now);
   Result<core::Intent> write_intent(const core::Action& action, const aws::EncodedCall& call,
                                     Instant now);
@@ -80,7 +82,8 @@ class Ledger {
   Ok settle_refused(const Settlement& settlement, Instant now);
   Ok write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
                     Instant now);
-  Ok count_fleet_errors(const core::Intent& intent, const aws::FleetAnswer& fleet, Instant now);
+  Ok remember_refused(const Outcome& outcome, Instant now);
+  Ok forget_refused(const Settlement& settlement);
   Ok take_leaving_back(const core::Intent& intent, Instant now);
   Result<bool> burns_on(const core::Intent& intent, const Outcome& outcome);
   Ok count_failure(const std::string& key, const Outcome& outcome, Instant now);

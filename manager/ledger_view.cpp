@@ -63,10 +63,11 @@ Ok read_things(Database& database, core::LedgerView& view) {
         row.number(6) != 0,
         core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)};
   TRY_ASSIGN(const auto instances,
-             database.query("SELECT instance_id, pool, zone, recorded_ms FROM instances "
+             database.query("SELECT instance_id, pool, zone, recorded_ms, fate FROM instances "
                             "WHERE gone_ms IS NULL"));
   for (const auto& row : instances)
-    view.instances[row.text(0)] = {row.text(1), row.text(2), instant_from_sql(row.number(3))};
+    view.instances[row.text(0)] = {row.text(1), row.text(2), instant_from_sql(row.number(3)),
+                                   core::instance_fate_from(row.text(4))};
   TRY_ASSIGN(const auto departures,
              database.query("SELECT instance_id, released, since_ms FROM departures"));
   for (const auto& row : departures)
@@ -82,6 +83,22 @@ Ok read_devices(Database& database, core::LedgerView& view) {
                             "EXCEPT SELECT l.instance_id, l.device FROM leases l JOIN instances i "
                             "ON i.instance_id = l.instance_id WHERE i.gone_ms IS NOT NULL"));
   for (const auto& row : rows) view.used_devices[row.text(0)].insert(row.text(1));
+  return {};
+}
+
+Ok read_launches(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto offers,
+             database.query("SELECT instance_type, zone, spot, since_ms, last_ms, count, code, "
+                            "sentence FROM refused_offers"));
+  for (const auto& row : offers)
+    view.refused_offers[{row.text(0), row.text(1), row.number(2) != 0}] = {
+        instant_from_sql(row.number(3)), instant_from_sql(row.number(4)),
+        static_cast<int>(row.number(5)), row.text(6), row.text(7)};
+  TRY_ASSIGN(const auto streaks,
+             database.query("SELECT pool, failures, last_ms, reason FROM launch_streaks"));
+  for (const auto& row : streaks)
+    view.streaks[row.text(0)] = {static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
+                                 row.text(3)};
   return {};
 }
 
@@ -112,6 +129,7 @@ Result<core::LedgerView> read_view(Database& database) {
   TRY(read_intents(database, view));
   TRY(read_things(database, view));
   TRY(read_devices(database, view));
+  TRY(read_launches(database, view));
   TRY(read_rest(database, view));
   return view;
 }

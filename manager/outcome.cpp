@@ -1,7 +1,10 @@
 // Codes are matched, never texts: EC2's wording drifts.
 #include "manager/outcome.hpp"
 
+#include <algorithm>
+
 #include "manager/aws/ec2_codec.hpp"
+#include "manager/aws/form.hpp"
 
 namespace warmroot::manager {
 
@@ -20,6 +23,24 @@ bool already_so(const std::string& action, const std::string& code, Reaction rea
 /// A create whose token cannot be used again. Every accepted create uses its token up as well.
 bool token_is_burnt(Reaction reaction) {
   return reaction == Reaction::new_token;
+}
+
+/// Another type, zone or market may do. Source: Karpenter's set of codes, with what the table says.
+bool is_about_the_offer(std::string_view code, std::string_view action) {
+  return aws::reaction_for(code, action) == Reaction::change ||
+         code == "MaxSpotInstanceCountExceeded" || code == "VcpuLimitExceeded";
+}
+
+/// What a RunInstances asked for.
+core::Offer offer_of(const core::Intent& intent) {
+  const auto form = aws::parse_form(intent.call.body);
+  return {std::string(aws::form_value(form, "InstanceType")), intent.zone,
+          aws::form_value(form, "InstanceMarketOptions.MarketType") == "spot"};
+}
+
+bool is_spot_fleet(const core::Intent& intent) {
+  return aws::form_value(aws::parse_form(intent.call.body),
+                         "TargetCapacitySpecification.DefaultTargetCapacityType") == "spot";
 }
 
 bool passes_by_itself(ErrorKind kind, Reaction reaction) {
@@ -62,7 +83,25 @@ Outcome judge_empty(const core::Intent& intent, const aws::FleetAnswer& fleet) {
     all_throttled = all_throttled && one.throttled;
   }
   empty.throttled = all_throttled;
+  empty.only_offers = !fleet.errors.empty() &&
+                      std::all_of(fleet.errors.begin(), fleet.errors.end(),
+                                  [](const auto& error) { return judge(error).only_offers; });
   return empty;
+}
+
+/// Each error of a fleet belongs to the override that it names; the others may have launched all
+/// the same.
+std::vector<OfferRefusal> offers_refused(const core::Intent& intent,
+                                         const aws::FleetAnswer& fleet) {
+  std::vector<OfferRefusal> refused;
+  const bool spot = is_spot_fleet(intent);
+  for (const auto& error : fleet.errors) {
+    const Outcome one = judge(error);
+    const auto& zone = error.availability_zone.empty() ? intent.zone : error.availability_zone;
+    if (one.only_offers)
+      refused.push_back({{error.instance_type, zone, spot}, one.code, one.sentence});
+  }
+  return refused;
 }
 
 }  // namespace
@@ -75,7 +114,23 @@ Outcome judge(const aws::FleetError& error) {
   outcome.sentence = sentence_of(error);
   outcome.throttled = entry != nullptr && entry->reaction == Reaction::throttled;
   outcome.transient = entry != nullptr && passes_by_itself(entry->kind, entry->reaction);
+  outcome.only_offers = is_about_the_offer(outcome.code, "CreateFleet");
   return outcome;
+}
+
+std::vector<core::Offer> offers_met(const core::Intent& intent, const aws::MutationAnswer& answer) {
+  std::vector<core::Offer> met;
+  if (const auto* fleet = std::get_if<aws::FleetAnswer>(&answer)) {
+    const bool spot = is_spot_fleet(intent);
+    for (const auto& instance : fleet->instances)
+      met.push_back({instance.instance_type,
+                     instance.availability_zone.empty() ? intent.zone : instance.availability_zone,
+                     spot});
+  }
+  const auto* instances = std::get_if<std::vector<aws::Instance>>(&answer);
+  if (intent.call.action == "RunInstances" && instances && !instances->empty())
+    met.push_back(offer_of(intent));
+  return met;
 }
 
 Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& answer) {
@@ -83,7 +138,9 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
   Outcome outcome;
   if (answer) {
     const auto* fleet = std::get_if<aws::FleetAnswer>(&*answer);
-    if (fleet != nullptr && fleet->instances.empty()) return judge_empty(intent, *fleet);
+    if (fleet != nullptr && fleet->instances.empty()) outcome = judge_empty(intent, *fleet);
+    if (fleet != nullptr) outcome.refused_offers = offers_refused(intent, *fleet);
+    if (outcome.state == IntentState::refused) return outcome;
     outcome.state = IntentState::accepted;
     outcome.burns_token = !intent.token.empty();
     return outcome;
@@ -106,6 +163,10 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
   outcome.burns_token = outcome.token_was_used;
   outcome.throttled = reaction == Reaction::throttled;
   outcome.transient = passes_by_itself(error.kind, reaction);
+  if (action == "RunInstances" && is_about_the_offer(code, action)) {
+    outcome.refused_offers = {{offer_of(intent), code, outcome.sentence}};
+    outcome.only_offers = true;
+  }
   if (action == "AttachVolume") {
     outcome.keeps_lease = code == "VolumeInUse";
     outcome.refuses_device = code == "InvalidParameterValue";

@@ -4,11 +4,19 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "manager/aws/ec2.hpp"
 #include "manager/core/model.hpp"
 
 namespace warmroot::manager {
+
+/// An offer that a launch asked for and EC2 did not have.
+struct OfferRefusal {
+  core::Offer offer;
+  std::string code;
+  std::string sentence;
+};
 
 struct Outcome {
   core::IntentState state = core::IntentState::unknown;
@@ -18,11 +26,17 @@ struct Outcome {
   bool keeps_lease =
       false;  ///< a refused attach whose volume is attached all the same: the next look tells where
   bool throttled = false;
-  bool transient = false;  ///< passes by itself
+  bool transient = false;                    ///< passes by itself
+  std::vector<OfferRefusal> refused_offers;  ///< of a launch, also of an accepted one
+  bool only_offers =
+      false;  ///< the refusal is about those alone: other offers may be tried at once
   std::string code;
   std::string
       sentence;  ///< call, resource, EC2's code, request id and what to do; empty when accepted
 };
+
+/// The offers that an accepted launch got instances of.
+std::vector<core::Offer> offers_met(const core::Intent& intent, const aws::MutationAnswer& answer);
 
 /// A fleet that launched nothing is refused, although EC2 answers with HTTP 200: with the code that
 /// tells the most (one that somebody has to act on before one that passes), and its token is burnt,

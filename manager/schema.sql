@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 3 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 4 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
@@ -29,7 +29,8 @@ CREATE TABLE instances (
   pool TEXT NOT NULL,
   zone TEXT NOT NULL,
   recorded_ms INTEGER NOT NULL,
-  gone_ms INTEGER
+  gone_ms INTEGER,
+  fate TEXT NOT NULL DEFAULT 'fresh' CHECK (fate IN ('fresh', 'proved', 'failed'))
 ) STRICT, WITHOUT ROWID;
 
 -- Instances that have begun to give their volume back, by their own word: they never get one again.
@@ -104,6 +105,27 @@ CREATE TABLE watches (
   key TEXT PRIMARY KEY,
   since_ms INTEGER NOT NULL,
   looks INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Offers (type, zone, market) that EC2 did not have; an instance of one removes its row.
+CREATE TABLE refused_offers (
+  instance_type TEXT NOT NULL,
+  zone TEXT NOT NULL,
+  spot INTEGER NOT NULL,
+  since_ms INTEGER NOT NULL,  -- the first refusal of those in a row
+  last_ms INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  code TEXT NOT NULL,
+  sentence TEXT NOT NULL,
+  PRIMARY KEY (instance_type, zone, spot)
+) STRICT, WITHOUT ROWID;
+
+-- Launches of a pool that failed in a row, for its breaker; one that served, or `pool resume`, removes the row.
+CREATE TABLE launch_streaks (
+  pool TEXT PRIMARY KEY,
+  failures INTEGER NOT NULL,
+  last_ms INTEGER NOT NULL,
+  reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- `warmroot pool pause`.

@@ -198,10 +198,11 @@ TEST_F(LedgerTest, a_fleet_records_what_it_launched_and_counts_errors_by_type_an
   EXPECT_THAT(view.intents, IsEmpty());
   ASSERT_TRUE(view.instances.contains("i-7"));
   EXPECT_EQ(view.instances.at("i-7").zone, "z-b") << "the zone that EC2 chose";
-  ASSERT_THAT(view.failures, SizeIs(1));
-  const auto& failure = view.failures.at(core::offer_key("g5.2xlarge", "z-a"));
-  EXPECT_TRUE(failure.transient);
-  EXPECT_THAT(failure.sentence, HasSubstr("g5.2xlarge in z-a: none."));
+  EXPECT_THAT(view.failures, IsEmpty());
+  ASSERT_THAT(view.refused_offers, SizeIs(1));
+  const auto& refusal = view.refused_offers.at({"g5.2xlarge", "z-a", true});
+  EXPECT_EQ(refusal.code, "InsufficientInstanceCapacity");
+  EXPECT_THAT(refusal.sentence, HasSubstr("g5.2xlarge in z-a: none."));
   EXPECT_EQ(view.generations.at(core::generation_key("CreateFleet", "p-1")), 1);
 }
 
@@ -218,8 +219,8 @@ TEST_F(LedgerTest, a_fleet_that_launched_nothing_is_refused_with_the_code_that_n
   EXPECT_EQ(failure.count, 1) << "counted, although the token is used up";
   EXPECT_EQ(failure.code, "MaxSpotInstanceCountExceeded");
   EXPECT_TRUE(failure.transient) << "another type may get capacity by waiting";
-  EXPECT_EQ(view.failures.count(core::offer_key("g5.xlarge", "z-a")), 1U);
-  EXPECT_EQ(view.failures.count(core::offer_key("g5.2xlarge", "z-b")), 1U);
+  EXPECT_TRUE(view.refused_offers.contains({"g5.xlarge", "z-a", true}));
+  EXPECT_FALSE(view.refused_offers.contains({"g5.2xlarge", "z-b", true})) << "a throttle";
   EXPECT_EQ(view.generations.at(core::generation_key("CreateFleet", "p-0")), 1)
       << "the same token would get the same nothing again";
 }
@@ -318,7 +319,9 @@ TEST_F(LedgerTest, a_ledger_of_version_1_is_brought_up_to_date) {
   {
     auto database = Database::open(path_);
     ASSERT_TRUE(database.has_value());
-    ASSERT_TRUE(database->run("DROP TABLE departures").has_value());
+    for (const char* table : {"departures", "refused_offers", "launch_streaks"})
+      ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 1").has_value());
   }
@@ -336,6 +339,9 @@ TEST_F(LedgerTest, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
   {
     auto database = Database::open(path_);
     ASSERT_TRUE(database.has_value());
+    for (const char* table : {"refused_offers", "launch_streaks"})
+      ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 2").has_value());
   }
@@ -365,6 +371,56 @@ TEST_F(LedgerTest, the_volume_of_a_create_for_stock_is_recorded_with_its_role_an
   gone.records.push_back(core::RecordVolumeGone{"vol-1", "test"});
   ASSERT_TRUE(ledger.record(gone, {}, kNow).has_value());
   EXPECT_TRUE(ledger.view()->failures.contains("CreateVolume/p/spare/z-a"));
+}
+
+TEST_F(LedgerTest, a_launch_without_capacity_is_remembered_of_the_offer_and_not_of_the_node) {
+  auto ledger = open();
+  core::Plan plan;
+  aws::RunInstances call;
+  call.instance_type = "g5.xlarge";
+  call.client_token = "token-1";
+  plan.actions.push_back({call, "p", {"p-0"}, "test", "z-a"});
+  const auto full = refusal("InsufficientInstanceCapacity", ErrorKind::retry_later);
+  settle(ledger, record_one(ledger, plan), full);
+  settle(ledger, record_one(ledger, plan), full);
+  auto view = *ledger.view();
+  EXPECT_THAT(view.failures, IsEmpty());
+  const core::Offer offer{"g5.xlarge", "z-a", true};
+  ASSERT_TRUE(view.refused_offers.contains(offer));
+  EXPECT_EQ(view.refused_offers[offer].count, 2);
+  EXPECT_EQ(view.refused_offers[offer].code, "InsufficientInstanceCapacity");
+  std::get<aws::RunInstances>(plan.actions.front().mutation).spot = false;
+  settle(ledger, record_one(ledger, plan), full);
+  view = *ledger.view();
+  EXPECT_TRUE(view.refused_offers.contains({"g5.xlarge", "z-a", false}));
+  aws::Instance made;
+  made.instance_id = "i-1";
+  settle(ledger, record_one(ledger, plan), aws::MutationAnswer{std::vector{made}});
+  view = *ledger.view();
+  EXPECT_FALSE(view.refused_offers.contains({"g5.xlarge", "z-a", false}));
+  EXPECT_TRUE(view.refused_offers.contains(offer));
+}
+
+TEST_F(LedgerTest, failed_launches_are_counted_once_each_until_one_proves_itself_or_the_operator) {
+  auto ledger = open();
+  const auto tell = [&](const std::string& id, core::InstanceFate fate) {
+    core::Plan plan;
+    plan.records.push_back(core::RecordInstance{id, {"p", "z-a", kNow}});
+    plan.records.push_back(core::RecordFate{id, "p", fate, id + " ended"});
+    ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  };
+  using enum core::InstanceFate;
+  for (const auto* id : {"i-1", "i-2", "i-2"}) tell(id, failed);
+  EXPECT_EQ(ledger.view()->streaks.at("p").failures, 2);
+  EXPECT_EQ(ledger.view()->streaks.at("p").reason, "i-2 ended");
+  tell("i-2", proved);
+  EXPECT_EQ(ledger.view()->streaks.at("p").failures, 2) << "it was judged already";
+  tell("i-3", proved);
+  EXPECT_THAT(ledger.view()->streaks, IsEmpty());
+  tell("i-4", failed);
+  EXPECT_TRUE(*ledger.resume("p", kNow)) << "there was something to resume";
+  EXPECT_THAT(ledger.view()->streaks, IsEmpty());
+  EXPECT_FALSE(*ledger.resume("p", kNow));
 }
 
 TEST_F(LedgerTest, watches_count_looks_and_forget_what_does_not_hold_any_more) {

@@ -173,12 +173,11 @@ TEST(Planner, a_refusal_is_left_alone_for_its_back_off_and_noted) {
   World world;
   world.volume("vol-0");
   world.ledger.failures[failure_key("RunInstances", "p-0")] = {
-      3, kNow - Milliseconds{100}, "InsufficientInstanceCapacity", true, "no capacity"};
+      3, kNow - Milliseconds{100}, "InvalidParameterValue", false, "no such profile"};
   EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_THAT(world.notes(), HasSubstr("no capacity; tried 3 times, again in"));
+  EXPECT_THAT(world.notes(), HasSubstr("no such profile; tried 3 times, again in"));
   world.now += std::chrono::seconds{10};
-  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"))
-      << "the next type after an odd number of refusals";
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
 }
 
 TEST(Planner, a_refusal_of_many_nodes_is_one_note) {

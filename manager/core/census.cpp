@@ -203,7 +203,10 @@ void count_asked_volumes(Draft& draft) {
     auto* pool = draft.find_pool(intent.pool);
     if (!pool) continue;
     for (const auto& name : intent.nodes)
-      if (auto* node = pool->find_node(name)) node->asked = true;
+      if (auto* node = pool->find_node(name)) {
+        node->asked = true;
+        if (node->volume_id.empty()) node->zone = intent.zone;
+      }
   }
 }
 
@@ -253,7 +256,7 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
   if (status != draft.observed.statuses.end() && (status->second.system_status == "impaired" ||
                                                   status->second.instance_status == "impaired")) {
     const Watch impaired = draft.hold("impaired/" + id);
-    if (draft.now - impaired.since >= kImpairedAfter) return "fails EC2's status checks";
+    if (draft.now - impaired.since >= kImpairedAfter) return kFailsStatusChecks;
     draft.wake_at(impaired.since + kImpairedAfter);
   }
   return {};

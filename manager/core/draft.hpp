@@ -37,12 +37,16 @@ inline constexpr Milliseconds kReportFresh{90'000};
 /// How long a draining node may take before its instance is ended: EC2's own notice is 120 s.
 inline constexpr Milliseconds kDrainPatience{150'000};
 
+/// Why an instance is given up: the clause by which other rules know it.
+inline constexpr const char* kFailsStatusChecks = "fails EC2's status checks";
+
 struct NodeDraft {
   std::string name;
   int index = 0;
   bool wanted = false;  ///< an instance should run for it
   bool beyond = false;  ///< index >= nodes: only its volume keeps it in sight
   std::string zone;
+  std::string zone_reason;              ///< why it gets its volume there; empty: nothing to say
   std::string volume_id;                ///< empty: no volume exists or was made
   const aws::Volume* volume = nullptr;  ///< absent while EC2 does not show it
   bool asked = false;                   ///< a create is on its way

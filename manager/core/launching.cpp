@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "manager/core/launch_calls.hpp"
+#include "manager/core/launch_limits.hpp"
 #include "manager/core/leasing.hpp"
-#include "manager/core/token.hpp"
+#include "manager/core/offers.hpp"
 
 namespace warmroot::core {
 
@@ -26,63 +28,14 @@ int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zon
     if (instance.zone == zone && unassigned(draft, instance)) ++count;
   }
   for (const auto& intent : draft.ledger.intents)
-    if (intent.call.action == "RunInstances" && intent.pool == pool.spec->name &&
-        intent.zone == zone)
+    if (is_launch(intent.call.action) && intent.pool == pool.spec->name && intent.zone == zone)
       count += static_cast<int>(intent.nodes.size());
   return count;
 }
 
-aws::Tags instance_tags(const Draft& draft, const PoolSpec& pool) {
-  aws::Tags tags = pool.launch->tags;
-  tags[kTagDeployment] = draft.desired.deployment;
-  tags[kTagPool] = pool.name;
-  tags.try_emplace("Name", "warmroot " + pool.name);
-  return tags;
-}
-
-/// The next type after each refusal, so that one without capacity does not hold the pool up.
-std::string pick_type(const Draft& draft, const LaunchSpec& launch, const std::string& node) {
-  const auto failure = draft.ledger.failures.find(failure_key("RunInstances", node));
-  const int count = failure == draft.ledger.failures.end() ? 0 : failure->second.count;
-  return launch.instance_types[static_cast<std::size_t>(count) % launch.instance_types.size()];
-}
-
-aws::RunInstances launch_call(const Draft& draft, const PoolSpec& pool, const std::string& zone,
-                              const std::vector<std::string>& nodes) {
-  const auto& spec = *pool.launch;
-  aws::RunInstances call;
-  call.image_id = spec.base_ami;
-  call.instance_type = pick_type(draft, spec, nodes.front());
-  call.min_count = 1;
-  call.max_count = static_cast<int>(nodes.size());
-  if (const auto subnet = spec.subnets.find(zone); subnet != spec.subnets.end())
-    call.subnet_id = subnet->second;
-  else
-    call.availability_zone = zone;
-  call.security_group_ids = spec.security_groups;
-  call.key_name = spec.key_name;
-  call.instance_profile = spec.instance_profile;
-  call.max_price = spec.max_price;
-  if (const auto text = draft.observed.user_data.find(pool.name);
-      text != draft.observed.user_data.end() && text->second.found)
-    call.user_data = *text->second.found;
-  call.instance_tags = instance_tags(draft, pool);
-  call.volume_tags = spec.tags;  // ours would make the base's root look like a pool volume
-  std::string subject;
-  for (const auto& node : nodes)
-    subject += node + ":" + std::to_string(draft.generation("RunInstances", node)) + " ";
-  call.client_token = client_token(
-      {draft.desired.deployment, "RunInstances", pool.name, subject + call.instance_type, 0, zone});
-  return call;
-}
-
-std::string why_launched(const std::vector<std::string>& nodes) {
-  std::string names;
-  for (const auto& node : nodes) names += (names.empty() ? "" : ", ") + node;
-  return names + (nodes.size() == 1 ? " has" : " have") + " no instance";
-}
-
-void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone) {
+/// The nodes of the zone that somebody has to launch for; those that an instance on its way will
+/// serve are marked.
+std::vector<NodeDraft*> find_missing(Draft& draft, PoolDraft& pool, const std::string& zone) {
   int coming = instances_coming(draft, pool, zone);
   std::vector<NodeDraft*> missing;
   for (auto& node : pool.nodes) {
@@ -94,22 +47,58 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone) {
       missing.push_back(&node);
     }
   }
-  if (missing.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
-  if (!pool.spec->launch) {
-    for (const auto* node : missing)
-      draft.note(NoteKind::nobody_launched, pool.spec->name, node->name,
-                 "no running instance tagged " + std::string(kTagPool) + "=" + pool.spec->name +
-                     " in " + zone + " is free: launch one",
-                 true);
-    return;
+  return missing;
+}
+
+void ask_others(Draft& draft, const PoolDraft& pool, const std::string& zone,
+                const std::vector<NodeDraft*>& missing) {
+  for (const auto* node : missing)
+    draft.note(NoteKind::nobody_launched, pool.spec->name, node->name,
+               "no running instance tagged " + std::string(kTagPool) + "=" + pool.spec->name +
+                   " in " + zone + " is free: launch one",
+               true);
+}
+
+std::string joined(const std::vector<std::string>& clauses) {
+  std::string text;
+  for (const auto& clause : clauses) text += (text.empty() ? "" : ", ") + clause;
+  return text;
+}
+
+/// Nobody has to act for capacity; a price that is too low or a type that is not there are the
+/// spec's.
+void note_nothing_to_buy(Draft& draft, const PoolDraft& pool, const std::string& zone,
+                         const ZoneOffers& offers, std::size_t nodes) {
+  std::string text = std::to_string(nodes) + (nodes == 1 ? " node waits" : " nodes wait") +
+                     " for an instance in " + zone + ": " + joined(offers.reasons);
+  if (offers.retry) {
+    draft.wake_at(*offers.retry);
+    const auto wait = std::chrono::ceil<std::chrono::seconds>(
+        std::max(*offers.retry - draft.now, Milliseconds{0}));
+    text += "; tried again in " + std::to_string(wait.count()) + " s";
   }
+  text += ": allow more instance_types or zones";
+  if (offers.dry_since && !pool.spec->launch->on_demand_fallback) text += ", or on_demand_fallback";
+  draft.note(NoteKind::no_capacity, pool.spec->name, "", text, true);
+  draft.plan.notes.back().passes = offers.retry.has_value();
+}
+
+void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, LaunchRoom& room) {
+  auto missing = find_missing(draft, pool, zone);
+  if (missing.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
+  if (!pool.spec->launch) return ask_others(draft, pool, zone, missing);
+  const auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
+  if (offers.usable().empty())
+    return note_nothing_to_buy(draft, pool, zone, offers, missing.size());
+  const auto& best = offers.usable().front();
+  missing.resize(static_cast<std::size_t>(room.take(static_cast<int>(missing.size()), best.price)));
   for (std::size_t first = 0; first < missing.size(); first += kMostPerLaunch) {
     const auto last = std::min(missing.size(), first + kMostPerLaunch);
     std::vector<std::string> names;
     for (auto i = first; i < last; ++i) names.push_back(missing[i]->name);
-    if (!draft.act(launch_call(draft, *pool.spec, zone, names), pool.spec->name, names,
-                   why_launched(names), zone))
-      return;
+    auto call = run_call(draft, *pool.spec, best.offer, names);
+    const auto reason = why_launched(names, offers);
+    if (!draft.act(std::move(call), pool.spec->name, names, reason, zone)) return;
     for (auto i = first; i < last; ++i) missing[i]->covered = true;
   }
 }
@@ -126,6 +115,17 @@ int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::strin
   for (const auto& node : pool.nodes)
     if (node.zone == zone && without_instance(draft, node)) ++count;
   return count;
+}
+
+bool is_launch(std::string_view action) {
+  return action == "RunInstances" || action == "CreateFleet";
+}
+
+int launches_asked(const Draft& draft, const std::string& pool) {
+  std::size_t count = 0;
+  for (const auto& intent : draft.ledger.intents)
+    if (is_launch(intent.call.action) && intent.pool == pool) count += intent.nodes.size();
+  return static_cast<int>(count);
 }
 
 void count_coming(Draft& draft) {
@@ -145,7 +145,9 @@ void launch(Draft& draft) {
     std::set<std::string> zones;
     for (const auto& node : pool.nodes)
       if (node.wanted) zones.insert(node.zone);
-    for (const auto& zone : zones) launch_in_zone(draft, pool, zone);
+    LaunchRoom room(draft, pool);
+    for (const auto& zone : zones) launch_in_zone(draft, pool, zone, room);
+    room.note_shortage();
   }
 }
 

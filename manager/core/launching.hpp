@@ -1,5 +1,6 @@
-// Rule 4: instances for the nodes that have none coming. One RunInstances for several nodes of one
-// pool, zone and type, because the call has the smallest bucket of all.
+// Rule 4: instances for the nodes that have none coming. One call for several nodes of one pool and
+// zone, because the call has the smallest bucket of all; which types, by offers; how many, by
+// launch_limits; the calls themselves by launch_calls.
 #pragma once
 
 #include "manager/core/draft.hpp"
@@ -11,6 +12,11 @@ void count_coming(Draft& draft);
 
 /// Also marks as covered those it launches for.
 void launch(Draft& draft);
+
+/// RunInstances and CreateFleet.
+bool is_launch(std::string_view action);
+/// Instances of the pool that were asked for and are not decided yet.
+int launches_asked(const Draft& draft, const std::string& pool);
 
 /// Nodes of `zone` that are wanted and have neither a serving lease nor a reservation.
 int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::string& zone);

@@ -28,6 +28,24 @@ std::optional<LeaseState> lease_state_from(std::string_view text) {
   return std::nullopt;
 }
 
+std::string_view to_string(InstanceFate fate) {
+  switch (fate) {
+    case InstanceFate::proved:
+      return "proved";
+    case InstanceFate::failed:
+      return "failed";
+    case InstanceFate::fresh:
+      break;
+  }
+  return "fresh";
+}
+
+InstanceFate instance_fate_from(std::string_view text) {
+  for (const InstanceFate fate : {InstanceFate::proved, InstanceFate::failed})
+    if (to_string(fate) == text) return fate;
+  return InstanceFate::fresh;
+}
+
 std::string_view to_string(IntentState state) {
   switch (state) {
     case IntentState::open:
@@ -250,10 +268,6 @@ std::string failure_key(std::string_view action, std::string_view resource) {
   return std::string(action) + "/" + std::string(resource);
 }
 
-std::string offer_key(std::string_view instance_type, std::string_view zone) {
-  return failure_key("offer", std::string(instance_type) + "/" + std::string(zone));
-}
-
 std::string generation_key(std::string_view action, std::string_view node) {
   return std::string(action) + "/" + std::string(node);
 }
@@ -302,6 +316,12 @@ std::string_view to_string(NoteKind kind) {
       return "bootstrap_failed";
     case NoteKind::undecided_call:
       return "undecided_call";
+    case NoteKind::no_capacity:
+      return "no_capacity";
+    case NoteKind::launch_limit:
+      return "launch_limit";
+    case NoteKind::breaker_open:
+      return "breaker_open";
   }
   return "look_failed";
 }

@@ -41,6 +41,26 @@ struct Lookup {
   bool transient = false;
 };
 
+/// One way to buy an instance.
+struct Offer {
+  std::string instance_type;
+  std::string zone;
+  bool spot = true;
+  friend auto operator<=>(const Offer&, const Offer&) = default;
+};
+
+/// Millionths of a dollar: sums are exact and the same on every machine.
+using MicroUsd = std::int64_t;
+
+/// Prices and capacity as far as the account may read them. What is absent weighs nothing.
+struct Market {
+  std::map<std::string, std::map<std::string, MicroUsd>> spot_price;  ///< an hour, by type and zone
+  std::map<std::string, std::set<std::string>>
+      offered;  ///< zones by type; a type that is not a key was not asked about
+  /// Spot placement scores, 1 to 10, by pool and zone.
+  std::map<std::string, std::map<std::string, int>> scores;
+};
+
 /// One look at EC2. Maps are keyed by resource id (zones by name, user_data by pool).
 struct Observed {
   bool complete = false;           ///< every listing that the rules rely on was read to its end
@@ -55,7 +75,8 @@ struct Observed {
   std::map<std::string, aws::AvailabilityZone> zones;  ///< empty: could not be asked
   std::map<std::string, Lookup<aws::Subnet>> subnets;
   std::map<std::string, Lookup<std::string>> user_data;  ///< rendered by the reconciler's owner
-  std::map<std::string, NodeReport> reports;             ///< latest of each instance
+  Market market;
+  std::map<std::string, NodeReport> reports;  ///< latest of each instance
 };
 
 // ---- what we remember ----
@@ -117,11 +138,21 @@ struct OwnedVolume {
   VolumeRole role = VolumeRole::node;
 };
 
+/// What became of a launch: counted once, for the pool's breaker.
+enum class InstanceFate {
+  fresh,   ///< too early to say
+  proved,  ///< it served a session's volume
+  failed,  ///< it ended, or its bootstrap failed, before it ever did
+};
+std::string_view to_string(InstanceFate fate);
+InstanceFate instance_fate_from(std::string_view text);
+
 /// An instance we launched and have not seen the end of.
 struct LaunchedInstance {
   std::string pool;
   std::string zone;
   Instant recorded{};
+  InstanceFate fate = InstanceFate::fresh;
 };
 
 /// An instance that has begun to give its volume back, by its own word. It never gets one again,
@@ -138,6 +169,22 @@ struct Failure {
   std::string code;
   bool transient = false;  ///< passes by itself: throttles, server errors, missing capacity
   std::string sentence;    ///< call, resource, EC2's code, request id and what to do
+};
+
+/// An offer that EC2 did not have when it was asked last; an instance of it clears this.
+struct RefusedOffer {
+  Instant since{};  ///< the first refusal of those in a row
+  Instant last{};
+  int count = 0;
+  std::string code;
+  std::string sentence;
+};
+
+/// Launches of a pool that failed in a row; one that proves itself, or the operator, clears it.
+struct LaunchStreak {
+  int failures = 0;
+  Instant last{};
+  std::string reason;  ///< of the last one
 };
 
 /// Something that has held at each look since `since`.
@@ -160,6 +207,8 @@ struct LedgerView {
   std::map<std::string, int> generations;   ///< by generation_key
   std::map<std::string, Watch> watches;
   std::set<std::string> paused_pools;
+  std::map<Offer, RefusedOffer> refused_offers;
+  std::map<std::string, LaunchStreak> streaks;  ///< by pool
 };
 
 // ---- what to do ----
@@ -207,8 +256,14 @@ struct RecordDeparture {
   std::string instance_id;
   Departure departure;
 };
+struct RecordFate {
+  std::string instance_id;
+  std::string pool;
+  InstanceFate fate = InstanceFate::proved;
+  std::string why;
+};
 using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
-                            RecordInstanceGone, RecordDeparture>;
+                            RecordInstanceGone, RecordDeparture, RecordFate>;
 
 /// What a note is about: stable names, for those who count or filter notes (their texts drift).
 enum class NoteKind {
@@ -233,8 +288,11 @@ enum class NoteKind {
   refused_call,
   bootstrap_failed,
   undecided_call,
+  no_capacity,   ///< no offer of a zone may be bought now
+  launch_limit,  ///< max_instances or max_price_hour
+  breaker_open,  ///< launches keep coming to nothing
 };
-inline constexpr NoteKind kLastNoteKind = NoteKind::undecided_call;
+inline constexpr NoteKind kLastNoteKind = NoteKind::breaker_open;
 std::string_view to_string(NoteKind kind);
 
 /// What the operator should know. `blocking`: a wish cannot be met until something changes.
@@ -356,9 +414,6 @@ std::optional<StockSubject> stock_subject_from(std::string_view text);
 /// Keys of LedgerView::failures and LedgerView::generations: action name and node (or other
 /// resource).
 std::string failure_key(std::string_view action, std::string_view resource);
-/// Where refusals of one instance type in one zone are counted, whichever call met them: no
-/// capacity, price too high, not offered.
-std::string offer_key(std::string_view instance_type, std::string_view zone);
 std::string generation_key(std::string_view action, std::string_view node);
 
 }  // namespace warmroot::core

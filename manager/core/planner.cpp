@@ -10,6 +10,8 @@
 #include "manager/core/healing.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
+#include "manager/core/placing.hpp"
+#include "manager/core/proving.hpp"
 #include "manager/core/retiring.hpp"
 #include "manager/core/standing.hpp"
 #include "manager/core/stocking.hpp"
@@ -100,6 +102,8 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   note_observation(draft);
   take_census(draft);
   settle_leases(draft);
+  judge_launches(draft);
+  place(draft);
   draft.plan.nodes_now = rows_before_actions(draft);
   heal(draft);
   lease(draft);

@@ -55,8 +55,7 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
                      const Lease& lease, Endings& endings) {
   const auto* node = pool.find_node(lease.node);
   const bool wanted = node && node->wanted && node->volume_id == lease.volume_id;
-  if (wanted && instance.departing != "fails EC2's status checks" &&
-      !drains_for_ever(draft, instance))
+  if (wanted && instance.departing != kFailsStatusChecks && !drains_for_ever(draft, instance))
     return;
   const std::string reason =
       wanted ? instance.id + " " + instance.departing : lease.node + " is not wanted now";

@@ -50,7 +50,10 @@ struct LaunchSpec {
   std::vector<std::string> security_groups;
   std::string key_name;
   std::string instance_profile;
-  std::string max_price;  ///< USD an hour as decimal text; empty: capped at on-demand
+  std::string max_price;  ///< of spot, USD an hour as decimal text; empty: capped at on-demand
+  /// USD an hour by type. EC2's API does not tell them: without, on-demand launches keep the order
+  /// of spot prices, and max_price_hour allows none.
+  std::map<std::string, std::string> on_demand_prices;
   std::map<std::string, std::string> tags;
   std::string user_data;       ///< the operator's own script, run after ours; text, not a path
   bool zone_fallback = false;  ///< a node may move to another zone, on a volume that is cold there
@@ -59,7 +62,9 @@ struct LaunchSpec {
   bool replace_on_rebalance = false;      ///< act on EC2's rebalance hint
   std::optional<int> max_instances;       ///< running and coming, handovers included
   std::string max_price_hour;             ///< USD an hour for the whole pool; empty: no limit
-  bool volume_with_launch = true;  ///< a node without a volume may get it from the launch call
+  /// A node without a volume may get it from the launch call. Off by default: such a disk is there
+  /// at launch, so the bootstrap takes it only once the manager has confirmed it.
+  bool volume_with_launch = false;
 };
 
 struct PoolSpec {

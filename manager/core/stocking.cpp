@@ -40,8 +40,11 @@ void stock(Draft& draft) {
     for (auto& node : pool.nodes) {
       if (node.beyond || !node.volume_id.empty() || node.asked) continue;
       if (draft.backing_off("CreateVolume", node.name)) continue;
-      node.asked = draft.act(create_call(draft, pool, node), pool.spec->name, {node.name},
-                             node.name + " has no volume", node.zone);
+      node.asked = draft.act(
+          create_call(draft, pool, node), pool.spec->name, {node.name},
+          node.name + " has no volume" +
+              (node.zone_reason.empty() ? "" : "; " + node.zone + ": " + node.zone_reason),
+          node.zone);
     }
   }
 }

@@ -1,0 +1,157 @@
+// Money is promised, not hoped: an unknown price under max_price_hour launches nothing.
+#include "manager/core/launch_limits.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "manager/core/backoff.hpp"
+#include "manager/core/launching.hpp"
+#include "manager/core/token.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+int instances_up(const Draft& draft, const PoolDraft& pool) {
+  int count = 0;
+  for (const auto& id : pool.instances) {
+    const auto& instance = draft.instances.at(id);
+    if (instance.launched && !instance.ending && (instance.pending || instance.running)) ++count;
+  }
+  return count;
+}
+
+/// Of those that EC2 has not shown yet the offer is not known: as much as the dearest one.
+std::optional<MicroUsd> dearest(const PoolSpec& pool, const Market& market) {
+  MicroUsd most = 0;
+  for (const auto& zone : pool.zones)
+    for (const auto& type : pool.launch->instance_types)
+      for (const bool spot : {true, false}) {
+        if (!spot && !pool.launch->on_demand_fallback) continue;
+        const auto price = price_of({type, zone, spot}, *pool.launch, market);
+        if (!price) return std::nullopt;
+        most = std::max(most, *price);
+      }
+  return most;
+}
+
+/// A launch whose worth is not known yet is the probe: no second one beside it.
+bool probe_is_out(const Draft& draft, const PoolDraft& pool) {
+  if (launches_asked(draft, pool.spec->name) > 0) return true;
+  for (const auto& id : pool.instances) {
+    const auto& instance = draft.instances.at(id);
+    const auto record = draft.ledger.instances.find(id);
+    if (record != draft.ledger.instances.end() && record->second.fate == InstanceFate::fresh &&
+        (instance.pending || instance.running) && instance.departing.empty())
+      return true;
+  }
+  return false;
+}
+
+std::string in_seconds(Instant at, Instant now) {
+  const auto wait = std::chrono::ceil<std::chrono::seconds>(std::max(at - now, Milliseconds{0}));
+  return std::to_string(wait.count()) + " s";
+}
+
+}  // namespace
+
+std::optional<Instant> breaker_probe_at(const std::string& pool, const LedgerView& ledger) {
+  const auto streak = ledger.streaks.find(pool);
+  if (streak == ledger.streaks.end() || streak->second.failures < kBreakerOpensAfter)
+    return std::nullopt;
+  const int beyond = streak->second.failures - kBreakerOpensAfter + 1;
+  const double jitter = hash_fraction({"breaker", pool, std::to_string(beyond)});
+  return streak->second.last + backoff_delay(beyond, kBreakerBase, kBreakerCap, jitter);
+}
+
+std::optional<MicroUsd> hourly_cost(Draft& draft, const PoolDraft& pool) {
+  if (!pool.spec->launch) return std::nullopt;
+  const auto& launch = *pool.spec->launch;
+  int unseen = launches_asked(draft, pool.spec->name);
+  MicroUsd cost = 0;
+  for (const auto& id : pool.instances) {
+    const auto& instance = draft.instances.at(id);
+    if (!instance.launched || instance.ending || !(instance.pending || instance.running)) continue;
+    if (!instance.seen) {
+      ++unseen;
+      continue;
+    }
+    const auto& seen = *instance.seen;
+    const auto price = price_of({seen.instance_type, seen.availability_zone, seen.spot}, launch,
+                                draft.observed.market);
+    if (!price) return std::nullopt;
+    cost += *price;
+  }
+  if (unseen == 0) return cost;
+  const auto most = dearest(*pool.spec, draft.observed.market);
+  return most ? std::optional(cost + *most * unseen) : std::nullopt;
+}
+
+LaunchRoom::LaunchRoom(Draft& draft, const PoolDraft& pool) : draft_(draft), pool_(pool) {
+  if (!pool.spec->launch) return;
+  const auto& launch = *pool.spec->launch;
+  const auto& name = pool.spec->name;
+  if (launch.max_instances) {
+    const int up = instances_up(draft, pool) + launches_asked(draft, name);
+    count_left_ = std::max(0, *launch.max_instances - up);
+    count_reason_ = "max_instances = " + std::to_string(*launch.max_instances) + " is reached, " +
+                    std::to_string(up) + " run or come: raise it, or lower running";
+  }
+  limit_ = parse_usd(launch.max_price_hour);
+  if (limit_) cost_ = hourly_cost(draft, pool);
+  const auto probe = breaker_probe_at(name, draft.ledger);
+  if (!probe) return;
+  const auto& streak = draft.ledger.streaks.at(name);
+  const bool out = probe_is_out(draft, pool);
+  const bool waits = draft.now < *probe;
+  if (waits) draft.wake_at(*probe);
+  count_left_ = std::min(count_left_.value_or(1), waits || out ? 0 : 1);
+  count_kind_ = NoteKind::breaker_open;
+  count_reason_ =
+      std::to_string(streak.failures) +
+      " launches in a row came to nothing, the last: " + streak.reason + "; " +
+      (waits ? "none is made for " + in_seconds(*probe, draft.now) + ", then one is tried"
+             : "one is tried before there are more") +
+      ": look into the base AMI and user-data, then `warmroot pool resume " + name +
+      "` tries at once";
+}
+
+int LaunchRoom::most_by_price(int wanted, const std::optional<MicroUsd>& price) {
+  if (!limit_) return wanted;
+  if (!cost_ || !price) {
+    kind_ = NoteKind::launch_limit;
+    shortage_ = "max_price_hour is set, but the price of " +
+                std::string(cost_ ? "what would be launched" : "what runs") +
+                " is not known, so nothing is launched: allow ec2:DescribeSpotPriceHistory, set "
+                "max_price, and on_demand_prices for on-demand";
+    return 0;
+  }
+  const MicroUsd left = std::max<MicroUsd>(0, *limit_ - *cost_);
+  const MicroUsd most = *price == 0 ? wanted : left / *price;
+  if (most < wanted) {
+    kind_ = NoteKind::launch_limit;
+    shortage_ = "max_price_hour = " + usd_text(*limit_) + " USD allows no more instances at " +
+                usd_text(*price) + " USD, " + usd_text(*cost_) +
+                " are spent: raise it, or lower running";
+  }
+  return static_cast<int>(std::min<MicroUsd>(wanted, most));
+}
+
+int LaunchRoom::take(int wanted, const std::optional<MicroUsd>& price) {
+  int count = wanted;
+  if (count_left_ && *count_left_ < count) {
+    count = *count_left_;
+    shortage_ = count_reason_;
+    kind_ = count_kind_;
+  }
+  count = std::min(count, most_by_price(count, price));
+  if (count_left_) *count_left_ -= count;
+  if (cost_ && price) *cost_ += *price * count;
+  return count;
+}
+
+void LaunchRoom::note_shortage() {
+  if (!shortage_.empty()) draft_.note(kind_, pool_.spec->name, "", shortage_, true);
+}
+
+}  // namespace warmroot::core

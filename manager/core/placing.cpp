@@ -1,0 +1,131 @@
+// A sieve: each criterion keeps the zones that are best by it, and a fact that nobody knows keeps
+// them all. What is left is shared out by the node's number, so that a look without facts gives
+// what the spec's order gives.
+#include "manager/core/placing.hpp"
+
+#include <algorithm>
+
+#include "manager/core/launching.hpp"
+#include "manager/core/leasing.hpp"
+#include "manager/core/offers.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+struct ZoneFacts {
+  std::string zone;
+  bool works = true;  ///< EC2 calls it available
+  bool buys = true;   ///< some instance type may be asked for
+  int spares = 0;     ///< warm volumes of the pool that nobody has
+  int free_here = 0;  ///< of a pool without launch: instances that wait for a volume
+  std::optional<MicroUsd> price;
+  std::optional<int> score;
+};
+
+bool is_free_spare(const aws::Volume& volume, const PoolDraft& pool) {
+  return tag_of(volume.tags, kTagRole) == "spare" &&
+         tag_of(volume.tags, kTagPool) == pool.spec->name &&
+         tag_of(volume.tags, kTagLineage) == pool.source.snapshot_id &&
+         volume.state == aws::VolumeState::available && volume.attachments.empty() &&
+         !volume.tags.contains(kTagQuarantined);
+}
+
+std::vector<ZoneFacts> facts_of(Draft& draft, const PoolDraft& pool) {
+  std::vector<ZoneFacts> all;
+  const auto& market = draft.observed.market;
+  const auto scores = market.scores.find(pool.spec->name);
+  for (const auto& zone : pool.spec->zones) {
+    ZoneFacts facts;
+    facts.zone = zone;
+    if (const auto seen = draft.observed.zones.find(zone); seen != draft.observed.zones.end())
+      facts.works = seen->second.state.empty() || seen->second.state == "available" ||
+                    seen->second.state == "information";
+    if (pool.spec->launch) {
+      const auto offers = offers_in(*pool.spec, zone, market, draft.ledger, draft.now);
+      facts.buys = !offers.usable().empty() && !offers.last_resort;
+      if (facts.buys) facts.price = offers.usable().front().price;
+    } else {
+      for (const auto& id : pool.instances)
+        if (auto& instance = draft.instances.at(id);
+            instance.zone == zone && unassigned(draft, instance))
+          ++facts.free_here;
+      facts.free_here -= nodes_without_instance(draft, pool, zone);
+    }
+    if (scores != market.scores.end())
+      if (const auto score = scores->second.find(zone); score != scores->second.end())
+        facts.score = score->second;
+    all.push_back(std::move(facts));
+  }
+  for (const auto& [id, volume] : draft.observed.volumes)
+    if (is_free_spare(volume, pool))
+      for (auto& facts : all)
+        if (facts.zone == volume.availability_zone) ++facts.spares;
+  return all;
+}
+
+using Zones = std::vector<ZoneFacts*>;
+
+/// Keeps those that `good` holds for, unless it holds for none or all. True: it made a difference.
+template <typename Predicate>
+bool sift(Zones& zones, Predicate good) {
+  Zones kept;
+  std::copy_if(zones.begin(), zones.end(), std::back_inserter(kept), good);
+  if (kept.empty() || kept.size() == zones.size()) return false;
+  zones = std::move(kept);
+  return true;
+}
+
+/// The best zones, and in a clause what made them so (empty: nothing did).
+std::string sieve(Zones& zones) {
+  std::string why;
+  sift(zones, [](const ZoneFacts* facts) { return facts->works; });
+  if (sift(zones, [](const ZoneFacts* facts) { return facts->buys; }))
+    why = "the other zones have no capacity";
+  if (sift(zones, [](const ZoneFacts* facts) { return facts->free_here > 0; }))
+    why = "an instance there waits for a volume";
+  if (sift(zones, [](const ZoneFacts* facts) { return facts->spares > 0; }))
+    why = "a warm volume is free there";
+  std::optional<MicroUsd> cheapest;
+  for (const auto* facts : zones)
+    if (facts->price && (!cheapest || *facts->price < *cheapest)) cheapest = facts->price;
+  if (cheapest && sift(zones, [&](const ZoneFacts* facts) {
+        return !facts->price || *facts->price * 100 <= *cheapest * (100 + kPriceTolerancePercent);
+      }))
+    why = "the cheapest, " + usd_text(*cheapest) + " USD an hour";
+  int best = 0;
+  for (const auto* facts : zones) best = std::max(best, facts->score.value_or(0));
+  if (sift(zones, [&](const ZoneFacts* facts) {
+        return !facts->score || *facts->score + kScoreTolerance >= best;
+      }))
+    why = "placement score " + std::to_string(best);
+  return why;
+}
+
+void place_node(NodeDraft& node, std::vector<ZoneFacts>& all) {
+  Zones zones;
+  for (auto& facts : all) zones.push_back(&facts);
+  node.zone_reason = sieve(zones);
+  auto* chosen = zones[static_cast<std::size_t>(node.index) % zones.size()];
+  for (auto* facts : zones)
+    if (facts->zone == node.zone) chosen = facts;
+  node.zone = chosen->zone;
+  if (chosen->spares > 0) --chosen->spares;
+  if (chosen->free_here > 0) --chosen->free_here;
+}
+
+}  // namespace
+
+void place(Draft& draft) {
+  for (auto& pool : draft.pools) {
+    if (pool.spec->zones.size() < 2) continue;
+    std::vector<ZoneFacts> facts;
+    for (auto& node : pool.nodes) {
+      if (node.beyond || !node.volume_id.empty() || node.asked) continue;
+      if (facts.empty()) facts = facts_of(draft, pool);
+      place_node(node, facts);
+    }
+  }
+}
+
+}  // namespace warmroot::core

@@ -1,0 +1,60 @@
+// By EC2's reason for the end, by the node's own word, or by time.
+#include "manager/core/proving.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+/// Ends that say nothing about base AMI, user-data or bootstrap. Source: EC2's state reasons.
+bool is_nobodys_fault(const std::string& reason) {
+  return reason.starts_with("Server.Spot") || reason == "Client.UserInitiatedShutdown" ||
+         reason == "Client.InstanceTerminated" || reason == "Server.ScheduledStop" ||
+         reason == "Server.InsufficientInstanceCapacity";
+}
+
+bool serves(const NodeReport& report) {
+  return report.stage == NodeStage::mounted || report.stage == NodeStage::ready ||
+         report.stage == NodeStage::warming || report.stage == NodeStage::warm;
+}
+
+/// Why the launch came to nothing; empty when it did not, or nobody can say yet.
+std::string why_failed(Draft& draft, const std::string& id, const aws::Instance& seen) {
+  if (const auto* report = draft.report_of(id); report && report->stage == NodeStage::failed)
+    return "the bootstrap on " + id + " failed: " + report->message;
+  using enum aws::InstanceState;
+  if (seen.state == terminated || seen.state == shutting_down) {
+    if (is_nobodys_fault(seen.state_reason_code) || draft.ledger.departures.contains(id)) return {};
+    return id + " ended before it served anybody" +
+           (seen.state_reason_code.empty() ? "" : " (" + seen.state_reason_code + ")");
+  }
+  const auto* instance = draft.find_instance(id);
+  if (instance && instance->departing == kFailsStatusChecks)
+    return id + " " + instance->departing + " from the start";
+  return {};
+}
+
+bool has_proved(Draft& draft, const std::string& id) {
+  const auto* lease = draft.lease_on(id);
+  if (!lease || !holds_volume(lease->state)) return false;
+  const auto* report = draft.report_of(id);
+  if (report && serves(*report)) return true;
+  const bool attached = lease->state == LeaseState::active || lease->state == LeaseState::checking;
+  return attached && draft.now - lease->since >= kProvedAfter;
+}
+
+}  // namespace
+
+void judge_launches(Draft& draft) {
+  for (const auto& [id, launched] : draft.ledger.instances) {
+    if (launched.fate != InstanceFate::fresh) continue;
+    const auto seen = draft.observed.instances.find(id);
+    if (seen == draft.observed.instances.end()) continue;
+    if (has_proved(draft, id)) {
+      draft.record(RecordFate{id, launched.pool, InstanceFate::proved, ""});
+    } else if (auto why = why_failed(draft, id, seen->second); !why.empty()) {
+      draft.record(RecordFate{id, launched.pool, InstanceFate::failed, std::move(why)});
+    }
+  }
+}
+
+}  // namespace warmroot::core

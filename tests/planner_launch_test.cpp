@@ -1,0 +1,497 @@
+// Rules about buying instances: which offers, in which zone, how many, and when no more.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/core/launch_limits.hpp"
+#include "manager/core/offers.hpp"
+#include "manager/core/placing.hpp"
+#include "manager/core/proving.hpp"
+#include "tests/planner_world.hpp"
+
+namespace warmroot::core {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using State = aws::InstanceState;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr MicroUsd kUsd = 1'000'000;
+
+RefusedOffer refused(Milliseconds ago, const std::string& code = "InsufficientInstanceCapacity",
+                     Milliseconds since = Milliseconds{0}) {
+  return {kNow - std::max(ago, since), kNow - ago, 30, code, "no capacity there"};
+}
+
+std::string create_zone(const World& world) {
+  const auto plan = world.plan();
+  const auto* call = only<aws::CreateVolume>(plan);
+  return call ? call->availability_zone : "";
+}
+
+// ---- money ----
+
+TEST(Usd, reads_decimal_numbers_and_nothing_else) {
+  struct {
+    const char* text;
+    std::optional<MicroUsd> amount;
+  } const cases[] = {{"0.0374", 37'400},
+                     {"1", kUsd},
+                     {".5", 500'000},
+                     {"2.", 2 * kUsd},
+                     {"0.0000019", 1},
+                     {"", std::nullopt},
+                     {".", std::nullopt},
+                     {"-1", std::nullopt},
+                     {"1e3", std::nullopt},
+                     {"1,5", std::nullopt},
+                     {"99999999999999999999", std::nullopt}};
+  for (const auto& each : cases) EXPECT_EQ(parse_usd(each.text), each.amount) << each.text;
+}
+
+TEST(Usd, is_written_with_two_digits_or_as_many_as_it_needs) {
+  EXPECT_EQ(usd_text(37'400), "0.0374");
+  EXPECT_EQ(usd_text(3 * kUsd), "3.00");
+  EXPECT_EQ(usd_text(12 * kUsd + 500'000), "12.50");
+}
+
+// ---- which type ----
+
+struct TypeCase {
+  const char* name;
+  std::map<std::string, MicroUsd> prices;      ///< in z-a
+  std::map<std::string, std::string> refused;  ///< type to code, ten seconds ago
+  std::set<std::string> not_offered;
+  std::string max_price;
+  std::string expected;  ///< the launch's type; empty: none
+};
+
+class LaunchType : public ::testing::TestWithParam<TypeCase> {};
+
+TEST_P(LaunchType, follows_from_price_offerings_and_refusals) {
+  const auto& param = GetParam();
+  World world;
+  world.volume("vol-0");
+  world.pool().launch->max_price = param.max_price;
+  for (const auto& [type, price] : param.prices)
+    world.observed.market.spot_price[type]["z-a"] = price;
+  for (const auto& [type, code] : param.refused)
+    world.ledger.refused_offers[{type, "z-a", true}] = refused(seconds{10}, code);
+  for (const auto& type : param.not_offered) world.observed.market.offered[type] = {"z-b"};
+  const auto plan = world.plan();
+  const auto* call = only<aws::RunInstances>(plan);
+  EXPECT_EQ(call ? call->instance_type : "", param.expected) << world.notes();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, LaunchType,
+    ::testing::Values(
+        TypeCase{"NothingKnownKeepsTheOrder", {}, {}, {}, "", "g5.xlarge"},
+        TypeCase{"TheCheaper",
+                 {{"g5.xlarge", kUsd}, {"g4dn.xlarge", kUsd / 2}},
+                 {},
+                 {},
+                 "",
+                 "g4dn.xlarge"},
+        TypeCase{"AKnownPriceBeforeAnUnknown", {{"g4dn.xlarge", kUsd}}, {}, {}, "", "g4dn.xlarge"},
+        TypeCase{"NotTheRefused",
+                 {{"g5.xlarge", kUsd}, {"g4dn.xlarge", kUsd / 2}},
+                 {{"g4dn.xlarge", "InsufficientInstanceCapacity"}},
+                 {},
+                 "",
+                 "g5.xlarge"},
+        TypeCase{"NotWhatTheZoneDoesNotOffer", {}, {}, {"g5.xlarge"}, "", "g4dn.xlarge"},
+        TypeCase{"NothingAboveTheMaximum",
+                 {{"g5.xlarge", kUsd}, {"g4dn.xlarge", kUsd}},
+                 {},
+                 {},
+                 "0.9",
+                 ""},
+        TypeCase{"OneBelowTheMaximum",
+                 {{"g5.xlarge", kUsd}, {"g4dn.xlarge", kUsd * 2}},
+                 {},
+                 {},
+                 "1.5",
+                 "g5.xlarge"},
+        TypeCase{"AllRefused",
+                 {},
+                 {{"g5.xlarge", "InsufficientInstanceCapacity"}, {"g4dn.xlarge", "Unsupported"}},
+                 {},
+                 "",
+                 ""}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(PlannerLaunch, a_refused_offer_is_taken_again_after_three_minutes) {
+  World world;
+  world.volume("vol-0");
+  world.ledger.refused_offers[{"g5.xlarge", "z-a", true}] = refused(seconds{179});
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+  world.now += seconds{1};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
+TEST(PlannerLaunch, where_all_offers_are_refused_the_wait_begins_short_and_grows) {
+  World world;
+  world.volume("vol-0");
+  for (const auto* type : {"g5.xlarge", "g4dn.xlarge"})
+    world.ledger.refused_offers[{type, "z-a", true}] = refused(seconds{0});
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("1 node waits for an instance in z-a: g5.xlarge: "
+                                       "InsufficientInstanceCapacity, g4dn.xlarge: "
+                                       "InsufficientInstanceCapacity; tried again in "));
+  const auto patient = world.plan().next_look;
+  EXPECT_LE(patient, kOfferRefusedFor);
+  for (auto& [offer, refusal] : world.ledger.refused_offers) refusal.count = 1;
+  EXPECT_LE(world.plan().next_look, seconds{1});
+  world.now += seconds{1};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
+TEST(PlannerLaunch, a_refusal_in_one_zone_says_nothing_of_another) {
+  World world(2, 2, {"z-a", "z-b"});
+  world.volume("vol-0", 0, "z-a");
+  world.volume("vol-1", 1, "z-b");
+  world.ledger.refused_offers[{"g5.xlarge", "z-a", true}] = refused(seconds{5});
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a",
+                                         "RunInstances 1 x g5.xlarge in z-b"));
+}
+
+TEST(PlannerLaunch, the_reason_tells_the_price) {
+  World world;
+  world.volume("vol-0");
+  world.observed.market.spot_price["g4dn.xlarge"]["z-a"] = 157'800;
+  EXPECT_EQ(world.plan().actions.front().reason,
+            "p-0 has no instance; g4dn.xlarge costs least, 0.1578 USD an hour");
+}
+
+// ---- on-demand ----
+
+TEST(PlannerLaunch, on_demand_is_bought_only_after_spot_was_dry_for_long_enough) {
+  World world;
+  world.volume("vol-0");
+  auto& launch = *world.pool().launch;
+  launch.on_demand_fallback = true;
+  launch.on_demand_after = minutes{5};
+  launch.on_demand_prices = {{"g5.xlarge", "1.006"}, {"g4dn.xlarge", "0.526"}};
+  for (const auto* type : {"g5.xlarge", "g4dn.xlarge"})
+    world.ledger.refused_offers[{type, "z-a", true}] =
+        refused(seconds{10}, "InsufficientInstanceCapacity", minutes{4});
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.now += minutes{1};
+  const auto plan = world.plan();
+  const auto* call = only<aws::RunInstances>(plan);
+  ASSERT_NE(call, nullptr);
+  EXPECT_FALSE(call->spot);
+  EXPECT_EQ(call->instance_type, "g4dn.xlarge") << "the cheaper on demand";
+  EXPECT_EQ(call->max_price, "");
+  EXPECT_THAT(plan.actions.front().reason, HasSubstr("spot had no capacity"));
+}
+
+TEST(PlannerLaunch, one_type_that_spot_has_keeps_on_demand_away) {
+  World world;
+  world.volume("vol-0");
+  world.pool().launch->on_demand_fallback = true;
+  world.ledger.refused_offers[{"g5.xlarge", "z-a", true}] =
+      refused(seconds{10}, "InsufficientInstanceCapacity", minutes{60});
+  const auto plan = world.plan();
+  const auto* call = only<aws::RunInstances>(plan);
+  ASSERT_NE(call, nullptr);
+  EXPECT_TRUE(call->spot);
+  EXPECT_EQ(call->instance_type, "g4dn.xlarge");
+}
+
+TEST(PlannerLaunch, a_price_above_the_maximum_is_no_want_of_capacity) {
+  World world;
+  world.volume("vol-0");
+  auto& launch = *world.pool().launch;
+  launch.on_demand_fallback = true;
+  launch.on_demand_after = Milliseconds{0};
+  launch.max_price = "0.10";
+  for (const auto& type : launch.instance_types)
+    world.observed.market.spot_price[type]["z-a"] = kUsd;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("costs 1.00 USD an hour, above max_price"));
+}
+
+TEST(PlannerLaunch, a_token_of_on_demand_is_not_that_of_spot) {
+  World world;
+  world.volume("vol-0");
+  const auto spot = world.plan();
+  auto& launch = *world.pool().launch;
+  launch.on_demand_fallback = true;
+  launch.on_demand_after = Milliseconds{0};
+  for (const auto& type : launch.instance_types)
+    world.ledger.refused_offers[{type, "z-a", true}] = refused(seconds{10});
+  const auto on_demand = world.plan();
+  ASSERT_TRUE(only<aws::RunInstances>(spot) && only<aws::RunInstances>(on_demand));
+  EXPECT_NE(only<aws::RunInstances>(spot)->client_token,
+            only<aws::RunInstances>(on_demand)->client_token);
+}
+
+// ---- how many ----
+
+World three_waiting() {
+  World world(3, 3);
+  for (int i = 0; i < 3; ++i) world.volume("vol-" + std::to_string(i), i);
+  world.pool().launch->instance_types = {"g5.xlarge"};
+  return world;
+}
+
+TEST(PlannerLaunch, max_instances_counts_what_runs_and_what_comes) {
+  auto world = three_waiting();
+  world.pool().launch->max_instances = 2;
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  EXPECT_THAT(world.notes(), HasSubstr("max_instances = 2 is reached, 1 run or come"));
+  world.instance("i-1", State::pending);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(PlannerLaunch, max_price_hour_cuts_what_is_launched) {
+  auto world = three_waiting();
+  world.observed.market.spot_price["g5.xlarge"]["z-a"] = kUsd / 2;
+  world.pool().launch->max_price_hour = "1.2";
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 2 x g5.xlarge in z-a"));
+  EXPECT_THAT(world.notes(),
+              HasSubstr("max_price_hour = 1.20 USD allows no more instances at 0.50 USD"));
+  auto& running = world.instance("i-0");
+  running.instance_type = "g5.xlarge";
+  running.spot = true;
+  world.attach("vol-0", "i-0");
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
+TEST(PlannerLaunch, under_max_price_hour_an_unknown_price_launches_nothing) {
+  auto world = three_waiting();
+  world.pool().launch->max_price_hour = "100";
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("allow ec2:DescribeSpotPriceHistory, set max_price"));
+  world.pool().launch->max_price = "0.5";
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 3 x g5.xlarge in z-a"))
+      << "no spot instance costs more than max_price";
+}
+
+TEST(PlannerLaunch, what_is_asked_for_and_not_shown_yet_counts_at_the_dearest_price) {
+  auto world = three_waiting();
+  world.pool().launch->instance_types = {"g5.xlarge", "g4dn.xlarge"};
+  world.observed.market.spot_price["g5.xlarge"]["z-a"] = kUsd;
+  world.observed.market.spot_price["g4dn.xlarge"]["z-a"] = kUsd / 10;
+  world.pool().launch->max_price_hour = "1.15";
+  world.ledger.instances["i-new"] = {"p", "z-a", kNow - Milliseconds{500}};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+}
+
+// ---- the breaker ----
+
+World broken_pool(int failures, Milliseconds ago) {
+  auto world = three_waiting();
+  world.ledger.streaks["p"] = {failures, kNow - ago, "the bootstrap on i-9 failed: no space"};
+  return world;
+}
+
+TEST(Breaker, two_failures_in_a_row_stop_nothing) {
+  EXPECT_THAT(broken_pool(kBreakerOpensAfter - 1, seconds{1}).calls(),
+              ElementsAre("RunInstances 3 x g5.xlarge in z-a"));
+}
+
+TEST(Breaker, three_failures_in_a_row_stop_launches_and_say_so) {
+  const auto world = broken_pool(kBreakerOpensAfter, seconds{1});
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("3 launches in a row came to nothing, the last: the "
+                                       "bootstrap on i-9 failed: no space; none is made for"));
+  EXPECT_THAT(world.notes(), HasSubstr("`warmroot pool resume p` tries at once"));
+}
+
+TEST(Breaker, half_opens_with_one_launch_and_no_second_beside_it) {
+  auto world = broken_pool(kBreakerOpensAfter, kBreakerBase);
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  world.instance("i-probe", State::pending);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Breaker, waits_longer_after_each_failed_probe) {
+  auto world = broken_pool(kBreakerOpensAfter + 1, kBreakerBase / 2);
+  EXPECT_THAT(world.calls(), IsEmpty());
+  const auto later = breaker_probe_at("p", world.ledger);
+  world.ledger.streaks["p"].failures = kBreakerOpensAfter;
+  const auto sooner = breaker_probe_at("p", world.ledger);
+  ASSERT_TRUE(later && sooner);
+  EXPECT_GT(*later, *sooner);
+}
+
+struct FateCase {
+  const char* name;
+  State state;
+  std::string reason;
+  std::optional<NodeStage> stage;
+  bool attached;
+  Milliseconds attached_for;
+  std::optional<InstanceFate> expected;
+};
+
+class Fate : public ::testing::TestWithParam<FateCase> {};
+
+TEST_P(Fate, of_a_fresh_instance_is_told_once) {
+  const auto& param = GetParam();
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0", param.state).state_reason_code = param.reason;
+  if (param.attached) {
+    world.attach("vol-0", "i-0");
+    world.ledger.leases.back().since = kNow - param.attached_for;
+  }
+  if (param.attached && !param.stage) world.ledger.leases.back().state = LeaseState::checking;
+  if (param.stage) world.report("i-0", "vol-0", *param.stage);
+  const auto fate_in = [](const Plan& plan) -> std::optional<InstanceFate> {
+    for (const auto& record : plan.records)
+      if (const auto* fate = std::get_if<RecordFate>(&record)) return fate->fate;
+    return std::nullopt;
+  };
+  EXPECT_EQ(fate_in(world.plan()), param.expected);
+  world.ledger.instances["i-0"].fate = InstanceFate::failed;
+  EXPECT_EQ(fate_in(world.plan()), std::nullopt);
+}
+
+using enum InstanceFate;
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Fate,
+    ::testing::Values(
+        FateCase{"Pending", State::pending, "", {}, false, {}, {}},
+        FateCase{"MountedProves", State::running, "", NodeStage::mounted, true, seconds{1}, proved},
+        FateCase{"AFailedBootstrap", State::running, "", NodeStage::failed, true, seconds{1},
+                 failed},
+        FateCase{"SilentAndYoung", State::running, "", {}, true, minutes{9}, {}},
+        FateCase{"SilentAndOldProves", State::running, "", {}, true, minutes{10}, proved},
+        FateCase{"EndedByItself",
+                 State::terminated,
+                 "Client.InstanceInitiatedShutdown",
+                 {},
+                 false,
+                 {},
+                 failed},
+        FateCase{"AKeyThatMayNotBeUsed",
+                 State::terminated,
+                 "Client.InternalError",
+                 {},
+                 false,
+                 {},
+                 failed},
+        FateCase{
+            "Reclaimed", State::shutting_down, "Server.SpotInstanceTermination", {}, false, {}, {}},
+        FateCase{"EndedByPeople",
+                 State::shutting_down,
+                 "Client.UserInitiatedShutdown",
+                 {},
+                 false,
+                 {},
+                 {}}),
+    [](const auto& info) { return info.param.name; });
+
+// ---- where ----
+
+struct ZoneCase {
+  const char* name;
+  std::map<std::string, MicroUsd> prices;  ///< of g5.xlarge by zone
+  std::map<std::string, int> scores;
+  std::set<std::string> refused;  ///< zones without capacity
+  std::string spare_zone;
+  std::string expected;
+};
+
+class NewNode : public ::testing::TestWithParam<ZoneCase> {};
+
+TEST_P(NewNode, gets_its_volume_where_warmth_price_and_capacity_say) {
+  const auto& param = GetParam();
+  World world(1, 1, {"z-a", "z-b"});
+  world.pool().launch->instance_types = {"g5.xlarge"};
+  for (const auto& [zone, price] : param.prices)
+    world.observed.market.spot_price["g5.xlarge"][zone] = price;
+  world.observed.market.scores["p"] = param.scores;
+  for (const auto& zone : param.refused)
+    world.ledger.refused_offers[{"g5.xlarge", zone, true}] = refused(seconds{5});
+  if (!param.spare_zone.empty()) {
+    auto& spare = world.stranger("vol-spare", 0, param.spare_zone);
+    spare.tags.erase(kTagNode);
+    spare.tags[kTagRole] = "spare";
+  }
+  for (const auto& node : world.plan().nodes) EXPECT_EQ(node.zone, param.expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, NewNode,
+    ::testing::Values(
+        ZoneCase{"NothingKnownTakesTheFirst", {}, {}, {}, "", "z-a"},
+        ZoneCase{"TheCheaper", {{"z-a", kUsd}, {"z-b", kUsd / 2}}, {}, {}, "", "z-b"},
+        ZoneCase{
+            "AFewPerCentAreNoReason", {{"z-a", kUsd}, {"z-b", kUsd * 95 / 100}}, {}, {}, "", "z-a"},
+        ZoneCase{"AnUnknownPriceIsNeutral", {{"z-b", kUsd}}, {}, {}, "", "z-a"},
+        ZoneCase{
+            "AWarmVolumeBeforeThePrice", {{"z-a", kUsd}, {"z-b", kUsd / 2}}, {}, {}, "z-a", "z-a"},
+        ZoneCase{"TheScoreAfterThePrice",
+                 {{"z-a", kUsd}, {"z-b", kUsd}},
+                 {{"z-a", 3}, {"z-b", 9}},
+                 {},
+                 "",
+                 "z-b"},
+        ZoneCase{"ThePriceBeforeTheScore",
+                 {{"z-a", kUsd / 2}, {"z-b", kUsd}},
+                 {{"z-a", 3}, {"z-b", 9}},
+                 {},
+                 "",
+                 "z-a"},
+        ZoneCase{"NotWhereCapacityWasRefused",
+                 {{"z-a", kUsd / 2}, {"z-b", kUsd}},
+                 {},
+                 {"z-a"},
+                 "",
+                 "z-b"},
+        ZoneCase{"RefusedEverywhereIsNoReason", {}, {}, {"z-a", "z-b"}, "", "z-a"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(PlannerPlace, equal_zones_share_the_nodes) {
+  World world(4, 4, {"z-a", "z-b"});
+  std::map<std::string, int> nodes;
+  for (const auto& node : world.plan().nodes) ++nodes[node.zone];
+  EXPECT_EQ(nodes["z-a"], 2);
+  EXPECT_EQ(nodes["z-b"], 2);
+}
+
+TEST(PlannerPlace, a_zone_that_ec2_calls_impaired_gets_no_new_volume) {
+  World world(2, 2, {"z-a", "z-b"});
+  world.observed.zones["z-a"].state = "impaired";
+  for (const auto& node : world.plan().nodes) EXPECT_EQ(node.zone, "z-b");
+}
+
+TEST(PlannerPlace, a_node_stays_where_its_volume_is_whatever_the_price) {
+  World world(1, 1, {"z-a", "z-b"});
+  world.volume("vol-0", 0, "z-a");
+  world.observed.market.spot_price["g5.xlarge"] = {{"z-a", kUsd}, {"z-b", kUsd / 10}};
+  EXPECT_EQ(world.plan().nodes.front().zone, "z-a");
+}
+
+TEST(PlannerPlace, a_volume_that_was_asked_for_decides_the_zone) {
+  World world(1, 1, {"z-a", "z-b"});
+  Intent intent;
+  intent.call.action = "CreateVolume";
+  intent.pool = "p";
+  intent.nodes = {"p-0"};
+  intent.zone = "z-b";
+  world.ledger.intents.push_back(intent);
+  EXPECT_EQ(world.plan().nodes.front().zone, "z-b");
+}
+
+TEST(PlannerPlace, the_volume_of_a_pool_without_launch_is_made_where_an_instance_waits) {
+  World world(1, 1, {"z-a", "z-b"});
+  world.pool().launch.reset();
+  world.instance("i-0", State::running, "z-b");
+  EXPECT_EQ(create_zone(world), "z-b");
+}
+
+}  // namespace
+}  // namespace warmroot::core
