@@ -51,20 +51,6 @@ QueryReply QueryFront::error(const ApiError& error) {
   return reply;
 }
 
-bool QueryFront::take_token(const std::string& action, double size, double refill_per_s) {
-  if (throttle_scale_ <= 0) return true;
-  const double share = throttle_scale_ * (1 - neighbour_);
-  const double most = std::max(1.0, size * share);
-  auto [found, fresh] = buckets_.try_emplace(action, Bucket{most, region_.now()});
-  Bucket& bucket = found->second;
-  const double passed = static_cast<double>((region_.now() - bucket.filled).count()) / 1000;
-  bucket.tokens = std::min(most, bucket.tokens + passed * refill_per_s * share);
-  bucket.filled = region_.now();
-  if (bucket.tokens < 1) return false;
-  bucket.tokens -= 1;
-  return true;
-}
-
 void QueryFront::set_replicas(std::vector<Replica> replicas, std::uint64_t seed) {
   replicas_ = std::move(replicas);
   random_.seed(seed);
@@ -88,7 +74,7 @@ Answer<void> QueryFront::find_named(const Form& form, Milliseconds visibility) c
 
 /// The action itself, by one of the replicas.
 Answer<void> QueryFront::run(const ActionEntry& action, const Form& form, XmlWriter& xml) {
-  const bool reads = action.name.starts_with("Describe");
+  const bool reads = !action.mutates();
   if (replicas_.empty()) {
     if (!reads) region_.changed();
     return action.run(region_, form, xml);
@@ -120,9 +106,9 @@ QueryReply QueryFront::execute(std::string_view text, CallRecord& record) {
     return error({400, "NoSuchVersion",
                   "The requested version (" + form->text("Version") +
                       ") of service AmazonEC2 does not exist"});
-  if (!take_token(name, action->bucket, action->refill_per_s))
-    return error(fault_error({name, FaultKind::throttled}));
+  if (!throttle_lets(*action, *form)) return error(fault_error({name, FaultKind::throttled}));
   if (auto checked = check_parameters(*action, *form); !checked) return error(checked.error());
+  if (auto allowed = check_permission(*action, *form); !allowed) return error(allowed.error());
   const auto dry_run = form->boolean("DryRun");
   if (!dry_run) return error(dry_run.error());
   if (*dry_run)
@@ -135,7 +121,7 @@ QueryReply QueryFront::execute(std::string_view text, CallRecord& record) {
   if (auto done = run(*action, *form, xml); !done) return error(done.error());
   xml.close();
   reply.body = xml.take();
-  record.effective = !name.starts_with("Describe");
+  record.effective = action->mutates();
   return reply;
 }
 

@@ -80,7 +80,11 @@ class QueryFront {
     Instant filled;
   };
   QueryReply execute(std::string_view form, CallRecord& record);
-  bool take_token(const std::string& action, double size, double refill_per_s);
+  /// Takes `count` tokens of a bucket, or none.
+  bool take_tokens(const std::string& bucket, double size, double refill_per_s, double count);
+  /// Whether EC2's throttle lets the call pass.
+  bool throttle_lets(const ActionEntry& action, const Form& form);
+  Answer<void> check_permission(const ActionEntry& action, const Form& form) const;
   QueryReply hit(const Fault& fault, std::string_view form, CallRecord& record);
   QueryReply delayed(const Fault& fault, std::string_view form, CallRecord& record);
   Answer<void> run(const ActionEntry& action, const Form& form, XmlWriter& xml);

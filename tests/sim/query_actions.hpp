@@ -21,6 +21,10 @@ Answer<void> run_instances_action(Region& region, const Form& form, XmlWriter& x
 Answer<void> describe_instances_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_instance_status_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> terminate_instances_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> stop_instances_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> start_instances_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> modify_instance_attribute_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> describe_instance_attribute_action(Region& region, const Form& form, XmlWriter& xml);
 
 Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_images_action(Region& region, const Form& form, XmlWriter& xml);

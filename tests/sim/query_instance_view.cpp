@@ -91,19 +91,14 @@ void write_network(XmlWriter& xml, const InstanceRecord& guest) {
 
 }  // namespace
 
-std::vector<InstanceView> instance_views(const Region& region) {
-  std::map<std::string, std::vector<const VolumeRecord*>> disks;
-  for (const auto& [id, disk] : region.volumes())
-    if (disk.link) disks[disk.link->instance_id].push_back(&disk);
-  std::vector<InstanceView> views;
-  for (const auto& [id, guest] : region.instances()) {
-    if (!region.visible(guest.launch_time)) continue;
-    auto& attached = disks[id];
-    std::sort(attached.begin(), attached.end(),
-              [](const auto* a, const auto* b) { return a->link->device < b->link->device; });
-    views.push_back({&guest, std::move(attached)});
-  }
-  return views;
+InstanceView instance_view(const Region& region, const InstanceRecord& guest) {
+  InstanceView view{&guest, {}};
+  for (const auto& id : guest.disks)
+    if (const auto* disk = region.volume(id); disk != nullptr && disk->link)
+      view.disks.push_back(disk);
+  std::sort(view.disks.begin(), view.disks.end(),
+            [](const auto* a, const auto* b) { return a->link->device < b->link->device; });
+  return view;
 }
 
 void write_state(XmlWriter& xml, std::string_view element, GuestState state) {
@@ -184,42 +179,49 @@ FilterValues disk_filter(const InstanceView& view, const std::string& name) {
   return out;
 }
 
+/// One fact of an instance as a filter's value, or nullopt where it is no filter's name. A chain
+/// of comparisons: a listing asks this of every instance of the region.
+std::optional<std::string> fact_of(const Region& region, const InstanceRecord& guest,
+                                   const std::string& name) {
+  const bool gone = guest.private_ip.empty();
+  if (name == "instance-id") return guest.id;
+  if (name == "instance-state-name") return std::string(to_string(guest.state));
+  if (name == "instance-state-code") return std::to_string(state_code(guest.state));
+  if (name == "instance-type") return guest.type;
+  if (name == "image-id") return guest.image_id;
+  if (name == "availability-zone") return guest.zone;
+  if (name == "availability-zone-id") return zone_id_of(region, guest.zone);
+  if (name == "subnet-id") return gone ? "" : guest.subnet_id;
+  if (name == "vpc-id") return gone ? "" : guest.vpc_id;
+  if (name == "private-ip-address") return guest.private_ip;
+  if (name == "private-dns-name") return private_name(guest);
+  if (name == "key-name") return guest.key_name;
+  if (name == "client-token") return guest.client_token;
+  if (name == "spot-instance-request-id") return guest.spot_request_id;
+  if (name == "launch-time") return to_iso8601(guest.start_time);
+  if (name == "reservation-id") return guest.reservation_id;
+  if (name == "owner-id") return region.catalog().account_id;
+  if (name == "root-device-name") return guest.root_device;
+  if (name == "root-device-type") return "ebs";
+  if (name == "architecture") return guest.architecture;
+  if (name == "state-reason-code") return guest.reason_code;
+  if (name == "state-reason-message") return guest.reason_message;
+  if (name == "virtualization-type") return "hvm";
+  if (name == "hypervisor") return "xen";
+  if (name == "tenancy") return "default";
+  if (name == "metadata-options.instance-metadata-tags")
+    return guest.metadata_tags ? "enabled" : "disabled";
+  return std::nullopt;
+}
+
 FilterValues fact_filter(const Region& region, const InstanceRecord& guest,
                          const std::string& name) {
-  const std::map<std::string, std::string> facts = {
-      {"instance-id", guest.id},
-      {"instance-state-name", std::string(to_string(guest.state))},
-      {"instance-state-code", std::to_string(state_code(guest.state))},
-      {"instance-type", guest.type},
-      {"image-id", guest.image_id},
-      {"availability-zone", guest.zone},
-      {"availability-zone-id", zone_id_of(region, guest.zone)},
-      {"subnet-id", guest.private_ip.empty() ? "" : guest.subnet_id},
-      {"vpc-id", guest.private_ip.empty() ? "" : guest.vpc_id},
-      {"private-ip-address", guest.private_ip},
-      {"private-dns-name", private_name(guest)},
-      {"key-name", guest.key_name},
-      {"client-token", guest.client_token},
-      {"spot-instance-request-id", guest.spot_request_id},
-      {"launch-time", to_iso8601(guest.start_time)},
-      {"reservation-id", guest.reservation_id},
-      {"owner-id", region.catalog().account_id},
-      {"root-device-name", guest.root_device},
-      {"root-device-type", "ebs"},
-      {"architecture", guest.architecture},
-      {"state-reason-code", guest.reason_code},
-      {"state-reason-message", guest.reason_message},
-      {"virtualization-type", "hvm"},
-      {"hypervisor", "xen"},
-      {"tenancy", "default"},
-      {"metadata-options.instance-metadata-tags", guest.metadata_tags ? "enabled" : "disabled"},
-  };
   if (name == "instance-lifecycle")
     return guest.spot() ? std::vector<std::string>{"spot"} : std::vector<std::string>{};
   if (name == "instance.group-id" || name == "group-id") return guest.security_groups;
-  const auto found = facts.find(name);
-  if (found == facts.end()) return std::nullopt;
-  return std::vector<std::string>{found->second};
+  auto fact = fact_of(region, guest, name);
+  if (!fact) return std::nullopt;
+  return std::vector<std::string>{std::move(*fact)};
 }
 
 }  // namespace

@@ -15,8 +15,9 @@ struct InstanceView {
   std::vector<const VolumeRecord*> disks;
 };
 
-/// All shown instances, by id.
-std::vector<InstanceView> instance_views(const Region& region);
+InstanceView instance_view(const Region& region, const InstanceRecord& guest);
+/// A RunInstances form. Errors: EC2's for malformed and unmodelled parameters.
+Answer<RunInstancesArgs> parse_run(const Region& region, const Form& form);
 void write_instance(const Region& region, XmlWriter& xml, const InstanceView& view);
 /// The reservation's own members, before its instancesSet.
 void write_reservation(const Region& region, XmlWriter& xml, const InstanceRecord& first);

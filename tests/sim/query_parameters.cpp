@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <sstream>
 
 namespace warmroot::sim {
 
 namespace {
-
-constexpr std::string_view kDescribe = "Filter.N.Name Filter.N.Value.N MaxResults NextToken ";
 
 constexpr std::string_view kRunInstances =
     "ImageId InstanceType MinCount MaxCount KeyName SubnetId SecurityGroupId.N UserData "
@@ -26,6 +25,7 @@ constexpr std::string_view kRunInstances =
     "BlockDeviceMapping.N.Ebs.VolumeType BlockDeviceMapping.N.Ebs.Iops "
     "BlockDeviceMapping.N.Ebs.Throughput BlockDeviceMapping.N.Ebs.Encrypted "
     "BlockDeviceMapping.N.Ebs.SnapshotId BlockDeviceMapping.N.Ebs.KmsKeyId "
+    "BlockDeviceMapping.N.Ebs.VolumeInitializationRate "
     "NetworkInterface.N.DeviceIndex NetworkInterface.N.SubnetId "
     "NetworkInterface.N.SecurityGroupId.N NetworkInterface.N.AssociatePublicIpAddress "
     "NetworkInterface.N.DeleteOnTermination NetworkInterface.N.Description "
@@ -50,25 +50,38 @@ constexpr std::string_view kCreateVolume =
     "MultiAttachEnabled Throughput ClientToken VolumeInitializationRate";
 
 // Buckets: EC2 developer guide, "Request throttling for the Amazon EC2 API".
-constexpr std::array<ActionEntry, 17> kActions{{
+constexpr bool kPlainBucket = true;
+constexpr std::array kActions = std::to_array<ActionEntry>({
     {"RunInstances", run_instances_action, "ImageId InstanceType MinCount MaxCount", kRunInstances,
-     kRunInstancesUnmodelled, 5, 2},
+     kRunInstancesUnmodelled, 5, 2, 1000, 2},
     {"DescribeInstances", describe_instances_action, "", "InstanceId.N IncludeManagedResources", "",
-     100, 20},
+     100, 20, 0, 0, kPlainBucket},
     {"DescribeInstanceStatus", describe_instance_status_action, "",
-     "InstanceId.N IncludeAllInstances IncludeManagedResources", "", 100, 20},
+     "InstanceId.N IncludeAllInstances IncludeManagedResources", "", 100, 20, 0, 0, kPlainBucket},
     {"TerminateInstances", terminate_instances_action, "InstanceId.1",
-     "InstanceId.N Force SkipOsShutdown", "", 100, 5},
+     "InstanceId.N Force SkipOsShutdown", "", 100, 5, 1000, 20},
+    {"StopInstances", stop_instances_action, "InstanceId.1",
+     "InstanceId.N Force SkipOsShutdown Hibernate", "", 50, 5, 1000, 20},
+    {"StartInstances", start_instances_action, "InstanceId.1", "InstanceId.N", "AdditionalInfo", 5,
+     2, 1000, 2},
+    {"ModifyInstanceAttribute", modify_instance_attribute_action, "InstanceId",
+     "InstanceId Attribute Value BlockDeviceMapping.N.DeviceName "
+     "BlockDeviceMapping.N.Ebs.DeleteOnTermination BlockDeviceMapping.N.Ebs.VolumeId "
+     "DisableApiTermination.Value DisableApiStop.Value UserData.Value InstanceType.Value "
+     "InstanceInitiatedShutdownBehavior.Value SourceDestCheck.Value EbsOptimized.Value GroupId.N",
+     "Kernel Ramdisk SriovNetSupport EnaSupport BlockDeviceMapping", 50, 5},
+    {"DescribeInstanceAttribute", describe_instance_attribute_action, "InstanceId Attribute",
+     "InstanceId Attribute", "", 100, 20},
     {"CreateVolume", create_volume_action, "", kCreateVolume, "OutpostArn Operator", 100, 5},
     {"DescribeVolumes", describe_volumes_action, "", "VolumeId.N IncludeManagedResources", "", 100,
-     20},
+     20, 0, 0, kPlainBucket},
     {"AttachVolume", attach_volume_action, "VolumeId InstanceId Device",
      "VolumeId InstanceId Device", "EbsCardIndex", 50, 5},
     {"DetachVolume", detach_volume_action, "VolumeId", "VolumeId InstanceId Device Force", "", 50,
      5},
     {"DeleteVolume", delete_volume_action, "VolumeId", "VolumeId", "", 100, 5},
     {"DescribeSnapshots", describe_snapshots_action, "", "SnapshotId.N Owner.N RestorableBy.N", "",
-     100, 20},
+     100, 20, 0, 0, kPlainBucket},
     {"DescribeImages", describe_images_action, "",
      "ImageId.N Owner.N ExecutableBy.N IncludeDeprecated IncludeDisabled", "", 100, 20},
     {"DescribeAvailabilityZones", describe_zones_action, "",
@@ -82,16 +95,20 @@ constexpr std::array<ActionEntry, 17> kActions{{
     {"DescribeSpotPriceHistory", describe_spot_prices_action, "",
      "InstanceType.N ProductDescription.N StartTime EndTime AvailabilityZone AvailabilityZoneId",
      "", 100, 20},
-}};
+});
 
 /// "Filter.3.Value.12" to "Filter.N.Value.N". A leading zero or sign is no index.
-std::string pattern_of(const std::string& name) {
+std::string pattern_of(std::string_view name) {
   std::string out;
-  std::istringstream parts(name);
-  for (std::string part; std::getline(parts, part, '.');) {
+  for (bool more = true; more;) {
+    const auto dot = name.find('.');
+    const auto part = name.substr(0, dot);
     const bool index = !part.empty() && part[0] != '0' &&
-                       part.find_first_not_of("0123456789") == std::string::npos;
-    out += (out.empty() ? "" : ".") + (index ? std::string("N") : part);
+                       part.find_first_not_of("0123456789") == std::string_view::npos;
+    if (!out.empty()) out += '.';
+    out += index ? std::string_view("N") : part;
+    more = dot != std::string_view::npos;
+    if (more) name.remove_prefix(dot + 1);
   }
   return out;
 }
@@ -103,9 +120,37 @@ std::vector<std::string> words(std::string_view text) {
   return out;
 }
 
-bool has_word(std::string_view list, const std::string& word) {
-  const auto all = words(list);
-  return std::find(all.begin(), all.end(), word) != all.end();
+/// An action's words, split once: a call's every parameter is looked up in them.
+struct KnownWords {
+  std::set<std::string> known;
+  std::vector<std::string> unmodelled, required;
+};
+
+KnownWords split_words(const ActionEntry& action) {
+  KnownWords out;
+  const auto add = [&](std::string_view text) {
+    for (auto& word : words(text)) out.known.insert(std::move(word));
+  };
+  add("Action Version DryRun");
+  add(action.known);
+  // These listings have no pages, or neither pages nor filters.
+  const bool listing = action.name.starts_with("Describe");
+  if (listing && action.name != "DescribeInstanceAttribute") {
+    add("Filter.N.Name Filter.N.Value.N");
+    if (action.name != "DescribeAvailabilityZones") add("MaxResults NextToken");
+  }
+  out.unmodelled = words(action.unmodelled);
+  out.required = words(action.required);
+  return out;
+}
+
+const KnownWords& words_of(const ActionEntry& action) {
+  static const std::vector<KnownWords> kAll = [] {
+    std::vector<KnownWords> all;
+    for (const auto& entry : kActions) all.push_back(split_words(entry));
+    return all;
+  }();
+  return kAll[static_cast<std::size_t>(&action - kActions.data())];
 }
 
 }  // namespace
@@ -117,23 +162,18 @@ const ActionEntry* find_action(std::string_view name) {
 }
 
 Answer<void> check_parameters(const ActionEntry& action, const Form& form) {
-  const bool listing = action.name.starts_with("Describe");
-  // DescribeAvailabilityZones is the one listing without pages.
-  const bool paged = listing && action.name != "DescribeAvailabilityZones";
+  const KnownWords& known = words_of(action);
   for (const auto& [name, value] : form.values()) {
     const std::string pattern = pattern_of(name);
-    if (pattern == "Action" || pattern == "Version" || pattern == "DryRun") continue;
-    if (has_word(action.known, pattern)) continue;
-    if (listing && has_word(kDescribe, pattern) && (paged || pattern.starts_with("Filter.")))
-      continue;
-    for (const auto& prefix : words(action.unmodelled))
+    if (known.known.contains(pattern)) continue;
+    for (const auto& prefix : known.unmodelled)
       if (pattern == prefix || pattern.starts_with(prefix + ".") ||
           (prefix == "Ipv6" && pattern.starts_with("Ipv6Address")))
         return refuse("UnsupportedOperation",
                       "The parameter " + name + " is not modelled by the simulated region");
     return refuse("UnknownParameter", "The parameter " + name + " is not recognized");
   }
-  for (const auto& name : words(action.required))
+  for (const auto& name : known.required)
     if (form.text(name).empty())
       return refuse("MissingParameter",
                     "The request must contain the parameter " + name.substr(0, name.find(".1")));

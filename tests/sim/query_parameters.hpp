@@ -18,6 +18,13 @@ struct ActionEntry {
   std::string_view unmodelled;  ///< prefixes that EC2 knows and this region refuses openly
   double bucket;
   double refill_per_s;
+  /// EC2's second bucket for some actions: its tokens are the instances touched. 0: none.
+  double resources = 0;
+  double resource_refill_per_s = 0;
+  /// A listing that has a smaller bucket (50, refill 10) when it is neither filtered nor paged.
+  bool has_plain_bucket = false;
+
+  bool mutates() const { return !name.starts_with("Describe") && !name.starts_with("Get"); }
 };
 
 /// nullptr when this region has no such action.

@@ -49,6 +49,9 @@ struct RegionTimes {
   double jitter = 0;  ///< each waiting time is drawn from [1 - jitter, 1 + jitter] of its value
 };
 
+/// Who says no to an action. An explicit deny reads differently, and no further Allow helps.
+enum class Denial { implicit, policy, organisation };
+
 /// Behaviour that real regions show now and then, off by default.
 struct RegionKnobs {
   int page_cap = 1000;                ///< most items a page ever holds
@@ -67,6 +70,11 @@ struct RegionKnobs {
   /// vCPUs by quota class ("standard", "g", "p"); an absent class is unlimited.
   std::map<std::string, int> spot_vcpu_quota;
   std::map<std::string, int> on_demand_vcpu_quota;
+  /// Rights that the caller lacks ("ec2:RunInstances", "iam:PassRole"), also in a dry run.
+  std::map<std::string, Denial> denied;
+  /// Whether a listing by ids alone draws from the bucket of filtered ones. EC2 does not say; we
+  /// assume that it does not, and the smaller bucket (50, refill 10) is drawn from.
+  bool ids_count_as_filtered = false;
   /// What DeleteOnTermination is for data volumes of a launch that does not say. The API reference
   /// of TerminateInstances says true, the user guide false: we assume what hurts.
   bool launch_disks_die_with_instance = true;
