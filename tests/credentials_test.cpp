@@ -1,13 +1,14 @@
-// Where keys, Region and endpoint come from: tables over an environment and files that exist only
-// here.
+// Keys that stand in the environment or in a file, and the files themselves: tables over
+// surroundings that exist only here.
 #include "manager/aws/credentials.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <type_traits>
+#include <memory>
 
 #include "manager/aws/aws_ini.hpp"
+#include "tests/fake_surroundings.hpp"
 
 using namespace warmroot;
 using namespace warmroot::aws;
@@ -16,44 +17,18 @@ using testing::Not;
 
 namespace {
 
-using Texts = std::map<std::string, std::string>;
-
-Surroundings around(Texts variables, Texts files = {}) {
-  variables.try_emplace("HOME", "/home/op");
-  return {[variables](const std::string& name) -> std::optional<std::string> {
-            const auto found = variables.find(name);
-            if (found == variables.end()) return std::nullopt;
-            return found->second;
-          },
-          [files](const std::string& path) -> Result<std::string> {
-            const auto found = files.find(path);
-            if (found == files.end()) return fail(ErrorKind::gone, path + ": no such file");
-            return found->second;
-          }};
-}
-
-constexpr const char* kCredentials = "/home/op/.aws/credentials";
-constexpr const char* kConfig = "/home/op/.aws/config";
-
-std::string keys_of(const Result<FoundCredentials>& found) {
-  if (!found) return "error: " + found.error().context;
-  return found->credentials.access_key_id + "/" + found->credentials.secret_access_key.reveal() +
-         "/" + found->credentials.session_token.reveal();
+/// The fake's functions point into it, so it lives as long as the test.
+Surroundings around(const Texts& variables, const Texts& files = {}) {
+  static std::deque<std::unique_ptr<FakeSurroundings>> kept;
+  kept.push_back(std::make_unique<FakeSurroundings>(variables, files));
+  return kept.back()->get();
 }
 
 AwsChoices profile(const std::string& name) {
   return {name, "", ""};
 }
 
-template <typename T>
-concept Printable = requires(std::ostream& out, const T& value) {
-  out << value;
-};
-
 }  // namespace
-
-static_assert(!Printable<Secret>, "a secret must not be printable");
-static_assert(!Printable<Credentials>, "credentials must not be printable");
 
 TEST(AwsIni, comments_spaces_nested_blocks_and_crlf_are_understood) {
   const auto ini = parse_aws_ini(
@@ -76,6 +51,21 @@ TEST(AwsIni, repeated_sections_are_merged_and_the_last_value_wins) {
   const auto ini = parse_aws_ini("[a]\nx = 1\n[b]\n[a]\nx = 2\ny = 3\n");
   ASSERT_TRUE(ini);
   EXPECT_EQ(ini->at("a"), (AwsSection{{"x", "2"}, {"y", "3"}}));
+}
+
+TEST(AwsIni, keys_in_any_case_colons_quoted_names_and_continued_values_are_read_as_by_the_cli) {
+  const auto ini = parse_aws_ini(
+      "[profile \"two words\"]\nAWS_Access_Key_ID: AK\nsso_start_url = https://x.example/#/\n"
+      "credential_process = /bin/keys\n    --account 1\nregion=r\n"
+      "[profile 'q']\n    ec2 =\n      Endpoint_URL: http://a:1\n    output = json\n");
+  ASSERT_TRUE(ini) << ini.error().message();
+  EXPECT_EQ(ini->at("profile two words"),
+            (AwsSection{{"aws_access_key_id", "AK"},
+                        {"sso_start_url", "https://x.example/#/"},
+                        {"credential_process", "/bin/keys\n--account 1"},
+                        {"region", "r"}}));
+  EXPECT_EQ(ini->at("profile q"),
+            (AwsSection{{"ec2", ""}, {"ec2.endpoint_url", "http://a:1"}, {"output", "json"}}));
 }
 
 TEST(AwsIni, a_broken_line_is_named_by_number_and_not_by_its_text) {
@@ -136,18 +126,13 @@ TEST(Credentials, half_a_key_pair_is_a_mistake_and_not_skipped) {
   EXPECT_THAT(in_file.error().context, HasSubstr("aws_secret_access_key"));
 }
 
-TEST(Credentials, profiles_that_ask_for_more_than_static_keys_are_told_so) {
-  for (const char* setting :
-       {"role_arn = arn:aws:iam::1:role/x", "sso_session = corp", "sso_start_url = https://x/#/",
-        "web_identity_token_file = /t", "credential_process = /bin/keys", "login_session = x"}) {
-    const auto found = resolve_credentials(
-        profile("p"), around({}, {{kConfig, "[profile p]\n" + std::string(setting) + "\n"}}));
-    ASSERT_FALSE(found) << setting;
-    EXPECT_EQ(found.error().kind, ErrorKind::misconfigured);
-    const std::string name = std::string(setting).substr(0, std::string(setting).find(' '));
-    EXPECT_THAT(found.error().context, HasSubstr("profile p asks for " + name));
-    EXPECT_THAT(found.error().context, HasSubstr("export-credentials"));
-  }
+TEST(Credentials, a_sign_in_that_only_the_aws_cli_can_use_is_told_so) {
+  const auto found = resolve_credentials(
+      profile("p"), around({}, {{kConfig, "[profile p]\nlogin_session = arn:x\n"}}));
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(found.error().context, HasSubstr("profile p asks for login_session"));
+  EXPECT_THAT(found.error().context, HasSubstr("export-credentials"));
 }
 
 TEST(Credentials, static_keys_of_the_credentials_file_go_before_a_process) {
@@ -157,16 +142,25 @@ TEST(Credentials, static_keys_of_the_credentials_file_go_before_a_process) {
 }
 
 TEST(Credentials, finding_nothing_lists_where_it_looked) {
-  const auto found =
-      resolve_credentials({}, around({{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x"}}));
+  const auto found = resolve_credentials({}, around({}));
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, ErrorKind::unauthorised);
   for (const char* place : {"AWS_ACCESS_KEY_ID", kCredentials, kConfig, "profile default",
-                            "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is set but not read"})
+                            "no container", "169.254.169.254 does not answer"})
     EXPECT_THAT(found.error().context, HasSubstr(place));
-  const auto named = resolve_credentials(profile("nope"), around({}));
-  ASSERT_FALSE(named);
-  EXPECT_THAT(named.error().context, HasSubstr("neither has such a profile"));
+}
+
+TEST(Credentials, a_profile_that_is_named_but_in_no_file_is_a_mistake_and_not_the_hosts_role) {
+  const Texts files = {{kConfig, "[profile good]\nregion = r\n[services s]\n"},
+                       {kCredentials, "[old]\n"}};
+  for (const bool by_variable : {false, true}) {
+    const auto named = by_variable
+                           ? resolve_credentials({}, around({{"AWS_PROFILE", "godo"}}, files))
+                           : resolve_credentials(profile("godo"), around({}, files));
+    ASSERT_FALSE(named);
+    EXPECT_EQ(named.error().kind, ErrorKind::misconfigured);
+    EXPECT_THAT(named.error().context, HasSubstr("has a profile godo; there are good, old"));
+  }
 }
 
 TEST(Credentials, a_broken_or_unreadable_file_is_an_error_and_not_skipped) {
@@ -178,84 +172,4 @@ TEST(Credentials, a_broken_or_unreadable_file_is_an_error_and_not_skipped) {
     return fail(ErrorKind::refused, path + ": Permission denied", "EACCES");
   };
   EXPECT_EQ(resolve_credentials({}, locked).error().kind, ErrorKind::refused);
-}
-
-TEST(Region, explicit_then_environment_then_profile) {
-  const Texts files = {{kConfig, "[default]\nregion = r-default\n[profile p]\nregion = r-p\n"}};
-  const Texts both = {{"AWS_REGION", "r-1"}, {"AWS_DEFAULT_REGION", "r-2"}};
-  EXPECT_EQ(*resolve_region({"", "r-0", ""}, around(both, files)), "r-0");
-  EXPECT_EQ(*resolve_region({}, around(both, files)), "r-1");
-  EXPECT_EQ(*resolve_region({}, around({{"AWS_DEFAULT_REGION", "r-2"}}, files)), "r-2");
-  EXPECT_EQ(*resolve_region({}, around({}, files)), "r-default");
-  EXPECT_EQ(*resolve_region(profile("p"), around({}, files)), "r-p");
-  const auto none = resolve_region({}, around({}));
-  ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().context, HasSubstr("--region"));
-}
-
-TEST(EndpointOf, explicit_then_environment_then_services_then_profile_then_region) {
-  const Texts files = {{kConfig,
-                        "[profile p]\nendpoint_url = http://p:1\nservices = s\n"
-                        "[profile q]\nendpoint_url = http://q:1\n"
-                        "[services s]\nec2 =\n  endpoint_url = http://s:1\n"}};
-  const Texts both = {{"AWS_ENDPOINT_URL_EC2", "http://ec2:1"},
-                      {"AWS_ENDPOINT_URL", "http://all:1"}};
-  const auto url = [](const Result<Endpoint>& endpoint) {
-    return endpoint ? endpoint->url() : endpoint.error().context;
-  };
-  const std::string region = "us-east-1";
-  EXPECT_EQ(url(resolve_endpoint({"", "", "http://x:9"}, region, around(both, files))),
-            "http://x:9/");
-  EXPECT_EQ(url(resolve_endpoint({}, region, around(both, files))), "http://ec2:1/");
-  EXPECT_EQ(
-      url(resolve_endpoint({}, region, around({{"AWS_ENDPOINT_URL", "http://all:1"}}, files))),
-      "http://all:1/");
-  EXPECT_EQ(url(resolve_endpoint(profile("p"), region, around({}, files))), "http://s:1/");
-  EXPECT_EQ(url(resolve_endpoint(profile("q"), region, around({}, files))), "http://q:1/");
-  EXPECT_EQ(url(resolve_endpoint({}, region, around({}, files))),
-            "https://ec2.us-east-1.amazonaws.com/");
-  Texts ignoring = both;
-  ignoring["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true";
-  EXPECT_EQ(url(resolve_endpoint(profile("p"), region, around(ignoring, files))),
-            "https://ec2.us-east-1.amazonaws.com/");
-}
-
-TEST(EndpointOf, regions_of_other_partitions_have_other_suffixes) {
-  EXPECT_EQ(default_ec2_endpoint("cn-north-1")->host, "ec2.cn-north-1.amazonaws.com.cn");
-  EXPECT_EQ(default_ec2_endpoint("eusc-de-east-1")->host, "ec2.eusc-de-east-1.amazonaws.eu");
-  EXPECT_EQ(default_ec2_endpoint("us-gov-west-1")->host, "ec2.us-gov-west-1.amazonaws.com");
-  for (const char* bad : {"", "us east", "us-east-1.evil.com", "US-EAST-1", "a/b"})
-    EXPECT_EQ(default_ec2_endpoint(bad).error().kind, ErrorKind::misconfigured) << bad;
-}
-
-TEST(EndpointOf, urls_are_parsed_and_the_host_header_names_ports_that_are_not_the_schemes) {
-  struct Case {
-    const char* url;
-    const char* host_header;
-  };
-  for (const Case& test :
-       std::vector<Case>{{"http://127.0.0.1:8080", "127.0.0.1:8080"},
-                         {"HTTP://LocalHost/", "localhost"},
-                         {"https://ec2.us-east-1.amazonaws.com:443", "ec2.us-east-1.amazonaws.com"},
-                         {"http://x:443/", "x:443"},
-                         {"http://[::1]:8080/", "[::1]:8080"},
-                         {"https://[::1]", "[::1]"}}) {
-    const auto endpoint = parse_endpoint(test.url);
-    ASSERT_TRUE(endpoint) << test.url << ": " << endpoint.error().context;
-    EXPECT_EQ(endpoint->host_header(), test.host_header);
-  }
-  for (const char* bad :
-       {"", "ec2.amazonaws.com", "ftp://x", "http://", "http://x:0", "http://x:99999",
-        "http://x:", "http://x:8o", "http://x/path", "http://u@x", "http://x y"})
-    EXPECT_FALSE(parse_endpoint(bad)) << bad;
-}
-
-TEST(Settings, all_three_are_resolved_together) {
-  const auto settings =
-      resolve_aws({"", "eu-west-1", "http://127.0.0.1:8080"},
-                  around({{"AWS_ACCESS_KEY_ID", "E"}, {"AWS_SECRET_ACCESS_KEY", "es"}}));
-  ASSERT_TRUE(settings);
-  EXPECT_EQ(settings->region, "eu-west-1");
-  EXPECT_EQ(settings->endpoint.url(), "http://127.0.0.1:8080/");
-  EXPECT_EQ(settings->found.source, "the environment");
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 namespace warmroot {
 namespace {
@@ -57,7 +58,9 @@ void prepare(Transfer& transfer, const HttpRequest& request) {
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout.count()));
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_NOPROXY, "127.0.0.1,localhost,169.254.169.254");
+  // libcurl reads the proxies' variables by itself; setting this one hides NO_PROXY from it.
+  curl_easy_setopt(easy, CURLOPT_NOPROXY, hosts_without_proxy().c_str());
+  if (!request.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, request.ca_file.c_str());
   curl_easy_setopt(easy, CURLOPT_PRIVATE, &transfer);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
@@ -103,6 +106,19 @@ Result<HttpReply> outcome(Transfer& transfer, const HttpRequest& request) {
 }
 
 }  // namespace
+
+std::string hosts_without_proxy() {
+  std::string hosts;
+  for (const char* name : {"no_proxy", "NO_PROXY"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    hosts = value;
+    break;
+  }
+  if (hosts == "*") return hosts;
+  if (!hosts.empty()) hosts += ',';
+  return hosts + "127.0.0.1,localhost,::1,169.254.169.254,fd00:ec2::254,169.254.170.2,169.254.170.23,fd00:ec2::23";
+}
 
 struct HttpClient::Handles {
   CURLM* multi = nullptr;

@@ -19,6 +19,7 @@ struct HttpRequest {
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;  ///< sent as given; Host is libcurl's
   std::string body;
+  std::string ca_file;  ///< certificates to trust for https; empty: the system's
   std::chrono::milliseconds connect_timeout{2000};
   std::chrono::milliseconds timeout{30000};
 };
@@ -29,7 +30,11 @@ struct HttpReply {
   std::string body;
 };
 
-/// Keeps connections alive between requests. One thread.
+/// Hosts that no proxy is asked for: NO_PROXY's, this host, and the link-local services of EC2, ECS and EKS.
+std::string hosts_without_proxy();
+
+/// Keeps connections alive between requests. Certificates are always verified; proxies are those of http_proxy (for
+/// plain HTTP), HTTPS_PROXY and ALL_PROXY. One thread.
 class HttpClient {
  public:
   HttpClient();

@@ -1,6 +1,9 @@
 // See aws_ini.hpp.
 #include "manager/aws/aws_ini.hpp"
 
+#include <algorithm>
+#include <optional>
+
 namespace warmroot::aws {
 namespace {
 
@@ -22,58 +25,109 @@ std::string_view without_comment(std::string_view text) {
   return text;
 }
 
-/// "profile   x" and "profile x" are the same section.
-std::string single_spaced(std::string_view text) {
+/// `profile   x`, `profile x` and `profile "x"` are the same section.
+std::string section_name(std::string_view text) {
   std::string out;
+  char quote = '\0';
   for (const char c : trim(text)) {
-    const char plain = c == '\t' ? ' ' : c;
-    if (plain == ' ' && !out.empty() && out.back() == ' ') continue;
-    out += plain;
+    const bool is_blank = quote == '\0' && (c == ' ' || c == '\t');
+    if (is_blank && !out.empty() && out.back() == ' ') continue;
+    if (c == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (c == '"' || c == '\'')) {
+      quote = c;
+    } else {
+      out += is_blank ? ' ' : c;
+    }
   }
   return out;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+/// Blanks in front of the first other character.
+std::size_t indent_of(std::string_view line) {
+  return std::min(line.find_first_not_of(" \t"), line.size());
+}
+
+struct Setting {
+  std::string key;
+  std::string value;
+};
+
+std::optional<Setting> split_setting(std::string_view line) {
+  const std::size_t separator = line.find_first_of("=:");
+  if (separator == std::string_view::npos) return std::nullopt;
+  return Setting{
+      lower(trim(line.substr(0, separator))),
+      std::string(trim(std::string_view(without_comment(line.substr(separator))).substr(1)))};
 }
 
 tl::unexpected<Error> wrong_line(int number, const char* what) {
   return fail(ErrorKind::misconfigured, "line " + std::to_string(number) + ": " + what);
 }
 
+/// The parser between two lines.
+struct IniReader {
+  AwsIni ini;
+  AwsSection* section = nullptr;
+  std::string key;         ///< the last one at the section's own level
+  std::size_t indent = 0;  ///< of that key's line
+  bool has_block = false;  ///< the key has an empty value: indented lines are settings of its own
+
+  Ok read(std::string_view raw, int number) {
+    const std::string_view line = trim(raw);
+    if (line.empty() || line.front() == '#' || line.front() == ';') return {};
+    if (line.front() == '[') {
+      const std::size_t close = line.find(']');
+      if (close == std::string_view::npos) return wrong_line(number, "a section without ']'");
+      section = &ini[section_name(line.substr(1, close - 1))];
+      key.clear();
+      return {};
+    }
+    if (!key.empty() && indent_of(raw) > indent) return go_on(line, number);
+    const auto setting = split_setting(line);
+    if (!setting) return wrong_line(number, "neither section nor key = value");
+    if (section == nullptr) return wrong_line(number, "a key before the first [section]");
+    if (setting->key.empty()) return wrong_line(number, "a value without a key");
+    key = setting->key;
+    indent = indent_of(raw);
+    has_block = setting->value.empty();
+    (*section)[key] = setting->value;
+    return {};
+  }
+
+  /// A line that belongs to the key above it.
+  Ok go_on(std::string_view line, int number) {
+    if (!has_block) {
+      (*section)[key] += "\n" + std::string(trim(without_comment(line)));
+      return {};
+    }
+    const auto setting = split_setting(line);
+    if (!setting || setting->key.empty())
+      return wrong_line(number, "neither section nor key = value");
+    (*section)[key + "." + setting->key] = setting->value;
+    return {};
+  }
+};
+
 }  // namespace
 
 Result<AwsIni> parse_aws_ini(std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  AwsIni ini;
-  AwsSection* section = nullptr;
-  std::string block;  // the key with an empty value that indented lines belong to
+  IniReader reader;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
-    const std::string_view raw = text.substr(0, end);
+    TRY(reader.read(text.substr(0, end), number));
     text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
-    const std::string_view line = trim(raw);
-    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
-    if (line.front() == '[') {
-      const std::size_t close = line.find(']');
-      if (close == std::string_view::npos) return wrong_line(number, "a section without ']'");
-      section = &ini[single_spaced(line.substr(1, close - 1))];
-      block.clear();
-      continue;
-    }
-    const std::size_t equals = line.find('=');
-    if (equals == std::string_view::npos)
-      return wrong_line(number, "neither section nor key = value");
-    if (section == nullptr) return wrong_line(number, "a key before the first [section]");
-    const bool indented = raw.front() == ' ' || raw.front() == '\t';
-    const std::string key(trim(line.substr(0, equals)));
-    const std::string value(trim(without_comment(line.substr(equals))).substr(1));
-    if (key.empty()) return wrong_line(number, "a value without a key");
-    if (indented && !block.empty()) {
-      (*section)[block + "." + key] = trim(value);
-    } else {
-      (*section)[key] = trim(value);
-      block = trim(value).empty() ? key : std::string{};
-    }
   }
-  return ini;
+  return std::move(reader.ini);
 }
 
 }  // namespace warmroot::aws

@@ -2,7 +2,10 @@
 #include "manager/aws/endpoint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+
+#include "manager/aws/partition.hpp"
 
 namespace warmroot::aws {
 namespace {
@@ -11,30 +14,11 @@ int default_port(std::string_view scheme) {
   return scheme == "https" ? 443 : 80;
 }
 
-bool is_lower_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return out;
-}
-
-/// DNS suffixes of the partitions other than "aws". Source: botocore's partitions data.
-std::string_view dns_suffix(std::string_view region) {
-  struct Partition {
-    std::string_view prefix;
-    std::string_view suffix;
-  };
-  static constexpr Partition kPartitions[] = {
-      {"cn-", "amazonaws.com.cn"},    {"us-iso-", "c2s.ic.gov"},      {"us-isob-", "sc2s.sgov.gov"},
-      {"us-isof-", "csp.hci.ic.gov"}, {"eu-isoe-", "cloud.adc-e.uk"}, {"eusc-", "amazonaws.eu"},
-  };
-  for (const Partition& partition : kPartitions)
-    if (region.starts_with(partition.prefix)) return partition.suffix;
-  return "amazonaws.com";
 }
 
 }  // namespace
@@ -82,14 +66,44 @@ Result<Endpoint> parse_endpoint(std::string_view url) {
   return endpoint;
 }
 
-Result<Endpoint> default_ec2_endpoint(std::string_view region) {
-  const bool plausible = !region.empty() && std::all_of(region.begin(), region.end(), [](char c) {
-    return is_lower_or_digit(c) || c == '-';
+const ServiceNames& names_of(Service service) {
+  static constexpr std::array kNames = std::to_array<ServiceNames>({
+      {"ec2", "ec2", "EC2", "ec2"},
+      {"sts", "sts", "STS", "sts"},
+      {"sqs", "sqs", "SQS", "sqs"},
+      {"ebs", "ebs", "EBS", "ebs"},
+      {"", "portal.sso", "SSO", "sso"},
+      {"", "oidc", "SSO_OIDC", "sso_oidc"},
   });
-  if (!plausible)
+  return kNames.at(static_cast<std::size_t>(service));
+}
+
+Result<Endpoint> default_endpoint(Service service, std::string_view region,
+                                  EndpointVariant variant) {
+  if (!is_region_name(region))
     return fail(ErrorKind::misconfigured,
                 "'" + std::string(region) + "' is no Region's name (such as us-east-1)");
-  return Endpoint{"https", "ec2." + std::string(region) + "." + std::string(dns_suffix(region)), 0};
+  const Partition& partition = partition_of(region);
+  std::string host(names_of(service).host);
+  // The ordinary endpoints of GovCloud are FIPS endpoints, but for EBS direct's.
+  const bool is_fips_anyway =
+      partition.id == "aws-us-gov" && !variant.dual_stack && service != Service::ebs;
+  if (variant.fips && !is_fips_anyway) host += "-fips";
+  host += "." + std::string(region) + ".";
+  host += variant.dual_stack ? partition.dual_stack_suffix : partition.dns_suffix;
+  return Endpoint{"https", host, 0};
+}
+
+Result<Endpoint> default_ec2_endpoint(std::string_view region) {
+  return default_endpoint(Service::ec2, region);
+}
+
+bool has_legacy_sts(std::string_view region) {
+  static constexpr std::array kRegions = std::to_array<std::string_view>(
+      {"ap-northeast-1", "ap-south-1", "ap-southeast-1", "ap-southeast-2", "aws-global",
+       "ca-central-1", "eu-central-1", "eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3",
+       "sa-east-1", "us-east-1", "us-east-2", "us-west-1", "us-west-2"});
+  return std::find(kRegions.begin(), kRegions.end(), region) != kRegions.end();
 }
 
 }  // namespace warmroot::aws

@@ -1,4 +1,5 @@
-// Where EC2 is: a parsed endpoint URL, and the default one of a Region. Pure.
+// Where AWS's services are: a parsed endpoint URL, and the default one of a service in a Region.
+// Pure. Which of them the operator's settings choose is aws_settings.cpp's business.
 #pragma once
 
 #include <string>
@@ -23,8 +24,33 @@ struct Endpoint {
 /// Parses `http[s]://host[:port][/]`. Errors: misconfigured, saying what is wrong.
 Result<Endpoint> parse_endpoint(std::string_view url);
 
-/// https://ec2.<region>.<suffix of the Region's partition>. Errors: misconfigured for what cannot
-/// be a Region's name.
+/// The services we call.
+enum class Service { ec2, sts, sqs, ebs, sso, sso_oidc };
+
+struct ServiceNames {
+  std::string_view signing;   ///< in SigV4's scope; SSO's two are not signed
+  std::string_view host;      ///< first part of the host name
+  std::string_view variable;  ///< AWS_ENDPOINT_URL_<this>
+  std::string_view setting;   ///< its block in a `[services ...]` section
+};
+const ServiceNames& names_of(Service service);
+
+/// Which of a Region's endpoints.
+struct EndpointVariant {
+  bool fips = false;
+  bool dual_stack = false;
+};
+
+/// https://<service>.<region>.<suffix of the Region's partition>, with the names of FIPS and
+/// dual-stack endpoints. Errors: misconfigured for what cannot be a Region's name.
+Result<Endpoint> default_endpoint(Service service, std::string_view region,
+                                  EndpointVariant variant = {});
+
+/// default_endpoint() of EC2.
 Result<Endpoint> default_ec2_endpoint(std::string_view region);
+
+/// True for the Regions whose STS calls went to sts.amazonaws.com (signed for us-east-1) before
+/// there were regional endpoints, and still do with AWS_STS_REGIONAL_ENDPOINTS=legacy.
+bool has_legacy_sts(std::string_view region);
 
 }  // namespace warmroot::aws

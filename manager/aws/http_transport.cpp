@@ -2,9 +2,7 @@
 #include "manager/aws/http_transport.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <random>
-#include <thread>
 
 namespace warmroot::aws {
 namespace {
@@ -20,13 +18,6 @@ constexpr std::size_t kMaxInFlight = 32;
 
 }  // namespace
 
-std::optional<Instant> parse_http_date(const std::string& text) {
-  std::tm parts{};
-  const char* rest = ::strptime(text.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts);
-  if (rest == nullptr || *rest != '\0') return std::nullopt;
-  return Instant(std::chrono::seconds(::timegm(&parts)));
-}
-
 HttpTransport::HttpTransport(HttpTransportSettings settings, CredentialSource source,
                              WallClock clock)
     : settings_(std::move(settings)), source_(std::move(source)), clock_(std::move(clock)) {}
@@ -36,6 +27,7 @@ HttpRequest HttpTransport::signed_request(const std::string& body) const {
   request.method = "POST";
   request.url = settings_.endpoint.url();
   request.body = body;
+  request.ca_file = settings_.ca_file;
   request.connect_timeout = settings_.connect_timeout;
   request.timeout = settings_.timeout;
   SigningRequest signing;
@@ -56,10 +48,31 @@ std::vector<Result<HttpReply>> HttpTransport::post_once(std::span<const std::str
     // Signed just before it is sent: the last of many must not be old already.
     std::vector<HttpRequest> requests;
     for (const std::string& body : batch) requests.push_back(signed_request(body));
-    for (Result<HttpReply>& result : http_.perform_all(requests))
-      results.push_back(std::move(result));
+    auto replies = http_.perform_all(requests);
+    for (std::size_t i = 0; i < replies.size(); ++i) {
+      // Some refusals repeat the whole request as it should have been signed.
+      if (replies[i] && replies[i]->status >= 400)
+        replies[i]->body = hide(std::move(replies[i]->body), credentials_->session_token);
+      if (settings_.on_exchange) tell(batch[i], replies[i]);
+      results.push_back(std::move(replies[i]));
+    }
   }
   return results;
+}
+
+void HttpTransport::tell(const std::string& body, const Result<HttpReply>& result) const {
+  HttpExchange exchange;
+  exchange.action = form_value(parse_form(body), "Action");
+  exchange.host = settings_.endpoint.host_header();
+  if (result) {
+    exchange.status = result->status;
+    exchange.error = code_of(*result);
+    if (const auto id = result->headers.find("x-amzn-requestid"); id != result->headers.end())
+      exchange.request_id = id->second;
+  } else {
+    exchange.error = result.error().context;
+  }
+  settings_.on_exchange(exchange);
 }
 
 bool HttpTransport::correct_clock(const HttpReply& reply) {
@@ -74,6 +87,7 @@ bool HttpTransport::correct_clock(const HttpReply& reply) {
 }
 
 bool HttpTransport::renew_credentials() {
+  if (settings_.on_refused) settings_.on_refused(*credentials_);
   Result<Credentials> found = source_();
   if (!found || credentials_ == *found) return false;
   credentials_ = std::move(*found);
@@ -81,15 +95,13 @@ bool HttpTransport::renew_credentials() {
 }
 
 std::vector<Result<HttpReply>> HttpTransport::post(std::span<const std::string> bodies) {
-  if (!credentials_) {
-    Result<Credentials> found = source_();
-    if (!found) {
-      std::vector<Result<HttpReply>> results;
-      for (std::size_t i = 0; i < bodies.size(); ++i) results.push_back(fail(found.error()));
-      return results;
-    }
-    credentials_ = std::move(*found);
+  Result<Credentials> found = source_();
+  if (!found) {
+    std::vector<Result<HttpReply>> results;
+    for (std::size_t i = 0; i < bodies.size(); ++i) results.push_back(fail(found.error()));
+    return results;
   }
+  credentials_ = std::move(*found);
   std::vector<Result<HttpReply>> results = post_once(bodies);
   std::vector<std::size_t> expired;
   bool changed = false;
@@ -109,25 +121,41 @@ std::vector<Result<HttpReply>> HttpTransport::post(std::span<const std::string> 
   return results;
 }
 
+Result<CallerIdentity> Connection::identify() const {
+  TRY_ASSIGN(const StsClient sts,
+             StsClient::of_settings(settings.choices, settings.region, *surroundings));
+  TRY_ASSIGN(const Credentials keys, credentials->get());
+  return sts.get_caller_identity(keys);
+}
+
 Result<Connection> connect_ec2(const AwsChoices& choices) {
   Connection connection;
-  TRY_ASSIGN(connection.settings, resolve_aws(choices, real_surroundings()));
-  const auto source = [choices]() -> Result<Credentials> {
-    TRY_ASSIGN(FoundCredentials found, resolve_credentials(choices, real_surroundings()));
-    return std::move(found.credentials);
-  };
-  const auto clock = [] {
-    return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
-  };
-  const auto sleep = [](Milliseconds time) { std::this_thread::sleep_for(time); };
+  connection.surroundings = std::make_shared<const Surroundings>(real_surroundings());
+  const Surroundings& from = *connection.surroundings;
+  connection.settings.choices = choices;
+  TRY_ASSIGN(connection.settings.region, resolve_region(choices, from));
+  TRY_ASSIGN(connection.settings.endpoint,
+             resolve_endpoint(choices, connection.settings.region, from));
+  TRY_ASSIGN(connection.settings.ca_file, resolve_ca_file(choices, from));
   const auto random = [engine = std::mt19937_64(std::random_device{}())]() mutable {
     return std::uniform_real_distribution<double>(0.0, 1.0)(engine);
   };
+  AwsChoices chosen = choices;
+  chosen.region = connection.settings.region;
+  connection.credentials = std::make_shared<CredentialCache>(
+      [chosen, shared = connection.surroundings] { return resolve_credentials(chosen, *shared); },
+      from.now, random);
+  TRY(connection.credentials->get());  // a mistake is told before anything else is done
   HttpTransportSettings settings;
   settings.endpoint = connection.settings.endpoint;
   settings.region = connection.settings.region;
-  connection.transport = std::make_unique<HttpTransport>(std::move(settings), source, clock);
-  connection.ec2 = std::make_unique<Ec2Client>(*connection.transport, sleep, random);
+  settings.ca_file = connection.settings.ca_file;
+  settings.on_refused = [cache = connection.credentials](const Credentials& keys) {
+    cache->refused(keys);
+  };
+  const auto source = [cache = connection.credentials] { return cache->get(); };
+  connection.transport = std::make_unique<HttpTransport>(std::move(settings), source, from.now);
+  connection.ec2 = std::make_unique<Ec2Client>(*connection.transport, from.sleep, random);
   return connection;
 }
 

@@ -10,22 +10,36 @@
 
 #include "bootstrap/base/http.hpp"
 #include "bootstrap/base/units.hpp"
-#include "manager/aws/credentials.hpp"
+#include "manager/aws/credential_cache.hpp"
 #include "manager/aws/ec2_client.hpp"
+#include "manager/aws/http_date.hpp"
+#include "manager/aws/sts_client.hpp"
 #include "manager/aws/transport.hpp"
 
 namespace warmroot::aws {
 
 using WallClock = std::function<Instant()>;
-/// Looks the credentials up again; called for the first request and when EC2 says that they
-/// expired.
+/// The credentials to sign with now; asked before every post, so it has to be cheap.
 using CredentialSource = std::function<Result<Credentials>()>;
+
+/// One request and what came of it, for logs: nothing in it is secret.
+struct HttpExchange {
+  std::string action;
+  std::string host;
+  int status = 0;     ///< 0: no answer
+  std::string error;  ///< EC2's code, or why there is no answer
+  std::string request_id;
+};
 
 struct HttpTransportSettings {
   Endpoint endpoint;
   std::string region;
+  std::string ca_file;                  ///< empty: the system's certificates
   Milliseconds connect_timeout{2'000};  ///< EC2 accepts within 100 ms; two SYN retries fit
   Milliseconds timeout{30'000};         ///< source: the EBS CSI driver's describe timeout
+  /// Told which credentials EC2 calls expired, before the source is asked again.
+  std::function<void(const Credentials&)> on_refused;
+  std::function<void(const HttpExchange&)> on_exchange;
 };
 
 /// One thread.
@@ -35,14 +49,20 @@ class HttpTransport : public Transport {
 
   /// Replies that say RequestExpired, ExpiredToken or AuthFailure (all of them: not executed) are
   /// answered by a clock corrected from the Date header or by credentials read anew, and sent once
-  /// more if that changed anything.
+  /// more if that changed anything. A session token that a refusal repeats is cut out of it.
   std::vector<Result<HttpReply>> post(std::span<const std::string> bodies) override;
+
+  /// See HttpTransportSettings.
+  void set_on_exchange(std::function<void(const HttpExchange&)> told) {
+    settings_.on_exchange = std::move(told);
+  }
 
  private:
   HttpRequest signed_request(const std::string& body) const;
   std::vector<Result<HttpReply>> post_once(std::span<const std::string> bodies);
   bool correct_clock(const HttpReply& reply);
   bool renew_credentials();
+  void tell(const std::string& body, const Result<HttpReply>& result) const;
 
   HttpTransportSettings settings_;
   CredentialSource source_;
@@ -52,18 +72,28 @@ class HttpTransport : public Transport {
   HttpClient http_;
 };
 
-/// The instant of an HTTP Date header ("Fri, 02 Jan 2026 03:04:05 GMT"); nullopt when malformed.
-std::optional<Instant> parse_http_date(const std::string& text);
-
-/// A live connection to EC2 and what it was made from.
-struct Connection {
-  AwsSettings settings;
-  std::unique_ptr<Transport> transport;
-  std::unique_ptr<Ec2> ec2;
+/// What a connection was made from.
+struct AwsSettings {
+  AwsChoices choices;
+  std::string region;
+  Endpoint endpoint;
+  std::string ca_file;
 };
 
-/// Resolves credentials, Region and endpoint from the real surroundings and connects them. Sends
-/// nothing. Errors: as resolve_aws().
+/// A live connection to EC2. Everything else that signs (SQS, STS) shares its credentials.
+struct Connection {
+  AwsSettings settings;
+  std::shared_ptr<const Surroundings> surroundings;
+  std::shared_ptr<CredentialCache> credentials;
+  std::unique_ptr<HttpTransport> transport;
+  std::unique_ptr<Ec2> ec2;
+
+  /// Asks STS whose credentials these are. Errors: as StsClient's and CredentialCache's.
+  Result<CallerIdentity> identify() const;
+};
+
+/// Resolves Region, endpoint and credentials from the real surroundings and connects them. Asks
+/// whoever gives the credentials (STS, SSO, ...), but not EC2. Errors: as theirs.
 Result<Connection> connect_ec2(const AwsChoices& choices);
 
 }  // namespace warmroot::aws

@@ -10,24 +10,13 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/base/secret.hpp"
 #include "bootstrap/base/units.hpp"
 #include "manager/aws/form.hpp"
 
 namespace warmroot::aws {
 
-/// A secret string. It has no formatter and no stream operator on purpose; only signing code
-/// reveals it.
-class Secret {
- public:
-  Secret() = default;
-  explicit Secret(std::string value) : value_(std::move(value)) {}
-  const std::string& reveal() const { return value_; }
-  bool empty() const { return value_.empty(); }
-  bool operator==(const Secret&) const = default;
-
- private:
-  std::string value_;
-};
+using warmroot::Secret;
 
 struct Credentials {
   std::string access_key_id;

@@ -1,0 +1,635 @@
+// Credentials that somebody else gives: STS, SSO, containers, the instance, a program. Each place
+// as a table over fake surroundings: what it asks, what it makes of the answers, and that no error
+// shows a secret.
+#include "manager/aws/credentials_provider.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/aws/form.hpp"
+#include "manager/aws/split_command.hpp"
+#include "tests/fake_surroundings.hpp"
+
+using namespace warmroot;
+using namespace warmroot::aws;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+namespace {
+
+template <typename T>
+concept Printable = requires(std::ostream& out, const T& value) {
+  out << value;
+};
+static_assert(!Printable<Secret>, "a secret must not be printable");
+static_assert(!Printable<Credentials>, "credentials must not be printable");
+static_assert(!Printable<FoundCredentials>, "found credentials must not be printable");
+static_assert(!fmt::is_formattable<Secret>::value, "a secret must not have a formatter");
+static_assert(!fmt::is_formattable<Credentials>::value, "credentials must not have a formatter");
+static_assert(!std::is_convertible_v<Secret, std::string>, "a secret must not become a string");
+
+const std::string kRole = "arn:aws:iam::111122223333:role/manager";
+const Texts kRegion = {{"AWS_REGION", "eu-west-1"}};
+
+std::string assumed(const std::string& result, const std::string& key) {
+  return "<" + result + "Response><" + result + "Result><Credentials><AccessKeyId>" + key +
+         "</AccessKeyId><SecretAccessKey>" + key + "-secret</SecretAccessKey><SessionToken>" + key +
+         "-token</SessionToken><Expiration>2026-01-02T04:04:05Z</Expiration></Credentials></" +
+         result + "Result></" + result + "Response>";
+}
+
+HttpReply ok(const std::string& body) {
+  return {200, {}, body};
+}
+
+HttpReply sts_error(const std::string& code, const std::string& message, int status = 403) {
+  return {status,
+          {},
+          "<ErrorResponse><Error><Type>Sender</Type><Code>" + code + "</Code><Message>" + message +
+              "</Message></Error><RequestId>r-1</RequestId></ErrorResponse>"};
+}
+
+/// STS that gives keys named after the last part of the role's name.
+Result<HttpReply> sts(const HttpRequest& request) {
+  const Form form = parse_form(request.body);
+  const std::string action(form_value(form, "Action"));
+  const std::string role(form_value(form, "RoleArn"));
+  return ok(assumed(action, "ASIA" + role.substr(role.rfind('/') + 1)));
+}
+
+std::string parameter(const HttpRequest& request, const std::string& name) {
+  return std::string(form_value(parse_form(request.body), name));
+}
+
+}  // namespace
+
+// ---- roles ----
+
+TEST(AssumedRole, of_a_source_profile_is_asked_for_with_its_keys_and_all_settings) {
+  FakeSurroundings fake(
+      {}, {{kCredentials, "[base]\naws_access_key_id = AKBASE\naws_secret_access_key = s\n"},
+           {kConfig, "[profile p]\nregion = eu-west-1\nrole_arn = " + kRole +
+                         "\nsource_profile = base\nexternal_id = tenant 7\n"
+                         "role_session_name = op@example\nduration_seconds = 900\n"}});
+  fake.peer = sts;
+  const auto found = fake.find("p");
+  EXPECT_EQ(keys_of(found), "ASIAmanager/ASIAmanager-secret/ASIAmanager-token");
+  EXPECT_EQ(found->expires, parse_iso8601("2026-01-02T04:04:05Z"));
+  EXPECT_EQ(found->source, "role " + kRole + " of profile p");
+  ASSERT_EQ(fake.requests.size(), 1u);
+  const HttpRequest& asked = fake.requests[0];
+  EXPECT_EQ(asked.url, "https://sts.eu-west-1.amazonaws.com/");
+  EXPECT_EQ(asked.body,
+            "Action=AssumeRole&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A111122223333%3Arole%"
+            "2Fmanager&RoleSessionName=op%40example&ExternalId=tenant%207&DurationSeconds=900");
+  EXPECT_THAT(header_of(asked, "Authorization"),
+              StartsWith("AWS4-HMAC-SHA256 Credential=AKBASE/20260102/eu-west-1/sts/aws4_request"));
+}
+
+TEST(AssumedRole, roles_are_chained_each_with_the_keys_of_the_one_before) {
+  FakeSurroundings fake(kRegion, {{kConfig, "[profile a]\nrole_arn = " + kRole +
+                                                "-a\nsource_profile = b\n"
+                                                "[profile b]\nrole_arn = " +
+                                                kRole +
+                                                "-b\nsource_profile = c\n"
+                                                "[profile c]\naws_access_key_id = AKC\n"
+                                                "aws_secret_access_key = s\n"}});
+  fake.peer = sts;
+  EXPECT_EQ(keys_of(fake.find("a")), "ASIAmanager-a/ASIAmanager-a-secret/ASIAmanager-a-token");
+  ASSERT_EQ(fake.requests.size(), 2u);
+  EXPECT_EQ(parameter(fake.requests[0], "RoleArn"), kRole + "-b");
+  EXPECT_THAT(header_of(fake.requests[0], "Authorization"), HasSubstr("Credential=AKC/"));
+  EXPECT_THAT(header_of(fake.requests[1], "Authorization"), HasSubstr("Credential=ASIAmanager-b/"));
+  EXPECT_EQ(header_of(fake.requests[1], "x-amz-security-token"), "ASIAmanager-b-token");
+  EXPECT_EQ(parameter(fake.requests[1], "RoleSessionName"), "warmroot");
+}
+
+TEST(AssumedRole, a_source_profile_may_be_itself_with_keys_a_process_or_a_web_identity) {
+  FakeSurroundings fake(
+      kRegion, {{kCredentials, "[self]\naws_access_key_id = AKSELF\naws_secret_access_key = s\n"},
+                {"/token", "jwt-of-the-provider\n"},
+                {kConfig, "[profile self]\nrole_arn = " + kRole + "\nsource_profile = self\n" +
+                              "[profile p]\nrole_arn = " + kRole + "\nsource_profile = program\n" +
+                              "[profile program]\ncredential_process = /bin/keys 'a b'\n" +
+                              "[profile w]\nrole_arn = " + kRole + "\nsource_profile = web\n" +
+                              "[profile web]\nrole_arn = " + kRole +
+                              "-web\nweb_identity_token_file = /token\n"}});
+  fake.peer = sts;
+  fake.program = [](const auto&, const auto&) -> Result<Secret> {
+    return Secret(R"({"Version":1,"AccessKeyId":"AKPROGRAM","SecretAccessKey":"s"})");
+  };
+  EXPECT_THAT(keys_of(fake.find("self")), StartsWith("ASIAmanager/"));
+  EXPECT_THAT(header_of(fake.requests.back(), "Authorization"), HasSubstr("Credential=AKSELF/"));
+  EXPECT_THAT(keys_of(fake.find("p")), StartsWith("ASIAmanager/"));
+  EXPECT_THAT(header_of(fake.requests.back(), "Authorization"), HasSubstr("Credential=AKPROGRAM/"));
+  EXPECT_THAT(keys_of(fake.find("w")), StartsWith("ASIAmanager/"));
+  EXPECT_THAT(header_of(fake.requests.back(), "Authorization"),
+              HasSubstr("Credential=ASIAmanager-web/"));
+}
+
+TEST(AssumedRole, the_credential_source_is_one_of_three_places) {
+  FakeSurroundings fake(
+      kRegion,
+      {{kConfig, "[profile e]\nrole_arn = " + kRole + "\ncredential_source = Environment\n" +
+                     "[profile i]\nrole_arn = " + kRole +
+                     "\ncredential_source = Ec2InstanceMetadata\n" +
+                     "[profile c]\nrole_arn = " + kRole + "\ncredential_source = EcsContainer\n"}});
+  fake.variables["AWS_ACCESS_KEY_ID"] = "AKENV";
+  fake.variables["AWS_SECRET_ACCESS_KEY"] = "s";
+  fake.variables["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] = "/v2/x";
+  fake.peer = [](const HttpRequest& request) -> Result<HttpReply> {
+    const auto keys = [](const std::string& id) {
+      return ok(R"({"AccessKeyId":")" + id +
+                R"(","SecretAccessKey":"s","Token":"t","Expiration":)" +
+                R"("2026-01-02T04:04:05Z"})");
+    };
+    if (request.url == "http://169.254.170.2/v2/x") return keys("ASIACONTAINER");
+    if (request.method == "PUT") return ok("imds");
+    if (request.url.ends_with("security-credentials/")) return ok("host-role");
+    if (request.url.ends_with("security-credentials/host-role")) return keys("ASIAHOST");
+    return sts(request);
+  };
+  const auto signer = [&](const std::string& profile) {
+    const auto found = fake.find(profile);
+    return found ? header_of(fake.requests.back(), "Authorization").substr(17, 24)
+                 : found.error().message();
+  };
+  EXPECT_THAT(signer("e"), HasSubstr("Credential=AKENV"));
+  EXPECT_THAT(signer("i"), HasSubstr("Credential=ASIAHOST"));
+  EXPECT_THAT(signer("c"), HasSubstr("Credential=ASIACONTAIN"));
+}
+
+TEST(AssumedRole, what_cannot_work_is_said_in_one_sentence_before_anybody_is_asked) {
+  struct Case {
+    std::string settings;
+    std::string said;
+  };
+  const std::string role = "role_arn = " + kRole + "\n";
+  for (const Case& test : std::vector<Case>{
+           {role + "source_profile = k\nmfa_serial = arn:aws:iam::1:mfa/x\n",
+            "wants a code of mfa_serial"},
+           {role, "role_arn needs source_profile, credential_source or web_identity_token_file"},
+           {role + "source_profile = k\ncredential_source = Environment\n", "both source_profile"},
+           {role + "source_profile = nope\n", "has a profile nope; there are k, loop, p"},
+           {role + "source_profile = loop\n", "source_profile p leads back to itself"},
+           {role + "source_profile = p\n", "source_profile p leads back to itself"},
+           {role + "credential_source = Magic\n", "credential_source has to be Environment"},
+           {role + "credential_source = EcsContainer\n", "EcsContainer has no credentials"},
+           {role + "source_profile = k\nduration_seconds = 60\n", "from 900 to 43200"},
+           {role + "source_profile = k\nrole_session_name = a b\n", "role_session_name has to be"},
+           {"role_arn = manager\nsource_profile = k\n", "is no role's ARN"},
+           {"role_arn = arn:aws-cn:iam::1:role/x\nsource_profile = k\n",
+            "is of partition aws-cn, but Region eu-west-1 is of aws"}}) {
+    FakeSurroundings fake(
+        kRegion, {{kCredentials, "[k]\naws_access_key_id = K\naws_secret_access_key = s\n"},
+                  {kConfig, "[profile p]\n" + test.settings + "[profile loop]\n" + role +
+                                "source_profile = p\n"}});
+    fake.peer = sts;
+    const auto found = fake.find("p");
+    ASSERT_FALSE(found) << test.settings;
+    EXPECT_EQ(found.error().kind, ErrorKind::misconfigured) << test.settings;
+    EXPECT_THAT(found.error().context, HasSubstr(test.said));
+    EXPECT_TRUE(fake.requests.empty()) << test.settings;
+  }
+}
+
+TEST(AssumedRole, refusals_of_sts_name_role_and_remedy) {
+  FakeSurroundings fake(kRegion,
+                        {{kCredentials,
+                          "[k]\naws_access_key_id = K\naws_secret_access_key = s\n"
+                          "aws_session_token = the-session-token\n"},
+                         {kConfig, "[profile p]\nrole_arn = " + kRole + "\nsource_profile = k\n"}});
+  fake.peer = [](const HttpRequest&) -> Result<HttpReply> {
+    return sts_error("AccessDenied", "User K is not authorized; token the-session-token");
+  };
+  const auto denied = fake.find("p");
+  ASSERT_FALSE(denied);
+  EXPECT_EQ(denied.error().kind, ErrorKind::unauthorised);
+  EXPECT_THAT(denied.error().message(), HasSubstr("profile p: assuming " + kRole));
+  EXPECT_THAT(denied.error().message(), HasSubstr("trust policy"));
+  EXPECT_THAT(denied.error().message(), HasSubstr("(AccessDenied) [request r-1]"));
+  EXPECT_THAT(denied.error().message(), Not(HasSubstr("the-session-token")));
+  fake.requests.clear();
+  fake.peer = [](const HttpRequest&) -> Result<HttpReply> {
+    return HttpReply{503, {}, "<html>busy</html>"};
+  };
+  EXPECT_EQ(fake.find("p").error().kind, ErrorKind::retry_later);
+  EXPECT_EQ(fake.requests.size(), 3u) << "three attempts, as the SDKs make";
+}
+
+TEST(AssumedRole, a_wrong_clock_is_corrected_from_the_answers_date) {
+  FakeSurroundings fake(kRegion,
+                        {{kCredentials, "[k]\naws_access_key_id = K\naws_secret_access_key = s\n"},
+                         {kConfig, "[profile p]\nrole_arn = " + kRole + "\nsource_profile = k\n"}});
+  fake.peer = [](const HttpRequest& request) -> Result<HttpReply> {
+    if (header_of(request, "x-amz-date") == "20260102T040405Z") return sts(request);
+    HttpReply reply = sts_error("SignatureDoesNotMatch", "Signature expired");
+    reply.headers["date"] = "Fri, 02 Jan 2026 04:04:05 GMT";
+    return reply;
+  };
+  EXPECT_THAT(keys_of(fake.find("p")), StartsWith("ASIAmanager/"));
+}
+
+// ---- web identity ----
+
+TEST(WebIdentity, the_environments_token_file_is_read_each_time_and_sent_unsigned) {
+  FakeSurroundings fake({{"AWS_REGION", "eu-west-1"},
+                         {"AWS_WEB_IDENTITY_TOKEN_FILE", "/token"},
+                         {"AWS_ROLE_ARN", kRole},
+                         {"AWS_ROLE_SESSION_NAME", "pod-1"}},
+                        {{"/token", "jwt.one\n"}});
+  fake.peer = sts;
+  EXPECT_EQ(keys_of(fake.find()), "ASIAmanager/ASIAmanager-secret/ASIAmanager-token");
+  EXPECT_EQ(header_of(fake.requests[0], "Authorization"), "");
+  EXPECT_EQ(parameter(fake.requests[0], "WebIdentityToken"), "jwt.one");
+  EXPECT_EQ(parameter(fake.requests[0], "RoleSessionName"), "pod-1");
+  fake.files["/token"] = "jwt.two";
+  EXPECT_TRUE(fake.find());
+  EXPECT_EQ(parameter(fake.requests[1], "WebIdentityToken"), "jwt.two");
+  EXPECT_THAT(keys_of(fake.find("nowhere")), StartsWith("error:"))
+      << "an explicit profile hides the environment's";
+}
+
+TEST(WebIdentity, errors_name_the_file_and_never_the_token) {
+  FakeSurroundings fake({{"AWS_REGION", "eu-west-1"}, {"AWS_WEB_IDENTITY_TOKEN_FILE", "/token"}},
+                        {{"/token", "jwt-secret-text"}});
+  EXPECT_THAT(keys_of(fake.find()), HasSubstr("set AWS_ROLE_ARN"));
+  fake.variables["AWS_ROLE_ARN"] = kRole;
+  struct Case {
+    const char* code;
+    ErrorKind kind;
+    const char* said;
+  };
+  for (const Case& test : std::vector<Case>{
+           {"ExpiredTokenException", ErrorKind::unauthorised, "has to write a new one"},
+           {"InvalidIdentityToken", ErrorKind::unauthorised, "check the token file"},
+           {"IDPRejectedClaim", ErrorKind::unauthorised, "rejects the token's claims"},
+           {"IDPCommunicationError", ErrorKind::retry_later, "identity provider"},
+           {"RegionDisabledException", ErrorKind::misconfigured, "Enable STS"}}) {
+    fake.peer = [&](const HttpRequest&) -> Result<HttpReply> {
+      return sts_error(test.code, "No: jwt-secret-text", 400);
+    };
+    const auto found = fake.find();
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, test.kind) << test.code;
+    EXPECT_THAT(found.error().message(), HasSubstr(test.said));
+    EXPECT_THAT(found.error().message(), HasSubstr("with the token in /token"));
+    EXPECT_THAT(found.error().message(), Not(HasSubstr("jwt-secret-text")));
+  }
+  fake.files["/token"] = " \n";
+  EXPECT_THAT(keys_of(fake.find()), HasSubstr("is empty"));
+  fake.files.erase("/token");
+  EXPECT_THAT(keys_of(fake.find()), HasSubstr("no such file"));
+}
+
+// ---- container ----
+
+TEST(Container, only_hosts_that_may_give_credentials_are_asked) {
+  struct Case {
+    const char* url;
+    bool allowed;
+  };
+  for (const Case& test : std::vector<Case>{{"http://169.254.170.23/v1/credentials", true},
+                                            {"http://169.254.170.2/x", true},
+                                            {"http://[fd00:ec2::23]/v1/credentials", true},
+                                            {"http://127.0.0.1:8080/a?b=c", true},
+                                            {"http://127.9.8.7/", true},
+                                            {"http://localhost:1/", true},
+                                            {"http://[::1]:1/", true},
+                                            {"https://anywhere.example/x", true},
+                                            {"http://anywhere.example/x", false},
+                                            {"http://169.254.169.254/x", false},
+                                            {"http://127.0.0.1.evil.example/x", false},
+                                            {"http://127.evil/x", false},
+                                            {"http://localhost@evil.example/", false},
+                                            {"ftp://localhost/", false},
+                                            {"localhost", false}}) {
+    FakeSurroundings fake({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", test.url}}, {});
+    fake.peer = [](const HttpRequest&) -> Result<HttpReply> {
+      return ok(R"({"AccessKeyId":"ASIAC","SecretAccessKey":"s","Token":"t",)"
+                R"("Expiration":"2026-01-02T04:04:05Z"})");
+    };
+    const auto found = fake.find();
+    EXPECT_EQ(found.has_value(), test.allowed) << test.url << ": " << keys_of(found);
+    EXPECT_EQ(fake.requests.size(), test.allowed ? 1u : 0u) << test.url;
+    if (!found) {
+      EXPECT_EQ(found.error().kind, ErrorKind::misconfigured) << test.url;
+    }
+  }
+}
+
+TEST(Container, the_authorization_token_comes_from_its_file_first_and_has_no_line_breaks) {
+  FakeSurroundings fake({{"AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://169.254.170.23/v1"},
+                         {"AWS_CONTAINER_AUTHORIZATION_TOKEN", "from-variable"}},
+                        {});
+  fake.peer = [](const HttpRequest&) -> Result<HttpReply> {
+    return ok(R"({"AccessKeyId":"ASIAC","SecretAccessKey":"s","Token":"t"})");
+  };
+  ASSERT_TRUE(fake.find());
+  EXPECT_EQ(header_of(fake.requests.back(), "Authorization"), "from-variable");
+  fake.variables["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] = "/var/token";
+  EXPECT_THAT(keys_of(fake.find()), HasSubstr("authorization token"));
+  fake.files["/var/token"] = "from-file\n";
+  ASSERT_TRUE(fake.find());
+  EXPECT_EQ(header_of(fake.requests.back(), "Authorization"), "from-file");
+  fake.files["/var/token"] = "from-file\r\nHost: evil";
+  const auto found = fake.find();
+  EXPECT_THAT(keys_of(found), HasSubstr("line break"));
+  EXPECT_THAT(keys_of(found), Not(HasSubstr("evil")));
+}
+
+TEST(Container, trouble_is_tried_three_times_and_refusals_once) {
+  FakeSurroundings fake({{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/v2/x"}}, {});
+  const auto with = [&](int status, const std::string& body) {
+    fake.requests.clear();
+    fake.peer = [status, body](const HttpRequest&) -> Result<HttpReply> {
+      return HttpReply{status, {}, body};
+    };
+    return fake.find();
+  };
+  EXPECT_EQ(with(500, "secret").error().kind, ErrorKind::retry_later);
+  EXPECT_EQ(fake.requests.size(), 3u);
+  EXPECT_EQ(with(403, "secret").error().kind, ErrorKind::unauthorised);
+  EXPECT_EQ(fake.requests.size(), 1u);
+  EXPECT_THAT(keys_of(with(200, "{\"secret\":")), HasSubstr("it is no JSON"));
+  EXPECT_THAT(keys_of(with(200, R"({"AccessKeyId":"A"})")), HasSubstr("no AccessKeyId or no"));
+  EXPECT_THAT(keys_of(with(200, "secret-text")), Not(HasSubstr("secret-text")));
+}
+
+// ---- the instance ----
+
+TEST(Instance, its_role_is_asked_for_with_a_token_of_version_2) {
+  FakeSurroundings fake;
+  fake.peer = [](const HttpRequest& request) -> Result<HttpReply> {
+    if (request.method == "PUT") {
+      EXPECT_EQ(request.url, "http://169.254.169.254/latest/api/token");
+      EXPECT_EQ(header_of(request, "X-aws-ec2-metadata-token-ttl-seconds"), "21600");
+      return ok("imds-token");
+    }
+    EXPECT_EQ(header_of(request, "X-aws-ec2-metadata-token"), "imds-token");
+    if (request.url.ends_with("/security-credentials/")) return ok("manager-role\n");
+    EXPECT_THAT(request.url, testing::EndsWith("/security-credentials/manager-role"));
+    return ok(R"({"Code":"Success","LastUpdated":"x","Type":"AWS-HMAC","AccessKeyId":"ASIAI",)"
+              R"("SecretAccessKey":"s","Token":"t","Expiration":"2026-01-02T09:04:05Z"})");
+  };
+  const auto found = fake.find();
+  EXPECT_EQ(keys_of(found), "ASIAI/s/t");
+  EXPECT_EQ(found->source, "the instance's role manager-role");
+  EXPECT_TRUE(found->outlive_expiry);
+  fake.variables["AWS_EC2_METADATA_DISABLED"] = "true";
+  EXPECT_THAT(keys_of(fake.find()), HasSubstr("AWS_EC2_METADATA_DISABLED is set"));
+}
+
+TEST(Instance, its_address_and_patience_follow_the_sdks_variables) {
+  FakeSurroundings fake;
+  fake.peer = [](const HttpRequest& request) -> Result<HttpReply> {
+    return fail(ErrorKind::retry_later, request.url + ": no connection");
+  };
+  EXPECT_FALSE(fake.find());
+  EXPECT_EQ(fake.requests.size(), 1u) << "outside of EC2 one attempt has to do";
+  EXPECT_EQ(fake.requests[0].timeout, Milliseconds(1000));
+  fake.requests.clear();
+  fake.variables["AWS_METADATA_SERVICE_NUM_ATTEMPTS"] = "4";
+  fake.variables["AWS_METADATA_SERVICE_TIMEOUT"] = "7";
+  fake.variables["AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"] = "IPv6";
+  EXPECT_FALSE(fake.find());
+  ASSERT_EQ(fake.requests.size(), 4u);
+  EXPECT_EQ(fake.requests[0].url, "http://[fd00:ec2::254]/latest/api/token");
+  EXPECT_EQ(fake.requests[0].timeout, Milliseconds(7000));
+  fake.requests.clear();
+  fake.variables["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1338/";
+  EXPECT_FALSE(fake.find());
+  EXPECT_EQ(fake.requests[0].url, "http://127.0.0.1:1338/latest/api/token");
+}
+
+TEST(Instance, a_missing_role_is_nothing_and_a_broken_answer_is_trouble_that_may_pass) {
+  FakeSurroundings fake;
+  std::string answer;
+  fake.peer = [&answer](const HttpRequest& request) -> Result<HttpReply> {
+    if (request.method == "PUT") return ok("t");
+    if (answer.empty()) return HttpReply{404, {}, "no"};
+    return request.url.ends_with("/security-credentials/") ? ok("r") : ok(answer);
+  };
+  EXPECT_THAT(keys_of(fake.find()), HasSubstr("the instance (it has no role)"));
+  answer = R"({"Code":"AssumeRoleUnauthorizedAccess","Message":"EC2 cannot assume the role"})";
+  const auto found = fake.find();
+  EXPECT_THAT(keys_of(found), HasSubstr("it says AssumeRoleUnauthorizedAccess"));
+  EXPECT_EQ(found.error().kind, ErrorKind::retry_later);
+}
+
+// ---- SSO ----
+
+namespace {
+
+const std::string kCache = "/home/op/.aws/sso/cache/";
+
+const char kSsoConfig[] =
+    "[profile p]\nsso_session = corp\nsso_account_id = 111122223333\nsso_role_name = Manager Role\n"
+    "[profile old]\nsso_start_url = https://corp.example/start\nsso_region = eu-central-1\n"
+    "sso_account_id = 111122223333\nsso_role_name = Manager Role\n"
+    "[sso-session corp]\nsso_start_url = https://corp.example/start\nsso_region = eu-central-1\n"
+    "sso_registration_scopes = sso:account:access\n";
+
+std::string token_file(const std::string& expires) {
+  return R"({"accessToken":"bearer-secret","expiresAt":")" + expires +
+         R"(","region":"eu-central-1","startUrl":"https://corp.example/start",)"
+         R"("refreshToken":"refresh-secret","clientId":"client","clientSecret":"client-secret",)"
+         R"("registrationExpiresAt":"2026-03-01T00:00:00Z"})";
+}
+
+Result<HttpReply> portal(const HttpRequest& request) {
+  if (request.url.find("/token") != std::string::npos)
+    return ok(R"({"accessToken":"bearer-new","tokenType":"Bearer","expiresIn":3600,)"
+              R"("refreshToken":"refresh-new"})");
+  return ok(R"({"roleCredentials":{"accessKeyId":"ASIASSO","secretAccessKey":"s",)"
+            R"("sessionToken":"t","expiration":1767326645000}})");
+}
+
+/// The file that the cache has for the session, whatever its name.
+std::string cache_path(FakeSurroundings& fake, const std::string& profile) {
+  std::string path;
+  Surroundings from = fake.get();
+  const auto read = from.read_file;
+  from.read_file = [&](const std::string& name) {
+    if (name.starts_with(kCache)) path = name;
+    return read(name);
+  };
+  (void)resolve_credentials({profile, "", ""}, from);
+  return path;
+}
+
+}  // namespace
+
+TEST(Sso, the_cached_token_is_exchanged_for_the_roles_keys) {
+  for (const char* profile : {"p", "old"}) {
+    FakeSurroundings fake({}, {{kConfig, kSsoConfig}});
+    fake.peer = portal;
+    const std::string path = cache_path(fake, profile);
+    // `printf %s corp | sha1sum`, `printf %s https://corp.example/start | sha1sum`
+    EXPECT_EQ(path, kCache + (std::string(profile) == "p"
+                                  ? "ee0bfd2552fbd840c02cc48b6e823320543c450f.json"
+                                  : "f7c9b39d0b4c7a7d82c79307585f77e1c5e74378.json"));
+    fake.files[path] = token_file("2026-01-02T09:00:00Z");
+    const auto found = fake.find(profile);
+    EXPECT_EQ(keys_of(found), "ASIASSO/s/t");
+    EXPECT_EQ(found->expires, parse_iso8601("2026-01-02T04:04:05Z"));
+    ASSERT_EQ(fake.requests.size(), 1u);
+    EXPECT_EQ(fake.requests[0].url,
+              "https://portal.sso.eu-central-1.amazonaws.com/federation/credentials?role_name="
+              "Manager%20Role&account_id=111122223333");
+    EXPECT_EQ(header_of(fake.requests[0], "x-amz-sso_bearer_token"), "bearer-secret");
+  }
+}
+
+TEST(Sso, a_token_near_its_end_is_renewed_and_the_cli_finds_the_new_one) {
+  FakeSurroundings fake({}, {{kConfig, kSsoConfig}});
+  fake.peer = portal;
+  const std::string path = cache_path(fake, "p");
+  fake.files[path] = token_file("2026-01-02T03:10:00UTC");
+  EXPECT_EQ(keys_of(fake.find("p")), "ASIASSO/s/t");
+  ASSERT_EQ(fake.requests.size(), 2u);
+  EXPECT_EQ(fake.requests[0].url, "https://oidc.eu-central-1.amazonaws.com/token");
+  EXPECT_EQ(fake.requests[0].body,
+            R"({"clientId":"client","clientSecret":"client-secret","grantType":"refresh_token",)"
+            R"("refreshToken":"refresh-secret"})");
+  EXPECT_EQ(header_of(fake.requests[1], "x-amz-sso_bearer_token"), "bearer-new");
+  EXPECT_THAT(fake.files[path], HasSubstr(R"("accessToken":"bearer-new")"));
+  EXPECT_THAT(fake.files[path], HasSubstr(R"("expiresAt":"2026-01-02T04:04:05Z")"));
+  EXPECT_THAT(fake.files[path], HasSubstr(R"("refreshToken":"refresh-new")"));
+  EXPECT_THAT(fake.files[path], HasSubstr(R"("startUrl":"https://corp.example/start")"));
+}
+
+TEST(Sso, whoever_has_to_log_in_is_told_the_command) {
+  struct Case {
+    const char* file;  ///< nullptr: none
+    int status;
+    const char* said;
+  };
+  const std::string good = token_file("2026-01-02T09:00:00Z");
+  const std::string expired = token_file("2026-01-02T03:00:00Z");
+  for (const Case& test : std::vector<Case>{{nullptr, 200, "nobody has logged in yet"},
+                                            {"{\"accessToken\":", 200, "cannot be read"},
+                                            {expired.c_str(), 400, "has expired"},
+                                            {good.c_str(), 401, "has ended"}}) {
+    FakeSurroundings fake({}, {{kConfig, kSsoConfig}});
+    const std::string path = cache_path(fake, "p");
+    if (test.file != nullptr) fake.files[path] = test.file;
+    fake.peer = [&](const HttpRequest&) -> Result<HttpReply> {
+      return HttpReply{test.status, {}, R"({"error":"invalid_grant","message":"bearer-secret"})"};
+    };
+    const auto found = fake.find("p");
+    ASSERT_FALSE(found) << test.said;
+    EXPECT_EQ(found.error().kind, ErrorKind::unauthorised);
+    EXPECT_THAT(found.error().message(), HasSubstr(test.said));
+    EXPECT_THAT(found.error().message(), HasSubstr("run `aws sso login --profile p`"));
+    EXPECT_THAT(found.error().message(), Not(HasSubstr("secret")));
+  }
+}
+
+TEST(Sso, a_renewal_that_fails_leaves_a_token_that_still_holds_in_use) {
+  FakeSurroundings fake({}, {{kConfig, kSsoConfig}});
+  const std::string path = cache_path(fake, "p");
+  fake.files[path] = token_file("2026-01-02T03:10:00Z");
+  fake.peer = [](const HttpRequest& request) -> Result<HttpReply> {
+    if (request.url.find("/token") != std::string::npos) return HttpReply{400, {}, "{}"};
+    return portal(request);
+  };
+  EXPECT_EQ(keys_of(fake.find("p")), "ASIASSO/s/t");
+  EXPECT_EQ(fake.files[path], token_file("2026-01-02T03:10:00Z"));
+}
+
+TEST(Sso, settings_that_are_missing_or_differ_are_named) {
+  struct Case {
+    const char* config;
+    const char* said;
+  };
+  for (const Case& test : std::vector<Case>{
+           {"[profile p]\nsso_session = corp\nsso_account_id = 1\nsso_role_name = r\n",
+            "there is no [sso-session corp]"},
+           {"[profile p]\nsso_start_url = u\nsso_region = r\nsso_account_id = 1\n",
+            "SSO needs sso_role_name too"},
+           {"[profile p]\nsso_session = c\nsso_region = other\nsso_account_id = 1\n"
+            "sso_role_name = r\n[sso-session c]\nsso_region = eu-west-1\nsso_start_url = u\n",
+            "sso_region differs from that of its sso-session"}}) {
+    FakeSurroundings fake({}, {{kConfig, test.config}});
+    const auto found = fake.find("p");
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, ErrorKind::misconfigured);
+    EXPECT_THAT(found.error().context, HasSubstr(test.said));
+  }
+}
+
+// ---- a program ----
+
+TEST(Process, what_it_prints_is_read_and_its_arguments_are_not_shown) {
+  FakeSurroundings fake({}, {{kConfig,
+                              "[profile p]\ncredential_process = \"/opt/my keys\" --pin "
+                              "4711-secret\n"}});
+  std::string printed;
+  fake.program = [&printed](const auto&, const ProcessLimits& limits) -> Result<Secret> {
+    EXPECT_EQ(limits.timeout, Milliseconds(60'000));
+    if (printed.empty()) return fail(ErrorKind::refused, "/opt/my keys ended with status 3");
+    return Secret(printed);
+  };
+  printed = R"({"Version":1,"AccessKeyId":"ASIAP","SecretAccessKey":"s","SessionToken":"t",)"
+            R"("Expiration":"2026-01-02T05:04:05.123456+01:00","Extra":[]})";
+  const auto found = fake.find("p");
+  EXPECT_EQ(keys_of(found), "ASIAP/s/t");
+  EXPECT_EQ(found->expires, parse_iso8601("2026-01-02T04:04:05Z"));
+  EXPECT_THAT(fake.runs[0], ElementsAre("/opt/my keys", "--pin", "4711-secret"));
+  for (const char* bad :
+       {"", "no json: 4711-secret", "{}", "[]", R"({"Version":2,"AccessKeyId":"A"})",
+        R"({"Version":1,"AccessKeyId":"A"})",
+        R"({"Version":1,"AccessKeyId":1,"SecretAccessKey":2})",
+        R"({"Version":1,"AccessKeyId":"A","SecretAccessKey":"4711-secret","Expiration":"soon"})",
+        R"({"Version":1,"AccessKeyId":"A\r\nX: y","SecretAccessKey":"4711-secret"})"}) {
+    printed = bad;
+    const auto wrong = fake.find("p");
+    ASSERT_FALSE(wrong) << bad;
+    EXPECT_THAT(wrong.error().message(), HasSubstr("credential_process of profile p"));
+    EXPECT_THAT(wrong.error().message(), Not(HasSubstr("4711")));
+  }
+}
+
+TEST(Process, a_command_line_is_split_by_quotes_and_nothing_is_expanded) {
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(split_command("a  b\tc"), (Words{"a", "b", "c"}));
+  EXPECT_EQ(split_command(R"("a b" 'c "d' e\ f '' "x\"y\n")"),
+            (Words{"a b", "c \"d", "e f", "", "x\"y\\n"}));
+  EXPECT_EQ(split_command("$HOME/x; *"), (Words{"$HOME/x;", "*"}));
+  EXPECT_EQ(split_command("  "), Words{});
+  for (const char* bad : {"'a", "\"a", "a\\"}) EXPECT_EQ(split_command(bad), std::nullopt) << bad;
+}
+
+TEST(Process, a_real_program_is_bounded_in_time_and_output_and_leaves_no_children) {
+  const Surroundings real = real_surroundings();
+  const auto printed = real.run({"/bin/sh", "-c", "printf '%s' \"$0\"", "hello"}, {});
+  ASSERT_TRUE(printed) << printed.error().message();
+  EXPECT_EQ(printed->reveal(), "hello");
+  const auto status = real.run({"/bin/sh", "-c", "echo secret; exit 3"}, {});
+  EXPECT_THAT(status.error().message(), HasSubstr("/bin/sh ended with status 3"));
+  EXPECT_THAT(status.error().message(), Not(HasSubstr("secret")));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(real.run({"/bin/sh", "-c", "sleep 60 & sleep 60"}, {Milliseconds(300), 100})
+                  .error()
+                  .message(),
+              HasSubstr("did not end within"));
+  EXPECT_THAT(real.run({"/usr/bin/yes"}, {Milliseconds(20'000), 100'000}).error().message(),
+              HasSubstr("wrote more than"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+  EXPECT_EQ(real.run({"/no/such/program"}, {}).error().kind, ErrorKind::gone);
+}
+
+TEST(LooseTime, all_forms_that_tools_write) {
+  const auto wanted = parse_iso8601("2026-01-02T03:04:05Z");
+  for (const char* text :
+       {"2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456789Z", "2026-01-02T03:04:05UTC",
+        "2026-01-02T03:04:05+00:00", "2026-01-02T04:34:05+01:30", "2026-01-01T19:04:05-0800"})
+    EXPECT_EQ(parse_loose_time(text), wanted) << text;
+  for (const char* bad : {"", "2026-01-02", "2026-01-02T03:04:05", "2026-01-02T03:04:05+1",
+                          "2026-01-02T03:04:05 Z", "2026-13-02T03:04:05Z"})
+    EXPECT_EQ(parse_loose_time(bad), std::nullopt) << bad;
+}
