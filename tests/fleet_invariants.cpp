@@ -1,0 +1,139 @@
+// See the header.
+#include "tests/fleet_invariants.hpp"
+
+#include <algorithm>
+
+#include "manager/core/token.hpp"
+
+namespace warmroot {
+
+namespace {
+
+/// EC2's own definition of stuck, see core/draft.hpp.
+constexpr Milliseconds kStuck{90'000};
+
+bool live(const sim::InstanceRecord& instance) {
+  return instance.state == sim::GuestState::pending || instance.state == sim::GuestState::running;
+}
+
+std::string tag(const sim::Tags& tags, const char* key) {
+  const auto found = tags.find(key);
+  return found == tags.end() ? std::string() : found->second;
+}
+
+}  // namespace
+
+void Invariants::violated(int invariant, const std::string& text) {
+  violations.push_back("(" + std::to_string(invariant) + ") " + text);
+}
+
+bool Invariants::is_pool_volume(const sim::VolumeRecord& volume) const {
+  return !volume.root && volume.tags.contains("warmroot:node");
+}
+
+bool Invariants::flag_set_before(const std::string& volume_id, Instant when) const {
+  const auto found = flagged.find(volume_id);
+  return found == flagged.end() || found->second < when;
+}
+
+int Invariants::most_running(const core::PoolSpec& pool) const {
+  const auto found = running.find(pool.name);
+  return found == running.end() ? pool.running : std::max(pool.running, found->second);
+}
+
+void Invariants::check_call(const Sender& sender, const aws::Form& form, const std::string& body) {
+  const std::string action(aws::form_value(form, "Action"));
+  check_recorded(sender, action, body);
+  for (const auto& [key, value] : form)
+    if (foreign.contains(value)) violated(11, action + " names " + value + ", which is not ours");
+  if (action == "DeleteVolume") {
+    const std::string id(aws::form_value(form, "VolumeId"));
+    const auto* volume = region_.volume(id);
+    if (used.contains(id) || (volume && volume->link))
+      violated(3, "DeleteVolume of " + id + ", which was used");
+  }
+  if (action == "AttachVolume") check_attach(sender, form);
+  if (action == "DetachVolume") check_detach(sender, form);
+  if (action == "TerminateInstances") check_terminate(sender, form);
+}
+
+void Invariants::check_recorded(const Sender& sender, const std::string& action,
+                                const std::string& body) {
+  const auto rows = sender.spy->query(
+      "SELECT id FROM intents WHERE state IN ('open', 'unknown') AND body = ?", {body});
+  if (!rows || rows->empty()) violated(6, action + " was not recorded before it was sent");
+}
+
+void Invariants::check_attach(const Sender& sender, const aws::Form& form) {
+  const std::string volume_id(aws::form_value(form, "VolumeId"));
+  const std::string instance_id(aws::form_value(form, "InstanceId"));
+  const auto* volume = region_.volume(volume_id);
+  const auto* instance = region_.instance(instance_id);
+  const auto text = volume_id + " to " + instance_id;
+  const auto leases = sender.spy->query(
+      "SELECT id FROM leases WHERE volume_id = ? AND instance_id <> ? AND state IN "
+      "('attaching', 'checking', 'active', 'leaving')",
+      {volume_id, instance_id});
+  if (!leases || !leases->empty()) violated(1, "attach of leased " + text);
+  if (!volume || !instance) return;
+  if (volume->link && volume->link->instance_id != instance_id &&
+      volume->link->attach_time < sender.knows_until)
+    violated(1, "attach of attached " + text);
+  if (volume->zone != instance->zone) violated(4, "across zones: " + text);
+  for (const auto& [id, other] : region_.volumes())
+    if (id != volume_id && other.link && other.link->instance_id == instance_id &&
+        is_pool_volume(other) && other.link->attach_time < sender.knows_until)
+      violated(2, "a second volume: " + text);
+}
+
+void Invariants::check_detach(const Sender& sender, const aws::Form& form) {
+  const std::string volume_id(aws::form_value(form, "VolumeId"));
+  const std::string instance_id(aws::form_value(form, "InstanceId"));
+  if (instance_id.empty()) violated(10, "detach without an instance");
+  const auto* volume = region_.volume(volume_id);
+  const auto* instance = region_.instance(instance_id);
+  if (!volume || !volume->link || !instance) return;
+  if (instance->state != sim::GuestState::running || instance->impaired) return;
+  if (volume->link->instance_id != instance_id) return;
+  if (volume->link->attach_time >= sender.knows_until) return;
+  const bool stuck = volume->link->state == sim::LinkState::attaching &&
+                     region_.now() - volume->link->attach_time >= kStuck;
+  if (!stuck && !gave_back(instance_id, volume_id))
+    violated(10, "detach of " + volume_id + " from running " + instance_id);
+}
+
+void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
+  for (const auto& [key, id] : form) {
+    if (!key.starts_with("InstanceId")) continue;
+    const auto* instance = region_.instance(id);
+    if (!instance) continue;
+    if (!core::is_own_token(deployment_, instance->client_token))
+      violated(11, "we did not launch " + id);
+    for (const auto& [volume_id, volume] : region_.volumes())
+      if (volume.link && volume.link->instance_id == id && is_pool_volume(volume) &&
+          volume.link->delete_on_termination && volume.link->attach_time < sender.knows_until &&
+          flag_set_before(volume_id, sender.knows_until))
+        violated(12, volume_id + " would be deleted with " + id);
+  }
+}
+
+void Invariants::check_counts(const core::Desired& desired) {
+  if (!counts) return;
+  std::map<std::string, int> volumes;
+  for (const auto& [id, volume] : region_.volumes())
+    if (is_pool_volume(volume) && tag(volume.tags, "warmroot:deployment") == deployment_ &&
+        volume.state != sim::DiskState::deleting && volume.state != sim::DiskState::error &&
+        !volume.tags.contains("warmroot:quarantined") && !copied.contains(id))
+      if (++volumes[volume.tags.at("warmroot:node")] == 2)
+        violated(5, "two volumes for " + volume.tags.at("warmroot:node"));
+  std::map<std::string, int> instances;
+  for (const auto& [id, instance] : region_.instances())
+    if (live(instance) && core::is_own_token(deployment_, instance.client_token))
+      ++instances[tag(instance.tags, "warmroot:pool")];
+  for (const auto& pool : desired.pools)
+    if (pool.launch && instances[pool.name] > 2 * most_running(pool))
+      violated(5, std::to_string(instances[pool.name]) + " instances for " +
+                      std::to_string(most_running(pool)) + " nodes of " + pool.name);
+}
+
+}  // namespace warmroot

@@ -1,0 +1,60 @@
+// The design's invariants of calls and of the region's state, checked against the truth that only
+// the region has. A call is judged by what its sender could have known: what changed after the look
+// that it was planned on is EC2's to refuse. Used by fleet_harness.hpp and by fleet_sim.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "manager/aws/form.hpp"
+#include "manager/core/spec.hpp"
+#include "manager/sqlite.hpp"
+#include "tests/sim/region.hpp"
+
+namespace warmroot {
+
+/// Who sends a call, and what it may know.
+struct Sender {
+  manager::Database* spy = nullptr;      ///< its ledger
+  Instant knows_until = Instant::max();  ///< the world is known to it as of then
+};
+
+class Invariants {
+ public:
+  Invariants(const sim::Region& region, std::string deployment)
+      : region_(region), deployment_(std::move(deployment)) {}
+
+  /// Of a mutating call that is about to leave: 1 to 4, 6, 10, 11, 12.
+  void check_call(const Sender& sender, const aws::Form& form, const std::string& body);
+  /// Of the region as it is: 5.
+  void check_counts(const core::Desired& desired);
+  void violated(int invariant, const std::string& text);
+
+  /// The guest on a running instance has given the volume back, or never had it.
+  std::function<bool(const std::string& instance_id, const std::string& volume_id)> gave_back;
+  /// When somebody set DeleteOnTermination of the volume's attachment; absent: nobody did.
+  std::map<std::string, Instant> flagged;
+  std::map<std::string, int> running;  ///< by pool: the most instances ever wanted
+  std::set<std::string> copied;        ///< volumes that people gave a node's tags
+  std::set<std::string> foreign;       ///< ids that no call may ever name
+  std::set<std::string> used;          ///< volumes that were attached once
+  bool counts = true;  ///< false: people or a second manager make more than one manager would
+  std::vector<std::string> violations;  ///< "(5) 3 volumes for 2 nodes"
+
+ private:
+  void check_recorded(const Sender& sender, const std::string& action, const std::string& body);
+  void check_attach(const Sender& sender, const aws::Form& form);
+  void check_detach(const Sender& sender, const aws::Form& form);
+  void check_terminate(const Sender& sender, const aws::Form& form);
+  bool flag_set_before(const std::string& volume_id, Instant when) const;
+  int most_running(const core::PoolSpec& pool) const;
+  bool is_pool_volume(const sim::VolumeRecord& volume) const;
+
+  const sim::Region& region_;
+  const std::string deployment_;
+};
+
+}  // namespace warmroot

@@ -1,0 +1,151 @@
+// What goes wrong with EC2's answers.
+#include "tests/fleet_sim/catalogue.hpp"
+#include "tests/fleet_sim/world.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using sim::Fault;
+using sim::FaultKind;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+/// Calls that a fault may be drawn for; "*" hits whatever comes.
+const std::vector<std::string> kTargets = {"*",
+                                           "*",
+                                           "Describe*",
+                                           "DescribeVolumes",
+                                           "DescribeInstances",
+                                           "AttachVolume",
+                                           "AttachVolume",
+                                           "DetachVolume",
+                                           "CreateVolume",
+                                           "RunInstances",
+                                           "TerminateInstances",
+                                           "CreateTags"};
+
+/// Some calls soon, or a share of all calls for a spell.
+void inject(World& world, FaultKind kind, const std::string& action, Milliseconds delay = {}) {
+  Fault fault;
+  fault.action = action;
+  fault.kind = kind;
+  fault.delay = delay;
+  if (world.draw.percent(60)) {
+    fault.count = world.draw.between(1, 6);
+    fault.after = world.draw.below(8);
+  } else {
+    fault.count = Fault::kAlways;
+    fault.share = 0.05 + 0.95 * world.draw.unit();
+    fault.until = world.region.now() + world.draw.span(seconds{5}, seconds{120});
+  }
+  world.front.inject(fault);
+}
+
+template <FaultKind... kKinds>
+bool answers(World& world) {
+  const std::vector<FaultKind> kinds = {kKinds...};
+  inject(world, world.draw.pick(kinds), world.draw.pick(kTargets));
+  return true;
+}
+
+bool late_execution(World& world) {
+  const std::vector<std::string> actions = {"AttachVolume", "DetachVolume", "CreateVolume",
+                                            "RunInstances", "TerminateInstances"};
+  inject(world, FaultKind::late, world.draw.pick(actions),
+         world.draw.span(milliseconds{500}, seconds{20}));
+  return true;
+}
+
+bool slow_answers(World& world) {
+  inject(world, world.draw.percent(50) ? FaultKind::slow_before : FaultKind::slow_after,
+         world.draw.pick(kTargets), world.draw.span(seconds{1}, seconds{30}));
+  return true;
+}
+
+/// Some servers are behind; each call meets one.
+bool stale_reads(World& world) {
+  const auto age = world.draw.span(milliseconds{200}, milliseconds{3500});
+  world.region.keep_history(seconds{10});
+  world.front.set_replicas({{Milliseconds{0}, Milliseconds{0}}, {age, age}, {age / 2, age / 4}},
+                           world.draw.bits());
+  world.stale_by = std::max(world.stale_by, age);
+  world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] {
+    world.front.set_replicas({});
+    world.region.keep_history(Milliseconds{0});
+  });
+  return true;
+}
+
+bool not_found_after_create(World& world) {
+  world.front.set_replicas(
+      {{Milliseconds{0}, world.draw.span(milliseconds{500}, milliseconds{4500})}},
+      world.draw.bits());
+  world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] { world.front.set_replicas({}); });
+  return true;
+}
+
+bool small_pages(World& world) {
+  world.region.knobs.page_cap = world.draw.between(1, 3);
+  world.region.knobs.empty_first_page = world.draw.percent(50);
+  world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] {
+    world.region.knobs.page_cap = 1000;
+    world.region.knobs.empty_first_page = false;
+  });
+  return true;
+}
+
+/// A page in the middle of a listing fails, so that what was read is only its beginning.
+bool page_fails(World& world) {
+  world.region.knobs.page_cap = world.draw.between(1, 3);
+  Fault fault;
+  const std::vector<FaultKind> kinds = {FaultKind::token_expired, FaultKind::internal,
+                                        FaultKind::lost_before, FaultKind::truncated};
+  fault.action = "Describe*";
+  fault.kind = world.draw.pick(kinds);
+  fault.containing = "NextToken=";
+  fault.count = Fault::kAlways;
+  fault.share = 0.3 + 0.7 * world.draw.unit();
+  const auto lasts = world.draw.span(seconds{10}, seconds{150});
+  fault.until = world.region.now() + lasts;
+  world.front.inject(fault);
+  world.spell(lasts, [&world] { world.region.knobs.page_cap = 1000; });
+  return true;
+}
+
+bool wrong_account(World& world) {
+  Fault fault;
+  fault.action = "*";
+  fault.kind = FaultKind::wrong_account;
+  fault.count = Fault::kAlways;
+  fault.until = world.region.now() + world.draw.span(seconds{2}, minutes{3});
+  world.front.inject(fault);
+  return true;
+}
+
+}  // namespace
+
+const std::vector<FaultEntry>& answer_faults() {
+  static const std::vector<FaultEntry> faults = {
+      {"throttled", "answers", answers<FaultKind::throttled, FaultKind::throttled_after>},
+      {"error_500", "answers", answers<FaultKind::internal, FaultKind::internal_after>},
+      {"error_503", "answers", answers<FaultKind::unavailable, FaultKind::unavailable_after>},
+      {"answer_lost_after", "answers", answers<FaultKind::lost_after, FaultKind::truncated>},
+      {"answer_lost_before", "answers", answers<FaultKind::lost_before, FaultKind::unreachable>},
+      {"strange_answer", "answers", answers<FaultKind::html, FaultKind::empty_page>},
+      {"credentials", "answers",
+       answers<FaultKind::auth_failure, FaultKind::expired_token, FaultKind::request_expired,
+               FaultKind::unauthorized>},
+      {"late_execution", "answers", late_execution},
+      {"slow_answers", "answers", slow_answers},
+      {"stale_reads", "answers", stale_reads},
+      {"not_found_after_create", "answers", not_found_after_create},
+      {"small_pages", "answers", small_pages},
+      {"page_fails", "answers", page_fails},
+      {"wrong_account", "answers", wrong_account},
+  };
+  return faults;
+}
+
+}  // namespace warmroot::fleet

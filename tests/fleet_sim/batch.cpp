@@ -1,0 +1,77 @@
+// See the header.
+#include "tests/fleet_sim/batch.hpp"
+
+#include <time.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#ifndef WARMROOT_REVISION
+#define WARMROOT_REVISION "unknown"
+#endif
+
+namespace warmroot::fleet {
+
+namespace {
+
+double clock_s(clockid_t id) {
+  timespec time{};
+  ::clock_gettime(id, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ",") + word;
+  return text.empty() ? "all" : text;
+}
+
+}  // namespace
+
+RunResult run_seed(std::uint64_t seed, const Options& options) {
+  World world(seed, options);
+  return world.run();
+}
+
+BatchResult run_batch(const Options& options, std::uint64_t most_violations) {
+  BatchResult batch;
+  std::mutex mutex;
+  std::atomic<std::uint64_t> next{0};
+  const double cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID);
+  const double wall = clock_s(CLOCK_MONOTONIC);
+  const auto work = [&] {
+    while (true) {
+      const auto index = next++;
+      if (index >= options.seeds) return;
+      auto result = run_seed(options.first_seed + index, options);
+      const std::lock_guard lock(mutex);
+      ++batch.runs;
+      batch.ticks += result.ticks;
+      batch.coverage.merge(result.coverage);
+      batch.longest_settle = std::max(batch.longest_settle, result.settled_in);
+      if (result.violation.empty()) continue;
+      if (++batch.violations >= most_violations) next = options.seeds;
+      if (!batch.violation || result.seed < batch.violation->seed)
+        batch.violation = std::move(result);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int job = 1; job < options.jobs; ++job) threads.emplace_back(work);
+  work();
+  for (auto& thread : threads) thread.join();
+  batch.cpu_s = clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+  batch.wall_s = clock_s(CLOCK_MONOTONIC) - wall;
+  return batch;
+}
+
+std::string describe_violation(const RunResult& result, const Options& options) {
+  return "violation seed=" + std::to_string(result.seed) +
+         " fault=" + (result.fault.empty() ? "none" : result.fault) +
+         " step=" + std::to_string(result.step) + " rev=" WARMROOT_REVISION " " + result.violation +
+         "; again: fleet_sim --first-seed " + std::to_string(result.seed) + " --seeds 1 --nodes " +
+         std::to_string(options.nodes) + " --minutes " + std::to_string(options.minutes) +
+         " --faults " + joined(options.faults);
+}
+
+}  // namespace warmroot::fleet

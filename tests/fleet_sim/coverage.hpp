@@ -1,0 +1,34 @@
+// What the seeds of a batch have produced: actions with their outcomes, notes, classes of errors,
+// faults. Says which never were.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "manager/reconciler.hpp"
+
+namespace warmroot::fleet {
+
+class Coverage {
+ public:
+  void add(const std::string& kind, const std::string& name, std::uint64_t count = 1) {
+    counts_[kind][name] += count;
+  }
+  void add(const manager::TickReport& report);
+  void merge(const Coverage& other);
+
+  const std::map<std::string, std::map<std::string, std::uint64_t>>& counts() const {
+    return counts_;
+  }
+  /// "note frozen" and so on, of what can be and was not.
+  std::vector<std::string> missing(const std::vector<std::string>& faults) const;
+
+ private:
+  bool has(const std::string& kind, const std::string& name) const;
+
+  std::map<std::string, std::map<std::string, std::uint64_t>> counts_;
+};
+
+}  // namespace warmroot::fleet

@@ -1,0 +1,253 @@
+// See the header.
+#include "tests/fleet_sim/guests.hpp"
+
+#include <algorithm>
+
+#include "tests/fleet_sim/world.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using core::NodeStage;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+/// As bootstrap/report.cpp has them.
+constexpr seconds kReportEvery{5};
+/// How long the last word is repeated until somebody takes it (bootstrap/daemon.cpp).
+constexpr seconds kLastReports{600};
+const Instant kNever = Instant::max();
+
+}  // namespace
+
+Guest* Guests::find(const std::string& instance_id) {
+  const auto found = guests_.find(instance_id);
+  return found == guests_.end() ? nullptr : &found->second;
+}
+
+bool Guests::gave_back(const std::string& instance_id, const std::string& volume_id) const {
+  const auto found = guests_.find(instance_id);
+  if (found == guests_.end()) return false;
+  const Guest& guest = found->second;
+  if (guest.over) return true;
+  return guest.step == GuestStep::released && !guest.mounted &&
+         (guest.volume_id == volume_id || guest.volume_id.empty());
+}
+
+bool Guests::serves(const std::string& instance_id) const {
+  const auto found = guests_.find(instance_id);
+  return found != guests_.end() && !found->second.over &&
+         (found->second.session || found->second.fails);
+}
+
+Instant Guests::next() const {
+  Instant next = kNever;
+  for (const auto& [id, guest] : guests_)
+    if (!guest.over) next = std::min({next, guest.due, guest.report_due});
+  return next;
+}
+
+void Guests::enter(Guest& guest, GuestStep step, NodeStage stage, Milliseconds lasts) {
+  guest.step = step;
+  guest.stage = stage;
+  guest.due = lasts == Milliseconds::max() ? kNever : world_.region.now() + lasts;
+  guest.report_due = std::min(guest.report_due, world_.region.now());
+  guest.told = false;
+  guest.started = world_.region.now();
+}
+
+void Guests::meet_new_instances() {
+  for (const auto& [id, instance] : world_.region.instances()) {
+    if (instance.state != sim::GuestState::running || !instance.powered) continue;
+    if (guests_.contains(id) || world_.invariants.foreign.contains(id)) continue;
+    const auto pool = instance.tags.find("warmroot:pool");
+    if (pool == instance.tags.end()) continue;
+    Guest guest;
+    guest.id = id;
+    guest.due = world_.region.now() + draw_.span(seconds{3}, seconds{20});
+    guest.report_due = kNever;
+    if (failing_bootstraps > 0) guest.fails = failing_bootstraps-- > 0;
+    guests_.emplace(id, guest);
+  }
+}
+
+void Guests::step() {
+  meet_new_instances();
+  for (auto& [id, guest] : guests_) {
+    if (guest.over) continue;
+    const auto* instance = world_.region.instance(id);
+    if (!instance || !instance->powered || instance->state != sim::GuestState::running) {
+      const bool clean = instance && instance->powered && !instance->impaired && draw_.percent(70);
+      power_lost(guest, clean);
+      continue;
+    }
+    step(guest, *instance);
+  }
+}
+
+void Guests::power_lost(Guest& guest, bool clean) {
+  if (guest.mounted) {
+    world_.hardware.mounted_volumes.erase(guest.volume_id);
+    if (!clean) unclean_.insert(guest.volume_id);
+  }
+  guest.mounted = guest.session = false;
+  guest.over = true;
+  world_.trace.add(world_.region.now(), "guest " + guest.id + " is off");
+}
+
+void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
+  const Instant now = world_.region.now();
+  watch_notice(guest, instance);
+  watch_disk(guest);
+  if (guest.due <= now) {
+    switch (guest.step) {
+      case GuestStep::booting:
+        guest.report_due = now;
+        enter(guest, GuestStep::searching, NodeStage::hello, milliseconds{0});
+        break;
+      case GuestStep::searching:
+        search(guest);
+        break;
+      case GuestStep::checking:
+        check(guest);
+        break;
+      case GuestStep::mounting:
+        open_session(guest);
+        break;
+      case GuestStep::draining:
+        finish_drain(guest);
+        break;
+      case GuestStep::released:
+        // It has nothing left to do. One that drained because of its own operator stays up.
+        guest.due = kNever;
+        break;
+      case GuestStep::serving:
+      case GuestStep::failed:
+        guest.due = kNever;
+        break;
+    }
+  }
+  if (guest.report_due <= now) report(guest);
+}
+
+void Guests::search(Guest& guest) {
+  guest.due = world_.region.now() + seconds{1};  // uevents; the model looks once a second
+  for (const auto& [id, volume] : world_.region.volumes()) {
+    if (volume.root || !volume.link || volume.link->instance_id != guest.id) continue;
+    if (volume.link->state != sim::LinkState::attached || !volume.link->plugged) continue;
+    guest.volume_id = id;
+    guest.generation = volume.link->generation;
+    if (guest.fails) {
+      enter(guest, GuestStep::failed, NodeStage::failed, Milliseconds::max());
+      return;
+    }
+    enter(guest, GuestStep::checking, NodeStage::disk_seen,
+          draw_.span(milliseconds{200}, unclean_.contains(id) ? seconds{20} : seconds{2}));
+    return;
+  }
+}
+
+void Guests::check(Guest& guest) {
+  if (!skips_check) {
+    guest.checked = guest.generation;
+    unclean_.erase(guest.volume_id);
+  }
+  world_.hardware.mounted_volumes.insert(guest.volume_id);
+  guest.mounted = true;
+  enter(guest, GuestStep::mounting, NodeStage::mounted, milliseconds{300});
+}
+
+void Guests::open_session(Guest& guest) {
+  if (unclean_.contains(guest.volume_id))
+    world_.invariants.violated(9, "a session opens on " + guest.volume_id + " on " + guest.id +
+                                      ", which ended uncleanly and was not checked");
+  for (const auto& [id, other] : guests_)
+    if (id != guest.id && other.mounted && other.volume_id == guest.volume_id)
+      world_.invariants.violated(9, guest.volume_id + " is mounted on " + id + " and " + guest.id);
+  guest.session = true;
+  enter(guest, GuestStep::serving, NodeStage::ready, Milliseconds::max());
+  world_.trace.add(world_.region.now(), "session on " + guest.id + " in " + guest.volume_id);
+}
+
+/// The disk is pulled out under it: sessions go back to the base, and it looks for another one.
+void Guests::watch_disk(Guest& guest) {
+  if (guest.volume_id.empty() || guest.step == GuestStep::released) return;
+  const auto* volume = world_.region.volume(guest.volume_id);
+  if (volume && volume->link && volume->link->instance_id == guest.id &&
+      volume->link->generation == guest.generation && volume->link->plugged)
+    return;
+  if (guest.mounted) {
+    world_.hardware.mounted_volumes.erase(guest.volume_id);
+    unclean_.insert(guest.volume_id);
+  }
+  guest.mounted = guest.session = false;
+  const bool drains = guest.step == GuestStep::draining;
+  guest.volume_id.clear();
+  world_.trace.add(world_.region.now(), "guest " + guest.id + " lost its disk");
+  if (drains)
+    enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
+  else
+    enter(guest, GuestStep::searching, NodeStage::hello, seconds{1});
+}
+
+void Guests::drain(Guest& guest) {
+  if (guest.over || guest.step == GuestStep::draining || guest.step == GuestStep::released) return;
+  guest.session = false;
+  Milliseconds lasts = draw_.span(milliseconds{500}, seconds{15});
+  if (hanging > 0) {
+    --hanging;
+    lasts = draw_.span(minutes{1}, minutes{5});
+  }
+  enter(guest, GuestStep::draining, NodeStage::draining, lasts);
+  world_.trace.add(world_.region.now(), "guest " + guest.id + " drains");
+}
+
+void Guests::finish_drain(Guest& guest) {
+  if (guest.mounted) world_.hardware.mounted_volumes.erase(guest.volume_id);
+  guest.mounted = false;
+  enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
+  world_.trace.add(world_.region.now(), "guest " + guest.id + " released " + guest.volume_id);
+}
+
+void Guests::watch_notice(Guest& guest, const sim::InstanceRecord& instance) {
+  if (!instance.interrupted_at) return;
+  if (!guest.notice_seen) {
+    guest.notice_seen = *instance.interrupted_at + seconds{1};
+    if (notices_missing > 0) {
+      --notices_missing;
+      guest.notice_seen = kNever;
+    } else if (notices_late > 0) {
+      --notices_late;
+      guest.notice_seen = *instance.interrupted_at + draw_.span(seconds{60}, seconds{119});
+    }
+  }
+  if (world_.region.now() >= *guest.notice_seen) {
+    guest.notice_seen = kNever;
+    drain(guest);
+  } else if (*guest.notice_seen != kNever) {
+    guest.due = std::min(guest.due, *guest.notice_seen);
+  }
+}
+
+/// One report, and what the answer wishes. What was not taken is sent again.
+void Guests::report(Guest& guest) {
+  guest.report_due = world_.region.now() + kReportEvery;
+  // It ends some time after its last word, delivered or not (bootstrap/daemon.cpp, leave).
+  if (guest.step == GuestStep::released &&
+      (guest.told || world_.region.now() - guest.started >= kLastReports)) {
+    guest.report_due = kNever;
+    return;
+  }
+  core::NodeReport report;
+  report.instance_id = guest.id;
+  report.volume_id = guest.volume_id;
+  report.stage = guest.stage;
+  report.message = guest.stage == NodeStage::failed ? "the probe login failed" : "";
+  const auto answer = world_.deliver(guest, report);
+  guest.told = answer.taken;
+  if (answer.taken && answer.drain) drain(guest);
+}
+
+}  // namespace warmroot::fleet

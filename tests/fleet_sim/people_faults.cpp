@@ -1,0 +1,305 @@
+// What people do: to volumes and instances behind the manager's back, to tags, to the spec. And
+// what happens to the manager itself.
+#include <filesystem>
+
+#include "manager/aws/form.hpp"
+#include "tests/fleet_sim/catalogue.hpp"
+#include "tests/fleet_sim/world.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+bool attached(const sim::VolumeRecord& volume) {
+  return volume.link.has_value();
+}
+bool available(const sim::VolumeRecord& volume) {
+  return !volume.link && volume.state == sim::DiskState::available;
+}
+
+bool person_detaches(World& world) {
+  const auto* volume = world.some_volume(attached);
+  if (!volume) return false;
+  return world.region.detach_volume(volume->id, "", "", world.draw.percent(40)).has_value();
+}
+
+/// Somebody takes a free volume to a machine of his own, and gives it back some time later.
+bool person_attaches_elsewhere(World& world) {
+  const auto* volume = world.some_volume(available);
+  if (!volume) {
+    volume = world.some_volume(attached);
+    if (!volume || !world.region.detach_volume(volume->id, "", "", true)) return false;
+  }
+  const std::string id = volume->id;
+  sim::RunInstancesArgs args;
+  args.image_id = "ami-02000000000000002";
+  args.type = "m5.large";
+  args.zone = volume->zone;
+  const auto made = world.region.run_instances(args);
+  if (!made) return false;
+  const std::string theirs = made->front().id;
+  world.invariants.foreign.insert(theirs);
+  world.later(world.draw.span(seconds{6}, seconds{12}), [&world, id, theirs] {
+    if (world.lifted) return;
+    std::ignore = world.region.attach_volume(id, theirs, "/dev/sdf");
+  });
+  world.spell(world.draw.span(seconds{30}, minutes{4}),
+              [&world, theirs] { std::ignore = world.region.terminate_instances({theirs}); });
+  return true;
+}
+
+bool person_deletes_volume(World& world) {
+  const auto* volume = world.some_volume(available);
+  if (!volume) {
+    // The node's instance ends, and before its successor is there the volume is deleted.
+    const auto* instance = world.some_instance();
+    if (!instance) return false;
+    std::ignore = world.region.end_now(instance->id);
+    volume = world.some_volume(available);
+  }
+  return volume && world.region.delete_volume(volume->id).has_value();
+}
+
+bool person_terminates(World& world) {
+  const auto* instance = world.some_instance();
+  return instance && world.region.terminate_instances({instance->id}).has_value();
+}
+
+bool ask(World& world, const aws::Form& form) {
+  aws::Form full = form;
+  full.emplace_back("Version", "2016-11-15");
+  return world.front.answer(aws::encode_form(full)).status == 200;
+}
+
+bool person_flips_delete_flag(World& world) {
+  const auto* volume = world.some_volume(attached);
+  if (!volume) return false;
+  const bool done = ask(world, {{"Action", "ModifyInstanceAttribute"},
+                                {"InstanceId", volume->link->instance_id},
+                                {"BlockDeviceMapping.1.DeviceName", volume->link->device},
+                                {"BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"}});
+  if (done) world.invariants.flagged[volume->id] = world.region.now();
+  return done;
+}
+
+void protect(World& world, const std::string& id, bool on) {
+  ask(world, {{"Action", "ModifyInstanceAttribute"},
+              {"InstanceId", id},
+              {"DisableApiTermination.Value", on ? "true" : "false"}});
+}
+
+/// And then the instance should go.
+bool person_protects(World& world) {
+  const auto* instance = world.some_instance();
+  if (!instance) return false;
+  const std::string id = instance->id;
+  protect(world, id, true);
+  if (!world.region.instance(id)->api_termination_disabled) return false;
+  if (world.draw.percent(60)) std::ignore = world.region.impair(id);
+  world.spell(world.draw.span(seconds{30}, minutes{5}),
+              [&world, id] { protect(world, id, false); });
+  return true;
+}
+
+bool person_removes_tags(World& world) {
+  const std::vector<std::string> keys = {"warmroot:deployment", "warmroot:pool", "warmroot:node",
+                                         "warmroot:lineage"};
+  const bool of_volume = world.draw.percent(60);
+  const auto* volume = of_volume ? world.some_volume() : nullptr;
+  const auto* instance = of_volume ? nullptr : world.some_instance();
+  if (!volume && !instance) return false;
+  const std::string id = volume ? volume->id : instance->id;
+  const sim::Tags before = volume ? volume->tags : instance->tags;
+  if (world.draw.percent(30))
+    std::ignore = world.region.delete_tags({id}, {});
+  else
+    std::ignore = world.region.delete_tags({id}, {{world.draw.pick(keys), std::nullopt}});
+  // He is told, and puts them back.
+  world.spell(world.draw.span(seconds{30}, minutes{5}), [&world, id, before] {
+    if (world.region.volume(id) || world.region.instance(id))
+      std::ignore = world.region.create_tags({id}, before);
+  });
+  return true;
+}
+
+/// A copy of a volume with all of its tags, as backup tools make them.
+bool person_copies_tags(World& world) {
+  const auto* volume = world.some_volume();
+  if (!volume) return false;
+  sim::CreateVolumeArgs args;
+  args.zone = world.draw.percent(70) ? volume->zone : world.some_zone();
+  args.snapshot_id = volume->snapshot_id;
+  args.type = "gp3";
+  args.tags = volume->tags;
+  const auto made = world.region.create_volume(args);
+  if (!made) return false;
+  world.invariants.copied.insert(made->id);
+  return true;
+}
+
+/// Between an intent and its replay, too: some calls get no answer first.
+bool spec_changes(World& world) {
+  if (world.draw.percent(50)) {
+    for (const char* action : {"CreateVolume", "RunInstances", "AttachVolume"}) {
+      sim::Fault fault;
+      fault.action = action;
+      fault.kind =
+          world.draw.percent(50) ? sim::FaultKind::lost_after : sim::FaultKind::lost_before;
+      fault.count = world.draw.between(1, 3);
+      world.front.inject(fault);
+    }
+  }
+  auto changed = world.desired;
+  auto& pool = changed.pools[static_cast<std::size_t>(world.draw.below(2))];
+  if (world.draw.percent(40)) pool.nodes = std::max(1, pool.nodes + world.draw.between(-1, 1));
+  pool.running = world.draw.between(0, pool.nodes);
+  world.later(world.draw.span(Milliseconds{0}, seconds{4}), [&world, changed] {
+    if (!world.lifted) world.set_desired(changed);
+  });
+  // In the end somebody wants something of every pool.
+  world.on_lift([&world] {
+    auto last = world.desired;
+    for (auto& each : last.pools) each.running = std::max(1, each.running);
+    world.set_desired(last);
+  });
+  return true;
+}
+
+bool operator_pauses(World& world) {
+  Host& host = world.host();
+  if (!host.process.running() || host.in_tick) return false;
+  const std::string pool = world.draw.percent(50) ? "p" : "q";
+  if (!host.process.ledger->pause(pool, world.region.now() + host.clock)) return false;
+  world.spell(world.draw.span(seconds{20}, minutes{4}), [&world, pool] {
+    Host& then = world.host();
+    const auto resume = [&world, pool] {
+      Host& now = world.host();
+      if (now.process.running())
+        std::ignore = now.process.ledger->resume(pool, world.region.now() + now.clock);
+    };
+    if (then.process.running() && !then.in_tick)
+      resume();
+    else
+      world.later(seconds{130}, resume);
+  });
+  return true;
+}
+
+// ---- us ----
+
+bool clock_step(World& world) {
+  Host& host = world.host();
+  const auto size = world.draw.percent(50) ? world.draw.span(seconds{1}, minutes{5})
+                                           : world.draw.span(minutes{5}, hours{3});
+  const bool back = world.draw.percent(50);
+  world.say(std::string("the clock steps ") + (back ? "back " : "on ") +
+            std::to_string(size.count() / 1000) + " s");
+  host.clock += back ? -size : size;
+  return true;
+}
+
+bool frozen(World& world) {
+  Host& host = world.host();
+  const auto lasts =
+      world.draw.percent(50) ? minutes{10} : world.draw.span(seconds{20}, minutes{10});
+  (world.draw.percent(50) ? host.freeze_after_look : host.freeze_after_record) = lasts;
+  if (const auto* instance = world.some_instance()) std::ignore = world.region.crash(instance->id);
+  return true;
+}
+
+/// Dies after so many more statements.
+bool killed(World& world) {
+  Host& host = world.host();
+  if (!host.process.running()) return false;
+  const auto down = world.draw.percent(70) ? world.draw.span(milliseconds{100}, seconds{5})
+                                           : world.draw.span(seconds{5}, minutes{4});
+  host.die_in = world.draw.between(1, 40);
+  host.after_death = [&world, &host, down] {
+    world.later(down, [&world, &host] { world.start_again(host); });
+  };
+  if (const auto* instance = world.some_instance(); instance && world.draw.percent(60))
+    std::ignore = world.region.crash(instance->id);
+  return true;
+}
+
+bool ledger_deleted(World& world) {
+  Host& host = world.host();
+  if (!host.process.running()) return false;
+  world.kill(host, world.draw.span(milliseconds{100}, seconds{20}),
+             [&world, &host] { world.forget_ledger(host); });
+  return true;
+}
+
+/// A backup is made now; later, somebody puts it back.
+bool ledger_restored(World& world) {
+  Host& host = world.host();
+  if (!host.process.running()) return false;
+  const std::string copy = host.ledger_path + ".copy";
+  std::filesystem::remove(copy);
+  if (!host.process.spy->run("VACUUM INTO '" + copy + "'")) return false;
+  const auto keys = host.keys;
+  world.later(world.draw.span(seconds{10}, minutes{5}), [&world, &host, copy, keys] {
+    if (world.lifted || !host.process.running()) return;
+    world.say("an old copy of the ledger is put back");
+    world.kill(host, world.draw.span(milliseconds{100}, seconds{20}), [&world, &host, copy, keys] {
+      world.forget_ledger(host);
+      std::error_code error;
+      std::filesystem::copy_file(copy, host.ledger_path, error);
+      host.keys = keys;
+    });
+  });
+  return true;
+}
+
+bool two_managers(World& world) {
+  world.start_second_manager();
+  world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] { world.stop_second_manager(); });
+  return true;
+}
+
+bool neighbour(World& world) {
+  world.front.set_neighbour(0.3);
+  world.spell(world.draw.span(minutes{1}, minutes{6}), [&world] { world.front.set_neighbour(0); });
+  for (int i = 0; i < 2; ++i)
+    if (const auto* instance = world.some_instance())
+      std::ignore = world.region.crash(instance->id);
+  return true;
+}
+
+}  // namespace
+
+const std::vector<FaultEntry>& people_faults() {
+  static const std::vector<FaultEntry> faults = {
+      {"person_detaches", "people", person_detaches},
+      {"person_attaches_elsewhere", "people", person_attaches_elsewhere},
+      {"person_deletes_volume", "people", person_deletes_volume},
+      {"person_terminates", "people", person_terminates},
+      {"person_flips_delete_flag", "people", person_flips_delete_flag},
+      {"person_protects", "people", person_protects},
+      {"person_removes_tags", "people", person_removes_tags},
+      {"person_copies_tags", "people", person_copies_tags},
+      {"spec_changes", "people", spec_changes},
+      {"operator_pauses", "people", operator_pauses},
+  };
+  return faults;
+}
+
+const std::vector<FaultEntry>& own_faults() {
+  static const std::vector<FaultEntry> faults = {
+      {"clock_step", "us", clock_step},
+      {"frozen", "us", frozen},
+      {"killed", "us", killed},
+      {"ledger_deleted", "us", ledger_deleted},
+      {"ledger_restored", "us", ledger_restored},
+      {"two_managers", "us", two_managers},
+      {"neighbour", "us", neighbour},
+  };
+  return faults;
+}
+
+}  // namespace warmroot::fleet

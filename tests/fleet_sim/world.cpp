@@ -1,0 +1,299 @@
+// The making of a world, its loop and its people. Hosts are in world_hosts.cpp, the end of the
+// faults and of the run in world_settle.cpp.
+#include "tests/fleet_sim/world.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+
+#include "tests/fleet_sim/catalogue.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr const char* kZones[] = {"us-east-1a", "us-east-1b"};
+constexpr const char* kVolumeAmi = "ami-01000000000000001";
+constexpr const char* kBaseAmi = "ami-02000000000000002";
+/// How often those who launch for a pool of their own look after it.
+constexpr seconds kOthersLook{10};
+
+std::string new_directory() {
+  static std::atomic<unsigned> last{0};
+  std::error_code error;
+  const auto base = std::filesystem::is_directory("/dev/shm", error)
+                        ? std::filesystem::path("/dev/shm")
+                        : std::filesystem::temp_directory_path();
+  const auto path =
+      base / ("warmroot-fleet-" + std::to_string(::getpid()) + "-" + std::to_string(++last));
+  std::filesystem::create_directories(path);
+  return path;
+}
+
+sim::RegionTimes times_of(std::uint64_t seed) {
+  Draw draw(seed ^ 0x7469'6d65'7321ULL);
+  sim::RegionTimes times;
+  times.jitter = 0.5;
+  times.visibility = draw.percent(50) ? milliseconds{0} : draw.span(milliseconds{200}, seconds{4});
+  return times;
+}
+
+core::PoolSpec pool_of(const std::string& name, int nodes, std::vector<std::string> zones) {
+  core::PoolSpec pool;
+  pool.name = name;
+  pool.ami = kVolumeAmi;
+  pool.zones = std::move(zones);
+  pool.nodes = nodes;
+  pool.running = nodes;
+  pool.launch = core::LaunchSpec{};
+  pool.launch->base_ami = kBaseAmi;
+  pool.launch->instance_types = {"g5.xlarge", "m5.large"};
+  return pool;
+}
+
+}  // namespace
+
+World::World(std::uint64_t seed, const Options& options_)
+    : options(options_),
+      draw(seed),
+      region(sim::builtin_catalog("us-east-1", {kZones[0], kZones[1]}), times_of(seed), hardware,
+             kStart, seed),
+      front(region),
+      door(front),
+      trace(kStart, options.trace_lines),
+      invariants(region, kDeployment),
+      guests(*this, seed ^ 0x6775'6573'7473ULL),
+      directory_(new_directory()),
+      seed_(seed) {
+  region.on_event = [this](const std::string& text) { on_region_event(text); };
+  front.pass_time = [this](Milliseconds time) { pass_time(time); };
+  front.set_throttle_scale(1);
+  front.faults().seed(seed);
+  invariants.gave_back = [this](const std::string& instance, const std::string& volume) {
+    return guests.gave_back(instance, volume);
+  };
+  guests.skips_check = options.planted == 12;
+  make_spec();
+  make_neighbours();
+}
+
+World::~World() {
+  hosts_.clear();
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+void World::make_spec() {
+  desired.deployment = kDeployment;
+  const int of_q = std::max(1, options.nodes / 3);
+  const int of_p = std::max(1, options.nodes - of_q);
+  desired.pools.push_back(pool_of("p", of_p, {kZones[0], kZones[1]}));
+  desired.pools.push_back(pool_of("q", of_q, {kZones[1]}));
+  if (draw.percent(30)) desired.pools[0].running = std::max(1, of_p - 1);
+  if (draw.percent(20)) {
+    others_pool = "q";
+    desired.pools[1].launch.reset();
+  }
+  for (const auto& pool : desired.pools) invariants.running[pool.name] = pool.running;
+}
+
+/// A deployment that is not ours, with pools of the same names: no call may ever name its things.
+void World::make_neighbours() {
+  sim::RunInstancesArgs args;
+  args.image_id = kBaseAmi;
+  args.type = "g5.xlarge";
+  args.zone = kZones[0];
+  args.instance_tags = {{"warmroot:deployment", "another"}, {"warmroot:pool", "p"}};
+  if (const auto made = region.run_instances(args)) invariants.foreign.insert(made->front().id);
+  sim::CreateVolumeArgs disk;
+  disk.zone = kZones[0];
+  disk.snapshot_id = "snap-01000000000000001";
+  disk.type = "gp3";
+  disk.tags = {{"warmroot:deployment", "another"},
+               {"warmroot:pool", "p"},
+               {"warmroot:node", "p-0"},
+               {"warmroot:lineage", disk.snapshot_id}};
+  if (const auto made = region.create_volume(disk)) invariants.foreign.insert(made->id);
+}
+
+void World::on_region_event(const std::string& text) {
+  trace.add(region.now(), text);
+  constexpr std::string_view kAttaching = "attaching volume=";
+  if (!text.starts_with(kAttaching)) return;
+  const auto from = kAttaching.size();
+  invariants.used.insert(text.substr(from, text.find(' ', from) - from));
+}
+
+// ---- the loop ----
+
+Instant World::next_event() const {
+  Instant next = guests.next();
+  if (!agenda_.empty()) next = std::min(next, agenda_.begin()->first);
+  return next;
+}
+
+void World::run_due() {
+  while (!agenda_.empty() && agenda_.begin()->first <= region.now()) {
+    auto entry = agenda_.extract(agenda_.begin());
+    entry.mapped()();
+  }
+  guests.step();
+}
+
+void World::pass_time(Milliseconds time) {
+  const Instant end = region.now() + time;
+  while (true) {
+    const Instant next = std::max(region.now(), next_event());
+    if (next > end) break;
+    region.advance(next);
+    run_due();
+  }
+  region.advance(end);
+  guests.step();
+}
+
+void World::live_until(Instant end, const std::function<bool()>& reached) {
+  while (region.now() < end && !violated()) {
+    Instant next = std::min(end, next_event());
+    for (const auto& each : hosts_)
+      if (each->process.running()) next = std::min(next, each->next_tick);
+    // New instances come up without an event of ours: never further than a second.
+    next = std::min(next, region.now() + seconds{1});
+    region.advance(std::max(region.now(), next));
+    run_due();
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      if (hosts_[i]->process.running() && hosts_[i]->next_tick <= region.now()) tick(*hosts_[i]);
+    check_step();
+    if (reached && reached()) return;
+  }
+}
+
+void World::check_step() {
+  invariants.check_counts(desired);
+}
+
+void World::spell(Milliseconds lasts, Deed end) {
+  const auto once = std::make_shared<bool>(false);
+  const Deed deed = [once, end = std::move(end)] {
+    if (!std::exchange(*once, true)) end();
+  };
+  later(lasts, deed);
+  on_lift(deed);
+}
+
+// ---- choosing ----
+
+const sim::InstanceRecord* World::some_instance(
+    const std::function<bool(const sim::InstanceRecord&)>& fits) {
+  std::vector<const sim::InstanceRecord*> found;
+  for (const auto& [id, instance] : region.instances()) {
+    const bool live =
+        instance.state == sim::GuestState::pending || instance.state == sim::GuestState::running;
+    if (live && !invariants.foreign.contains(id) && instance.tags.contains("warmroot:pool") &&
+        (!fits || fits(instance)))
+      found.push_back(&instance);
+  }
+  return found.empty() ? nullptr : draw.pick(found);
+}
+
+const sim::VolumeRecord* World::some_volume(
+    const std::function<bool(const sim::VolumeRecord&)>& fits) {
+  std::vector<const sim::VolumeRecord*> found;
+  for (const auto& [id, volume] : region.volumes())
+    if (!volume.root && volume.tags.contains("warmroot:node") && !invariants.foreign.contains(id) &&
+        volume.state != sim::DiskState::deleting && (!fits || fits(volume)))
+      found.push_back(&volume);
+  return found.empty() ? nullptr : draw.pick(found);
+}
+
+std::string World::some_zone() {
+  return kZones[draw.below(2)];
+}
+
+// ---- people ----
+
+void World::set_desired(core::Desired changed) {
+  desired = std::move(changed);
+  for (const auto& pool : desired.pools)
+    invariants.running[pool.name] = std::max(invariants.running[pool.name], pool.running);
+  for (const auto& each : hosts_)
+    if (each->process.running()) each->process.reconciler->set_desired(desired);
+}
+
+/// Those who launch for a pool without launch: as many as should run, and an end for those that
+/// have given their volume back.
+void World::keep_others_pool() {
+  later(kOthersLook, [this] { keep_others_pool(); });
+  const auto& pool = desired.pools[1];
+  int live = 0;
+  std::vector<std::string> useless;
+  for (const auto& [id, instance] : region.instances()) {
+    if (instance.state != sim::GuestState::pending && instance.state != sim::GuestState::running)
+      continue;
+    const auto tag = instance.tags.find("warmroot:pool");
+    if (tag == instance.tags.end() || tag->second != others_pool) continue;
+    const Guest* guest = guests.find(id);
+    const bool left = guest && guest->step == GuestStep::released;
+    if ((left || instance.impaired || instance.never_runs) && ++released_others_[id] > 6)
+      useless.push_back(id);
+    else
+      ++live;
+  }
+  for (const auto& id : useless) std::ignore = region.terminate_instances({id});
+  if (live >= pool.running) return;
+  sim::RunInstancesArgs args;
+  args.image_id = kBaseAmi;
+  args.type = "m5.large";
+  args.zone = pool.zones[0];
+  args.spot = true;
+  args.instance_tags = {{"warmroot:pool", others_pool}};
+  if (draw.percent(50)) args.instance_tags["warmroot:deployment"] = kDeployment;
+  std::ignore = region.run_instances(args);
+}
+
+// ---- a run ----
+
+void World::schedule_faults() {
+  const auto chosen = chosen_faults(options.faults);
+  const Milliseconds length = minutes{options.minutes};
+  const int times = chosen.size() == 1 ? draw.between(2, 8) : draw.between(3, 16);
+  for (int i = 0; i < times; ++i) {
+    const FaultEntry* fault =
+        chosen[static_cast<std::size_t>(draw.below(static_cast<int>(chosen.size())))];
+    later(draw.span(Milliseconds{0}, length), [this, fault] {
+      if (lifted) return;
+      say(std::string("FAULT ") + fault->name);
+      last_fault = fault->name;
+      if (fault->strike(*this)) coverage.add("fault", fault->name);
+    });
+  }
+}
+
+RunResult World::run() {
+  hosts_.push_back(std::make_unique<Host>());
+  hosts_[0]->ledger_path = directory_ + "/ledger-0.sqlite";
+  if (!others_pool.empty()) keep_others_pool();
+  schedule_faults();
+  start(*hosts_[0]);
+  live_until(kStart + minutes{options.minutes});
+  RunResult result;
+  if (!violated()) settle();
+  result.settled_in = region.now() - (kStart + minutes{options.minutes});
+  result.seed = seed_;
+  if (violated()) result.violation = invariants.violations.front();
+  result.fault = last_fault;
+  result.step = trace.steps();
+  result.hash = trace.hash();
+  for (const auto& each : hosts_) result.ticks += each->ticks;
+  result.trace = trace.lines();
+  result.coverage = std::move(coverage);
+  return result;
+}
+
+}  // namespace warmroot::fleet

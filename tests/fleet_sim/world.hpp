@@ -1,0 +1,167 @@
+// One simulated run: a region, managers, guests and people under virtual time, all from one seed.
+// The catalogue's faults strike here; the invariants are checked at each call and after each step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/fleet_invariants.hpp"
+#include "tests/fleet_process.hpp"
+#include "tests/fleet_sim/coverage.hpp"
+#include "tests/fleet_sim/draw.hpp"
+#include "tests/fleet_sim/guests.hpp"
+#include "tests/fleet_sim/options.hpp"
+#include "tests/fleet_sim/spending.hpp"
+#include "tests/fleet_sim/trace.hpp"
+#include "tests/sim/query.hpp"
+#include "tests/sim/region.hpp"
+#include "tests/sim/region_transport.hpp"
+
+namespace warmroot::fleet {
+
+inline const Instant kStart{std::chrono::hours{24 * 20'000}};
+inline constexpr const char* kDeployment = "research";
+
+/// A manager's host: its clock, its disk, what its process knows beyond the ledger.
+struct Host {
+  int number = 0;
+  std::string ledger_path;
+  ManagerProcess process;
+  Milliseconds clock{0};  ///< ahead of the region
+  Instant next_tick{};
+  bool in_tick = false;
+  bool hears_reports = true;
+  int die_in = 0;  ///< dies at this effect from now; 0: does not
+  std::function<void()> after_death;
+  Milliseconds freeze_after_look{0};
+  Milliseconds freeze_after_record{0};
+  Instant look_started{};
+  std::map<std::int64_t, Instant> planned;  ///< what each intent's plan knew of the world
+  std::map<std::string, core::NodeReport> board;
+  std::set<std::string> known;                ///< instances of the last look
+  std::set<std::string> drains;               ///< that the last plan asked to drain
+  std::map<std::string, std::uint64_t> keys;  ///< last sequence number by instance; in the ledger
+  manager::TickReport last;
+  std::uint64_t ticks = 0;
+  std::optional<Instant> frozen_since;  ///< since when the plan has said "frozen"
+};
+
+struct RunResult {
+  std::uint64_t seed = 0;
+  std::string violation;  ///< empty: none
+  std::string fault;      ///< the last that struck before it
+  std::uint64_t step = 0;
+  std::uint64_t hash = 0;
+  std::uint64_t ticks = 0;
+  Milliseconds settled_in{0};
+  std::vector<std::string> trace;
+  Coverage coverage;
+};
+
+class World {
+ public:
+  World(std::uint64_t seed, const Options& options);
+  ~World();
+  RunResult run();
+
+  // ---- for the catalogue ----
+  using Deed = std::function<void()>;
+  void later(Milliseconds wait, Deed deed) {
+    agenda_.emplace(region.now() + wait, std::move(deed));
+  }
+  /// What is undone when the faults stop, at the latest.
+  void on_lift(Deed deed) { lifts_.push_back(std::move(deed)); }
+  /// A spell of `lasts`: `end` is called at its end, or when the faults stop.
+  void spell(Milliseconds lasts, Deed end);
+  const sim::InstanceRecord* some_instance(
+      const std::function<bool(const sim::InstanceRecord&)>& fits = {});
+  const sim::VolumeRecord* some_volume(
+      const std::function<bool(const sim::VolumeRecord&)>& fits = {});
+  std::string some_zone();
+  Host& host(int number = 0) { return *hosts_[static_cast<std::size_t>(number)]; }
+  bool has_host(int number) const { return static_cast<std::size_t>(number) < hosts_.size(); }
+  /// Kills the host's process, now or at its next statement; `then` happens before its restart.
+  void kill(Host& host, Milliseconds down, Deed then = {});
+  void start_again(Host& host);
+  /// Its files are gone, and what lay in them.
+  void forget_ledger(Host& host);
+  void start_second_manager();
+  void stop_second_manager();
+  void set_desired(core::Desired changed);
+  /// Lets time pass inside a tick: guests, people and EC2 go on.
+  void pass_time(Milliseconds time);
+  void say(const std::string& text) { trace.add(region.now(), text); }
+  /// How a report goes from a guest to the manager and back.
+  struct Taken {
+    bool taken = false;
+    bool drain = false;
+  };
+  Taken deliver(Guest& guest, const core::NodeReport& report);
+  /// Puts a report on the board as if it had been accepted.
+  void hear(Host& host, core::NodeReport report);
+  bool violated() const { return !invariants.violations.empty(); }
+
+  const Options& options;
+  Draw draw;
+  sim::NoHardware hardware;
+  sim::Region region;
+  sim::QueryFront front;
+  sim::RegionTransport door;
+  Trace trace;
+  core::Desired desired;
+  Invariants invariants;
+  Guests guests;
+  Coverage coverage;
+  int reports_lost = 0;     ///< so many of the next reports do not arrive
+  int reports_doubled = 0;  ///< so many arrive a second time, later
+  int reports_late = 0;     ///< so many arrive out of order
+  std::string others_pool;  ///< the pool that other people launch for; empty: none
+  std::string last_fault;
+  bool lifted = false;
+  Instant settled_at{};
+  bool two_managers = false;      ///< there were two, once
+  bool people_took_part = false;  ///< things were changed that only people may put right
+  Milliseconds stale_by{0};       ///< answers show a world that is as old as this
+
+ private:
+  void make_spec();
+  void make_neighbours();
+  void schedule_faults();
+  void start(Host& host);
+  void bury(Host& host);
+  ProcessSetup setup_of(Host& host);
+  void effect(Host& host, const char* what);
+  void before_call(Host& host, const aws::Form& form, const std::string& body);
+  void after_call(Host& host, const aws::Form& form, const Result<HttpReply>& reply);
+  void tick(Host& host);
+  void digest(Host& host, manager::TickReport report);
+  Instant known_until(Host& host, const std::string& body);
+  void run_due();
+  Instant next_event() const;
+  void live_until(Instant end, const std::function<bool()>& reached = {});
+  void check_step();
+  void keep_others_pool();
+  void act_as_operator();
+  void lift();
+  void settle();
+  Milliseconds bound() const;
+  std::string who_waits() const;
+  void check_end();
+  void on_region_event(const std::string& text);
+
+  const std::string directory_;
+  std::vector<std::unique_ptr<Host>> hosts_;
+  std::multimap<Instant, Deed> agenda_;
+  std::vector<Deed> lifts_;
+  Spending spending_;
+  std::uint64_t seed_;
+  std::map<std::string, int> released_others_;
+};
+
+}  // namespace warmroot::fleet

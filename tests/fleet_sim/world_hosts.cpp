@@ -1,0 +1,274 @@
+// Managers of a world: their processes, clocks, deaths and ticks, and what reaches them.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "manager/aws/ec2_codec.hpp"
+#include "tests/fleet_sim/planted.hpp"
+#include "tests/fleet_sim/world.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// A round trip to EC2.
+constexpr milliseconds kLeastLatency{10};
+constexpr milliseconds kMostLatency{150};
+/// The daemon's patience with its ledger.
+constexpr seconds kLedgerPatience{5};
+/// Shortest pause between a wake-up and a tick.
+constexpr milliseconds kWakes{20};
+/// A frozen plan is read by somebody after so long.
+constexpr seconds kOperatorComes{90};
+/// An intent of an earlier process was planned at most so long before it was recorded.
+constexpr seconds kPlanAge{60};
+
+}  // namespace
+
+// ---- processes ----
+
+ProcessSetup World::setup_of(Host& host) {
+  ProcessSetup setup;
+  setup.options.desired = desired;
+  setup.options.now = [this, &host] { return region.now() + host.clock; };
+  setup.options.reports = [this, &host] {
+    if (host.freeze_after_look > Milliseconds{0}) {
+      say("frozen after the look");
+      pass_time(std::exchange(host.freeze_after_look, Milliseconds{0}));
+    }
+    return planted_reports(options.planted, host.board);
+  };
+  setup.options.user_data = [](const core::PoolSpec&) { return Result<std::string>("#!/bin/sh"); };
+  setup.ledger_path = host.ledger_path;
+  setup.door = &door;
+  setup.sleep = [this](Milliseconds wait) { pass_time(wait); };
+  setup.random = [this] { return draw.unit(); };
+  setup.hooks.before_post = [this] { pass_time(draw.span(kLeastLatency, kMostLatency)); };
+  setup.hooks.before_call = [this, &host](const aws::Form& form, const std::string& body) {
+    before_call(host, form, body);
+  };
+  setup.hooks.after_call = [this, &host](const aws::Form& form, const Result<HttpReply>& reply) {
+    after_call(host, form, reply);
+  };
+  setup.hooks.effect = [this, &host](const char* what) { effect(host, what); };
+  plant(options.planted, *this, host, setup);
+  return setup;
+}
+
+void World::start(Host& host) {
+  const auto started = host.process.start(setup_of(host));
+  if (!started) {
+    invariants.violated(0, "the manager does not start: " + started.error().message());
+    return;
+  }
+  say("manager " + std::to_string(host.number) + " starts");
+  host.next_tick = region.now();
+  host.frozen_since.reset();
+  spending_.restarted(host.number);
+}
+
+/// A process dies with what it only remembered.
+void World::bury(Host& host) {
+  say("manager " + std::to_string(host.number) + " dies");
+  host.process.stop();
+  host.board.clear();
+  host.known.clear();
+  host.drains.clear();
+  host.die_in = 0;
+  host.freeze_after_look = host.freeze_after_record = Milliseconds{0};
+  if (auto then = std::exchange(host.after_death, {})) then();
+}
+
+void World::kill(Host& host, Milliseconds down, Deed then) {
+  if (!host.process.running()) return;
+  host.after_death = [this, &host, down, then = std::move(then)] {
+    if (then) then();
+    later(down, [this, &host] { start_again(host); });
+  };
+  if (host.in_tick)
+    host.die_in = 1;
+  else
+    bury(host);
+}
+
+void World::start_again(Host& host) {
+  if (!host.process.running()) start(host);
+}
+
+void World::forget_ledger(Host& host) {
+  remove_ledger(host.ledger_path);
+  host.keys.clear();
+  host.planned.clear();
+}
+
+void World::start_second_manager() {
+  two_managers = true;
+  invariants.counts = false;
+  if (!has_host(1)) {
+    hosts_.push_back(std::make_unique<Host>());
+    hosts_[1]->number = 1;
+    hosts_[1]->hears_reports = false;
+    hosts_[1]->ledger_path = directory_ + "/ledger-1.sqlite";
+  }
+  if (!hosts_[1]->process.running()) start(*hosts_[1]);
+}
+
+void World::stop_second_manager() {
+  if (!has_host(1) || !hosts_[1]->process.running()) return;
+  hosts_[1]->after_death = {};
+  if (hosts_[1]->in_tick)
+    hosts_[1]->die_in = 1;
+  else
+    bury(*hosts_[1]);
+}
+
+void World::effect(Host& host, const char* what) {
+  if (host.freeze_after_record > Milliseconds{0} && std::string_view(what) == "before a call") {
+    say("frozen between plan and apply");
+    pass_time(std::exchange(host.freeze_after_record, Milliseconds{0}));
+  }
+  if (host.die_in > 0 && --host.die_in == 0) throw Crash{};
+}
+
+// ---- calls ----
+
+/// What the sender of an intent knew: the look of the plan that it came from. Stale answers show a
+/// world that is older still.
+Instant World::known_until(Host& host, const std::string& body) {
+  const auto rows = host.process.spy->query(
+      "SELECT id, recorded_ms FROM intents WHERE state IN ('open', 'unknown') AND body = ?",
+      {body});
+  if (!rows || rows->empty()) return host.look_started;
+  const auto id = rows->front().number(0);
+  const auto recorded = Instant{Milliseconds{rows->front().number(1)}} - host.clock;
+  const bool now = recorded >= host.look_started;
+  const auto [found, fresh] =
+      host.planned.try_emplace(id, now ? host.look_started : recorded - kPlanAge);
+  return found->second - stale_by;
+}
+
+void World::before_call(Host& host, const aws::Form& form, const std::string& body) {
+  const std::string action(aws::form_value(form, "Action"));
+  say("m" + std::to_string(host.number) + " sends " + aws::summary_of(body));
+  invariants.check_call({host.process.spy.get(), known_until(host, body)}, form, body);
+  if (!spending_.spend(host.number, action, body, region.now()) && !two_managers)
+    invariants.violated(7, action + " beyond the manager's share of its bucket");
+}
+
+void World::after_call(Host&, const aws::Form& form, const Result<HttpReply>& reply) {
+  const std::string action(aws::form_value(form, "Action"));
+  say("  " + action + ": " +
+      (!reply                 ? "no answer"
+       : reply->status == 200 ? "ok"
+                              : std::to_string(reply->status) + " " + aws::code_of(*reply)));
+  check_step();
+}
+
+// ---- ticks ----
+
+void World::tick(Host& host) {
+  host.in_tick = true;
+  host.look_started = region.now();
+  ++host.ticks;
+  try {
+    auto report = host.process.reconciler->tick();
+    if (report)
+      digest(host, std::move(*report));
+    else {
+      say("tick failed: " + report.error().message());
+      if (report.error().kind != ErrorKind::retry_later)
+        invariants.violated(0, "tick failed: " + report.error().message());
+      host.next_tick = region.now() + kLedgerPatience;
+    }
+  } catch (const Crash&) {
+    host.in_tick = false;
+    bury(host);
+    return;
+  }
+  host.in_tick = false;
+  planted_after_tick(options.planted, *this, host);
+  if (host.die_in == 1 && host.after_death) bury(host);
+}
+
+void World::digest(Host& host, manager::TickReport report) {
+  coverage.add(report);
+  if (!report.blind) {
+    host.known.clear();
+    for (const auto& [id, instance] : report.observed.instances)
+      if (instance.state != aws::InstanceState::terminated) host.known.insert(id);
+    host.drains.clear();
+    for (const auto& [id, reason] : report.plan.drains) host.drains.insert(id);
+  }
+  bool frozen = false;
+  for (const auto& note : report.plan.notes) frozen |= note.kind == core::NoteKind::frozen;
+  if (!frozen)
+    host.frozen_since.reset();
+  else if (!host.frozen_since)
+    host.frozen_since = region.now();
+  if (report.plan.notes.size() != host.last.plan.notes.size())
+    for (const auto& note : report.plan.notes)
+      say("note " + std::string(core::to_string(note.kind)) + " " + note.text);
+  host.next_tick = region.now() + report.plan.next_look;
+  host.last = std::move(report);
+}
+
+// ---- reports ----
+
+void World::hear(Host& host, core::NodeReport report) {
+  report.received = region.now() + host.clock;
+  auto& latest = host.board[report.instance_id];
+  const bool news = latest.instance_id.empty() || latest.stage != report.stage ||
+                    latest.volume_id != report.volume_id;
+  latest = std::move(report);
+  if (news) host.next_tick = std::min(host.next_tick, region.now() + kWakes);
+}
+
+World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
+  Host& host = *hosts_[0];
+  const auto sequence = ++guest.sequence;
+  if (reports_lost > 0) {
+    --reports_lost;
+    return {};
+  }
+  if (!host.process.running()) return {};
+  if (!guest.has_key) {
+    if (!host.known.contains(guest.id)) return {};
+    host.keys[guest.id] = sequence;
+    guest.has_key = true;
+  }
+  // A manager that lost its ledger has lost the keys: it takes nothing from those that have one.
+  const auto key = host.keys.find(guest.id);
+  if (key == host.keys.end()) return {};
+  if (reports_late > 0) {
+    --reports_late;
+    later(draw.span(seconds{1}, seconds{30}), [this, &host, report, sequence] {
+      const auto held = host.keys.find(report.instance_id);
+      if (!host.process.running() || held == host.keys.end() || held->second >= sequence) return;
+      held->second = sequence;
+      hear(host, report);
+    });
+    return {};
+  }
+  key->second = std::max(key->second, sequence);
+  say("report " + guest.id + " stage " + std::to_string(static_cast<int>(report.stage)));
+  hear(host, report);
+  if (reports_doubled > 0) {  // the same bytes again: its number is not greater than the last
+    --reports_doubled;
+    coverage.add("report", "doubled");
+  }
+  return {true, host.drains.contains(guest.id)};
+}
+
+/// The operator does what a frozen plan's note says, once he is sure that nothing else is wrong.
+void World::act_as_operator() {
+  Host& host = *hosts_[0];
+  if (!host.process.running() || !host.frozen_since) return;
+  if (region.now() - *host.frozen_since < kOperatorComes) return;
+  say("the operator removes the ledger, as the note says");
+  kill(host, seconds{1}, [this, &host] { forget_ledger(host); });
+}
+
+}  // namespace warmroot::fleet

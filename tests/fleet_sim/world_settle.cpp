@@ -1,0 +1,133 @@
+// The end of the faults, and what has to be true some time after it.
+#include <algorithm>
+
+#include "manager/core/token.hpp"
+#include "tests/fleet_sim/world.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+/// The design's allowance over the bound.
+constexpr minutes kAllowance{2};
+/// Nodes of one zone that start from nothing: create 1.5 s, pending 5 s, boot 20 s, attach 2 s,
+/// check 20 s, each with the region's jitter of a half, and a look between each.
+constexpr seconds kFromNothing{65};
+/// How long what is left over may take to end after everybody is served.
+constexpr minutes kTidyUp{8};
+
+}  // namespace
+
+/// What EC2 and the guests still need for what the faults have left behind; then a start from
+/// nothing. Named waits of the manager (a stuck attach, a dead host) are EC2's own.
+Milliseconds World::bound() const {
+  Milliseconds bound = kFromNothing;
+  bool notice = false;
+  bool stuck = false;
+  bool dead = false;
+  bool ending = false;
+  bool lost = false;
+  for (const auto& [id, instance] : region.instances()) {
+    if (instance.state == sim::GuestState::terminated) continue;
+    notice |= instance.interrupted_at.has_value();
+    dead |= instance.impaired || instance.never_runs;
+    ending |= instance.state == sim::GuestState::shutting_down || notice || dead;
+  }
+  for (const auto& [id, volume] : region.volumes())
+    if (volume.link) stuck |= volume.link->state == sim::LinkState::attaching;
+  for (const auto& node : hosts_[0]->last.plan.nodes)
+    lost |= !node.volume_id.empty() && !region.volume(node.volume_id);
+  if (stuck) bound += seconds{95};
+  if (dead) bound += seconds{150};
+  if (lost) bound += seconds{60};
+  if (notice) bound += region.times().notice;
+  if (ending) bound += region.times().shutting_down_max;
+  return bound;
+}
+
+void World::lift() {
+  lifted = true;
+  say("the faults stop");
+  front.faults().clear();
+  auto deeds = std::move(lifts_);
+  lifts_.clear();
+  for (const auto& deed : deeds) deed();
+  reports_lost = reports_doubled = reports_late = 0;
+  guests.notices_missing = guests.notices_late = guests.failing_bootstraps = guests.hanging = 0;
+  region.knobs = {};
+  stop_second_manager();
+  Host& host = *hosts_[0];
+  host.die_in = 0;
+  host.freeze_after_look = host.freeze_after_record = Milliseconds{0};
+  if (!host.process.running()) start(host);
+}
+
+/// The first wanted node without a session; empty when all are served.
+std::string World::who_waits() const {
+  const auto& rows = hosts_[0]->last.plan.nodes;
+  for (const auto& pool : desired.pools)
+    for (int index = 0; index < pool.running; ++index) {
+      const auto name = core::node_name(pool.name, index);
+      const auto row = std::find_if(rows.begin(), rows.end(),
+                                    [&](const core::NodeRow& each) { return each.node == name; });
+      if (row == rows.end()) return name + " is not in the plan";
+      const auto* volume = region.volume(row->volume_id);
+      if (!volume || !volume->link || volume->link->state != sim::LinkState::attached)
+        return name + " (" + row->volume_id + ", " + std::string(describe(row->condition).word) +
+               ")";
+      const auto* instance = region.instance(volume->link->instance_id);
+      if (!instance || instance->state != sim::GuestState::running || !instance->powered ||
+          instance->interrupted_at)
+        return name + " on a dying instance";
+      if (!guests.serves(instance->id)) return name + " has no session on " + instance->id;
+    }
+  return {};
+}
+
+void World::settle() {
+  lift();
+  const auto allowed = bound() + kAllowance;
+  const Instant start = region.now();
+  const Instant deadline = start + allowed;
+  const auto served = [this] {
+    act_as_operator();
+    return who_waits().empty();
+  };
+  // A frozen manager waits for its operator, who reads the note and acts; then all begins anew.
+  live_until(deadline, served);
+  if (violated()) return;
+  if (const auto waits = who_waits(); !waits.empty() && !two_managers && !people_took_part) {
+    invariants.violated(8, waits + " is not served " +
+                               std::to_string((region.now() - start).count() / 1000) +
+                               " s after the faults stopped");
+    for (const auto& note : hosts_[0]->last.plan.notes) say("note " + note.text);
+    return;
+  }
+  settled_at = region.now();
+  live_until(region.now() + kTidyUp);
+  if (!violated()) check_end();
+}
+
+void World::check_end() {
+  if (const auto waits = who_waits(); !waits.empty() && !two_managers && !people_took_part)
+    invariants.violated(8, waits + " was served and is not any more");
+  if (!invariants.counts) return;
+  std::map<std::string, int> instances;
+  for (const auto& [id, instance] : region.instances())
+    if ((instance.state == sim::GuestState::running ||
+         instance.state == sim::GuestState::pending) &&
+        core::is_own_token(kDeployment, instance.client_token))
+      ++instances[instance.tags.contains("warmroot:pool") ? instance.tags.at("warmroot:pool") : ""];
+  for (const auto& pool : desired.pools)
+    if (pool.launch && instances[pool.name] != pool.running)
+      invariants.violated(5, std::to_string(instances[pool.name]) + " instances of " + pool.name +
+                                 " at the end, not " + std::to_string(pool.running));
+  for (const auto& [id, volume] : region.volumes())
+    if (volume.link && volume.tags.contains("warmroot:node") && volume.link->delete_on_termination)
+      invariants.violated(12, id + " would be deleted with its instance, at the end");
+}
+
+}  // namespace warmroot::fleet
