@@ -351,6 +351,12 @@ Ok Ledger::forget_refused(const Settlement& settlement) {
   return {};
 }
 
+/// Also against the instance itself, which is passed over for another one.
+Ok Ledger::count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now) {
+  if (intent.resources.size() != 2) return {};
+  return count_failure(core::failure_key(intent.call.action, intent.resources[1]), outcome, now);
+}
+
 /// A lost ledger forgot which tokens are used up: the next one is tried at once, without a
 /// back-off, but for every kBurntAtOnce-th, so that an EC2 that never takes one is not asked for
 /// ever.
@@ -383,6 +389,7 @@ Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
   // What EC2 did not have is remembered of the offer: another one may be tried at once.
   if (!again_at_once && !outcome.only_offers)
     for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
+  if (outcome.refuses_instance) TRY(count_full_instance(intent, outcome, now));
   const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
   TRY(add_history({now, intent.pool, node, "refused: " + outcome.sentence}));
   if (intent.call.action == "DetachVolume" || intent.call.action == "TerminateInstances")

@@ -84,6 +84,7 @@ class Ledger {
                     Instant now);
   Ok remember_refused(const Outcome& outcome, Instant now);
   Ok forget_refused(const Settlement& settlement);
+  Ok count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now);
   Ok take_leaving_back(const core::Intent& intent, Instant now);
   Result<bool> burns_on(const core::Intent& intent, const Outcome& outcome);
   Ok count_failure(const std::string& key, const Outcome& outcome, Instant now);

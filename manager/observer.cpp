@@ -226,15 +226,13 @@ void Observer::look_at_statuses(const core::LedgerView& ledger, core::Observed& 
         ids.push_back(lease.instance_id);
     }
     for (std::size_t first = 0; first < ids.size(); first += kStatusIds) {
-      aws::DescribeRequest request;
-      const auto last = std::min(ids.size(), first + kStatusIds);
-      request.ids.assign(ids.begin() + static_cast<std::ptrdiff_t>(first),
-                         ids.begin() + static_cast<std::ptrdiff_t>(last));
-      const auto page = ec2_.describe_instance_status(request);
-      if (page) {
-        for (const auto& status : page->items) statuses_[status.instance_id] = status;
-      } else {
-        observed.notes.push_back("status checks could not be read: " + page.error().message());
+      std::vector<aws::InstanceStatus> found;
+      const auto some = std::span(ids).subspan(first, std::min(kStatusIds, ids.size() - first));
+      const auto asked =
+          aws::collect_present(ec2_, &aws::Ec2::describe_instance_status, some, found);
+      for (const auto& status : found) statuses_[status.instance_id] = status;
+      if (!asked) {
+        observed.notes.push_back("status checks could not be read: " + asked.error().message());
         break;
       }
     }

@@ -1,4 +1,4 @@
-// Codes are matched, never texts: EC2's wording drifts.
+// Each reaction of aws/ec2_codes.cpp becomes flags here; codes and texts are not looked at.
 #include "manager/outcome.hpp"
 
 #include <algorithm>
@@ -12,18 +12,6 @@ namespace {
 
 using aws::Reaction;
 using core::IntentState;
-
-/// The call wanted a state that holds already.
-bool already_so(const std::string& action, const std::string& code, Reaction reaction) {
-  if (action == "DetachVolume" || action == "DeleteVolume")
-    return reaction == Reaction::absent || code == "InvalidVolume.NotFound";
-  return action == "DeleteLaunchTemplate" && reaction == Reaction::absent;
-}
-
-/// A create whose token cannot be used again. Every accepted create uses its token up as well.
-bool token_is_burnt(Reaction reaction) {
-  return reaction == Reaction::new_token;
-}
 
 /// Another type, zone or market may do. Source: Karpenter's set of codes, with what the table says.
 bool is_about_the_offer(std::string_view code, std::string_view action) {
@@ -43,10 +31,22 @@ bool is_spot_fleet(const core::Intent& intent) {
                          "TargetCapacitySpecification.DefaultTargetCapacityType") == "spot";
 }
 
+/// It is worth trying again although nobody does anything about it.
 bool passes_by_itself(ErrorKind kind, Reaction reaction) {
-  return kind == ErrorKind::retry_later || reaction == Reaction::throttled ||
-         reaction == Reaction::wait || reaction == Reaction::change ||
-         reaction == Reaction::new_token;
+  switch (reaction) {
+    case Reaction::throttled:
+    case Reaction::transient:
+    case Reaction::look:
+    case Reaction::wait:
+    case Reaction::device:
+    case Reaction::new_token:
+      return true;
+    case Reaction::absent:  // what we saw a moment ago, unlike what the spec names
+    case Reaction::change:
+      return kind != ErrorKind::misconfigured;
+    default:
+      return kind == ErrorKind::retry_later;
+  }
 }
 
 /// "MaxSpotInstanceCountExceeded for g5.xlarge in us-east-1a: Max spot instance count exceeded.
@@ -146,11 +146,10 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
     return outcome;
   }
   const Error& error = answer.error();
-  const std::string code(aws::bare_code(error.code));
   const Reaction reaction = aws::reaction_for(error.code, action);
-  outcome.code = code;
+  outcome.code = std::string(aws::bare_code(error.code));
   outcome.sentence = error.message();
-  if (already_so(action, code, reaction)) {
+  if (reaction == Reaction::done) {
     outcome.state = IntentState::accepted;
     return outcome;
   }
@@ -159,18 +158,17 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
     return outcome;
   }
   outcome.state = IntentState::refused;
-  outcome.token_was_used = !intent.token.empty() && token_is_burnt(reaction);
+  outcome.token_was_used = !intent.token.empty() && reaction == Reaction::new_token;
   outcome.burns_token = outcome.token_was_used;
   outcome.throttled = reaction == Reaction::throttled;
   outcome.transient = passes_by_itself(error.kind, reaction);
-  if (action == "RunInstances" && is_about_the_offer(code, action)) {
-    outcome.refused_offers = {{offer_of(intent), code, outcome.sentence}};
+  if (action == "RunInstances" && is_about_the_offer(outcome.code, action)) {
+    outcome.refused_offers = {{offer_of(intent), outcome.code, outcome.sentence}};
     outcome.only_offers = true;
   }
-  if (action == "AttachVolume") {
-    outcome.keeps_lease = code == "VolumeInUse";
-    outcome.refuses_device = code == "InvalidParameterValue";
-  }
+  outcome.keeps_lease = reaction == Reaction::look;
+  outcome.refuses_device = reaction == Reaction::device;
+  outcome.refuses_instance = action == "AttachVolume" && reaction == Reaction::change;
   return outcome;
 }
 

@@ -25,6 +25,7 @@ struct Outcome {
   bool refuses_device = false;  ///< EC2 does not take this device name on this instance
   bool keeps_lease =
       false;  ///< a refused attach whose volume is attached all the same: the next look tells where
+  bool refuses_instance = false;  ///< it takes no further volume: another one may
   bool throttled = false;
   bool transient = false;                    ///< passes by itself
   std::vector<OfferRefusal> refused_offers;  ///< of a launch, also of an accepted one

@@ -222,3 +222,22 @@ TEST_F(Ec2ClientTest, a_dry_run_is_repeated_like_a_read_and_never_in_doubt) {
                       lost(ErrorKind::unknown_outcome)};
   EXPECT_EQ(client.dry_run(DeleteVolume{"vol-1"}).error().kind, ErrorKind::retry_later);
 }
+
+TEST_F(Ec2ClientTest, one_id_that_is_gone_is_found_by_halves_and_left_out) {
+  const auto statuses = [](std::vector<std::string> ids) {
+    std::string items;
+    for (const auto& id : ids) items += "<item><instanceId>" + id + "</instanceId></item>";
+    return xml("<DescribeInstanceStatusResponse><instanceStatusSet>" + items +
+               "</instanceStatusSet></DescribeInstanceStatusResponse>");
+  };
+  const std::vector<std::string> ids = {"i-1", "i-2", "i-3", "i-gone"};
+  transport.script = {refusal("InvalidInstanceID.NotFound"), statuses({"i-1", "i-2"}),
+                      refusal("InvalidInstanceID.NotFound"), statuses({"i-3"}),
+                      refusal("InvalidInstanceID.NotFound")};
+  std::vector<InstanceStatus> found;
+  ASSERT_TRUE(collect_present(client, &Ec2::describe_instance_status, ids, found));
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found.back().instance_id, "i-3");
+  transport.script = {refusal("UnauthorizedOperation", 403)};
+  EXPECT_FALSE(collect_present(client, &Ec2::describe_instance_status, ids, found));
+}

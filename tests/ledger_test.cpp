@@ -145,6 +145,14 @@ TEST_F(LedgerTest, a_refused_attach_ends_its_lease_and_counts_against_the_node) 
   EXPECT_THAT(failure.sentence, HasSubstr("[request req-1]"));
 }
 
+TEST_F(LedgerTest, an_instance_that_takes_no_further_volume_is_remembered_as_such) {
+  auto ledger = open();
+  settle(ledger, record_one(ledger, attach_plan()),
+         refusal("AttachmentLimitExceeded", ErrorKind::misconfigured));
+  EXPECT_TRUE(ledger.view()->failures.contains(core::failure_key("AttachVolume", "i-1")));
+  EXPECT_TRUE(ledger.view()->failures.contains(core::failure_key("AttachVolume", "p-0")));
+}
+
 TEST_F(LedgerTest, volume_in_use_leaves_the_lease_for_the_next_look) {
   auto ledger = open();
   const auto intent = record_one(ledger, attach_plan());

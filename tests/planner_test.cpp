@@ -180,6 +180,41 @@ TEST(Planner, a_refusal_is_left_alone_for_its_back_off_and_noted) {
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
 }
 
+TEST(Planner, after_a_refused_termination_its_ids_go_in_smaller_calls_and_then_alone) {
+  World world(12, 0);
+  for (int i = 0; i < 12; ++i) world.instance("i-" + std::to_string(100 + i));
+  EXPECT_EQ(only<aws::TerminateInstances>(world.plan())->instance_ids.size(), 12U);
+  const auto sizes = [&world] {
+    std::vector<std::size_t> found;
+    for (const auto& action : world.plan().actions)
+      if (const auto* call = std::get_if<aws::TerminateInstances>(&action.mutation))
+        found.push_back(call->instance_ids.size());
+    return found;
+  };
+  const auto refuse = [&world](const char* code, int count) {
+    for (int i = 0; i < 12; ++i)
+      world.ledger.failures[failure_key("TerminateInstances", "i-" + std::to_string(100 + i))] = {
+          count, kNow - std::chrono::minutes{10}, code, false, "protected"};
+  };
+  refuse("OperationNotPermitted", 1);
+  EXPECT_THAT(sizes(), ElementsAre(7, 5));
+  refuse("OperationNotPermitted", 2);
+  EXPECT_THAT(sizes(), ::testing::SizeIs(12));
+  refuse("RequestLimitExceeded", 2);
+  EXPECT_THAT(sizes(), ElementsAre(12)) << "smaller calls would make a throttle worse";
+}
+
+TEST(Planner, an_instance_that_takes_no_further_volume_is_passed_over_for_another) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-1").launch_time = kNow - std::chrono::minutes{20};
+  world.instance("i-2");
+  EXPECT_THAT(world.calls(), Contains(HasSubstr("vol-0 to i-1")));
+  world.ledger.failures[failure_key("AttachVolume", "i-1")] = {1, kNow, "AttachmentLimitExceeded",
+                                                               false, "full"};
+  EXPECT_THAT(world.calls(), Contains(HasSubstr("vol-0 to i-2")));
+}
+
 TEST(Planner, a_refusal_of_many_nodes_is_one_note) {
   World world(3, 3);
   for (int i = 0; i < 3; ++i) {

@@ -1,7 +1,7 @@
 // EC2's Query protocol, version 2016-11-15: requests into form bodies, XML answers into the structs
 // of ec2.hpp, refusals into errors with a kind and a remedy. Pure. Ec2Client uses it over a
-// Transport; retries, paging and time are not here. ec2_encode.cpp, ec2_decode.cpp, ec2_errors.cpp
-// and ec2_words.cpp implement it.
+// Transport; retries, paging and time are not here. ec2_encode.cpp, ec2_decode.cpp, ec2_errors.cpp,
+// ec2_codes.cpp and ec2_words.cpp implement it.
 #pragma once
 
 #include <span>
@@ -93,20 +93,23 @@ Ok decode_dry_run(std::string_view action, const HttpReply& reply);
 
 // ---- refusals ----
 
-/// What to do about an error code, finer than ErrorKind. Source: ec2.md section 3.
+/// What to do about an error code, finer than ErrorKind. outcome.cpp makes it happen.
 enum class Reaction {
   throttled,    ///< not executed; try again later and slower
-  transient,    ///< EC2's trouble; may have been executed
+  transient,    ///< EC2's trouble; may have been executed: send the same bytes again
+  done,         ///< what the call wants holds already
+  look,         ///< it may have happened: the next look tells, before anything else is tried
   wait,         ///< some state has to change first
-  absent,       ///< the thing named is not there (or not visible yet)
-  change,       ///< another zone, type, device or subnet may do
+  absent,       ///< the thing named is not there (or not visible yet): the next look tells
+  device,       ///< remember that this device name is refused here, try another
+  change,       ///< another zone, type or subnet may do; passes by itself unless misconfigured
   account,      ///< a quota or the account's state: somebody has to act
   permission,   ///< keys or IAM
   credentials,  ///< refresh the credentials or correct the clock, then once more
   request,      ///< the request itself is wrong
   new_token,    ///< look by tag for what the token made, then use a new token
   restart,      ///< begin the listing anew
-  unknown       ///< a code that is not in the table
+  unknown       ///< a code that is not in the table: refused, tried again with patience
 };
 
 struct CodeEntry {
@@ -114,8 +117,12 @@ struct CodeEntry {
   std::string_view action;  ///< empty: for every call
   ErrorKind kind;
   Reaction reaction;
-  std::string_view remedy;  ///< one short sentence
+  std::string_view source;
+  std::string_view remedy;  ///< one or two short sentences
 };
+
+/// The whole table, ec2_codes.cpp.
+std::span<const CodeEntry> all_codes();
 
 /// The table's entry, also for codes with a `Client.` or `Server.` prefix; nullptr when unknown. An
 /// entry for this very action goes before the general one (InvalidParameterValue of AttachVolume is

@@ -1,8 +1,6 @@
-// Refusals: the one table of error codes (source: ec2.md section 3), and how a reply that is no
-// answer becomes an Error. Messages of EC2 are shown to people and never matched: their wording
-// drifts.
+// How a reply that is no answer becomes an Error, by the table of ec2_codes.cpp. Messages of EC2
+// are shown to people and never matched: their wording drifts.
 #include <algorithm>
-#include <array>
 
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/aws/ec2_xml.hpp"
@@ -11,186 +9,9 @@ namespace warmroot::aws {
 namespace {
 
 using enum ErrorKind;
-using R = Reaction;
 
 /// Longer messages are cut: UnauthorizedOperation carries an encoded blob of some kilobytes.
 constexpr std::size_t kMaxMessageBytes = 1200;
-
-constexpr std::string_view kSlower = "EC2 throttles this account; warmroot slows down and goes on.";
-constexpr std::string_view kTrouble = "EC2 has trouble of its own; warmroot tries again.";
-constexpr std::string_view kKeys =
-    "Check the access key, its secret, the session token and --region.";
-constexpr std::string_view kRenew = "Renew the temporary credentials.";
-constexpr std::string_view kAccount = "Settle the account's state with AWS, or enable the Region.";
-constexpr std::string_view kOurBug =
-    "The endpoint and warmroot do not agree on the protocol; check "
-    "--endpoint-url, else report this as a bug.";
-constexpr std::string_view kValue = "Correct the value in the spec that the message names.";
-constexpr std::string_view kMissing =
-    "Correct the name in the spec; it must exist in this Region and account.";
-constexpr std::string_view kMalformed = "The id in the spec is not well-formed; correct it.";
-constexpr std::string_view kQuota = "Ask AWS for a higher quota, or free some of what it counts.";
-constexpr std::string_view kElsewhere =
-    "No capacity here now; another zone or instance type may have some.";
-constexpr std::string_view kWaitState = "Wait until the state that the message names has changed.";
-constexpr std::string_view kVolumeType =
-    "Choose a volume type or encryption that this zone and instance type offer.";
-
-constexpr std::array kCodes = std::to_array<CodeEntry>({
-    // Throttles: not executed.
-    {"RequestLimitExceeded", "", retry_later, R::throttled, kSlower},
-    {"Throttling", "", retry_later, R::throttled, kSlower},
-    {"ThrottlingException", "", retry_later, R::throttled, kSlower},
-    {"ThrottledException", "", retry_later, R::throttled, kSlower},
-    {"EC2ThrottledException", "", retry_later, R::throttled, kSlower},
-    {"RequestThrottled", "", retry_later, R::throttled, kSlower},
-    {"RequestThrottledException", "", retry_later, R::throttled, kSlower},
-    {"TooManyRequestsException", "", retry_later, R::throttled, kSlower},
-    {"BandwidthLimitExceeded", "", retry_later, R::throttled, kSlower},
-    {"LimitExceededException", "", retry_later, R::throttled, kSlower},
-    {"SlowDown", "", retry_later, R::throttled, kSlower},
-    {"PriorRequestNotComplete", "", retry_later, R::throttled, kSlower},
-    {"TransactionInProgressException", "", retry_later, R::throttled, kSlower},
-    {"ProvisionedThroughputExceededException", "", retry_later, R::throttled, kSlower},
-    {"ConcurrentTagAccess", "", retry_later, R::throttled, kSlower},
-    // EC2's own trouble: a mutation may have been executed.
-    {"InternalError", "", retry_later, R::transient, kTrouble},
-    {"InternalFailure", "", retry_later, R::transient, kTrouble},
-    {"ServerInternal", "", retry_later, R::transient, kTrouble},
-    {"ServiceUnavailable", "", retry_later, R::transient, kTrouble},
-    {"Unavailable", "", retry_later, R::transient, kTrouble},
-    {"RetryableError", "", retry_later, R::transient, kTrouble},
-    {"RequestTimeout", "", retry_later, R::transient, kTrouble},
-    {"RequestTimeoutException", "", retry_later, R::transient, kTrouble},
-    // Who asks.
-    {"RequestExpired", "", unauthorised, R::credentials,
-     "Set this machine's clock (more than 15 minutes off), or renew the temporary credentials."},
-    {"ExpiredToken", "", unauthorised, R::credentials, kRenew},
-    {"ExpiredTokenException", "", unauthorised, R::credentials, kRenew},
-    {"AuthFailure", "", unauthorised, R::credentials, kKeys},
-    {"SignatureDoesNotMatch", "", unauthorised, R::permission, kKeys},
-    {"InvalidClientTokenId", "", unauthorised, R::permission, kKeys},
-    {"MissingAuthenticationToken", "", unauthorised, R::permission, kKeys},
-    {"IncompleteSignature", "", unauthorised, R::permission, kKeys},
-    {"InvalidSignature", "", unauthorised, R::permission, kKeys},
-    {"UnauthorizedOperation", "", unauthorised, R::permission,
-     "Allow this action in the IAM policy (templates/ has one); `aws sts "
-     "decode-authorization-message` reads the encoded part."},
-    {"AuthFailure.ServiceLinkedRoleCreationNotPermitted", "", unauthorised, R::account,
-     "Create AWSServiceRoleForEC2Spot once: `aws iam create-service-linked-role "
-     "--aws-service-name spot.amazonaws.com`."},
-    {"CustomerKeyHasBeenRevoked", "", unauthorised, R::account,
-     "Let this role use the KMS key: CreateGrant, Decrypt, GenerateDataKeyWithoutPlaintext."},
-    {"OptInRequired", "", unauthorised, R::account, kAccount},
-    {"PendingVerification", "", unauthorised, R::account, kAccount},
-    {"Blocked", "", unauthorised, R::account, kAccount},
-    {"AccountDisabled", "", unauthorised, R::account, kAccount},
-    // The request.
-    {"DryRunOperation", "", refused, R::request, "It would have succeeded without DryRun."},
-    {"MissingParameter", "", broken, R::request, kOurBug},
-    {"UnknownParameter", "", broken, R::request, kOurBug},
-    {"MalformedQueryString", "", broken, R::request, kOurBug},
-    {"InvalidQueryParameter", "", broken, R::request, kOurBug},
-    {"InvalidAction", "", broken, R::request, kOurBug},
-    {"NoSuchVersion", "", broken, R::request, kOurBug},
-    {"FilterLimitExceeded", "", broken, R::request, kOurBug},
-    {"InvalidParameterValue", "AttachVolume", refused, R::change,
-     "The device name is taken or not valid on this instance; another one has to be tried."},
-    {"InvalidParameterValue", "", misconfigured, R::request, kValue},
-    {"InvalidParameter", "", misconfigured, R::request, kValue},
-    {"InvalidParameterCombination", "", misconfigured, R::request, kValue},
-    {"InvalidParameterDependency", "", misconfigured, R::request, kValue},
-    {"InvalidInput", "", misconfigured, R::request, kValue},
-    {"ValidationError", "", misconfigured, R::request, kValue},
-    {"InvalidUserData.Malformed", "", misconfigured, R::request,
-     "User data is limited to 16384 bytes; shorten the template."},
-    {"IdempotentParameterMismatch", "", refused, R::new_token,
-     "This client token was used for other parameters; look by tag, then take a new token."},
-    {"IdempotentInstanceTerminated", "", gone, R::new_token,
-     "The instance of this client token is gone; a new launch needs a new token."},
-    {"InvalidMaxResults", "", refused, R::restart, "List again with another page size."},
-    {"InvalidNextToken", "", retry_later, R::restart, "The page token expired; list again."},
-    {"InvalidPaginationToken", "", retry_later, R::restart, "The page token expired; list again."},
-    // Instances, volumes, attachments.
-    {"InvalidInstanceID.NotFound", "", gone, R::absent,
-     "The instance is gone, or too new to be visible everywhere."},
-    {"InvalidInstanceID.Malformed", "", misconfigured, R::request, kMalformed},
-    {"IncorrectInstanceState", "", retry_later, R::wait, kWaitState},
-    {"InvalidVolume.NotFound", "", gone, R::absent,
-     "The volume is gone, or too new to be visible; an unusable KMS key also makes it vanish."},
-    {"InvalidVolumeID.Malformed", "", misconfigured, R::request, kMalformed},
-    {"InvalidVolume.ZoneMismatch", "", refused, R::request,
-     "Volume and instance must be in one zone; give the node a volume of its zone."},
-    {"InvalidVolume.Duplicate", "", refused, R::request, "Such a volume exists already."},
-    {"InvalidAttachment.NotFound", "", gone, R::absent, "The volume is not attached there."},
-    {"IncorrectState", "DetachVolume", gone, R::absent, "The volume is not attached any more."},
-    {"IncorrectState", "", retry_later, R::wait, kWaitState},
-    {"VolumeInUse", "DeleteVolume", refused, R::wait, "Detach the volume first."},
-    {"VolumeInUse", "", refused, R::change,
-     "The volume is attached already; look where before anything else."},
-    {"AttachmentLimitExceeded", "", refused, R::change,
-     "This instance type takes no further volume; detach another or use a larger type."},
-    {"EncryptedVolumesNotSupported", "", misconfigured, R::change, kVolumeType},
-    {"VolumeTypeNotAvailableInZone", "", misconfigured, R::change, kVolumeType},
-    {"UnknownVolumeType", "", misconfigured, R::change, kVolumeType},
-    {"InvalidZone.NotFound", "", misconfigured, R::request, kMissing},
-    {"InsufficientVolumeCapacity", "", retry_later, R::change,
-     "The zone cannot make this volume now; another zone or type may."},
-    {"VolumeLimitExceeded", "", refused, R::account, kQuota},
-    {"MaxIOPSLimitExceeded", "", refused, R::account, kQuota},
-    {"MaxThroughputLimitExceeded", "", refused, R::account, kQuota},
-    {"CopyVolumesLimitExceeded", "", retry_later, R::wait, kWaitState},
-    {"ConcurrentCopyVolumeLimitExceeded", "", retry_later, R::wait, kWaitState},
-    {"VolumeModificationSizeLimitExceeded", "", retry_later, R::wait, kWaitState},
-    {"VolumeModificationRateExceeded", "", retry_later, R::wait, kWaitState},
-    {"IncorrectModificationState", "", retry_later, R::wait, kWaitState},
-    {"InvalidVolumeModification.NotFound", "", gone, R::absent, "The volume was never modified."},
-    // Snapshots and images.
-    {"InvalidSnapshot.NotFound", "", misconfigured, R::absent,
-     "The snapshot must be in this Region and readable by this account; those behind public AMIs "
-     "are "
-     "not: launch the AMI once, stop it and snapshot its root."},
-    {"InvalidSnapshotID.Malformed", "", misconfigured, R::request, kMalformed},
-    {"InvalidSnapshot.InUse", "", refused, R::request, "An AMI uses this snapshot."},
-    {"SnapshotCreationPerVolumeRateExceeded", "", retry_later, R::wait, kWaitState},
-    {"ConcurrentSnapshotLimitExceeded", "", retry_later, R::wait, kWaitState},
-    {"PendingSnapshotLimitExceeded", "", retry_later, R::wait, kWaitState},
-    {"ResourceLimitExceeded", "", retry_later, R::wait, kWaitState},
-    {"SnapshotLimitExceeded", "", refused, R::account, kQuota},
-    {"InvalidAMIID.NotFound", "", misconfigured, R::absent, kMissing},
-    {"InvalidAMIID.Malformed", "", misconfigured, R::request, kMalformed},
-    {"InvalidAMIID.Unavailable", "", misconfigured, R::request, kMissing},
-    {"InvalidBlockDeviceMapping", "", misconfigured, R::request,
-     "A root volume must be at least as large as its snapshot."},
-    // Launching.
-    {"InvalidSubnetID.NotFound", "", misconfigured, R::absent, kMissing},
-    {"InvalidGroup.NotFound", "", misconfigured, R::absent, kMissing},
-    {"InvalidKeyPair.NotFound", "", misconfigured, R::absent, kMissing},
-    {"InvalidLaunchTemplateName.NotFoundException", "", misconfigured, R::absent, kMissing},
-    {"InvalidLaunchTemplateId.NotFound", "", misconfigured, R::absent, kMissing},
-    {"InsufficientInstanceCapacity", "", retry_later, R::change, kElsewhere},
-    {"UnfulfillableCapacity", "", retry_later, R::change, kElsewhere},
-    {"InsufficientCapacity", "", retry_later, R::change, kElsewhere},
-    {"InsufficientHostCapacity", "", retry_later, R::change, kElsewhere},
-    {"ReservationCapacityExceeded", "", retry_later, R::change, kElsewhere},
-    {"InsufficientFreeAddressesInSubnet", "", retry_later, R::change,
-     "The subnet has no free address; another subnet may."},
-    {"SpotMaxPriceTooLow", "", retry_later, R::change,
-     "The spot price is above max_price; raise it, or wait, or allow other types."},
-    {"Unsupported", "", refused, R::change, "This zone does not offer the type; allow others."},
-    {"UnsupportedOperation", "", refused, R::change, "This zone or type does not offer it."},
-    {"MaxSpotInstanceCountExceeded", "", refused, R::account, kQuota},
-    {"VcpuLimitExceeded", "", refused, R::account, kQuota},
-    {"InstanceLimitExceeded", "", refused, R::account, kQuota},
-    {"MaxFleetCountExceeded", "", refused, R::account, kQuota},
-    {"ResourceCountExceeded", "", refused, R::account, kQuota},
-    {"OperationNotPermitted", "", refused, R::account,
-     "Something protects it, for instance termination protection; lift that first."},
-    // Tags.
-    {"TagLimitExceeded", "", misconfigured, R::request, "A resource holds 50 tags at most."},
-    {"InvalidTagKey.Malformed", "", misconfigured, R::request, kValue},
-    {"TagPolicyViolation", "", misconfigured, R::request, kValue},
-});
 
 bool contains_no_case(std::string_view text, std::string_view lower_word) {
   const auto same = [](char a, char b) {
@@ -246,8 +67,12 @@ Error from_status(std::string_view action, const HttpReply& reply, bool well_for
   const std::string status = "HTTP " + std::to_string(reply.status);
   constexpr int kTooManyRequests = 429;
   if (reply.status >= 500)
-    return {lost, status + " without an EC2 error. " + std::string(kTrouble), {}, {}};
-  if (reply.status == kTooManyRequests) return {retry_later, std::string(kSlower), {}, {}};
+    return {lost,
+            status + " without an EC2 error. " + std::string(remedy_for("InternalError")),
+            {},
+            {}};
+  if (reply.status == kTooManyRequests)
+    return {retry_later, std::string(remedy_for("RequestLimitExceeded")), {}, {}};
   const bool success = reply.status >= 200 && reply.status < 300;
   const bool like_xml = !reply.body.empty() && reply.body.front() == '<' && !is_html(reply);
   if (like_xml && !well_formed) return {lost, "the answer was cut off.", {}, {}};
@@ -272,13 +97,6 @@ std::string_view bare_code(std::string_view code) {
   for (const std::string_view prefix : {"Client.", "Server."})
     if (code.starts_with(prefix)) return code.substr(prefix.size());
   return code;
-}
-
-const CodeEntry* find_code(std::string_view code, std::string_view action) {
-  code = bare_code(code);
-  for (const CodeEntry& entry : kCodes)
-    if (entry.code == code && (entry.action.empty() || entry.action == action)) return &entry;
-  return nullptr;
 }
 
 std::string_view remedy_for(std::string_view code, std::string_view action) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +68,25 @@ Result<std::vector<T>> collect_matching(Ec2& ec2,
     std::move(part.begin(), part.end(), std::back_inserter(items));
   }
   return items;
+}
+
+/// Adds the items with these ids to `items`. One id that is not there fails a whole call: it is
+/// looked for by halves, and left out. For calls that have no filter by id.
+template <typename T>
+Ok collect_present(Ec2& ec2, Result<Page<T>> (Ec2::*describe)(const DescribeRequest&),
+                   std::span<const std::string> ids, std::vector<T>& items) {
+  if (ids.empty()) return {};
+  DescribeRequest request;
+  request.ids.assign(ids.begin(), ids.end());
+  Result<Page<T>> page = (ec2.*describe)(request);
+  if (page) {
+    std::move(page->items.begin(), page->items.end(), std::back_inserter(items));
+    return {};
+  }
+  if (reaction_for(page.error().code) != Reaction::absent) return fail(std::move(page).error());
+  if (ids.size() == 1) return {};
+  TRY(collect_present(ec2, describe, ids.first(ids.size() / 2), items));
+  return collect_present(ec2, describe, ids.subspan(ids.size() / 2), items);
 }
 
 }  // namespace warmroot::aws

@@ -11,9 +11,11 @@ namespace warmroot::core {
 
 namespace {
 
+/// One that takes no further volume, by EC2's word, is left alone for a while: another may do.
 bool idle(Draft& draft, const InstanceDraft& instance) {
   return instance.running && instance.departing.empty() && !instance.ending &&
-         !draft.lease_on(instance.id) && !draft.undecided(instance.id);
+         !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
+         !draft.backing_off("AttachVolume", instance.id);
 }
 
 /// Idle instances of a pool, by zone: the longest running last, so that it is taken first and the

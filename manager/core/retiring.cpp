@@ -95,12 +95,28 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   }
 }
 
-void send_endings(Draft& draft, const PoolDraft& pool, const Endings& endings) {
-  for (const auto& [zone, list] : endings)
-    for (std::size_t first = 0; first < list.size(); first += kMostPerTermination) {
+/// How many ids may share a call with this one. One that is gone or protected fails the whole call:
+/// after a refusal its ids go in smaller ones, then alone, so that only the culprit stays.
+std::size_t company_of(const Draft& draft, const Ending& ending) {
+  constexpr std::size_t kMostAfterRefusal = 7;
+  const auto failure =
+      draft.ledger.failures.find(failure_key("TerminateInstances", ending.instance_id));
+  if (failure == draft.ledger.failures.end() || failure->second.code == "RequestLimitExceeded")
+    return kMostPerTermination;
+  return failure->second.count == 1 ? kMostAfterRefusal : 1;
+}
+
+void send_endings(Draft& draft, const PoolDraft& pool, Endings& endings) {
+  for (auto& [zone, list] : endings) {
+    const auto company = [&draft](const Ending& each) { return company_of(draft, each); };
+    std::stable_sort(list.begin(), list.end(), [&](const Ending& left, const Ending& right) {
+      return company(left) > company(right);
+    });
+    for (std::size_t first = 0, last = 0; first < list.size(); first = last) {
       aws::TerminateInstances call;
       std::string reason;
-      const auto last = std::min(list.size(), first + kMostPerTermination);
+      const std::size_t most = company(list[first]);
+      while (last < list.size() && last - first < most && company(list[last]) == most) ++last;
       for (auto i = first; i < last; ++i) {
         call.instance_ids.push_back(list[i].instance_id);
         if (reason.find(list[i].reason) == std::string::npos)
@@ -114,6 +130,7 @@ void send_endings(Draft& draft, const PoolDraft& pool, const Endings& endings) {
         draft.set_lease(leaving, list[i].reason);
       }
     }
+  }
 }
 
 }  // namespace
