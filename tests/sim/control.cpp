@@ -165,8 +165,9 @@ ControlReply set_capacity(Region& region, const Parameter& parameter) {
 
 }  // namespace
 
-ControlReply control(Region& region, QueryFront& front, const std::string& method,
+ControlReply control(const Controlled& controlled, const std::string& method,
                      const std::string& path, const Parameter& parameter) {
+  auto& [region, front, sqs, events] = controlled;
   if (path == "/_control/state")
     return method == "GET" ? state(region) : error(405, "state is read with GET");
   const std::string what = path.substr(std::string("/_control/").size());
@@ -181,6 +182,20 @@ ControlReply control(Region& region, QueryFront& front, const std::string& metho
   if (what == "zone")
     return outcome(region.impair_zone(parameter("zone"), parameter("state") == "impaired"));
   if (what == "volume") return outcome(region.impair_volume(parameter("volume")));
+  if (what == "rebalance") return outcome(region.recommend_rebalance(instance));
+  if (what == "queue") {
+    const std::string name = parameter("name");
+    if (name.empty()) return error(400, "queue wants name=");
+    events.set_queue(name);
+    return {200, json{{"queue_url", sqs.create_queue(name)}}.dump() + "\n"};
+  }
+  if (what == "events") {
+    events.knobs.missing = fraction(parameter, "missing", 0);
+    events.knobs.doubled = fraction(parameter, "doubled", 0);
+    events.knobs.late = Milliseconds(number(parameter, "late_ms", 0));
+    events.knobs.spread = Milliseconds(number(parameter, "spread_ms", 0));
+    return {200, "{}\n"};
+  }
   if (what == "fault") return inject(region, front, parameter);
   if (what == "knob") return set_knob(region, parameter);
   if (what == "replicas") return set_replicas(front, parameter);

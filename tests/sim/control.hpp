@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "tests/sim/event_bus.hpp"
 #include "tests/sim/query.hpp"
 #include "tests/sim/region.hpp"
 
@@ -13,6 +14,14 @@ namespace warmroot::sim {
 struct ControlReply {
   int status = 200;
   std::string body;  ///< JSON
+};
+
+/// What can be controlled.
+struct Controlled {
+  Region& region;
+  QueryFront& front;
+  Sqs& sqs;
+  EventBus& events;
 };
 
 /// Answers one request; `parameter` gives a query parameter or an empty text. GET /_control/state
@@ -27,7 +36,11 @@ struct ControlReply {
 ///   replicas?ages_ms=0,3000[&visibility_ms=&seed=]   servers that are behind; none: all know all
 ///   neighbour?share=                         of the throttle's buckets
 ///   capacity?type=&zone=&count=              "*": any; -1: unlimited
-ControlReply control(Region& region, QueryFront& front, const std::string& method,
+///   rebalance?instance=                      the hint that an interruption may come
+///   queue?name=                              makes an SQS queue and sends the events of instances
+///   to it events?[missing=&doubled=&late_ms=&spread_ms=]   what goes wrong with events on their
+///   way
+ControlReply control(const Controlled& controlled, const std::string& method,
                      const std::string& path,
                      const std::function<std::string(const std::string&)>& parameter);
 

@@ -234,6 +234,7 @@ Answer<void> Region::interrupt(const std::string& instance_id) {
   guest.interrupted_at = now_;
   guest.reclaim_at = now_ + times_.notice;
   note("spot notice instance=" + instance_id);
+  tell(InstanceEvent::Kind::interruption, guest);
   at(*guest.reclaim_at, [this, instance_id] { reclaim(instance_id); });
   return {};
 }

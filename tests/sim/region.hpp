@@ -122,6 +122,8 @@ class Region {
   // ---- what an operator (or a fault) does ----
   /// Gives a spot instance its notice; it is reclaimed when the notice time is over.
   Answer<void> interrupt(const std::string& instance_id);
+  /// Hints that a spot instance may be interrupted soon; perhaps it never is.
+  Answer<void> recommend_rebalance(const std::string& instance_id);
   /// Cuts the power at once; the instance then goes the way of a reclaimed one.
   Answer<void> crash(const std::string& instance_id);
   /// Cuts the power at once, but EC2 keeps saying "running", with failed status checks.
@@ -212,6 +214,9 @@ class Region {
   /// Told of every change, in words, for logs.
   std::function<void(const std::string&)> on_event;
 
+  /// Told of notices and of every new state of an instance: the event bus listens.
+  std::function<void(const InstanceEvent&)> on_instance_event;
+
   /// "prefix" and 17 hex digits.
   std::string new_id(const std::string& prefix);
 
@@ -235,6 +240,13 @@ class Region {
   void note(const std::string& text) {
     changed_ = true;
     if (on_event) on_event(text);
+  }
+  void tell(InstanceEvent::Kind kind, const InstanceRecord& guest) {
+    if (on_instance_event) on_instance_event({kind, guest.id, guest.zone, guest.state, now_});
+  }
+  void set_state(InstanceRecord& guest, GuestState state) {
+    guest.state = state;
+    tell(InstanceEvent::Kind::state_change, guest);
   }
   void count(const std::string& fault) { ++fault_counts_[fault]; }
   void reclaim(const std::string& instance_id);

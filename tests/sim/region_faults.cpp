@@ -109,6 +109,16 @@ Answer<void> Region::end_now(const std::string& instance_id) {
   return {};
 }
 
+Answer<void> Region::recommend_rebalance(const std::string& instance_id) {
+  const auto found = instances_.find(instance_id);
+  if (found == instances_.end()) return instance_not_found({instance_id});
+  if (!found->second.spot())
+    return refuse("UnsupportedOperation", "Instance '" + instance_id + "' is not a spot instance");
+  note("rebalance recommended instance=" + instance_id);
+  tell(InstanceEvent::Kind::rebalance, found->second);
+  return {};
+}
+
 Answer<void> Region::stop(const std::string& instance_id) {
   const auto found = instances_.find(instance_id);
   if (found == instances_.end()) return instance_not_found({instance_id});

@@ -50,7 +50,7 @@ Answer<std::vector<StateChange>> Region::terminate_instances(const std::vector<s
 void Region::begin_shutdown(InstanceRecord& guest, const std::string& reason,
                             const std::string& message) {
   if (guest.state == GuestState::shutting_down || guest.state == GuestState::terminated) return;
-  guest.state = GuestState::shutting_down;
+  set_state(guest, GuestState::shutting_down);
   guest.reason_code = reason;
   guest.reason_message = message;
   guest.shutdown_time = now_;
@@ -85,7 +85,7 @@ void Region::poll_shutdown(InstanceRecord& guest) {
 }
 
 void Region::finish_terminate(InstanceRecord& guest) {
-  guest.state = GuestState::terminated;
+  set_state(guest, GuestState::terminated);
   guest.terminated_time = now_;
   give_address_back(guest);
   occupy(guest, false);
@@ -124,7 +124,7 @@ void Region::poll_machine(InstanceRecord& guest) {
 
 void Region::begin_stop(InstanceRecord& guest, const std::string& reason,
                         const std::string& message) {
-  guest.state = GuestState::stopping;
+  set_state(guest, GuestState::stopping);
   guest.reason_code = reason;
   guest.reason_message = message;
   guest.shutdown_time = now_;
@@ -135,7 +135,7 @@ void Region::begin_stop(InstanceRecord& guest, const std::string& reason,
 }
 
 void Region::finish_stop(InstanceRecord& guest) {
-  guest.state = GuestState::stopped;
+  set_state(guest, GuestState::stopped);
   guest.impaired = false;  // it will come back on another host
   occupy(guest, false);
   awake_.erase(guest.id);
@@ -204,7 +204,7 @@ Answer<std::vector<StateChange>> Region::start_instances(const std::vector<std::
     InstanceRecord& guest = instances_.at(id);
     const GuestState before = guest.state;
     if (before == GuestState::stopped) {
-      guest.state = GuestState::pending;
+      set_state(guest, GuestState::pending);
       guest.reason_code.clear();
       guest.reason_message.clear();
       guest.start_time = now_;

@@ -476,6 +476,7 @@ InstanceRecord Region::make_instance(const RunInstancesArgs& args, const SubnetR
   note("launch instance=" + guest.id + " type=" + guest.type + " zone=" + guest.zone);
   instances_.emplace(guest.id, guest);
   awake_.insert(guest.id);
+  tell(InstanceEvent::Kind::state_change, guest);
   schedule_boot(guest);
   return guest;
 }
@@ -549,7 +550,7 @@ void Region::set_running(const std::string& instance_id) {
   InstanceRecord& guest = found->second;
   if (guest.never_runs) return;
   if (!guest.launch_failure.empty()) return fail_launch(guest);
-  guest.state = GuestState::running;
+  set_state(guest, GuestState::running);
   guest.reason_code.clear();
   guest.reason_message.clear();
   for (const auto& id : guest.disks) {

@@ -257,4 +257,14 @@ struct InstanceRecord {
   bool spot() const { return !spot_request_id.empty(); }
 };
 
+/// What EC2 tells EventBridge about an instance.
+struct InstanceEvent {
+  enum class Kind { interruption, rebalance, state_change };
+  Kind kind = Kind::state_change;
+  std::string instance_id;
+  std::string zone;
+  GuestState state = GuestState::pending;
+  Instant time;
+};
+
 }  // namespace warmroot::sim

@@ -76,7 +76,10 @@ struct RegionServer::Http {
         body.append(data, size);
         return body.size() <= kMaxBody;
       });
-      query(request, body, response);
+      if (request.has_header("X-Amz-Target"))
+        sqs(request, body, response);
+      else
+        query(request, body, response);
     });
     // Before routing, because httplib waits for the body of a POST that says no length.
     server.set_pre_routing_handler([this](const httplib::Request& request,
@@ -85,9 +88,9 @@ struct RegionServer::Http {
         return httplib::Server::HandlerResponse::Unhandled;
       const std::lock_guard lock(owner.mutex_);
       owner.region_.advance(wall_clock());
-      const ControlReply reply =
-          control(owner.region_, owner.front_, request.method, request.path,
-                  [&](const std::string& name) { return request.get_param_value(name.c_str()); });
+      const ControlReply reply = control(
+          {owner.region_, owner.front_, owner.sqs_, owner.events_}, request.method, request.path,
+          [&](const std::string& name) { return request.get_param_value(name.c_str()); });
       response.status = reply.status;
       if (request.get_header_value<std::uint64_t>("Content-Length") != 0)
         response.set_header("Connection", "close");  // the body was not read
@@ -111,6 +114,36 @@ struct RegionServer::Http {
     write_reply(owner.front_.answer(form), response);
   }
 
+  /// A receive that finds nothing is asked again until its wait is over; nobody else waits for it.
+  void sqs(const httplib::Request& request, const std::string& body, httplib::Response& response) {
+    const SignedRequest whole = as_signed(request, body);
+    const std::string target = request.get_header_value("X-Amz-Target");
+    const auto asked = std::chrono::steady_clock::now();
+    std::unique_lock lock(owner.mutex_);
+    const Instant now = wall_clock();
+    SqsReply reply;
+    if (auto verified = verify_signature(whole, owner.options_.keys, now, "sqs"); !verified) {
+      reply = owner.sqs_.error(verified.error().code, verified.error().message,
+                               verified.error().status);
+    } else {
+      owner.region_.advance(now);
+      reply = owner.sqs_.answer(target, body);
+      while (reply.empty_receive && owner.running_ &&
+             std::chrono::steady_clock::now() - asked < reply.wait) {
+        lock.unlock();
+        std::this_thread::sleep_for(kTick);
+        lock.lock();
+        owner.region_.advance(wall_clock());
+        reply = owner.sqs_.answer(target, body);
+      }
+    }
+    response.status = reply.status;
+    response.set_header("Date", http_date());
+    response.set_header("x-amzn-requestid", reply.request_id);
+    if (!reply.code.empty()) response.set_header("x-amzn-errortype", reply.code);
+    response.set_content(reply.body, "application/x-amz-json-1.0");
+  }
+
   RegionServer& owner;
   httplib::Server server;
 };
@@ -120,7 +153,12 @@ Instant RegionServer::wall_clock() {
 }
 
 RegionServer::RegionServer(Region& region, ServerOptions options)
-    : region_(region), options_(std::move(options)), front_(region), imds_(region, mutex_) {
+    : region_(region),
+      options_(std::move(options)),
+      front_(region),
+      sqs_(region, ""),
+      events_(region, sqs_),
+      imds_(region, mutex_) {
   front_.set_throttle_scale(options_.throttle_scale);
   // A slow answer keeps its own caller waiting, and nobody else.
   front_.pass_time = [this](Milliseconds time) {
@@ -145,6 +183,7 @@ Ok RegionServer::start() {
   if (port_ <= 0)
     return fail(ErrorKind::misconfigured,
                 "cannot listen on 127.0.0.1:" + std::to_string(options_.port));
+  sqs_.set_base_url(endpoint());
   region_.open_imds = [this](const std::string& id) { return imds_.open(id); };
   region_.close_imds = [this](const std::string& id) { imds_.close(id); };
   running_ = true;

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/sim/event_bus.hpp"
 #include "tests/sim/imds_server.hpp"
 #include "tests/sim/query.hpp"
 #include "tests/sim/region.hpp"
@@ -37,6 +38,9 @@ class RegionServer {
   int port() const { return port_; }
   std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
+  /// The queues and the bus; only inside with(), or before start().
+  Sqs& sqs() { return sqs_; }
+  EventBus& events() { return events_; }
   /// Calls `what` with the region and its front, as one more request.
   template <typename What>
   auto with(What what) {
@@ -55,6 +59,8 @@ class RegionServer {
   Region& region_;
   ServerOptions options_;
   QueryFront front_;
+  Sqs sqs_;
+  EventBus events_;
   std::mutex mutex_;
   ImdsServer imds_;
   std::unique_ptr<Http> http_;

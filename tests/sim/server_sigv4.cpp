@@ -168,7 +168,8 @@ bool same_text(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& keys, Instant now) {
+Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& keys, Instant now,
+                              const std::string& service) {
   const auto headers = joined(request);
   const auto header = headers.find("authorization");
   if (header == headers.end())
@@ -193,20 +194,19 @@ Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& k
     return mismatch(
         "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date "
         "from HTTP.");
-  if (auth->service != "ec2")
-    return mismatch("Credential should be scoped to correct service: 'ec2'.");
+  if (auth->service != service)
+    return mismatch("Credential should be scoped to correct service: '" + service + "'.");
   if (auth->region != keys.region || auth->terminator != "aws4_request")
     return mismatch("Credential should be scoped to a valid region, not '" + auth->region + "'.");
   const auto& listed = auth->signed_headers;
   for (const char* name : {"host", "x-amz-date", "x-amz-security-token"})
     if (headers.contains(name) && std::find(listed.begin(), listed.end(), name) == listed.end())
       return mismatch("'" + std::string(name) + "' must be a signed header.");
-  const std::string scope = auth->date + "/" + auth->region + "/ec2/aws4_request";
+  const std::string scope = auth->date + "/" + auth->region + "/" + service + "/aws4_request";
   const std::string to_sign = "AWS4-HMAC-SHA256\n" + date->second + "\n" + scope + "\n" +
                               hex(sha256(canonical_request(request, *auth, headers)));
   std::string key = "AWS4" + keys.secret_key;
-  for (const std::string& part :
-       {auth->date, auth->region, std::string("ec2"), std::string("aws4_request")})
+  for (const std::string& part : {auth->date, auth->region, service, std::string("aws4_request")})
     key = hmac(key, part);
   if (!same_text(hex(hmac(key, to_sign)), auth->signature)) return mismatch();
   return {};

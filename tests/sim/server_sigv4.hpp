@@ -27,6 +27,7 @@ struct SigningKeys {
 
 /// Errors: MissingAuthenticationToken, IncompleteSignature, AuthFailure (unknown key),
 /// RequestExpired (clocks differ by more than 15 minutes), SignatureDoesNotMatch.
-Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& keys, Instant now);
+Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& keys, Instant now,
+                              const std::string& service = "ec2");
 
 }  // namespace warmroot::sim
