@@ -312,7 +312,7 @@ TEST_F(RegionTest, run_instances_refuses_what_ec2_refuses) {
        "InvalidParameterValue"},
       {"&BlockDeviceMapping.1.DeviceName=/dev/xvda&BlockDeviceMapping.1.Ebs.VolumeSize=3",
        "InvalidBlockDeviceMapping"},
-      {"&LaunchTemplate.LaunchTemplateId=lt-1", "UnsupportedOperation"},
+      {"&LaunchTemplate.LaunchTemplateId=lt-1", "InvalidLaunchTemplateId.Malformed"},
       {"&MetadataOptions.InstanceMetadataTags=enabled&TagSpecification.1.ResourceType=instance"
        "&TagSpecification.1.Tag.1.Key=a/b&TagSpecification.1.Tag.1.Value=",
        "InvalidParameterValue"},

@@ -26,6 +26,13 @@ Answer<void> start_instances_action(Region& region, const Form& form, XmlWriter&
 Answer<void> modify_instance_attribute_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_instance_attribute_action(Region& region, const Form& form, XmlWriter& xml);
 
+Answer<void> create_template_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> create_template_version_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> describe_templates_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> describe_template_versions_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> delete_template_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> create_fleet_action(Region& region, const Form& form, XmlWriter& xml);
+
 Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_images_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_zones_action(Region& region, const Form& form, XmlWriter& xml);

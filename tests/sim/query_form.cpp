@@ -93,6 +93,12 @@ Answer<Form> Form::parse(std::string_view text) {
   return form;
 }
 
+Form Form::of(std::map<std::string, std::string> values) {
+  Form form;
+  form.values_ = std::move(values);
+  return form;
+}
+
 std::string Form::text(const std::string& name) const {
   const auto found = values_.find(name);
   return found == values_.end() ? std::string() : found->second;

@@ -17,6 +17,8 @@ class Form {
   /// Decodes a form body or query string: `+` and `%20` are spaces. Errors: MalformedQueryString.
   static Answer<Form> parse(std::string_view text);
 
+  static Form of(std::map<std::string, std::string> values);
+
   const std::map<std::string, std::string>& values() const { return values_; }
   bool has(const std::string& name) const { return values_.contains(name); }
   /// The value, or an empty text.

@@ -16,6 +16,18 @@ struct InstanceView {
 };
 
 InstanceView instance_view(const Region& region, const InstanceRecord& guest);
+/// The launch template that `LaunchTemplateId` or `LaunchTemplateName` under `prefix` name, and its
+/// version (a number, $Latest or $Default; empty is $Default). Errors: EC2's.
+struct NamedTemplate {
+  const TemplateRecord* record;
+  const TemplateVersion* version;
+};
+Answer<NamedTemplate> find_template(const Region& region, const Form& form,
+                                    const std::string& prefix, const std::string& version);
+/// Launch parameters over a template's: block devices by their name, tags by their resource type,
+/// everything else whole.
+std::map<std::string, std::string> over_template(const std::map<std::string, std::string>& data,
+                                                 const std::map<std::string, std::string>& own);
 /// A RunInstances form. Errors: EC2's for malformed and unmodelled parameters.
 Answer<RunInstancesArgs> parse_run(const Region& region, const Form& form);
 void write_instance(const Region& region, XmlWriter& xml, const InstanceView& view);

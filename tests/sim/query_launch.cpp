@@ -180,11 +180,81 @@ Answer<RunInstancesArgs> parse_run(const Region& region, const Form& form) {
   return args;
 }
 
+namespace {
+
+/// The groups of a numbered list, each under the value of its `key` member.
+std::map<std::string, std::map<std::string, std::string>> groups_of(
+    const std::map<std::string, std::string>& values, const std::string& list,
+    const std::string& key) {
+  const Form form = Form::of(values);
+  std::map<std::string, std::map<std::string, std::string>> out;
+  for (const auto& element : form.elements(list)) {
+    auto& group = out[form.text(element + "." + key)];
+    const std::string start = element + ".";
+    for (auto at = values.lower_bound(start); at != values.end() && at->first.starts_with(start);
+         ++at)
+      group[at->first.substr(start.size())] = at->second;
+  }
+  return out;
+}
+
+bool within(const std::string& name, const std::string& parameter) {
+  return name == parameter || name.starts_with(parameter + ".");
+}
+
+}  // namespace
+
+std::map<std::string, std::string> over_template(const std::map<std::string, std::string>& data,
+                                                 const std::map<std::string, std::string>& own) {
+  std::map<std::string, std::string> out = own;
+  for (const auto& [name, value] : data) {
+    const std::string parameter = name.substr(0, name.find('.'));
+    if (parameter == "BlockDeviceMapping" || parameter == "TagSpecification") continue;
+    const auto begin = own.lower_bound(parameter);
+    if (begin == own.end() || !within(begin->first, parameter)) out[name] = value;
+  }
+  for (const auto& [list, key] : {std::pair("BlockDeviceMapping", "DeviceName"),
+                                  std::pair("TagSpecification", "ResourceType")}) {
+    std::erase_if(out, [&, list = list](const auto& entry) { return within(entry.first, list); });
+    auto groups = groups_of(data, list, key);
+    for (auto& [name, group] : groups_of(own, list, key)) groups[name] = group;
+    int number = 0;
+    for (const auto& [name, group] : groups) {
+      const std::string start = std::string(list) + "." + std::to_string(++number) + ".";
+      for (const auto& [member, value] : group) out[start + member] = value;
+    }
+  }
+  // A place given beside a template's network interface belongs to that interface.
+  if (out.contains("NetworkInterface.1.DeviceIndex") && out.contains("SubnetId")) {
+    out["NetworkInterface.1.SubnetId"] = out["SubnetId"];
+    out.erase("SubnetId");
+  }
+  return out;
+}
+
 Answer<void> run_instances_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto args = parse_run(region, form);
+  auto values = form.values();
+  Tags by_ec2;
+  if (!form.text("LaunchTemplate.LaunchTemplateId").empty() ||
+      !form.text("LaunchTemplate.LaunchTemplateName").empty()) {
+    const auto named =
+        find_template(region, form, "LaunchTemplate.", form.text("LaunchTemplate.Version"));
+    if (!named) return tl::unexpected(named.error());
+    values = over_template(named->version->data, values);
+    by_ec2 = {{"aws:ec2launchtemplate:id", named->record->id},
+              {"aws:ec2launchtemplate:version", std::to_string(named->version->number)}};
+  }
+  for (const char* needed : {"ImageId", "InstanceType"})
+    if (values[needed].empty())
+      return refuse("MissingParameter",
+                    std::string("The request must contain the parameter ") + needed);
+  auto args = parse_run(region, Form::of(std::move(values)));
   if (!args) return tl::unexpected(args.error());
+  args->fingerprint = form.fingerprint();
   const auto made = region.run_instances(*args);
   if (!made) return tl::unexpected(made.error());
+  if (!by_ec2.empty())
+    for (const auto& guest : *made) region.tag_by_ec2(guest.id, by_ec2);
   write_reservation(region, xml, made->front());
   xml.open("instancesSet");
   for (const auto& guest : *made) {

@@ -35,11 +35,32 @@ constexpr std::string_view kRunInstances =
     "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior "
     "MetadataOptions.HttpTokens MetadataOptions.HttpPutResponseHopLimit "
     "MetadataOptions.HttpEndpoint MetadataOptions.HttpProtocolIpv6 "
-    "MetadataOptions.InstanceMetadataTags";
+    "MetadataOptions.InstanceMetadataTags LaunchTemplate.LaunchTemplateId "
+    "LaunchTemplate.LaunchTemplateName LaunchTemplate.Version";
+
+constexpr std::string_view kCreateTemplate =
+    "LaunchTemplateName VersionDescription ClientToken TagSpecification.N.ResourceType "
+    "TagSpecification.N.Tag.N.Key TagSpecification.N.Tag.N.Value";
+
+constexpr std::string_view kCreateFleet =
+    "Type ClientToken TagSpecification.N.ResourceType TagSpecification.N.Tag.N.Key "
+    "TagSpecification.N.Tag.N.Value TargetCapacitySpecification.TotalTargetCapacity "
+    "TargetCapacitySpecification.DefaultTargetCapacityType "
+    "TargetCapacitySpecification.SpotTargetCapacity "
+    "TargetCapacitySpecification.OnDemandTargetCapacity SpotOptions.AllocationStrategy "
+    "SpotOptions.InstanceInterruptionBehavior OnDemandOptions.AllocationStrategy "
+    "LaunchTemplateConfigs.N.LaunchTemplateSpecification.LaunchTemplateId "
+    "LaunchTemplateConfigs.N.LaunchTemplateSpecification.LaunchTemplateName "
+    "LaunchTemplateConfigs.N.LaunchTemplateSpecification.Version "
+    "LaunchTemplateConfigs.N.Overrides.N.InstanceType LaunchTemplateConfigs.N.Overrides.N.MaxPrice "
+    "LaunchTemplateConfigs.N.Overrides.N.SubnetId LaunchTemplateConfigs.N.Overrides.N.ImageId "
+    "LaunchTemplateConfigs.N.Overrides.N.AvailabilityZone "
+    "LaunchTemplateConfigs.N.Overrides.N.AvailabilityZoneId "
+    "LaunchTemplateConfigs.N.Overrides.N.Priority";
 
 constexpr std::string_view kRunInstancesUnmodelled =
     "Ipv6 KernelId RamdiskId SecurityGroup ElasticGpuSpecification ElasticInferenceAccelerator "
-    "LaunchTemplate CpuOptions CapacityReservationSpecification HibernationOptions "
+    "CpuOptions CapacityReservationSpecification HibernationOptions "
     "LicenseSpecification EnclaveOptions EnablePrimaryIpv6 NetworkPerformanceOptions Operator "
     "SecondaryInterface PrivateIpAddress AdditionalInfo NetworkInterface Placement "
     "InstanceMarketOptions.SpotOptions BlockDeviceMapping";
@@ -52,7 +73,7 @@ constexpr std::string_view kCreateVolume =
 // Buckets: EC2 developer guide, "Request throttling for the Amazon EC2 API".
 constexpr bool kPlainBucket = true;
 constexpr std::array kActions = std::to_array<ActionEntry>({
-    {"RunInstances", run_instances_action, "ImageId InstanceType MinCount MaxCount", kRunInstances,
+    {"RunInstances", run_instances_action, "MinCount MaxCount", kRunInstances,
      kRunInstancesUnmodelled, 5, 2, 1000, 2},
     {"DescribeInstances", describe_instances_action, "", "InstanceId.N IncludeManagedResources", "",
      100, 20, 0, 0, kPlainBucket},
@@ -70,6 +91,24 @@ constexpr std::array kActions = std::to_array<ActionEntry>({
      "DisableApiTermination.Value DisableApiStop.Value UserData.Value InstanceType.Value "
      "InstanceInitiatedShutdownBehavior.Value SourceDestCheck.Value EbsOptimized.Value GroupId.N",
      "Kernel Ramdisk SriovNetSupport EnaSupport BlockDeviceMapping", 50, 5},
+    {"CreateLaunchTemplate", create_template_action, "LaunchTemplateName", kCreateTemplate,
+     "Operator", 50, 5},
+    {"CreateLaunchTemplateVersion", create_template_version_action, "",
+     "LaunchTemplateId LaunchTemplateName SourceVersion VersionDescription ClientToken",
+     "ResolveAlias", 100, 5},
+    {"DescribeLaunchTemplates", describe_templates_action, "",
+     "LaunchTemplateId.N LaunchTemplateName.N IncludeManagedResources", "", 100, 20},
+    {"DescribeLaunchTemplateVersions", describe_template_versions_action, "",
+     "LaunchTemplateId LaunchTemplateName LaunchTemplateVersion.N IncludeManagedResources",
+     "MinVersion MaxVersion ResolveAlias", 100, 20},
+    {"DeleteLaunchTemplate", delete_template_action, "", "LaunchTemplateId LaunchTemplateName", "",
+     50, 5},
+    {"CreateFleet", create_fleet_action,
+     "TargetCapacitySpecification.TotalTargetCapacity LaunchTemplateConfigs.1", kCreateFleet,
+     "SpotOptions OnDemandOptions LaunchTemplateConfigs TargetCapacitySpecification Context "
+     "ReservedCapacityOptions ExcessCapacityTerminationPolicy TerminateInstancesWithExpiration "
+     "ValidFrom ValidUntil ReplaceUnhealthyInstances",
+     50, 5},
     {"DescribeInstanceAttribute", describe_instance_attribute_action, "InstanceId Attribute",
      "InstanceId Attribute", "", 100, 20},
     {"CreateVolume", create_volume_action, "", kCreateVolume, "OutpostArn Operator", 100, 5},
@@ -139,7 +178,16 @@ KnownWords split_words(const ActionEntry& action) {
     add("Filter.N.Name Filter.N.Value.N");
     if (action.name != "DescribeAvailabilityZones") add("MaxResults NextToken");
   }
+  // A template's data are the parameters of a launch, but for those that say how many and where.
+  if (action.name.starts_with("CreateLaunchTemplate"))
+    for (const auto& word : words(kRunInstances))
+      if (word != "MinCount" && word != "MaxCount" && word != "ClientToken" && word != "SubnetId" &&
+          !word.starts_with("LaunchTemplate"))
+        out.known.insert("LaunchTemplateData." + word);
   out.unmodelled = words(action.unmodelled);
+  if (action.name.starts_with("CreateLaunchTemplate"))
+    for (const auto& word : words(kRunInstancesUnmodelled))
+      out.unmodelled.push_back("LaunchTemplateData." + word);
   out.required = words(action.required);
   return out;
 }
@@ -173,10 +221,12 @@ Answer<void> check_parameters(const ActionEntry& action, const Form& form) {
                       "The parameter " + name + " is not modelled by the simulated region");
     return refuse("UnknownParameter", "The parameter " + name + " is not recognized");
   }
-  for (const auto& name : known.required)
-    if (form.text(name).empty())
-      return refuse("MissingParameter",
-                    "The request must contain the parameter " + name.substr(0, name.find(".1")));
+  for (const auto& name : known.required) {
+    const bool list = name.ends_with(".1");
+    const std::string plain = name.substr(0, name.find(".1"));
+    if (list ? form.elements(plain).empty() : form.text(name).empty())
+      return refuse("MissingParameter", "The request must contain the parameter " + plain);
+  }
   return {};
 }
 

@@ -174,6 +174,9 @@ Tags* Region::tags_of(const std::string& resource) {
     return &found->second.tags;
   if (const auto found = instances_.find(resource); found != instances_.end())
     return &found->second.tags;
+  if (const auto found = templates_.find(resource); found != templates_.end())
+    return &found->second.tags;
+  if (const auto found = fleets_.find(resource); found != fleets_.end()) return &found->second.tags;
   for (auto& snapshot : catalog_.snapshots)
     if (snapshot.id == resource) return &snapshot.tags;
   for (auto& image : catalog_.images)

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/sim/hardware.hpp"
+#include "tests/sim/region_fleet.hpp"
 #include "tests/sim/region_model.hpp"
 
 namespace warmroot::sim {
@@ -112,6 +113,29 @@ class Region {
                          const std::string& volume_id, bool delete_on_termination);
   /// An instance whose attributes a call changes; nullptr when unknown.
   InstanceRecord* changeable(const std::string& instance_id);
+
+  // ---- templates and fleets (region_fleet.cpp) ----
+  const std::map<std::string, TemplateRecord>& templates() const;
+  const TemplateRecord* template_named(const std::string& name) const;
+  Answer<TemplateRecord> create_template(const std::string& name, TemplateVersion version,
+                                         const Tags& tags, const std::string& token,
+                                         const std::string& fingerprint);
+  /// Requires: the template exists. Answers with the template, whose last version is the new one.
+  Answer<TemplateRecord> add_template_version(const std::string& id, TemplateVersion version,
+                                              const std::string& token,
+                                              const std::string& fingerprint);
+  void delete_template(const std::string& id);
+  /// The fleet that the token made, or nullptr. A token is regional: EC2's zonal rule is
+  /// RunInstances' alone. A replay answers as the first time did, whatever became of the instances
+  /// since (assumption).
+  Answer<const FleetRecord*> fleet_of_token(const std::string& token,
+                                            const std::string& fingerprint) const;
+  const FleetRecord& keep_fleet(FleetRecord fleet, const std::string& token,
+                                const std::string& fingerprint);
+  /// Tags that only EC2 itself may give ("aws:...").
+  void tag_by_ec2(const std::string& instance_id, const Tags& tags);
+  /// Launches one instance as an Auto Scaling group would: with the group's tag beside those given.
+  Answer<InstanceRecord> launch_in_group(const std::string& group, RunInstancesArgs args);
 
   // ---- tags ----
   Answer<void> create_tags(const std::vector<std::string>& resources, const Tags& tags);
@@ -320,6 +344,10 @@ class Region {
   std::map<std::string, InstanceRecord> instances_;
   std::map<std::string, Token> volume_tokens_;
   std::map<std::pair<std::string, std::string>, Token> launch_tokens_;  ///< (token, zone or "")
+  std::map<std::string, TemplateRecord> templates_;
+  std::map<std::string, Token> template_tokens_;
+  std::map<std::string, FleetRecord> fleets_;
+  std::map<std::string, Token> fleet_tokens_;
   std::set<std::string> awake_;  ///< instances that are neither stopped nor terminated
   std::set<std::string> busy_;   ///< volumes whose guest is asked again
   std::map<std::string, Addresses> addresses_;                   ///< by subnet

@@ -70,6 +70,10 @@ struct RegionKnobs {
   /// vCPUs by quota class ("standard", "g", "p"); an absent class is unlimited.
   std::map<std::string, int> spot_vcpu_quota;
   std::map<std::string, int> on_demand_vcpu_quota;
+  int fleet_throttles = 0;  ///< so many pools of the next fleets fail with RequestLimitExceeded
+                            ///< inside HTTP 200 (karpenter-provider-aws#7012)
+  /// Whether a fleet's answer names an override's zone where the request gave a subnet alone.
+  bool fleet_names_zones = true;
   /// Rights that the caller lacks ("ec2:RunInstances", "iam:PassRole"), also in a dry run.
   std::map<std::string, Denial> denied;
   /// Whether a listing by ids alone draws from the bucket of filtered ones. EC2 does not say; we

@@ -104,11 +104,16 @@ tl::unexpected<ApiError> snapshot_not_found(const std::string& id) {
 tl::unexpected<ApiError> image_not_found(const std::string& id) {
   return refuse("InvalidAMIID.NotFound", "The image id '[" + id + "]' does not exist");
 }
+tl::unexpected<ApiError> template_not_found(const std::string& id) {
+  return refuse("InvalidLaunchTemplateId.NotFound",
+                "The specified launch template, with template ID " + id + ", does not exist.");
+}
 tl::unexpected<ApiError> unknown_resource(const std::string& id) {
   if (id.starts_with("vol-")) return volume_not_found({id});
   if (id.starts_with("i-")) return instance_not_found({id});
   if (id.starts_with("snap-")) return snapshot_not_found(id);
   if (id.starts_with("ami-")) return image_not_found(id);
+  if (id.starts_with("lt-")) return template_not_found(id);
   return refuse("InvalidID", "The ID '" + id + "' is not valid");
 }
 tl::unexpected<ApiError> zone_unreachable(const std::string& id) {

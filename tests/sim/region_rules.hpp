@@ -39,6 +39,7 @@ tl::unexpected<ApiError> volume_not_found(const std::vector<std::string>& ids);
 tl::unexpected<ApiError> instance_not_found(const std::vector<std::string>& ids);
 tl::unexpected<ApiError> snapshot_not_found(const std::string& id);
 tl::unexpected<ApiError> image_not_found(const std::string& id);
+tl::unexpected<ApiError> template_not_found(const std::string& id);
 /// The refusal for an id of any kind, by its prefix.
 tl::unexpected<ApiError> unknown_resource(const std::string& id);
 tl::unexpected<ApiError> token_mismatch();
