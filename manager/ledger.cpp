@@ -11,7 +11,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 4;
+constexpr int kSchemaVersion = 5;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -32,8 +32,15 @@ Ok create_schema(Database& database, const LedgerPins& pins, Instant now) {
   return transaction.commit();
 }
 
-/// Version 1 did not know departures, version 2 no volumes but nodes', version 3 neither refused
-/// offers nor how launches fared.
+/// The part of the schema that makes the orders' table and its index.
+std::string order_tables() {
+  const std::string schema(kSchemaSql);
+  const auto first = schema.find("CREATE TABLE orders");
+  return schema.substr(first, schema.find("\n\n", first) - first);
+}
+
+/// Version 1 did not know departures, version 2 no volumes but nodes',
+/// version 3 neither refused offers nor how launches fared, version 4 no orders.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -55,6 +62,7 @@ Ok migrate(Database& database, std::int64_t from) {
                             "ALTER TABLE instances ADD COLUMN fate TEXT NOT NULL DEFAULT 'fresh' "
                             "CHECK (fate IN ('fresh', 'proved', 'failed'));"
                             "UPDATE instances SET fate = 'proved'"));
+  if (from < 5) TRY(database.run_script(order_tables()));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -76,6 +84,7 @@ Ok prune(Database& database, Instant now) {
       database.run("DELETE FROM leases WHERE state = 'ended' AND since_ms < ? AND instance_id "
                    "NOT IN (SELECT instance_id FROM instances WHERE gone_ms IS NULL)",
                    {before}));
+  TRY(database.run("DELETE FROM orders WHERE state <> 'open' AND settled_ms < ?", {before}));
   TRY(database.run("DELETE FROM failures WHERE last_ms < ?", {before}));
   TRY(database.run("DELETE FROM refused_offers WHERE last_ms < ?", {before}));
   return database.run("DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
@@ -219,6 +228,8 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
         {leaves->instance_id, std::int64_t{leaves->departure.released},
          to_sql(leaves->departure.since)});
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
+  if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
+    return settle_order(*order, now);
   const auto& gone = std::get<core::RecordInstanceGone>(record);
   TRY(database_.run("DELETE FROM departures WHERE instance_id = ?", {gone.instance_id}));
   return database_.run("UPDATE instances SET gone_ms = ? WHERE instance_id = ?",
@@ -310,6 +321,9 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
   TRY(forget_refused(settlement));
   if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
     return write_launched(intent, fleet->instances, now);
+  if (intent.call.action == "DeleteVolume")  // by order: its absence surprises nobody
+    return database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
+                         {to_sql(now), join_words(intent.resources)});
   if (intent.call.action != "RunInstances") return {};
   if (const auto* instances = std::get_if<std::vector<aws::Instance>>(&settlement.answer))
     return write_launched(intent, *instances, now);

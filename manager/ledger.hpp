@@ -28,6 +28,12 @@ struct HistoryEntry {
   std::string event;
 };
 
+enum class OrderState { open, met, refused };
+struct OrderStanding {
+  OrderState state = OrderState::open;
+  std::string answer;  ///< one sentence, once it is settled
+};
+
 /// A recorded call and what EC2 answered.
 struct Settlement {
   core::Intent intent;
@@ -57,6 +63,13 @@ class Ledger {
   Result<bool> pause(const std::string& pool, Instant now);
   Result<bool> resume(const std::string& pool, Instant now);
 
+  /// Places an order and returns its id; that of the open one when the same was ordered before.
+  Result<std::int64_t> place_order(const core::Order& order);
+  /// How it stands. Errors: gone when there is no such order (any more).
+  Result<OrderStanding> order(std::int64_t id);
+  /// Takes an open order back: nobody waits for it any more.
+  Ok withdraw_order(std::int64_t id, Instant now);
+
   /// The latest entries, newest first.
   Result<std::vector<HistoryEntry>> history(int at_most);
   Ok add_history(const HistoryEntry& entry);
@@ -74,6 +87,7 @@ class Ledger {
   Ok write_volume(const core::RecordVolume& record);
   Ok write_volume_gone(const core::RecordVolumeGone& record, Instant now);
   Ok write_fate(const core::RecordFate& record, Instant now);
+  Ok settle_order(const core::RecordOrderSettled& record, Instant now);
   Ok write_watches(const core::Plan& plan, Instant now);
   Result<core::Intent> write_intent(const core::Action& action, const aws::EncodedCall& call,
                                     Instant now);

@@ -102,6 +102,19 @@ Ok read_launches(Database& database, core::LedgerView& view) {
   return {};
 }
 
+Ok read_orders(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto rows,
+             database.query("SELECT id, kind, subject, pool, detail, asked_ms FROM orders "
+                            "WHERE state = 'open' ORDER BY id"));
+  for (const auto& row : rows) {
+    const auto kind = core::order_kind_from(row.text(1));
+    if (!kind) return fail(ErrorKind::broken, "the ledger holds an order of kind " + row.text(1));
+    view.orders.push_back({row.number(0), *kind, row.text(2), row.text(3), row.text(4),
+                           instant_from_sql(row.number(5))});
+  }
+  return {};
+}
+
 Ok read_rest(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto failures,
              database.query("SELECT key, count, last_ms, code, transient, sentence FROM failures"));
@@ -130,6 +143,7 @@ Result<core::LedgerView> read_view(Database& database) {
   TRY(read_things(database, view));
   TRY(read_devices(database, view));
   TRY(read_launches(database, view));
+  TRY(read_orders(database, view));
   TRY(read_rest(database, view));
   return view;
 }

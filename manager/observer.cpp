@@ -114,6 +114,13 @@ Ok Observer::find_recorded(const core::LedgerView& ledger, core::Observed& obser
     if (!observed.instances.contains(lease.instance_id) &&
         std::find(instances.begin(), instances.end(), lease.instance_id) == instances.end())
       instances.push_back(lease.instance_id);
+  for (const auto& order : ledger.orders) {
+    if (!order.subject.starts_with("i-")) {
+      if (!observed.volumes.contains(order.subject)) volumes.push_back(order.subject);
+    } else if (!observed.instances.contains(order.subject)) {
+      instances.push_back(order.subject);
+    }
+  }
   return add_by_id(volumes, instances, observed);
 }
 

@@ -80,6 +80,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   const Instant now = options_.now();
   core::Limits limits;
   limits.calls = budget_.available(now);
+  limits.orders_only = options_.orders_only;
   report.plan = core::plan(options_.desired, report.observed, view, now, limits);
   return report;
 }

@@ -29,6 +29,7 @@ struct ReconcilerOptions {
   /// The part of EC2's throttle buckets that is ours; the account is shared.
   double budget_share = core::Budget::kDefaultShare;
   ObserverOptions observer;
+  bool orders_only = false;  ///< carries out what was ordered by hand and none of the spec's wishes
 };
 
 /// One call of a tick and what became of it.

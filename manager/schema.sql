@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 4 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 5 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
@@ -140,6 +140,20 @@ CREATE TABLE keys (
   key_hex TEXT NOT NULL,
   last_sequence TEXT NOT NULL DEFAULT ''  -- decimal: 64 bits without a sign do not fit SQLite's INTEGER; '' is none
 ) STRICT, WITHOUT ROWID;
+
+-- What an operator ordered by hand. `serve` or the command itself carries it out and writes the answer.
+CREATE TABLE orders (
+  id INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL CHECK (kind IN ('attach', 'release', 'quarantine', 'return', 'delete')),
+  subject TEXT NOT NULL,   -- instance or volume
+  pool TEXT NOT NULL,      -- of attach
+  detail TEXT NOT NULL,    -- why it is quarantined; of a delete: not empty when data may be lost
+  state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'met', 'refused')),
+  asked_ms INTEGER NOT NULL,
+  settled_ms INTEGER,
+  answer TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE UNIQUE INDEX orders_open ON orders (kind, subject) WHERE state = 'open';
 
 -- What happened, in words, for people.
 CREATE TABLE history (

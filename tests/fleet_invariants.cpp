@@ -49,8 +49,8 @@ void Invariants::check_call(const Sender& sender, const aws::Form& form, const s
   if (action == "DeleteVolume") {
     const std::string id(aws::form_value(form, "VolumeId"));
     const auto* volume = region_.volume(id);
-    if (used.contains(id) || (volume && volume->link))
-      violated(3, "DeleteVolume of " + id + ", which was used");
+    if (!ordered(sender, "delete", id) || (volume && volume->link))
+      violated(3, "DeleteVolume of " + id + ", which nobody ordered or which is attached");
   }
   if (action == "AttachVolume") check_attach(sender, form);
   if (action == "DetachVolume") check_detach(sender, form);
@@ -62,6 +62,13 @@ void Invariants::check_recorded(const Sender& sender, const std::string& action,
   const auto rows = sender.spy->query(
       "SELECT id FROM intents WHERE state IN ('open', 'unknown') AND body = ?", {body});
   if (!rows || rows->empty()) violated(6, action + " was not recorded before it was sent");
+}
+
+bool Invariants::ordered(const Sender& sender, const std::string& kind,
+                         const std::string& subject) const {
+  const auto rows =
+      sender.spy->query("SELECT id FROM orders WHERE kind = ? AND subject = ?", {kind, subject});
+  return rows && !rows->empty();
 }
 
 void Invariants::check_attach(const Sender& sender, const aws::Form& form) {
@@ -98,7 +105,7 @@ void Invariants::check_detach(const Sender& sender, const aws::Form& form) {
   if (volume->link->attach_time >= sender.knows_until) return;
   const bool stuck = volume->link->state == sim::LinkState::attaching &&
                      region_.now() - volume->link->attach_time >= kStuck;
-  if (!stuck && !gave_back(instance_id, volume_id))
+  if (!stuck && !gave_back(instance_id, volume_id) && !ordered(sender, "release", instance_id))
     violated(10, "detach of " + volume_id + " from running " + instance_id);
 }
 

@@ -46,6 +46,8 @@ class Invariants {
 
  private:
   void check_recorded(const Sender& sender, const std::string& action, const std::string& body);
+  /// An operator ordered it by hand.
+  bool ordered(const Sender& sender, const std::string& kind, const std::string& subject) const;
   void check_attach(const Sender& sender, const aws::Form& form);
   void check_detach(const Sender& sender, const aws::Form& form);
   void check_terminate(const Sender& sender, const aws::Form& form);

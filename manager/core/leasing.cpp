@@ -95,15 +95,18 @@ void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInsta
     instance = draft.find_instance(reserved->instance_id);
   else
     instance = take_idle(draft, idle_ones, node.zone);
-  if (!instance || !instance->running) return;
-  if (volume_is_free(draft, node) && attach(draft, pool, node, *instance)) return;
-  if (!draft.lease_on(instance->id))
-    draft.set_lease({pool.spec->name, node.name, node.volume_id, instance->id, "",
-                     LeaseState::reserved, draft.now},
-                    instance->id + " waits for the volume to become free");
+  if (instance && instance->running) lease_to(draft, pool, node, *instance);
 }
 
 }  // namespace
+
+void lease_to(Draft& draft, const PoolDraft& pool, const NodeDraft& node, InstanceDraft& instance) {
+  if (volume_is_free(draft, node) && attach(draft, pool, node, instance)) return;
+  if (!draft.lease_on(instance.id))
+    draft.set_lease({pool.spec->name, node.name, node.volume_id, instance.id, "",
+                     LeaseState::reserved, draft.now},
+                    instance.id + " waits for the volume to become free");
+}
 
 Lease* serving_lease(Draft& draft, const NodeDraft& node) {
   if (node.volume_id.empty()) return nullptr;

@@ -7,6 +7,8 @@
 namespace warmroot::core {
 
 void lease(Draft& draft);
+/// Attaches the node's volume to the instance, or reserves it while it is elsewhere.
+void lease_to(Draft& draft, const PoolDraft& pool, const NodeDraft& node, InstanceDraft& instance);
 
 /// The lease of a node on an instance that may go on serving it, or nullptr.
 Lease* serving_lease(Draft& draft, const NodeDraft& node);

@@ -81,6 +81,29 @@ std::optional<VolumeRole> volume_role_from(std::string_view text) {
   return std::nullopt;
 }
 
+std::string_view to_string(OrderKind kind) {
+  switch (kind) {
+    case OrderKind::attach:
+      return "attach";
+    case OrderKind::release:
+      return "release";
+    case OrderKind::quarantine:
+      return "quarantine";
+    case OrderKind::return_volume:
+      return "return";
+    case OrderKind::delete_volume:
+      return "delete";
+  }
+  return "attach";
+}
+
+std::optional<OrderKind> order_kind_from(std::string_view text) {
+  using enum OrderKind;
+  for (const OrderKind kind : {attach, release, quarantine, return_volume, delete_volume})
+    if (to_string(kind) == text) return kind;
+  return std::nullopt;
+}
+
 std::string_view action_name(const aws::Mutation& mutation) {
   // In the order of the variant's members.
   constexpr std::string_view kNames[] = {

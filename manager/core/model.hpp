@@ -162,6 +162,27 @@ struct Departure {
   Instant since{};        ///< when it was first heard
 };
 
+/// What an operator orders by hand, beside the spec.
+enum class OrderKind {
+  attach,         ///< give the instance a volume of the pool
+  release,        ///< take the volume from the instance, which serves no more
+  quarantine,     ///< set the volume aside
+  return_volume,  ///< undo quarantine
+  delete_volume,  ///< delete the volume and the data on it
+};
+std::string_view to_string(OrderKind kind);
+std::optional<OrderKind> order_kind_from(std::string_view text);
+
+/// An order that is neither met nor refused yet.
+struct Order {
+  std::int64_t id = 0;
+  OrderKind kind = OrderKind::attach;
+  std::string subject;  ///< the instance of attach and release, else the volume
+  std::string pool;     ///< of attach
+  std::string detail;   ///< why it is quarantined; of a delete: not empty when data may be lost
+  Instant asked{};
+};
+
 /// Consecutive refusals of one kind of call for one node; a success clears it.
 struct Failure {
   int count = 0;
@@ -209,6 +230,7 @@ struct LedgerView {
   std::set<std::string> paused_pools;
   std::map<Offer, RefusedOffer> refused_offers;
   std::map<std::string, LaunchStreak> streaks;  ///< by pool
+  std::vector<Order> orders;                    ///< oldest first
 };
 
 // ---- what to do ----
@@ -262,8 +284,14 @@ struct RecordFate {
   InstanceFate fate = InstanceFate::proved;
   std::string why;
 };
+/// An order is over, one way or the other.
+struct RecordOrderSettled {
+  std::int64_t id = 0;
+  bool met = false;
+  std::string answer;  ///< one sentence for the operator
+};
 using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
-                            RecordInstanceGone, RecordDeparture, RecordFate>;
+                            RecordInstanceGone, RecordDeparture, RecordFate, RecordOrderSettled>;
 
 /// What a note is about: stable names, for those who count or filter notes (their texts drift).
 enum class NoteKind {
@@ -396,6 +424,8 @@ struct Plan {
 struct Limits {
   /// Calls of each action name that may be sent now; an action without an entry is not limited.
   std::map<std::string, int, std::less<>> calls;
+  /// Only orders are carried out, with the healing they need; the spec's wishes wait.
+  bool orders_only = false;
 };
 
 /// "imagenet-3".

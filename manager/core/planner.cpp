@@ -10,6 +10,7 @@
 #include "manager/core/healing.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
+#include "manager/core/ordering.hpp"
 #include "manager/core/placing.hpp"
 #include "manager/core/proving.hpp"
 #include "manager/core/retiring.hpp"
@@ -105,11 +106,16 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   judge_launches(draft);
   place(draft);
   draft.plan.nodes_now = rows_before_actions(draft);
+  obey(draft);
   heal(draft);
-  lease(draft);
-  launch(draft);
-  retire(draft);
-  stock(draft);
+  if (limits.orders_only) {
+    lease_as_ordered(draft);
+  } else {
+    lease(draft);
+    launch(draft);
+    retire(draft);
+    stock(draft);
+  }
   note_failures(draft);
   note_reports(draft);
   note_undecided(draft);

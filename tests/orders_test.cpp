@@ -1,0 +1,294 @@
+// What operators order by hand: first as tables over the pure rule, then whole, on the region.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/core/ordering.hpp"
+#include "tests/fleet_harness.hpp"
+#include "tests/planner_world.hpp"
+
+namespace warmroot {
+namespace {
+
+using core::NodeStage;
+using core::OrderKind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class OrderWorld : public core::World {
+ public:
+  using World::World;
+
+  void order(OrderKind kind, const std::string& subject, const std::string& pool = "",
+             const std::string& detail = "") {
+    ledger.orders.push_back({1, kind, subject, pool, detail, core::kNow});
+  }
+  /// "met: ..." or "refused: ..."; empty while the order stays open.
+  std::string settled() const {
+    for (const auto& record : plan().records)
+      if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
+        return (order->met ? "met: " : "refused: ") + order->answer;
+    return "";
+  }
+};
+
+/// A world in which p-0 is served and nothing is left to do.
+OrderWorld served() {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.instance("i-1");
+  world.attach("vol-1", "i-1");
+  return world;
+}
+
+// ---- attach ----
+
+TEST(AttachOrder, an_instance_that_nobody_tagged_becomes_one_of_the_pool) {
+  OrderWorld world;
+  world.volume("vol-1");
+  auto& instance = world.instance("i-9");
+  instance.tags.clear();
+  world.ledger.instances.clear();
+  world.order(OrderKind::attach, "i-9", "p");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), ElementsAre("CreateTags i-9"));
+}
+
+TEST(AttachOrder, a_tagged_instance_gets_the_free_volume_even_when_only_orders_are_carried_out) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.instance("i-9");
+  world.order(OrderKind::attach, "i-9", "p");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-1 to i-9 as /dev/sdf"));
+}
+
+TEST(AttachOrder, is_met_once_ec2_shows_the_attachment) {
+  auto world = served();
+  world.order(OrderKind::attach, "i-1", "p");
+  EXPECT_THAT(world.settled(), HasSubstr("met: i-1 has p-0's volume vol-1"));
+}
+
+TEST(AttachOrder, is_refused_with_a_reason) {
+  struct Case {
+    const char* name;
+    std::function<void(OrderWorld&)> change;
+    const char* reason;
+  };
+  const Case cases[] = {
+      {"no such pool",
+       [](OrderWorld& world) {
+         world.ledger.orders.back().pool = "q";
+         world.observed.instances.at("i-9").tags.clear();
+       },
+       "no pool q"},
+      {"dying",
+       [](OrderWorld& world) {
+         world.observed.instances.at("i-9").state = aws::InstanceState::shutting_down;
+       },
+       "is being terminated"},
+      {"stopped",
+       [](OrderWorld& world) {
+         world.observed.instances.at("i-9").state = aws::InstanceState::stopped;
+       },
+       "start it first"},
+      {"another deployment's",
+       [](OrderWorld& world) {
+         world.observed.instances.at("i-9").tags[core::kTagDeployment] = "other";
+       },
+       "deployment other"},
+      {"another pool's",
+       [](OrderWorld& world) { world.observed.instances.at("i-9").tags[core::kTagPool] = "q"; },
+       "pool q"},
+      {"another zone",
+       [](OrderWorld& world) { world.observed.instances.at("i-9").availability_zone = "z-b"; },
+       "no node of p in z-b"},
+      {"gave its volume back",
+       [](OrderWorld& world) {
+         world.ledger.departures["i-9"] = {true, core::kNow};
+       },
+       "has given its volume back"},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.name);
+    OrderWorld world;
+    world.volume("vol-1");
+    world.instance("i-9");
+    world.order(OrderKind::attach, "i-9", "p");
+    world.limits.orders_only = true;
+    each.change(world);
+    EXPECT_THAT(world.settled(), HasSubstr("refused: "));
+    EXPECT_THAT(world.settled(), HasSubstr(each.reason));
+    EXPECT_THAT(world.calls(), IsEmpty());
+  }
+}
+
+TEST(AttachOrder, one_look_that_does_not_show_the_instance_refuses_nothing) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.order(OrderKind::attach, "i-9", "p");
+  EXPECT_EQ(world.settled(), "");
+  world.ledger.watches["ordered/i-9"] = {core::kNow - core::kVisibilityWindow, 2};
+  EXPECT_THAT(world.settled(), HasSubstr("refused: EC2 does not show i-9"));
+}
+
+// ---- release ----
+
+TEST(ReleaseOrder, a_node_that_reports_is_asked_to_unmount_first) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::ready);
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_TRUE(world.plan().drains.contains("i-1"));
+}
+
+TEST(ReleaseOrder, a_node_that_does_not_report_loses_the_volume_to_the_operators_word) {
+  auto world = served();
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
+}
+
+TEST(ReleaseOrder, the_replacement_is_launched_in_the_same_plan) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::ready);
+  world.order(OrderKind::release, "i-1");
+  EXPECT_THAT(world.calls(), ElementsAre(HasSubstr("RunInstances")));
+}
+
+TEST(ReleaseOrder, the_volume_is_detached_once_however_the_word_came) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::released);
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
+}
+
+TEST(ReleaseOrder, is_met_when_no_lease_holds_a_volume) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.instance("i-1");
+  world.order(OrderKind::release, "i-1");
+  EXPECT_THAT(world.settled(), HasSubstr("met: i-1 holds no volume of ours"));
+}
+
+// ---- volumes ----
+
+TEST(VolumeOrder, quarantine_and_return_change_the_tag) {
+  OrderWorld world;
+  auto& volume = world.volume("vol-1");
+  world.limits.orders_only = true;
+  world.order(OrderKind::quarantine, "vol-1", "", "odd journal");
+  const auto plan = world.plan();
+  const auto* tags = core::only<aws::CreateTags>(plan);
+  ASSERT_NE(tags, nullptr);
+  EXPECT_EQ(tags->tags.at(core::kTagQuarantined), "odd journal");
+  volume.tags[core::kTagQuarantined] = "odd journal";
+  EXPECT_THAT(world.settled(), HasSubstr("met: "));
+  world.ledger.orders.back().kind = OrderKind::return_volume;
+  EXPECT_THAT(world.calls(), ElementsAre(HasSubstr("DeleteTags vol-1")));
+}
+
+TEST(VolumeOrder, a_volume_in_use_is_neither_set_aside_nor_deleted) {
+  for (const auto kind : {OrderKind::quarantine, OrderKind::delete_volume}) {
+    auto world = served();
+    world.order(kind, "vol-1", "", "yes");
+    EXPECT_THAT(world.settled(), HasSubstr("refused: vol-1 is with i-1"));
+    EXPECT_THAT(world.calls(), IsEmpty());
+  }
+}
+
+TEST(VolumeOrder, data_of_sessions_is_deleted_only_with_the_operators_second_word) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.limits.orders_only = true;
+  world.order(OrderKind::delete_volume, "vol-1");
+  EXPECT_THAT(world.settled(), HasSubstr("refused: vol-1 may hold data of sessions"));
+  world.ledger.orders.back().detail = "yes";
+  EXPECT_THAT(world.calls(), ElementsAre("DeleteVolume vol-1"));
+}
+
+TEST(VolumeOrder, anothers_volume_is_left_alone) {
+  OrderWorld world;
+  world.stranger("vol-1").tags[core::kTagDeployment] = "other";
+  world.limits.orders_only = true;
+  for (const auto kind :
+       {OrderKind::quarantine, OrderKind::return_volume, OrderKind::delete_volume}) {
+    world.ledger.orders.clear();
+    world.order(kind, "vol-1", "", "yes");
+    EXPECT_THAT(world.settled(), HasSubstr("is left alone"));
+    EXPECT_THAT(world.calls(), IsEmpty());
+  }
+}
+
+TEST(VolumeOrder, an_incomplete_view_moves_nothing) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.observed.complete = false;
+  world.order(OrderKind::delete_volume, "vol-1", "", "yes");
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.settled(), "");
+}
+
+TEST(Order, that_nobody_could_meet_expires) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::ready);
+  world.order(OrderKind::release, "i-1");
+  world.ledger.orders.back().asked = core::kNow - core::kOrderExpires;
+  EXPECT_THAT(world.settled(), HasSubstr("not met within 15 minutes"));
+}
+
+// ---- on the region ----
+
+class OrderedFleet : public ::testing::Test {
+ protected:
+  std::int64_t place(OrderKind kind, const std::string& subject, const std::string& pool = "",
+                     const std::string& detail = "") {
+    const auto id = fleet.ledger->place_order({0, kind, subject, pool, detail, fleet.region.now()});
+    EXPECT_TRUE(id.has_value());
+    return id.value_or(0);
+  }
+  manager::OrderStanding wait_for(std::int64_t id) {
+    fleet.until([&] { return fleet.ledger->order(id)->state != manager::OrderState::open; });
+    return *fleet.ledger->order(id);
+  }
+
+  Fleet fleet{pool_spec("p", 2, 2)};
+};
+
+TEST_F(OrderedFleet, release_hands_the_volume_to_a_replacement) {
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto before = fleet.instance_of("p-0");
+  const auto volume = fleet.volume_of("p-0")->id;
+  const auto standing = wait_for(place(OrderKind::release, before));
+  EXPECT_EQ(standing.state, manager::OrderState::met) << standing.answer;
+  ASSERT_TRUE(fleet.until_stable());
+  EXPECT_NE(fleet.instance_of("p-0"), before);
+  EXPECT_EQ(fleet.volume_of("p-0")->id, volume);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST_F(OrderedFleet, a_deleted_volume_of_a_paused_pool_is_gone_and_surprises_nobody) {
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-0")->id;
+  ASSERT_TRUE(fleet.ledger->pause("p", fleet.region.now()).has_value());
+  ASSERT_TRUE(fleet.until_stable());
+  const auto standing = wait_for(place(OrderKind::delete_volume, volume, "", "yes"));
+  EXPECT_EQ(standing.state, manager::OrderState::met) << standing.answer;
+  EXPECT_EQ(fleet.calls_of("DeleteVolume"), 1);
+  EXPECT_FALSE(fleet.last.plan.notes.size() > 0 &&
+               fleet.note_text().find("nothing is changed") != std::string::npos)
+      << fleet.note_text();
+}
+
+TEST_F(OrderedFleet, the_same_order_twice_is_one_order) {
+  fleet.start();
+  const auto first = place(OrderKind::release, "i-0123456789abcdef0");
+  EXPECT_EQ(place(OrderKind::release, "i-0123456789abcdef0"), first);
+}
+
+}  // namespace
+}  // namespace warmroot
