@@ -312,6 +312,9 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
   const auto& intent = settlement.intent;
   for (const auto& key : failure_keys(intent))
     TRY(database_.run("DELETE FROM failures WHERE key = ?", {key}));
+  if (intent.call.action == "AttachVolume" && intent.resources.size() == 2)
+    TRY(database_.run("DELETE FROM failures WHERE key = ?",
+                      {core::failure_key("AttachVolume", intent.resources[1])}));
   if (const auto* volume = std::get_if<aws::Volume>(&settlement.answer))
     TRY(database_.run(
         "INSERT OR IGNORE INTO volumes (volume_id, pool, node, zone, recorded_ms, role) "

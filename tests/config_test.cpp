@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -51,6 +52,18 @@ TEST(Config, says_that_a_string_is_not_closed) {
         << text;
   EXPECT_NE(listed(parse_spec("deployment = \"a\x01\"\n", no_files)).find("control characters"),
             std::string::npos);
+}
+
+TEST(Config, ten_thousand_pools_are_read_in_seconds_and_the_same_name_twice_is_found) {
+  std::string text = "deployment = \"research\"\n";
+  for (int i = 0; i < 10'000; ++i)
+    text += "[[pool]]\nname = \"p" + std::to_string(i == 9'999 ? 17 : i) +
+            "\"\nami = \"ami-0123456789abcdef0\"\nzones = [\"us-east-1a\"]\nnodes = 1\n";
+  const auto begin = std::chrono::steady_clock::now();
+  const ParsedSpec parsed = parse_spec(text, no_files);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_THAT(listed(parsed), HasSubstr("p17"));
+  EXPECT_LT(took, std::chrono::seconds(30)) << "it is linear: a tenth of a second by itself";
 }
 
 TEST(Config, a_very_long_value_is_a_mistake_and_no_crash) {

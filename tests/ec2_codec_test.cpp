@@ -512,6 +512,61 @@ TEST(Ec2Encode, summaries_of_fleets_templates_and_copies) {
   EXPECT_EQ(summary_of(encode(CreateSnapshot{"vol-1", "", {}}).body), "CreateSnapshot vol-1");
 }
 
+TEST(Ec2Decode, a_listing_with_a_wrong_type_is_no_view_and_a_mutations_answer_still_counts) {
+  const auto listing = [](const std::string& inner) {
+    return decode_volumes(
+        xml_reply("<DescribeVolumesResponse><volumeSet><item><volumeId>vol-1"
+                  "</volumeId>" +
+                  inner + "</item></volumeSet></DescribeVolumesResponse>"));
+  };
+  EXPECT_TRUE(listing("<size/><iops></iops><encrypted/>"));
+  for (const char* wrong :
+       {"<size>ten</size>", "<size>99999999999</size>", "<iops>3e3</iops>",
+        "<encrypted>yes</encrypted>",
+        "<attachmentSet><item><deleteOnTermination>0</deleteOnTermination></item>"
+        "</attachmentSet>"}) {
+    const auto page = listing(wrong);
+    ASSERT_FALSE(page) << wrong;
+    EXPECT_EQ(page.error().kind, ErrorKind::broken) << wrong;
+    EXPECT_THAT(page.error().context, HasSubstr("which cannot be")) << wrong;
+  }
+  EXPECT_TRUE(decode_answer("CreateVolume",
+                            xml_reply("<CreateVolumeResponse><volumeId>vol-1</volumeId><size>ten"
+                                      "</size></CreateVolumeResponse>")));
+}
+
+TEST(Ec2Decode, depth_size_and_other_namespaces_are_errors_and_never_a_crash) {
+  std::string deep = "<DescribeVolumesResponse>";
+  for (int i = 0; i < 100'000; ++i) deep += "<a>";
+  EXPECT_FALSE(decode_volumes(xml_reply(deep)));
+  for (int i = 0; i < 100'000; ++i) deep += "</a>";
+  EXPECT_FALSE(decode_volumes(xml_reply(deep + "</DescribeVolumesResponse>")));
+  const auto prefixed = decode_volumes(
+      xml_reply("<e:DescribeVolumesResponse xmlns:e=\"http://ec2.amazonaws.com/doc/2016-11-15/\">"
+                "</e:DescribeVolumesResponse>"));
+  ASSERT_FALSE(prefixed);
+  EXPECT_EQ(prefixed.error().kind, ErrorKind::broken);
+  std::string huge = "<DescribeVolumesResponse><volumeSet>";
+  const std::string item = "<item><volumeId>vol-1</volumeId></item>";
+  while (huge.size() < (std::size_t{100} << 20)) huge += item;
+  const HttpReply reply = xml_reply(huge + "</volumeSet></DescribeVolumesResponse>");
+  const auto refused = decode_volumes(reply);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::broken);
+  EXPECT_THAT(refused.error().context, HasSubstr("larger than 16 MiB"));
+  EXPECT_EQ(error_of("CreateVolume", reply)->kind, ErrorKind::unknown_outcome);
+}
+
+TEST(Ec2Decode, entities_of_a_document_of_its_own_are_not_expanded) {
+  const auto page = decode_volumes(xml_reply(
+      "<!DOCTYPE x [<!ENTITY a \"aaaaaaaaaa\"><!ENTITY b \"&a;&a;&a;\">]>"
+      "<DescribeVolumesResponse><volumeSet><item><volumeId>&b;</volumeId></item></volumeSet>"
+      "</DescribeVolumesResponse>"));
+  if (page) {
+    EXPECT_EQ(page->items.at(0).volume_id, "&b;");
+  }
+}
+
 TEST(Ec2Decode, a_fleet_tells_what_it_launched_and_what_it_could_not) {
   const auto decoded = decode_answer("CreateFleet", answer("CreateFleet"));
   ASSERT_TRUE(decoded) << decoded.error().message();

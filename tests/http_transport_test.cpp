@@ -245,6 +245,24 @@ TEST(HttpTransport, a_mutation_whose_answer_is_late_has_an_unknown_outcome) {
   EXPECT_EQ(server.requests().size(), 1u);
 }
 
+TEST(HttpTransport, an_answer_without_end_is_cut_off_and_not_asked_for_again) {
+  Server server([](int, const httplib::Request&, httplib::Response& response) {
+    response.set_chunked_content_provider("text/xml", [](std::size_t, httplib::DataSink& sink) {
+      const std::string chunk(1 << 16, ' ');
+      return sink.write(chunk.data(), chunk.size());
+    });
+  });
+  HttpTransport transport = transport_to(server.port(), always(kOldKeys));
+  Ec2Client client = client_of(transport);
+  const auto page = client.describe_volumes({});
+  ASSERT_FALSE(page);
+  EXPECT_EQ(page.error().kind, ErrorKind::broken);
+  EXPECT_THAT(page.error().context, HasSubstr("the answer is larger than 32 MiB"));
+  EXPECT_EQ(server.requests().size(), 1U);
+  const EncodedCall call = encode(DeleteVolume{"vol-1"});
+  EXPECT_EQ(client.send({&call, 1}).front().error().kind, ErrorKind::unknown_outcome);
+}
+
 TEST(HttpTransport, a_refused_connection_is_retry_later) {
   // Bound but not listening: nobody else gets the port, and connecting to it is refused.
   const UniqueFd bound(::socket(AF_INET, SOCK_STREAM, 0));

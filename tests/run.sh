@@ -1,6 +1,7 @@
 #!/bin/sh
 # The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
 # address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers, one full guest run. Usage: sh tests/run.sh [--quick]   (--quick: no sanitizers, no guests)
+# WARMROOT_FUZZ_SECONDS is how long each fuzzer runs (60).
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure.
 set -eu
 cd "$(dirname "$0")/.."
@@ -34,7 +35,7 @@ if [ "$quick" = no ]; then
   build_preset fuzz
   for fuzzer in build/fuzz/fuzz_*; do
     mkdir -p "build/corpus/$(basename "$fuzzer")"
-    run_logged "$(basename "$fuzzer")" "$fuzzer" -max_total_time=20 -rss_limit_mb=2048 -timeout=10 \
+    run_logged "$(basename "$fuzzer")" "$fuzzer" -max_total_time="${WARMROOT_FUZZ_SECONDS:-60}" -rss_limit_mb=2048 -timeout=10 \
       -artifact_prefix="build/corpus/" "build/corpus/$(basename "$fuzzer")"
   done
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"

@@ -9,6 +9,10 @@
 namespace warmroot {
 namespace {
 
+/// Headers and body together. The largest answer we ask for, 1,000 instances of EC2, is about 8 MB; a peer that sends
+/// more is cut off before it fills the memory.
+constexpr std::size_t kMostReplyBytes = std::size_t{32} << 20;
+
 struct EasyDeleter {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
 };
@@ -21,16 +25,26 @@ struct Transfer {
   std::unique_ptr<CURL, EasyDeleter> easy;
   std::unique_ptr<curl_slist, ListDeleter> headers;
   HttpReply reply;
+  std::size_t received = 0;
   CURLcode code = CURLE_OK;
   bool finished = false;
 };
 
+/// False ends the transfer.
+bool fits(Transfer& transfer, std::size_t bytes) {
+  transfer.received += bytes;
+  return transfer.received <= kMostReplyBytes;
+}
+
 std::size_t on_body(char* data, std::size_t size, std::size_t count, void* context) {
-  static_cast<Transfer*>(context)->reply.body.append(data, size * count);
+  auto& transfer = *static_cast<Transfer*>(context);
+  if (!fits(transfer, size * count)) return 0;
+  transfer.reply.body.append(data, size * count);
   return size * count;
 }
 
 std::size_t on_header(char* data, std::size_t size, std::size_t count, void* context) {
+  if (!fits(*static_cast<Transfer*>(context), size * count)) return 0;
   const std::string_view line(data, size * count);
   const std::size_t colon = line.find(':');
   if (colon != std::string_view::npos) {
@@ -100,6 +114,11 @@ Result<HttpReply> outcome(Transfer& transfer, const HttpRequest& request) {
     transfer.reply.status = static_cast<int>(status);
     return std::move(transfer.reply);
   }
+  if (transfer.received > kMostReplyBytes)
+    return fail(ErrorKind::unknown_outcome,
+                request.method + " " + request.url + ": the answer is larger than " +
+                    std::to_string(kMostReplyBytes >> 20) + " MiB: check that it is the service it should be",
+                "AnswerTooLarge");
   const ErrorKind kind =
       never_sent(transfer.code, transfer.easy.get()) ? ErrorKind::retry_later : ErrorKind::unknown_outcome;
   return fail(kind, request.method + " " + request.url + ": " + curl_easy_strerror(transfer.code));

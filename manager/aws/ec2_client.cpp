@@ -6,10 +6,14 @@
 namespace warmroot::aws {
 namespace {
 
+/// HttpClient's word for an answer that it did not take; asking again would get the same.
+constexpr std::string_view kAnswerTooLarge = "AnswerTooLarge";
+
 /// The same read may succeed soon: EC2 throttled, had trouble, or did not answer at all.
 bool may_pass(const Error& error, std::string_view action) {
   if (error.kind != ErrorKind::retry_later && error.kind != ErrorKind::unknown_outcome)
     return false;
+  if (error.code == kAnswerTooLarge) return false;
   const Reaction reaction = reaction_for(error.code, action);
   return reaction == Reaction::throttled || reaction == Reaction::transient ||
          reaction == Reaction::unknown;
@@ -23,6 +27,7 @@ bool is_throttled(const Result<MutationAnswer>& result, std::string_view action)
 /// A failed delivery in words for the operator; what was not even tried (no credentials) speaks for
 /// itself.
 Error undelivered(Error error) {
+  if (error.code == kAnswerTooLarge) return error;
   if (error.kind == ErrorKind::retry_later)
     error.context += ". EC2 was not reached; check the network and --endpoint-url.";
   if (error.kind == ErrorKind::unknown_outcome)
@@ -65,7 +70,8 @@ auto Ec2Client::read(const std::string& body, Decode decode) -> decltype(decode(
     if (lost) ++lost_answers;
     if (!may_pass(error, action) || attempt == kMaxAttempts || lost_answers == kMaxLostAnswers) {
       // A read changes nothing, so its outcome cannot be in doubt.
-      if (lost) error.kind = ErrorKind::retry_later;
+      if (lost)
+        error.kind = error.code == kAnswerTooLarge ? ErrorKind::broken : ErrorKind::retry_later;
       if (attempt > 1) error.context += " Tried " + std::to_string(attempt) + " times.";
       return fail(std::move(error).within(summary_of(body)));
     }

@@ -13,38 +13,57 @@ using xml::Element;
 using xml::text;
 using xml::text_of;
 
-std::optional<int> number(const Element* parent, const char* name) {
+/// An element that is being read, and where to say what is wrong inside it.
+struct Item {
+  const Element* element;
+  std::string* mistake;
+
+  operator const Element*() const { return element; }
+  Item inside(const char* name) const { return {child(element, name), mistake}; }
+  /// The first mistake counts.
+  void wrong(const char* name, const std::string& found) const {
+    if (mistake->empty()) *mistake = std::string(name) + " \"" + found.substr(0, 40) + "\"";
+  }
+};
+
+/// Absent and empty are no number; anything else that is none is a mistake.
+std::optional<int> number(const Item& parent, const char* name) {
   const std::string digits = text(parent, name);
+  if (digits.empty()) return std::nullopt;
   int value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
+  if (error == std::errc{} && end == digits.data() + digits.size()) return value;
+  parent.wrong(name, digits);
+  return std::nullopt;
 }
 
-bool flag(const Element* parent, const char* name) {
-  return text(parent, name) == "true";
+/// Absent and empty are false; a flag that is neither true nor false is a mistake.
+bool flag(const Item& parent, const char* name) {
+  const std::string word = text(parent, name);
+  if (!word.empty() && word != "true" && word != "false") parent.wrong(name, word);
+  return word == "true";
 }
 
-std::optional<Instant> instant(const Element* parent, const char* name) {
+std::optional<Instant> instant(const Item& parent, const char* name) {
   return parse_iso8601(text(parent, name));
 }
 
 /// Calls `each` for every <item> of the list; none for an absent list.
 template <typename Each>
-void for_items(const Element* parent, const char* list, Each each) {
+void for_items(const Item& parent, const char* list, Each each) {
   for (const Element* item = child(child(parent, list), "item"); item != nullptr;
        item = item->NextSiblingElement("item"))
-    each(item);
+    each(Item{item, parent.mistake});
 }
 
-Tags tags_of(const Element* parent) {
+Tags tags_of(const Item& parent) {
   Tags tags;
   for_items(parent, "tagSet",
-            [&tags](const Element* item) { tags[text(item, "key")] = text(item, "value"); });
+            [&tags](const Item& item) { tags[text(item, "key")] = text(item, "value"); });
   return tags;
 }
 
-Attachment attachment_of(const Element* item) {
+Attachment attachment_of(const Item& item) {
   Attachment out;
   out.volume_id = text(item, "volumeId");
   out.instance_id = text(item, "instanceId");
@@ -55,7 +74,7 @@ Attachment attachment_of(const Element* item) {
   return out;
 }
 
-Volume volume_of(const Element* item) {
+Volume volume_of(const Item& item) {
   Volume out;
   out.volume_id = text(item, "volumeId");
   out.snapshot_id = text(item, "snapshotId");
@@ -70,12 +89,12 @@ Volume volume_of(const Element* item) {
   out.state = volume_state(text(item, "status"));
   out.create_time = instant(item, "createTime");
   for_items(item, "attachmentSet",
-            [&out](const Element* entry) { out.attachments.push_back(attachment_of(entry)); });
+            [&out](const Item& entry) { out.attachments.push_back(attachment_of(entry)); });
   out.tags = tags_of(item);
   return out;
 }
 
-Instance instance_of(const Element* item) {
+Instance instance_of(const Item& item) {
   Instance out;
   out.instance_id = text(item, "instanceId");
   out.image_id = text(item, "imageId");
@@ -92,9 +111,9 @@ Instance instance_of(const Element* item) {
   out.client_token = text(item, "clientToken");
   out.spot = text(item, "instanceLifecycle") == "spot";
   out.launch_time = instant(item, "launchTime");
-  for_items(item, "blockDeviceMapping", [&out](const Element* entry) {
-    const Element* ebs = child(entry, "ebs");
-    if (ebs == nullptr) return;
+  for_items(item, "blockDeviceMapping", [&out](const Item& entry) {
+    const Item ebs = entry.inside("ebs");
+    if (ebs.element == nullptr) return;
     out.block_devices.push_back({text(entry, "deviceName"), text(ebs, "volumeId"),
                                  attachment_state(text(ebs, "status")),
                                  flag(ebs, "deleteOnTermination")});
@@ -103,19 +122,19 @@ Instance instance_of(const Element* item) {
   return out;
 }
 
-InstanceStatus status_of(const Element* item) {
+InstanceStatus status_of(const Item& item) {
   return {text(item, "instanceId"), instance_state(text(child(item, "instanceState"), "name")),
           text(child(item, "systemStatus"), "status"),
           text(child(item, "instanceStatus"), "status")};
 }
 
-Snapshot snapshot_of(const Element* item) {
+Snapshot snapshot_of(const Item& item) {
   return {text(item, "snapshotId"), text(item, "status"),
           text(item, "ownerId"),    number(item, "volumeSize").value_or(0),
           flag(item, "encrypted"),  tags_of(item)};
 }
 
-Image image_of(const Element* item) {
+Image image_of(const Item& item) {
   Image out;
   out.image_id = text(item, "imageId");
   out.state = text(item, "imageState");
@@ -123,71 +142,70 @@ Image image_of(const Element* item) {
   out.architecture = text(item, "architecture");
   out.root_device_name = text(item, "rootDeviceName");
   out.owner_id = text(item, "imageOwnerId");
-  for_items(item, "productCodes", [&out](const Element* entry) {
-    out.product_codes.push_back(text(entry, "productCode"));
-  });
-  for_items(item, "blockDeviceMapping", [&out](const Element* entry) {
-    const Element* ebs = child(entry, "ebs");
-    if (ebs == nullptr) return;
+  for_items(item, "productCodes",
+            [&out](const Item& entry) { out.product_codes.push_back(text(entry, "productCode")); });
+  for_items(item, "blockDeviceMapping", [&out](const Item& entry) {
+    const Item ebs = entry.inside("ebs");
+    if (ebs.element == nullptr) return;
     out.mappings.push_back({text(entry, "deviceName"), text(ebs, "snapshotId"),
                             number(ebs, "volumeSize").value_or(0)});
   });
   return out;
 }
 
-AvailabilityZone zone_of(const Element* item) {
+AvailabilityZone zone_of(const Item& item) {
   return {text(item, "zoneName"), text(item, "zoneId"), text(item, "zoneState")};
 }
 
-Subnet subnet_of(const Element* item) {
+Subnet subnet_of(const Item& item) {
   return {text(item, "subnetId"), text(item, "vpcId"), text(item, "availabilityZone"),
           number(item, "availableIpAddressCount").value_or(0)};
 }
 
-SpotPrice price_of(const Element* item) {
+SpotPrice price_of(const Item& item) {
   return {text(item, "instanceType"), text(item, "availabilityZone"), text(item, "spotPrice"),
           instant(item, "timestamp")};
 }
 
-InstanceTypeOffering offering_of(const Element* item) {
+InstanceTypeOffering offering_of(const Item& item) {
   return {text(item, "instanceType"), text(item, "location")};
 }
 
-InstanceType type_of(const Element* item) {
+InstanceType type_of(const Item& item) {
   InstanceType out;
   out.instance_type = text(item, "instanceType");
-  for_items(child(item, "processorInfo"), "supportedArchitectures",
-            [&out](const Element* entry) { out.architectures.push_back(text_of(entry)); });
+  for_items(item.inside("processorInfo"), "supportedArchitectures",
+            [&out](const Item& entry) { out.architectures.push_back(text_of(entry)); });
   out.hypervisor = text(item, "hypervisor");
-  out.vcpus = number(child(item, "vCpuInfo"), "defaultVCpus").value_or(0);
+  out.vcpus = number(item.inside("vCpuInfo"), "defaultVCpus").value_or(0);
   out.burstable = flag(item, "burstablePerformanceSupported");
   return out;
 }
 
-VolumeStatus volume_status_of(const Element* item) {
+VolumeStatus volume_status_of(const Item& item) {
   VolumeStatus out;
   out.volume_id = text(item, "volumeId");
-  const Element* status = child(item, "volumeStatus");
+  const Item status = item.inside("volumeStatus");
   out.status = text(status, "status");
-  for_items(status, "details", [&out](const Element* entry) {
+  for_items(status, "details", [&out](const Item& entry) {
     if (text(entry, "name") == "initialization-state")
       out.initialization_state = text(entry, "status");
   });
-  const Element* initialization = child(item, "initializationStatusDetails");
+  const Item initialization = item.inside("initializationStatusDetails");
   out.initialization_type = text(initialization, "initializationType");
   out.initialization_percent = number(initialization, "progress");
   return out;
 }
 
-FastSnapshotRestore restore_of(const Element* item) {
+FastSnapshotRestore restore_of(const Item& item) {
   return {text(item, "snapshotId"), text(item, "availabilityZone"), text(item, "state")};
 }
 
-LaunchTemplate template_of(const Element* item) {
+LaunchTemplate template_of(const Item& item) {
   return {text(item, "launchTemplateId"), text(item, "launchTemplateName"), tags_of(item)};
 }
 
-SpotPlacementScore score_of(const Element* item) {
+SpotPlacementScore score_of(const Item& item) {
   return {text(item, "availabilityZoneId"), number(item, "score").value_or(0)};
 }
 
@@ -195,8 +213,7 @@ SpotPlacementScore score_of(const Element* item) {
 Result<const Element*> open_answer(std::string_view action, const HttpReply& reply,
                                    tinyxml2::XMLDocument& document) {
   if (reply.status < 200 || reply.status >= 300) return fail(refused(action, reply));
-  if (document.Parse(reply.body.data(), reply.body.size()) != tinyxml2::XML_SUCCESS)
-    return fail(refused(action, reply));
+  if (!xml::parse(document, reply.body)) return fail(refused(action, reply));
   const Element* root = document.RootElement();
   if (root == nullptr || root->Name() != std::string(action) + "Response")
     return fail(refused(action, reply));
@@ -208,27 +225,36 @@ Error without_id(std::string_view action, const char* id) {
   return {kind, "the answer has an item without " + std::string(id) + ".", {}, {}};
 }
 
+/// A listing that says what cannot be must not be acted upon. (A mutation that answers so has
+/// happened all the same; the next look shows what it made.)
+Error of_wrong_type(const std::string& mistake) {
+  return {ErrorKind::broken, "the answer has " + mistake + ", which cannot be.", {}, {}};
+}
+
 /// One page of `list`; `id` is the member no item may lack.
 template <typename T>
 Result<Page<T>> decode_page(std::string_view action, const HttpReply& reply, const char* list,
-                            const char* id, T (*decode)(const Element*)) {
+                            const char* id, T (*decode)(const Item&)) {
   tinyxml2::XMLDocument document;
-  TRY_ASSIGN(const Element* root, open_answer(action, reply, document));
+  TRY_ASSIGN(const Element* opened, open_answer(action, reply, document));
+  std::string mistake;
+  const Item root{opened, &mistake};
   Page<T> page;
   bool complete = true;
-  for_items(root, list, [&](const Element* item) {
+  for_items(root, list, [&](const Item& item) {
     complete = complete && !text(item, id).empty();
     page.items.push_back(decode(item));
   });
   if (!complete) return fail(without_id(action, id));
+  if (!mistake.empty()) return fail(of_wrong_type(mistake));
   page.next_token = text(root, "nextToken");
   return page;
 }
 
-Result<std::vector<Instance>> launched(std::string_view action, const Element* root) {
+Result<std::vector<Instance>> launched(std::string_view action, const Item& root) {
   std::vector<Instance> instances;
   bool complete = true;
-  for_items(root, "instancesSet", [&](const Element* item) {
+  for_items(root, "instancesSet", [&](const Item& item) {
     Instance instance = instance_of(item);
     if (child(item, "currentState") != nullptr)
       instance.state = instance_state(text(child(item, "currentState"), "name"));
@@ -239,11 +265,11 @@ Result<std::vector<Instance>> launched(std::string_view action, const Element* r
   return instances;
 }
 
-Result<FleetAnswer> fleet_of(std::string_view action, const Element* root) {
+Result<FleetAnswer> fleet_of(std::string_view action, const Item& root) {
   FleetAnswer fleet;
   fleet.fleet_id = text(root, "fleetId");
   bool complete = true;
-  for_items(root, "fleetInstanceSet", [&](const Element* item) {
+  for_items(root, "fleetInstanceSet", [&](const Item& item) {
     const Element* used = child(child(item, "launchTemplateAndOverrides"), "overrides");
     Instance instance;
     instance.instance_type = text(item, "instanceType");
@@ -254,7 +280,7 @@ Result<FleetAnswer> fleet_of(std::string_view action, const Element* root) {
       instance.availability_zone = text(used, "availabilityZone");
     instance.subnet_id = text(used, "subnetId");
     const std::size_t before = fleet.instances.size();
-    for_items(item, "instanceIds", [&](const Element* id) {
+    for_items(item, "instanceIds", [&](const Item& id) {
       instance.instance_id = text_of(id);
       complete = complete && !instance.instance_id.empty();
       fleet.instances.push_back(instance);
@@ -262,7 +288,7 @@ Result<FleetAnswer> fleet_of(std::string_view action, const Element* root) {
     complete = complete && fleet.instances.size() > before;
   });
   if (!complete) return fail(without_id(action, "instanceId"));
-  for_items(root, "errorSet", [&fleet](const Element* item) {
+  for_items(root, "errorSet", [&fleet](const Item& item) {
     const Element* used = child(child(item, "launchTemplateAndOverrides"), "overrides");
     fleet.errors.push_back({std::string(bare_code(text(item, "errorCode"))),
                             text(item, "errorMessage"), text(used, "instanceType"),
@@ -272,10 +298,10 @@ Result<FleetAnswer> fleet_of(std::string_view action, const Element* root) {
 }
 
 /// EC2 answers with a list that holds the one copy.
-Result<Volume> copied(std::string_view action, const Element* root) {
+Result<Volume> copied(std::string_view action, const Item& root) {
   std::vector<Volume> volumes;
   for_items(root, "volumeSet",
-            [&volumes](const Element* item) { volumes.push_back(volume_of(item)); });
+            [&volumes](const Item& item) { volumes.push_back(volume_of(item)); });
   if (volumes.size() != 1 || volumes.front().volume_id.empty())
     return fail(without_id(action, "volumeId"));
   return std::move(volumes.front());
@@ -290,16 +316,19 @@ Result<Page<Volume>> decode_volumes(const HttpReply& reply) {
 Result<Page<Instance>> decode_instances(const HttpReply& reply) {
   constexpr std::string_view kAction = "DescribeInstances";
   tinyxml2::XMLDocument document;
-  TRY_ASSIGN(const Element* root, open_answer(kAction, reply, document));
+  TRY_ASSIGN(const Element* opened, open_answer(kAction, reply, document));
+  std::string mistake;
+  const Item root{opened, &mistake};
   Page<Instance> page;
   bool complete = true;
-  for_items(root, "reservationSet", [&](const Element* reservation) {
-    for_items(reservation, "instancesSet", [&](const Element* item) {
+  for_items(root, "reservationSet", [&](const Item& reservation) {
+    for_items(reservation, "instancesSet", [&](const Item& item) {
       complete = complete && !text(item, "instanceId").empty();
       page.items.push_back(instance_of(item));
     });
   });
   if (!complete) return fail(without_id(kAction, "instanceId"));
+  if (!mistake.empty()) return fail(of_wrong_type(mistake));
   page.next_token = text(root, "nextToken");
   return page;
 }
@@ -375,7 +404,9 @@ Result<MutationAnswer> with_id(std::string_view action, T value, std::string T::
 
 Result<MutationAnswer> decode_answer(std::string_view action, const HttpReply& reply) {
   tinyxml2::XMLDocument document;
-  TRY_ASSIGN(const Element* root, open_answer(action, reply, document));
+  TRY_ASSIGN(const Element* opened, open_answer(action, reply, document));
+  std::string ignored;
+  const Item root{opened, &ignored};
   if (action == "RunInstances" || action == "TerminateInstances" || action == "StopInstances") {
     TRY_ASSIGN(auto instances, launched(action, root));
     return MutationAnswer(std::move(instances));
@@ -395,7 +426,7 @@ Result<MutationAnswer> decode_answer(std::string_view action, const HttpReply& r
   if (action == "CreateSnapshot")
     return with_id(action, snapshot_of(root), &Snapshot::snapshot_id, "snapshotId");
   if (action == "CreateLaunchTemplate")
-    return with_id(action, template_of(child(root, "launchTemplate")),
+    return with_id(action, template_of(root.inside("launchTemplate")),
                    &LaunchTemplate::launch_template_id, "launchTemplateId");
   if (text(root, "return") == "false")
     return fail(ErrorKind::refused, "EC2 answered `return` false without a reason.");

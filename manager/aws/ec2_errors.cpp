@@ -74,6 +74,12 @@ Error from_status(std::string_view action, const HttpReply& reply, bool well_for
   if (reply.status == kTooManyRequests)
     return {retry_later, std::string(remedy_for("RequestLimitExceeded")), {}, {}};
   const bool success = reply.status >= 200 && reply.status < 300;
+  if (reply.body.size() > xml::kMostXmlBytes)
+    return {is_read(action) ? broken : unknown_outcome,
+            "the answer is larger than " + std::to_string(xml::kMostXmlBytes >> 20) +
+                " MiB: check --endpoint-url",
+            {},
+            {}};
   const bool like_xml = !reply.body.empty() && reply.body.front() == '<' && !is_html(reply);
   if (like_xml && !well_formed) return {lost, "the answer was cut off.", {}, {}};
   if (success && reply.body.empty()) return {lost, "the answer was empty.", {}, {}};
@@ -113,15 +119,14 @@ std::string code_of(const HttpReply& reply) {
   constexpr int kFirstRefusal = 300;
   if (reply.status < kFirstRefusal) return {};
   tinyxml2::XMLDocument document;
-  if (document.Parse(reply.body.data(), reply.body.size()) != tinyxml2::XML_SUCCESS) return {};
+  if (!xml::parse(document, reply.body)) return {};
   return std::string(bare_code(xml::text(error_element(document), "Code")));
 }
 
 Error refused(std::string_view action, const HttpReply& reply) {
   tinyxml2::XMLDocument document;
-  const bool well_formed =
-      document.Parse(reply.body.data(), reply.body.size()) == tinyxml2::XML_SUCCESS &&
-      document.RootElement() != nullptr;  // cut off behind <?xml ...?> parses
+  const bool well_formed = xml::parse(document, reply.body) &&
+                           document.RootElement() != nullptr;  // cut off behind <?xml ...?> parses
   const xml::Element* element = well_formed ? error_element(document) : nullptr;
   std::string code(bare_code(xml::text(element, "Code")));
   Error error = code.empty() ? from_status(action, reply, well_formed)

@@ -1,0 +1,112 @@
+// What the whole manager does with answers of EC2 that need more than trying again: the traps of
+// the table of reactions, on the simulated region.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/aws/ec2_codec.hpp"
+#include "tests/fleet_harness.hpp"
+
+namespace warmroot {
+namespace {
+
+using sim::Fault;
+using sim::FaultKind;
+using std::chrono::minutes;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+Fault refusal(std::string action, std::string code, int count = 1, int after = 0) {
+  Fault fault{std::move(action), FaultKind::refused, count, after};
+  fault.code = std::move(code);
+  fault.message = "Refused by the test.";
+  return fault;
+}
+
+TEST(ReactionsFleet,
+     a_volume_that_exists_although_the_quota_is_said_to_be_full_is_found_by_its_tag) {
+  Fleet fleet(pool_spec("p", 1, 0));
+  fleet.front.inject({"CreateVolume", FaultKind::lost_after, 1, 0});
+  fleet.front.inject(refusal("CreateVolume", "VolumeLimitExceeded", 50));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
+  EXPECT_EQ(fleet.calls_of("CreateVolume"), 1);
+  EXPECT_THAT(fleet.note_text(), Not(HasSubstr("VolumeLimitExceeded")))
+      << "what it stood in the way of is there";
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReactionsFleet, a_burnt_token_gives_one_volume_and_no_wait) {
+  Fleet fleet(pool_spec("p", 1, 0));
+  fleet.front.inject(refusal("CreateVolume", "IdempotentParameterMismatch", 3));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable(minutes{1})) << fleet.note_text();
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
+}
+
+TEST(ReactionsFleet, refused_device_names_are_not_tried_again_on_the_same_instance) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.front.inject(refusal("AttachVolume", "InvalidParameterValue", 4));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  std::set<std::string> names;
+  int tries = 0;
+  for (const auto& call : fleet.front.calls())
+    if (call.action == "AttachVolume") {
+      ++tries;
+      names.insert(std::string(aws::form_value(aws::parse_form(call.body), "Device")));
+    }
+  EXPECT_EQ(tries, 5);
+  EXPECT_THAT(names, SizeIs(5));
+}
+
+TEST(ReactionsFleet, one_protected_instance_does_not_keep_the_others_running) {
+  Fleet fleet(pool_spec("p", 6, 6));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  const std::string kept = fleet.live_instances().front()->id;
+  Fault protect = refusal("TerminateInstances", "OperationNotPermitted", Fault::kAlways);
+  protect.containing = kept;
+  fleet.front.inject(protect);
+  fleet.desired.pools.front().running = 0;
+  fleet.people_interfere = true;  // more run than the new spec wants
+  fleet.start();
+  fleet.until([&] { return fleet.live_instances().size() == 1; });
+  ASSERT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_EQ(fleet.live_instances().front()->id, kept);
+  EXPECT_THAT(fleet.note_text(), HasSubstr("Termination protection is on: lift it"));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReactionsFleet, an_attach_refused_because_it_happened_is_kept) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.front.inject({"AttachVolume", FaultKind::lost_after, 1, 0});
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_EQ(fleet.calls_of("AttachVolume"), 1);
+  EXPECT_EQ(fleet.calls_of("DetachVolume"), 0);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+/// Every entry of the table, met twice by a call that can meet it: the fleet comes right once EC2
+/// stops refusing, and never does anything forbidden on the way.
+TEST(ReactionsFleet, comes_right_after_every_code_of_the_table) {
+  const std::vector<std::string> calls = {"CreateVolume", "RunInstances", "AttachVolume"};
+  std::size_t turn = 0;
+  for (const aws::CodeEntry& entry : aws::all_codes()) {
+    if (entry.reaction == aws::Reaction::done || entry.reaction == aws::Reaction::restart) continue;
+    std::string action(entry.action);
+    if (action.empty()) action = calls[turn++ % calls.size()];
+    Fleet fleet(pool_spec("p", 1, 1));
+    fleet.front.inject(refusal(action, std::string(entry.code), 2));
+    fleet.start();
+    EXPECT_TRUE(fleet.until_stable(minutes{30}))
+        << entry.code << " of " << action << ": " << fleet.note_text();
+    EXPECT_THAT(fleet.pool_volumes(), SizeIs(1)) << entry.code << " of " << action;
+    EXPECT_THAT(fleet.violations, IsEmpty()) << entry.code << " of " << action;
+  }
+}
+
+}  // namespace
+}  // namespace warmroot
