@@ -78,7 +78,8 @@ Ok serve(const Options& options) {
   region.on_event = log_line;
   RegionServer server(region, {options.port,
                                {options.access_key, options.secret_key, options.region},
-                               options.throttle_scale});
+                               options.throttle_scale,
+                               options.credential_life});
   TRY(server.start());
   std::printf("endpoint=%s\n", server.endpoint().c_str());
   std::fflush(stdout);
@@ -177,6 +178,8 @@ void add_serve(CLI::App* command, Options& options) {
   command->add_option("--page-cap", options.page_cap, "most items on a page")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  add_time(command, "--credential-life-ms", options.credential_life,
+           "temporary credentials end after this (3600000)");
   add_times(command, options.times);
   add_profile(command, options.profile);
 }

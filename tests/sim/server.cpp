@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "tests/sim/control.hpp"
+#include "tests/sim/server_identity.hpp"
 
 namespace warmroot::sim {
 
@@ -81,9 +82,14 @@ struct RegionServer::Http {
       else
         query(request, body, response);
     });
+    server.Post("/token", [this](const httplib::Request& request, httplib::Response& response) {
+      identify(request, request.body, response);
+    });
     // Before routing, because httplib waits for the body of a POST that says no length.
     server.set_pre_routing_handler([this](const httplib::Request& request,
                                           httplib::Response& response) {
+      if (request.path != "/" && request.path != "/token" && identify(request, "", response))
+        return httplib::Server::HandlerResponse::Handled;
       if (!request.path.starts_with("/_control/"))
         return httplib::Server::HandlerResponse::Unhandled;
       const std::lock_guard lock(owner.mutex_);
@@ -99,12 +105,33 @@ struct RegionServer::Http {
     });
   }
 
+  /// True when the request was one of the identity doors' or their control's.
+  bool identify(const httplib::Request& request, const std::string& body,
+                httplib::Response& response) {
+    const auto parameter = [&](const std::string& name) {
+      return request.get_param_value(name.c_str());
+    };
+    const std::lock_guard lock(owner.mutex_);
+    auto reply = identity_control(owner.identity_, request.method, request.path, parameter);
+    if (!reply)
+      reply = identity_door(owner.identity_, as_signed(request, body), request.path, parameter,
+                            wall_clock());
+    if (!reply) return false;
+    response.status = reply->status;
+    response.set_header("Date", http_date());
+    if (request.get_header_value<std::uint64_t>("Content-Length") != body.size())
+      response.set_header("Connection", "close");  // the body was not read
+    response.set_content(reply->body, reply->content_type.c_str());
+    return true;
+  }
+
   void query(const httplib::Request& request, const std::string& body,
              httplib::Response& response) {
+    if (identify(request, body, response)) return;
     const SignedRequest whole = as_signed(request, body);
     const std::lock_guard lock(owner.mutex_);
     const Instant now = wall_clock();
-    if (auto verified = verify_signature(whole, owner.options_.keys, now); !verified)
+    if (auto verified = owner.identity_.verify(whole, "ec2", now); !verified)
       return write_reply(owner.front_.error(verified.error()), response);
     owner.region_.advance(now);
     const auto question = std::min(request.target.find('?'), request.target.size());
@@ -122,7 +149,7 @@ struct RegionServer::Http {
     std::unique_lock lock(owner.mutex_);
     const Instant now = wall_clock();
     SqsReply reply;
-    if (auto verified = verify_signature(whole, owner.options_.keys, now, "sqs"); !verified) {
+    if (auto verified = owner.identity_.verify(whole, "sqs", now); !verified) {
       reply = owner.sqs_.error(verified.error().code, verified.error().message,
                                verified.error().status);
     } else {
@@ -158,8 +185,10 @@ RegionServer::RegionServer(Region& region, ServerOptions options)
       front_(region),
       sqs_(region, ""),
       events_(region, sqs_),
+      identity_(options_.keys, region.catalog().account_id),
       imds_(region, mutex_) {
   front_.set_throttle_scale(options_.throttle_scale);
+  identity_.life = options_.credential_life;
   // A slow answer keeps its own caller waiting, and nobody else.
   front_.pass_time = [this](Milliseconds time) {
     mutex_.unlock();

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/sim/event_bus.hpp"
+#include "tests/sim/identity.hpp"
 #include "tests/sim/imds_server.hpp"
 #include "tests/sim/query.hpp"
 #include "tests/sim/region.hpp"
@@ -20,7 +21,8 @@ namespace warmroot::sim {
 struct ServerOptions {
   int port = 0;  ///< 0: any
   SigningKeys keys{"AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "us-east-1"};
-  double throttle_scale = 0;  ///< see QueryFront
+  double throttle_scale = 0;                ///< see QueryFront
+  Milliseconds credential_life{3'600'000};  ///< of temporary credentials
 };
 
 class RegionServer {
@@ -61,6 +63,7 @@ class RegionServer {
   QueryFront front_;
   Sqs sqs_;
   EventBus events_;
+  Identity identity_;
   std::mutex mutex_;
   ImdsServer imds_;
   std::unique_ptr<Http> http_;

@@ -23,6 +23,7 @@ struct Options {
   bool no_machines = false;
   std::uint64_t seed = 1;
   double throttle_scale = 0;
+  Milliseconds credential_life{3'600'000};  ///< of temporary credentials
   int page_cap = 1000;
   RegionTimes times;
   VolumeProfile profile;

@@ -168,6 +168,14 @@ bool same_text(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+std::string access_key_of(const SignedRequest& request) {
+  const auto headers = joined(request);
+  const auto header = headers.find("authorization");
+  if (header == headers.end()) return {};
+  const auto auth = parse_authorization(header->second);
+  return auth ? auth->access_key : std::string{};
+}
+
 Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& keys, Instant now,
                               const std::string& service) {
   const auto headers = joined(request);

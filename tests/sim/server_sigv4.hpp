@@ -30,4 +30,7 @@ struct SigningKeys {
 Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& keys, Instant now,
                               const std::string& service = "ec2");
 
+/// The access key that a request is signed with; empty where that cannot be read.
+std::string access_key_of(const SignedRequest& request);
+
 }  // namespace warmroot::sim
