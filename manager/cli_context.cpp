@@ -12,6 +12,7 @@
 
 #include "manager/cli_progress.hpp"
 #include "manager/daemon_lock.hpp"
+#include "manager/daemon_log.hpp"
 #include "manager/user_data.hpp"
 
 namespace warmroot::manager {
@@ -59,7 +60,27 @@ Ok check_endpoint(Context& context) {
   return {};
 }
 
+/// Where keys come from and what is asked of EC2. No field of these is secret.
+void log_requests(aws::Connection& connection) {
+  log_event(LogLevel::debug, "credentials", {{"source", connection.credentials->source()}});
+  connection.transport->set_on_exchange([](const aws::HttpExchange& exchange) {
+    LogFields fields = {{"action", exchange.action},
+                        {"host", exchange.host},
+                        {"status", std::to_string(exchange.status)}};
+    if (!exchange.error.empty()) fields.emplace_back("error", exchange.error);
+    if (!exchange.request_id.empty()) fields.emplace_back("request_id", exchange.request_id);
+    log_event(LogLevel::debug, "request", fields);
+  });
+}
+
 }  // namespace
+
+AccountSource Context::account_source() const {
+  return [this]() -> Result<std::string> {
+    TRY_ASSIGN(aws::CallerIdentity identity, connection.identify());
+    return std::move(identity.account);
+  };
+}
 
 Instant wall_clock() {
   return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
@@ -103,10 +124,14 @@ Result<Context> open_context(const Options& options) {
   Context context;
   context.options = options;
   TRY_ASSIGN(context.config, load_spec(options.spec));
+  if (options.verbose) log_everything();
   TRY_ASSIGN(context.connection, aws::connect_ec2(aws_choices(options, context.config)));
+  log_requests(context.connection);
   TRY(check_endpoint(context));
   TRY_ASSIGN(context.ledger,
              open_ledger(options, context.config, context.connection.settings.region));
+  TRY_ASSIGN(const auto note, check_account(*context.ledger, context.account_source()));
+  if (note) fmt::print(stderr, "warmroot: note: {}\n", *note);
   return context;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bootstrap/base/result.hpp"
+#include "manager/account.hpp"
 #include "manager/aws/http_transport.hpp"
 #include "manager/cli_options.hpp"
 #include "manager/config.hpp"
@@ -46,11 +47,14 @@ struct Context {
   Config config;
   aws::Connection connection;
   std::unique_ptr<Ledger> ledger;
+
+  /// Asks STS with the connection's credentials.
+  AccountSource account_source() const;
 };
 
 /// Reads the spec, finds credentials, and makes sure that EC2 answers with one call, before the
-/// state folder is made. Errors: as those of the steps; misconfigured when EC2 cannot be reached or
-/// is something else.
+/// state folder is made; then that the ledger is of the credentials' account. Errors: as those of
+/// the steps; misconfigured when EC2 cannot be reached or is something else.
 Result<Context> open_context(const Options& options);
 
 /// The ledger of the spec's deployment. Errors: as Ledger::open's.

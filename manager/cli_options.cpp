@@ -36,6 +36,8 @@ void add_global_options(CLI::App& app, Options& options, std::string& output) {
   app.add_option("--bootstrap", options.bootstrap,
                  "The warmroot-bootstrap that instances are to run")
       ->capture_default_str();
+  app.add_flag("--verbose", options.verbose,
+               "Tells each request to AWS on standard error (as SPDLOG_LEVEL=debug)");
   app.add_option("--output", output, "Form of listings: table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();

@@ -34,6 +34,7 @@ struct Options {
   std::string state;      ///< a folder
   std::string bootstrap;  ///< path of warmroot-bootstrap
   OutputForm output = OutputForm::table;
+  bool verbose = false;  ///< requests and credentials' sources on stderr
   // Of single commands.
   bool until_stable = false;
   std::chrono::seconds timeout{0};

@@ -111,6 +111,12 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
              {"state", context_.options.state},
              {"bootstrap_sha256", program_.sha256}});
 
+  context_.connection.credentials->on_new = [this](const aws::FoundCredentials& found) {
+    has_new_credentials_ = true;
+    log_event(LogLevel::info, "credentials renewed",
+              {{"source", found.source},
+               {"expires", found.expires ? to_iso8601(*found.expires) : "never"}});
+  };
   ReconcilerOptions options = reconciler_options(context_, *user_data_);
   options.user_data = [this](const core::PoolSpec& pool) { return (*user_data_)(pool); };
   options.reports = [this] { return board_.snapshot(); };
@@ -128,7 +134,27 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   return {};
 }
 
+bool Daemon::is_our_account() {
+  // Asked here once more, because a look of the reconciler's would already sign with new ones.
+  (void)context_.connection.credentials->get();
+  if (!has_new_credentials_) return true;
+  const auto note = check_account(*context_.ledger, context_.account_source());
+  if (!note) {
+    log_event(
+        LogLevel::error, "credentials of another account",
+        {{"error", note.error().message()}, {"source", context_.connection.credentials->source()}});
+    return false;
+  }
+  if (*note) log_event(LogLevel::warning, "account not checked", {{"text", **note}});
+  has_new_credentials_ = false;
+  return true;
+}
+
 void Daemon::tick(Reconciler& reconciler, const std::stop_token& stop) {
+  if (!is_our_account()) {
+    next_look_ = kLedgerPatience;
+    return;
+  }
   const auto report = reconciler.tick(stop);
   if (!report) {
     log_event(LogLevel::error, "tick failed", {{"error", report.error().message()}});

@@ -36,6 +36,8 @@ class Daemon {
 
  private:
   void tick(Reconciler& reconciler, const std::stop_token& stop);
+  /// False: the credentials have become another account's, and nothing may be done with them.
+  bool is_our_account();
   void publish(const TickReport& report);
   void publish_known(const TickReport& report);
   void log_calls(const TickReport& report);
@@ -51,6 +53,7 @@ class Daemon {
   int port_ = 0;
   ReportBoard board_;
   std::atomic<std::int64_t> last_good_look_ms_ = 0;
+  std::atomic<bool> has_new_credentials_ = false;
   Milliseconds next_look_{0};
   std::set<std::string> notes_told_;
   std::map<std::string, std::string> states_told_;  ///< of nodes

@@ -1,6 +1,7 @@
 #include "manager/daemon_log.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/cfg/env.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -13,8 +14,28 @@ namespace {
 std::shared_ptr<spdlog::logger> make_logger() {
   auto logger = spdlog::stderr_logger_mt("warmroot");
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %l %v", spdlog::pattern_time_type::utc);
-  logger->flush_on(spdlog::level::info);
+  logger->flush_on(spdlog::level::trace);
+  spdlog::cfg::load_env_levels();  // SPDLOG_LEVEL
   return logger;
+}
+
+const std::shared_ptr<spdlog::logger>& the_logger() {
+  static const std::shared_ptr<spdlog::logger> logger = make_logger();
+  return logger;
+}
+
+spdlog::level::level_enum severity_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::warning:
+      return spdlog::level::warn;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+  }
+  return spdlog::level::info;
 }
 
 bool is_plain(std::string_view value) {
@@ -49,13 +70,15 @@ std::string log_fields_text(const LogFields& fields) {
   return text;
 }
 
+void log_everything() {
+  the_logger()->set_level(spdlog::level::trace);
+}
+
 void log_event(LogLevel level, std::string_view text, const LogFields& fields) {
-  static const std::shared_ptr<spdlog::logger> logger = make_logger();
-  const auto severity = level == LogLevel::error     ? spdlog::level::err
-                        : level == LogLevel::warning ? spdlog::level::warn
-                                                     : spdlog::level::info;
+  const auto severity = severity_of(level);
+  if (!the_logger()->should_log(severity)) return;
   const std::string tail = log_fields_text(fields);
-  logger->log(severity, "{}{}{}", text, tail.empty() ? "" : " ", tail);
+  the_logger()->log(severity, "{}{}{}", text, tail.empty() ? "" : " ", tail);
 }
 
 }  // namespace warmroot::manager

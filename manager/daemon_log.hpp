@@ -9,7 +9,10 @@
 
 namespace warmroot::manager {
 
-enum class LogLevel { info, warning, error };
+enum class LogLevel { debug, info, warning, error };
+
+/// Shows debug events too, as SPDLOG_LEVEL=debug does.
+void log_everything();
 
 /// Values with spaces, quotes or control characters are quoted, so that an event stays one line.
 using LogFields = std::vector<std::pair<std::string_view, std::string>>;

@@ -67,10 +67,14 @@ Ok migrate(Database& database, std::int64_t from) {
   return transaction.commit();
 }
 
-Ok check_pin(Database& database, const std::string& key, const std::string& wanted) {
+Result<std::string> pin_of(Database& database, const std::string& key) {
   TRY_ASSIGN(const auto rows,
              database.query("SELECT value FROM meta WHERE key = ?", {SqlValue(key)}));
-  const std::string pinned = rows.empty() ? "" : rows.front().text(0);
+  return rows.empty() ? std::string{} : rows.front().text(0);
+}
+
+Ok check_pin(Database& database, const std::string& key, const std::string& wanted) {
+  TRY_ASSIGN(const std::string pinned, pin_of(database, key));
   if (pinned == wanted) return {};
   return fail(ErrorKind::misconfigured, "this state directory belongs to " + key + " " + pinned +
                                             ", not " + wanted + ": give another --state");
@@ -125,6 +129,15 @@ Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Ins
   TRY(check_pin(database, "region", pins.region));
   TRY(prune(database, now));
   return Ledger(std::move(database));
+}
+
+Ok Ledger::pin_account(const std::string& account) {
+  TRY(database_.run("INSERT OR IGNORE INTO meta VALUES ('account', ?)", {account}));
+  return check_pin(database_, "account", account);
+}
+
+Result<std::string> Ledger::account() {
+  return pin_of(database_, "account");
 }
 
 Ok Ledger::commit(Transaction& transaction, const char* what) {

@@ -48,6 +48,11 @@ class Ledger {
   /// Region or to a newer version of warmroot.
   static Result<Ledger> open(const std::string& path, const LedgerPins& pins, Instant now);
 
+  /// Binds the ledger to the account for ever. Errors: misconfigured when it belongs to another.
+  Ok pin_account(const std::string& account);
+  /// The account that it belongs to; empty: not known yet.
+  Result<std::string> account();
+
   Result<core::LedgerView> view();
 
   /// Writes the plan's records and watches, and its actions as open intents, in one transaction.

@@ -4,7 +4,8 @@
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
 -- and departures (an instance that has released its volume may be given it back).
 
--- What this ledger belongs to: deployment, region, created_ms. A ledger of another deployment or Region is refused.
+-- What this ledger belongs to: deployment, region, created_ms, and account once STS has named it. A ledger of another
+-- deployment, Region or account is refused.
 CREATE TABLE meta (
   key TEXT PRIMARY KEY,
   value TEXT NOT NULL

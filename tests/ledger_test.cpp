@@ -2,6 +2,8 @@
 // and the file refuses to serve another world.
 #include "manager/ledger.hpp"
 
+#include "manager/account.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -471,6 +473,31 @@ TEST_F(LedgerTest, pausing_is_remembered_and_told) {
   const auto history = *ledger.history(10);
   ASSERT_THAT(history, SizeIs(2));
   EXPECT_EQ(history.front().event, "resumed by the operator") << "newest first";
+}
+
+TEST_F(LedgerTest, belongs_to_one_account_and_outlives_an_sts_that_is_silent) {
+  Ledger ledger = open();
+  const auto silent = []() -> Result<std::string> {
+    return fail(ErrorKind::retry_later, "no connection");
+  };
+  const auto account = [](const char* id) {
+    return [id]() -> Result<std::string> { return std::string(id); };
+  };
+  const auto unknown = check_account(ledger, silent);
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().context, testing::HasSubstr("reachable once"));
+  ASSERT_TRUE(check_account(ledger, account("111122223333")));
+  EXPECT_EQ(*ledger.account(), "111122223333");
+  Ledger again = open();
+  const auto other = check_account(again, account("444455556666"));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(other.error().context,
+              testing::HasSubstr("belongs to account 111122223333, not 444455556666"));
+  const auto note = check_account(again, silent);
+  ASSERT_TRUE(note);
+  EXPECT_THAT(note->value_or(""), testing::HasSubstr("going on as account 111122223333"));
+  EXPECT_EQ(*check_account(again, account("111122223333")), std::nullopt);
 }
 
 TEST_F(LedgerTest, belongs_to_one_deployment_and_region) {
