@@ -271,6 +271,7 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   look_up_pools(desired, observed, now);
   look_up_zones(observed, now);
   look_at_statuses(ledger, observed, now);
+  filling_.look(desired, observed, now);
   return look;
 }
 

@@ -12,6 +12,7 @@
 #include "bootstrap/base/result.hpp"
 #include "manager/aws/ec2.hpp"
 #include "manager/core/model.hpp"
+#include "manager/observer_filling.hpp"
 
 namespace warmroot::manager {
 
@@ -42,7 +43,8 @@ struct Look {
 class Observer {
  public:
   /// `ec2` has to outlive the observer.
-  explicit Observer(aws::Ec2& ec2, ObserverOptions options = {}) : ec2_(ec2), options_(options) {}
+  explicit Observer(aws::Ec2& ec2, ObserverOptions options = {})
+      : ec2_(ec2), options_(options), filling_(ec2) {}
 
   /// One look. Never fails: what could not be read makes `complete` false and is noted.
   Look look(const core::Desired& desired, const core::LedgerView& ledger, Instant now);
@@ -72,6 +74,7 @@ class Observer {
 
   aws::Ec2& ec2_;
   ObserverOptions options_;
+  FillingObserver filling_;
   std::map<std::string, Cached<aws::Image>> images_;
   std::map<std::string, Cached<aws::Snapshot>> snapshots_;
   std::map<std::string, Cached<aws::Subnet>> subnets_;

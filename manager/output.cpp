@@ -172,6 +172,7 @@ Table volume_table(const core::Plan& plan) {
   Table table{{{"VOLUME", "volume_id"},
                {"POOL", "pool"},
                {"NODE", "node"},
+               {"ROLE", "role"},
                {"ZONE", "zone"},
                {"SIZE GiB", "size_gib"},
                {"STATE", "state"},
@@ -182,9 +183,10 @@ Table volume_table(const core::Plan& plan) {
   for (const core::VolumeRow& row : plan.volumes) {
     const core::Words words = core::describe(row.condition);
     table.rows.push_back({row.volume_id, text_or_absent(row.pool), text_or_absent(row.node),
-                          text_or_absent(row.zone), std::int64_t{row.size_gib},
-                          std::string(words.word), text_or_absent(row.instance_id),
-                          text_or_absent(row.device), std::string(words.meaning)});
+                          std::string(core::to_string(row.role)), text_or_absent(row.zone),
+                          std::int64_t{row.size_gib}, std::string(words.word),
+                          text_or_absent(row.instance_id), text_or_absent(row.device),
+                          std::string(words.meaning)});
   }
   return table;
 }

@@ -121,7 +121,17 @@ class Fleet : public ManagerProcess {
   std::vector<const sim::VolumeRecord*> pool_volumes() const {
     std::vector<const sim::VolumeRecord*> found;
     for (const auto& [id, volume] : region.volumes())
-      if (volume.tags.contains("warmroot:node") && volume.state != sim::DiskState::deleting)
+      if (volume.tags.contains("warmroot:node") && !volume.tags.contains("warmroot:retired") &&
+          volume.state != sim::DiskState::deleting)
+        found.push_back(&volume);
+    return found;
+  }
+  /// Spares and golden volumes.
+  std::vector<const sim::VolumeRecord*> stock_volumes() const {
+    std::vector<const sim::VolumeRecord*> found;
+    for (const auto& [id, volume] : region.volumes())
+      if (volume.tags.contains("warmroot:role") && !volume.tags.contains("warmroot:node") &&
+          volume.state != sim::DiskState::deleting && !volume.tags.contains("warmroot:quarantined"))
         found.push_back(&volume);
     return found;
   }

@@ -27,6 +27,16 @@ void Invariants::violated(int invariant, const std::string& text) {
   violations.push_back("(" + std::to_string(invariant) + ") " + text);
 }
 
+namespace {
+
+const core::PoolSpec* pool_named(const core::Desired& desired, const std::string& name) {
+  for (const auto& pool : desired.pools)
+    if (pool.name == name) return &pool;
+  return nullptr;
+}
+
+}  // namespace
+
 bool Invariants::is_pool_volume(const sim::VolumeRecord& volume) const {
   return !volume.root && volume.tags.contains("warmroot:node");
 }
@@ -127,12 +137,27 @@ void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
 void Invariants::check_counts(const core::Desired& desired) {
   if (!counts) return;
   std::map<std::string, int> volumes;
-  for (const auto& [id, volume] : region_.volumes())
-    if (is_pool_volume(volume) && tag(volume.tags, "warmroot:deployment") == deployment_ &&
-        volume.state != sim::DiskState::deleting && volume.state != sim::DiskState::error &&
-        !volume.tags.contains("warmroot:quarantined") && !copied.contains(id))
-      if (++volumes[volume.tags.at("warmroot:node")] == 2)
-        violated(5, "two volumes for " + volume.tags.at("warmroot:node"));
+  std::map<std::string, int> stock;  // by pool, role, zone and lineage: an old source's is kept
+  for (const auto& [id, volume] : region_.volumes()) {
+    if (tag(volume.tags, "warmroot:deployment") != deployment_ ||
+        volume.state == sim::DiskState::deleting || volume.state == sim::DiskState::error ||
+        volume.tags.contains("warmroot:quarantined") || volume.tags.contains("warmroot:retired") ||
+        copied.contains(id))
+      continue;
+    const auto* pool = pool_named(desired, tag(volume.tags, "warmroot:pool"));
+    if (is_pool_volume(volume)) {
+      const bool rolls =
+          pool && pool->rollout.policy == core::RolloutSpec::Policy::replace;  // one more each
+      const auto& node = volume.tags.at("warmroot:node");
+      if (++volumes[node] == (rolls ? 3 : 2))
+        violated(5, std::to_string(volumes[node]) + " volumes for " + node);
+    } else if (const auto role = tag(volume.tags, "warmroot:role"); !role.empty() && pool) {
+      const auto kind = pool->name + " " + role + " in " + volume.zone + " of " +
+                        tag(volume.tags, "warmroot:lineage");
+      if (++stock[kind] == (role == "golden" ? 1 : pool->stock.spares) + 1)
+        violated(5, std::to_string(stock[kind]) + " x " + kind);
+    }
+  }
   std::map<std::string, int> instances;
   for (const auto& [id, instance] : region_.instances())
     if (live(instance) && core::is_own_token(deployment_, instance.client_token))

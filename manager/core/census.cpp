@@ -6,6 +6,7 @@
 #include <charconv>
 #include <tuple>
 
+#include "manager/core/stock_census.hpp"
 #include "manager/core/token.hpp"
 
 namespace warmroot::core {
@@ -24,11 +25,19 @@ bool tells_the_truth(const aws::Volume& volume) {
   return !lineage.empty() && (volume.snapshot_id.empty() || volume.snapshot_id == lineage);
 }
 
-/// Smaller is better: attached or leased, recorded, used before, older, then by id.
+/// A rollout took it from its node. The tag alone counts too: a ledger may be lost or an old copy.
+bool is_retired(const Draft& draft, const aws::Volume& volume) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  return volume.tags.contains(kTagRetired) ||
+         (record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired);
+}
+
+/// Smaller is better: attached or leased, not retired, recorded, used before, older, then by id.
 auto rank_of(Draft& draft, const aws::Volume& volume) {
   const auto record = draft.ledger.volumes.find(volume.volume_id);
   const bool recorded = record != draft.ledger.volumes.end();
-  return std::make_tuple(!attachment_of(volume) && !draft.holder_of(volume.volume_id), !recorded,
+  return std::make_tuple(!attachment_of(volume) && !draft.holder_of(volume.volume_id),
+                         is_retired(draft, volume), !recorded,
                          !(recorded && record->second.ever_used),
                          volume.create_time.value_or(Instant::max()), volume.volume_id);
 }
@@ -47,9 +56,11 @@ void adopt_or_mark_seen(Draft& draft, const aws::Volume& volume, const PoolDraft
                         const NodeDraft& node) {
   const auto record = draft.ledger.volumes.find(volume.volume_id);
   const bool recorded = record != draft.ledger.volumes.end();
-  if (recorded && record->second.seen) return;
+  // A spare that the ledger knows as such has been given to the node since, by its tag.
+  const bool changed = recorded && record->second.node != node.name;
+  if (recorded && record->second.seen && !changed) return;
   OwnedVolume owned{pool.spec->name, node.name, volume.availability_zone, draft.now, true, true};
-  if (recorded) {
+  if (recorded && !changed) {
     owned = record->second;
     owned.seen = true;
   }
@@ -69,29 +80,31 @@ void give_best_volume(Draft& draft, const std::string& name, Claims& claims) {
               return rank_of(draft, *left) < rank_of(draft, *right);
             });
   const aws::Volume& own = *claims.volumes.front();
+  const bool has_own =
+      !is_retired(draft, own) || attachment_of(own) || draft.holder_of(own.volume_id);
+  node.others.assign(claims.volumes.begin() + has_own, claims.volumes.end());
+  for (const auto* other : node.others)
+    if (draft.ledger.volumes.contains(other->volume_id))
+      adopt_or_mark_seen(draft, *other, *claims.pool, node);
+  if (!has_own) return;
   node.volume_id = own.volume_id;
   node.volume = &own;
   node.zone = own.availability_zone;
   adopt_or_mark_seen(draft, own, *claims.pool, node);
   const auto& pool = claims.pool->spec->name;
-  for (std::size_t i = 1; i < claims.volumes.size(); ++i)
-    draft.note(NoteKind::volume_claimed_twice, pool, name,
-               "volume " + claims.volumes[i]->volume_id + " also says it is " + name +
-                   "'s, which keeps " + own.volume_id +
-                   ": delete it or remove its warmroot tags when it is not needed",
-               false);
+  const bool rolls = claims.pool->spec->rollout.policy == RolloutSpec::Policy::replace;
+  for (const auto* other : node.others)
+    if (!is_retired(draft, *other) && !rolls)
+      draft.note(NoteKind::volume_claimed_twice, pool, name,
+                 "volume " + other->volume_id + " also says it is " + name + "'s, which keeps " +
+                     own.volume_id +
+                     ": delete it or remove its warmroot tags when it is not needed",
+                 false);
   if (node.beyond)
     draft.note(NoteKind::volume_beyond, pool, name,
                "volume " + own.volume_id + " of " + name +
                    " is beyond nodes = " + std::to_string(claims.pool->spec->nodes) +
                    "; it is kept: delete it by hand when its data is not needed",
-               false);
-  const auto lineage = tag_of(own.tags, kTagLineage);
-  const auto& source = claims.pool->source.snapshot_id;
-  if (!lineage.empty() && !source.empty() && lineage != source)
-    draft.note(NoteKind::lineage_changed, pool, name,
-               "volume " + own.volume_id + " was made from " + lineage + ", the spec now says " +
-                   source + "; " + name + " keeps its volume",
                false);
 }
 
@@ -108,12 +121,21 @@ void note_stranger(Draft& draft, const aws::Volume& volume) {
 struct Owner {
   std::string pool;
   std::string node;
+  VolumeRole role = VolumeRole::node;
 };
 
 Owner owner_of(Draft& draft, const aws::Volume& volume) {
   const auto record = draft.ledger.volumes.find(volume.volume_id);
-  if (record != draft.ledger.volumes.end()) return {record->second.pool, record->second.node};
-  return {tag_of(volume.tags, kTagPool), tag_of(volume.tags, kTagNode)};
+  const auto node = tag_of(volume.tags, kTagNode);
+  if (record != draft.ledger.volumes.end()) {
+    const auto& owned = record->second;
+    // Nobody but a manager gives stock to a node; this ledger is older than that.
+    if (is_stock(owned.role) && !node.empty()) return {owned.pool, node};
+    return {owned.pool, owned.node, owned.role};
+  }
+  const auto role = volume_role_from(tag_of(volume.tags, kTagRole));
+  if (node.empty() && role && is_stock(*role)) return {tag_of(volume.tags, kTagPool), "", *role};
+  return {tag_of(volume.tags, kTagPool), node};
 }
 
 void count_shown_volume(Draft& draft, const aws::Volume& volume,
@@ -128,12 +150,15 @@ void count_shown_volume(Draft& draft, const aws::Volume& volume,
   auto* pool = draft.find_pool(owner.pool);
   if (!pool) return;  // a pool that the spec does not name any more is left alone
   const auto index = node_index(owner.pool, owner.node);
-  if (!index || (!recorded && !tells_the_truth(volume))) return note_stranger(draft, volume);
+  const bool stock = is_stock(owner.role);
+  if ((!index && !stock) || (!recorded && !tells_the_truth(volume)))
+    return note_stranger(draft, volume);
   if (volume.state == aws::VolumeState::deleting || volume.state == aws::VolumeState::deleted) {
     if (recorded)
       draft.record(RecordVolumeGone{volume.volume_id, "EC2 says that it is being deleted"});
     return;
   }
+  if (stock) return count_shown_stock(draft, *pool, volume, owner.role);
   if (!usable(volume)) return;
   auto& claim = claims[owner.node];
   claim.pool = pool;
@@ -184,10 +209,18 @@ void count_missing_volumes(Draft& draft) {
       continue;
     }
     auto* pool = draft.find_pool(owned.pool);
+    if (pool && is_stock(owned.role)) {
+      pool->stock.push_back({id, owned.role, owned.zone, "", nullptr, !owned.seen});
+      draft.wake_at(gone.since + kGoneAfter);
+      continue;
+    }
     const auto index = node_index(owned.pool, owned.node);
-    if (!pool || !index) continue;
+    if (!pool || !index || owned.role == VolumeRole::retired) continue;
     auto& node = node_for(*pool, owned.node, *index);
-    if (!node.volume_id.empty()) continue;
+    if (!node.volume_id.empty()) {
+      node.other_coming = true;
+      continue;
+    }
     node.volume_id = id;
     node.zone = owned.zone;
     draft.wake_at(gone.since + kGoneAfter);
@@ -199,13 +232,15 @@ void count_missing_volumes(Draft& draft) {
 
 void count_asked_volumes(Draft& draft) {
   for (const auto& intent : draft.ledger.intents) {
-    if (intent.call.action != "CreateVolume") continue;
+    if (intent.call.action != "CreateVolume" && intent.call.action != "CopyVolumes") continue;
     auto* pool = draft.find_pool(intent.pool);
     if (!pool) continue;
     for (const auto& name : intent.nodes)
       if (auto* node = pool->find_node(name)) {
         node->asked = true;
         if (node->volume_id.empty()) node->zone = intent.zone;
+      } else if (stock_subject_from(name)) {
+        ++pool->stock_asked[name];
       }
   }
 }

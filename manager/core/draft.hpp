@@ -51,6 +51,21 @@ struct NodeDraft {
   const aws::Volume* volume = nullptr;  ///< absent while EC2 does not show it
   bool asked = false;                   ///< a create is on its way
   bool covered = false;                 ///< an instance that is coming up will serve it
+  /// Volumes that are this node's beside its own: what a rollout took from it or made for it.
+  std::vector<const aws::Volume*> others;
+  bool other_coming = false;  ///< one of those was made and is not shown yet
+  bool wants_next = false;    ///< a volume of the new source is to be made for it
+  bool moving = false;        ///< its own volume is given to nobody any more: a newer one is ready
+};
+
+/// A volume of no node: spare or golden.
+struct StockDraft {
+  std::string id;
+  VolumeRole role = VolumeRole::spare;
+  std::string zone;
+  std::string lineage;                  ///< empty: not shown yet
+  const aws::Volume* volume = nullptr;  ///< absent while EC2 does not show it
+  bool fit = false;  ///< of the pool's present source, never leased, neither broken nor set aside
 };
 
 struct InstanceDraft {
@@ -72,6 +87,11 @@ struct PoolDraft {
   std::vector<NodeDraft> nodes;        ///< by index; those beyond follow
   std::size_t within = 0;              ///< how many of them are not beyond
   std::vector<std::string> instances;  ///< ids, into Draft::instances; the terminated ones left out
+  std::vector<StockDraft> stock;
+  std::map<std::string, int> stock_asked;  ///< creates on their way, by StockSubject
+  /// By zone: spares that were given to a node and do not show its tag yet.
+  std::map<std::string, int> stock_leaving;
+  bool rolling = false;  ///< a rollout has nodes left to move
 
   /// The node of that name, which may be beyond, or nullptr.
   const NodeDraft* find_node(const std::string& name) const;

@@ -203,7 +203,7 @@ void quarantine_broken_volumes(Draft& draft) {
                "volume " + id + " is in state error: it is set aside and replaced by a new one",
                false);
     if (draft.undecided(id) || draft.backing_off("CreateTags", id)) continue;
-    draft.act(aws::CreateTags{{id}, {{kTagQuarantined, "error"}}}, pool, {node},
+    draft.act(aws::CreateTags{{id}, {{kTagQuarantined, "error"}}}, pool, {},
               "volume " + id + " is in state error");
   }
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "manager/core/device_names.hpp"
+#include "manager/core/stocking.hpp"
 
 namespace warmroot::core {
 
@@ -65,7 +66,7 @@ std::set<std::string> used_names(const Draft& draft, const InstanceDraft& instan
 bool volume_is_free(Draft& draft, const NodeDraft& node) {
   return node.volume && node.volume->state == aws::VolumeState::available &&
          !attachment_of(*node.volume) && !draft.holder_of(node.volume_id) &&
-         !draft.undecided(node.volume_id);
+         !draft.undecided(node.volume_id) && !awaits_its_tag(*node.volume);
 }
 
 bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
@@ -89,7 +90,7 @@ bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 }
 
 void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInstances& idle_ones) {
-  if (!node.wanted || node.volume_id.empty() || serving_lease(draft, node)) return;
+  if (!node.wanted || node.volume_id.empty() || serving_lease(draft, node) || node.moving) return;
   InstanceDraft* instance = nullptr;
   if (const auto* reserved = waiting_lease(draft, node))
     instance = draft.find_instance(reserved->instance_id);

@@ -345,6 +345,12 @@ std::string_view to_string(NoteKind kind) {
       return "launch_limit";
     case NoteKind::breaker_open:
       return "breaker_open";
+    case NoteKind::rollout:
+      return "rollout";
+    case NoteKind::stock_outdated:
+      return "stock_outdated";
+    case NoteKind::stock_waits:
+      return "stock_waits";
   }
   return "look_failed";
 }

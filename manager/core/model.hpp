@@ -77,6 +77,10 @@ struct Observed {
   std::map<std::string, Lookup<std::string>> user_data;  ///< rendered by the reconciler's owner
   Market market;
   std::map<std::string, NodeReport> reports;  ///< latest of each instance
+  /// How far new volumes are read from their snapshots, of those that somebody waits for; and the
+  /// snapshots that need no reading. Looked up only for pools with a deadline.
+  std::map<std::string, aws::VolumeStatus> volume_statuses;
+  std::vector<aws::FastSnapshotRestore> fast_restores;
 };
 
 // ---- what we remember ----
@@ -126,6 +130,10 @@ enum class VolumeRole {
 };
 std::string_view to_string(VolumeRole role);
 std::optional<VolumeRole> volume_role_from(std::string_view text);
+/// Of no node.
+inline bool is_stock(VolumeRole role) {
+  return role == VolumeRole::spare || role == VolumeRole::golden;
+}
 
 /// A volume we made or adopted and have not seen the end of.
 struct OwnedVolume {
@@ -316,11 +324,14 @@ enum class NoteKind {
   refused_call,
   bootstrap_failed,
   undecided_call,
-  no_capacity,   ///< no offer of a zone may be bought now
-  launch_limit,  ///< max_instances or max_price_hour
-  breaker_open,  ///< launches keep coming to nothing
+  no_capacity,     ///< no offer of a zone may be bought now
+  launch_limit,    ///< max_instances or max_price_hour
+  breaker_open,    ///< launches keep coming to nothing
+  rollout,         ///< nodes move to volumes of the pool's new source, and what that means
+  stock_outdated,  ///< spares or golden volumes of an older source
+  stock_waits,     ///< stock cannot be filled up now, and why
 };
-inline constexpr NoteKind kLastNoteKind = NoteKind::breaker_open;
+inline constexpr NoteKind kLastNoteKind = NoteKind::stock_waits;
 std::string_view to_string(NoteKind kind);
 
 /// What the operator should know. `blocking`: a wish cannot be met until something changes.

@@ -14,6 +14,7 @@
 #include "manager/core/placing.hpp"
 #include "manager/core/proving.hpp"
 #include "manager/core/retiring.hpp"
+#include "manager/core/rollout.hpp"
 #include "manager/core/standing.hpp"
 #include "manager/core/stocking.hpp"
 
@@ -37,6 +38,10 @@ bool still_matters(Draft& draft, const std::string& resource) {
       volume != draft.observed.volumes.end())
     return !volume->second.tags.contains(kTagQuarantined);
   if (draft.find_instance(resource)) return true;
+  if (const auto subject = stock_subject_from(resource)) {
+    const auto* of = draft.find_pool(subject->pool);
+    return of && !stock_settled(*of, *subject);
+  }
   const auto* pool = draft.find_pool_of(resource);
   const auto* node = pool ? pool->find_node(resource) : nullptr;
   return node && !node_settled(draft, *node);
@@ -111,6 +116,8 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   if (limits.orders_only) {
     lease_as_ordered(draft);
   } else {
+    roll_out(draft);
+    take_spares(draft);
     lease(draft);
     launch(draft);
     retire(draft);

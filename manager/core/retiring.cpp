@@ -54,11 +54,14 @@ bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
 void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instance,
                      const Lease& lease, Endings& endings) {
   const auto* node = pool.find_node(lease.node);
-  const bool wanted = node && node->wanted && node->volume_id == lease.volume_id;
+  const bool moves = node && node->moving && node->volume_id == lease.volume_id;
+  const bool wanted = node && node->wanted && node->volume_id == lease.volume_id && !moves;
   if (wanted && instance.departing != kFailsStatusChecks && !drains_for_ever(draft, instance))
     return;
-  const std::string reason =
-      wanted ? instance.id + " " + instance.departing : lease.node + " is not wanted now";
+  const std::string reason = wanted ? instance.id + " " + instance.departing
+                             : moves
+                                 ? lease.node + " moves to a volume of " + pool.source.snapshot_id
+                                 : lease.node + " is not wanted now";
   if (!wanted && draining(draft, instance, reason)) return;
   if (!instance.launched) {
     draft.note(NoteKind::not_ours_to_end, pool.spec->name, lease.node,

@@ -5,6 +5,7 @@
 
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
+#include "manager/core/stocking.hpp"
 
 namespace warmroot::core {
 
@@ -78,7 +79,7 @@ std::vector<NodeRow> node_rows(Draft& draft, bool asked) {
   return rows;
 }
 
-VolumeCondition condition_of(const aws::Volume& volume, bool own) {
+VolumeCondition condition_of(const aws::Volume& volume, VolumeRole role, bool own) {
   using enum aws::VolumeState;
   if (volume.tags.contains(kTagQuarantined)) return VolumeCondition::quarantined;
   if (volume.state == error) return VolumeCondition::error;
@@ -95,14 +96,35 @@ VolumeCondition condition_of(const aws::Volume& volume, bool own) {
         return VolumeCondition::in_use;
     }
   }
-  return own ? VolumeCondition::free : VolumeCondition::unclaimed;
+  if (role == VolumeRole::retired) return VolumeCondition::retired;
+  if (own) return is_stock(role) ? VolumeCondition::ready : VolumeCondition::free;
+  return VolumeCondition::unclaimed;
+}
+
+/// By the record, which people cannot retag, or else by the tags.
+VolumeRole role_of(const Draft& draft, const aws::Volume& volume) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  if (volume.tags.contains(kTagRetired)) return VolumeRole::retired;
+  if (volume.tags.contains(kTagNode))
+    return record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired
+               ? VolumeRole::retired
+               : VolumeRole::node;
+  if (record != draft.ledger.volumes.end()) return record->second.role;
+  return volume_role_from(tag_of(volume.tags, kTagRole)).value_or(VolumeRole::node);
 }
 
 void add_volume_rows(Draft& draft) {
   std::set<std::string> own;
-  for (const auto& pool : draft.pools)
-    for (const auto& node : pool.nodes)
-      if (!node.beyond) own.insert(node.volume_id);
+  for (const auto& pool : draft.pools) {
+    for (const auto& node : pool.nodes) {
+      if (node.beyond) continue;
+      own.insert(node.volume_id);
+      if (pool.rolling)
+        for (const auto* other : node.others) own.insert(other->volume_id);  // its next one
+    }
+    for (const auto& volume : pool.stock)
+      if (volume.fit) own.insert(volume.id);
+  }
   for (const auto& [id, volume] : draft.observed.volumes) {
     VolumeRow row;
     row.volume_id = id;
@@ -114,14 +136,15 @@ void add_volume_rows(Draft& draft) {
       row.instance_id = attachment->instance_id;
       row.device = attachment->device;
     }
-    row.condition = condition_of(volume, own.contains(id));
+    row.role = role_of(draft, volume);
+    row.condition = condition_of(volume, row.role, own.contains(id));
     draft.plan.volumes.push_back(std::move(row));
   }
   for (const auto& [id, owned] : draft.ledger.volumes)
     if (!draft.observed.volumes.contains(id))
       draft.plan.volumes.push_back(
           {id, owned.pool, owned.node, owned.zone, "", "", 0,
-           owned.seen ? VolumeCondition::missing : VolumeCondition::creating});
+           owned.seen ? VolumeCondition::missing : VolumeCondition::creating, owned.role});
 }
 
 }  // namespace
@@ -161,9 +184,12 @@ bool awaiting(Draft& draft) {
   if (!draft.plan.actions.empty() || !draft.ledger.intents.empty() || draft.short_of_budget ||
       in_transition(draft) || !draft.plan.drains.empty())
     return true;
-  for (const auto& pool : draft.pools)
+  for (const auto& pool : draft.pools) {
+    if (!pool.source.problems.empty()) continue;
+    if (!stock_settled(pool) || pool.rolling) return true;
     for (const auto& node : pool.nodes)
-      if (pool.source.problems.empty() && !node_settled(draft, node)) return true;
+      if (!node_settled(draft, node)) return true;
+  }
   return false;
 }
 
@@ -205,8 +231,10 @@ void describe_result(Draft& draft) {
   const bool blocked = std::any_of(plan.notes.begin(), plan.notes.end(),
                                    [](const Note& note) { return note.blocking; });
   bool settled = true;
-  for (const auto& pool : draft.pools)
+  for (const auto& pool : draft.pools) {
+    settled = settled && stock_settled(pool) && !pool.rolling;
     for (const auto& node : pool.nodes) settled = settled && node_settled(draft, node);
+  }
   const bool waiting = awaiting(draft);
   draft.plan.stable = draft.observed.complete && !draft.frozen && !blocked && settled && !waiting;
 

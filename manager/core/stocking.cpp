@@ -2,49 +2,305 @@
 // nothing, ever.
 #include "manager/core/stocking.hpp"
 
+#include <algorithm>
+#include <tuple>
+
+#include "manager/core/filling.hpp"
+#include "manager/core/filling_facts.hpp"
 #include "manager/core/token.hpp"
 
 namespace warmroot::core {
 
 namespace {
 
-aws::CreateVolume create_call(const Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
+/// Broken ones of one kind in a zone, beside those that are asked for, before no more are made.
+constexpr int kMostBroken = 3;
+
+/// A volume to be made.
+struct Want {
+  std::string zone;
+  std::string subject;        ///< a node, or a StockSubject as text
+  std::string token_subject;  ///< tells creates of one subject in one plan apart
+  std::string reason;
+  aws::Tags tags;
+  bool may_copy = true;
+};
+
+class Stocker {
+ public:
+  explicit Stocker(Draft& draft) : draft_(draft), facts_(draft) {}
+
+  /// True when the call is in the plan.
+  bool make(PoolDraft& pool, const Want& want);
+
+ private:
+  Fill fill_for(const PoolDraft& pool, const Want& want);
+  std::string token(std::string_view action, const PoolDraft& pool, const Want& want) const;
+  aws::Tags tags_for(const PoolDraft& pool, const Want& want) const;
+  bool create(const PoolDraft& pool, const Want& want, const Fill& fill, const std::string& reason);
+  bool copy(const PoolDraft& pool, const Want& want, const std::string& reason);
+
+  Draft& draft_;
+  FillingFacts facts_;
+};
+
+Fill Stocker::fill_for(const PoolDraft& pool, const Want& want) {
+  const auto within = pool.spec->stock.ready_within;
+  if (within <= Milliseconds{0}) return {};
+  const Watch missing = draft_.hold("filling/" + want.subject);
+  const auto left = std::max(Milliseconds{1}, within - (draft_.now - missing.since));
+  return choose_fill(facts_.of(draft_, pool, want.zone, want.subject, want.may_copy), left);
+}
+
+std::string Stocker::token(std::string_view action, const PoolDraft& pool, const Want& want) const {
+  return client_token({draft_.desired.deployment, action, pool.spec->name, want.token_subject,
+                       draft_.generation(action, want.subject), want.zone});
+}
+
+aws::Tags Stocker::tags_for(const PoolDraft& pool, const Want& want) const {
+  aws::Tags tags = pool.spec->volumes.tags;
+  tags[kTagDeployment] = draft_.desired.deployment;
+  tags[kTagPool] = pool.spec->name;
+  tags[kTagLineage] = pool.source.snapshot_id;
+  for (const auto& [key, value] : want.tags)
+    if (key == "Name")
+      tags.try_emplace(key, value);
+    else
+      tags[key] = value;
+  return tags;
+}
+
+bool Stocker::create(const PoolDraft& pool, const Want& want, const Fill& fill,
+                     const std::string& reason) {
+  if (draft_.backing_off("CreateVolume", want.subject)) return false;
   const auto& spec = pool.spec->volumes;
   aws::CreateVolume call;
-  call.availability_zone = node.zone;
+  call.availability_zone = want.zone;
   call.snapshot_id = pool.source.snapshot_id;
   call.size_gib = spec.size_gib;
   call.volume_type = spec.type;
   call.iops = spec.iops;
   call.throughput_mib_s = spec.throughput_mib_s;
+  if (fill.way == FillWay::rate) call.initialization_rate = fill.rate_mib_s;
   call.encrypted = spec.encrypted;
   call.kms_key = spec.kms_key;
-  call.tags = spec.tags;
-  call.tags[kTagDeployment] = draft.desired.deployment;
-  call.tags[kTagPool] = pool.spec->name;
-  call.tags[kTagNode] = node.name;
-  call.tags[kTagLineage] = pool.source.snapshot_id;
-  call.tags.try_emplace("Name", "warmroot " + node.name);
-  call.client_token =
-      client_token({draft.desired.deployment, "CreateVolume", pool.spec->name, node.name,
-                    draft.generation("CreateVolume", node.name), node.zone});
-  return call;
+  call.tags = tags_for(pool, want);
+  call.client_token = token("CreateVolume", pool, want);
+  return draft_.act(std::move(call), pool.spec->name, {want.subject}, reason, want.zone);
+}
+
+bool Stocker::copy(const PoolDraft& pool, const Want& want, const std::string& reason) {
+  const auto& spec = pool.spec->volumes;
+  aws::CopyVolumes call;
+  call.source_volume_id = FillingFacts::golden_of(draft_, pool, want.zone);
+  call.size_gib = spec.size_gib;
+  call.volume_type = spec.type;
+  call.iops = spec.iops;
+  call.throughput_mib_s = spec.throughput_mib_s;
+  call.tags = tags_for(pool, want);
+  call.client_token = token("CopyVolumes", pool, want);
+  return draft_.act(std::move(call), pool.spec->name, {want.subject}, reason, want.zone);
+}
+
+bool Stocker::make(PoolDraft& pool, const Want& want) {
+  const Fill fill = fill_for(pool, want);
+  if (fill.start_in > Milliseconds{0}) {
+    draft_.wake_at(draft_.now + fill.start_in);
+    draft_.note(NoteKind::stock_waits, pool.spec->name, "",
+                want.reason + " and is made " + fill.why + "; that may begin in about " +
+                    duration_text(fill.start_in) + ", one copy of a volume goes on at a time",
+                false);
+    return false;
+  }
+  const std::string reason = fill.why.empty() ? want.reason : want.reason + "; " + fill.why;
+  const bool made =
+      fill.way == FillWay::copy ? copy(pool, want, reason) : create(pool, want, fill, reason);
+  if (made) facts_.spend(draft_, pool, want.zone, fill);
+  return made;
+}
+
+void make_for_nodes(PoolDraft& pool, Stocker& stocker) {
+  for (auto& node : pool.nodes) {
+    if (node.beyond || node.asked) continue;
+    const bool next = node.wants_next;
+    if (!node.volume_id.empty() && !next) continue;
+    const Want want{
+        node.zone,
+        node.name,
+        next ? node.name + "@" + pool.source.snapshot_id : node.name,
+        next ? node.name + " moves to " + pool.source.snapshot_id
+             : node.name + " has no volume" +
+                   (node.zone_reason.empty() ? "" : "; " + node.zone + ": " + node.zone_reason),
+        {{kTagNode, node.name}, {"Name", "warmroot " + node.name}},
+        true};
+    node.asked = stocker.make(pool, want);
+  }
+}
+
+/// Volumes of the subject that are there or coming.
+int count_stock(const PoolDraft& pool, const StockSubject& subject) {
+  const auto asked = pool.stock_asked.find(to_string(subject));
+  int count = asked == pool.stock_asked.end() ? 0 : asked->second;
+  // Until its tag shows, a spare that was given away is one to everybody but us.
+  const auto leaving = pool.stock_leaving.find(subject.zone);
+  if (subject.role == VolumeRole::spare && leaving != pool.stock_leaving.end())
+    count += leaving->second;
+  for (const auto& volume : pool.stock)
+    if (volume.fit && volume.role == subject.role && volume.zone == subject.zone) ++count;
+  return count;
+}
+
+int count_broken(const PoolDraft& pool, const StockSubject& subject) {
+  return static_cast<int>(std::count_if(pool.stock.begin(), pool.stock.end(), [&](const auto& of) {
+    return of.volume && of.role == subject.role && of.zone == subject.zone &&
+           of.lineage == pool.source.snapshot_id &&
+           (of.volume->state == aws::VolumeState::error ||
+            of.volume->tags.contains(kTagQuarantined));
+  }));
+}
+
+int wanted_of(const PoolDraft& pool, VolumeRole role) {
+  return role == VolumeRole::golden ? pool.spec->stock.golden : pool.spec->stock.spares;
+}
+
+void make_stock(Draft& draft, PoolDraft& pool, Stocker& stocker, VolumeRole role,
+                const std::string& zone) {
+  const StockSubject subject{pool.spec->name, role, zone};
+  const int wanted = wanted_of(pool, role);
+  const int present = count_stock(pool, subject);
+  if (present >= wanted) return;
+  if (count_broken(pool, subject) >= kMostBroken) {
+    draft.note(NoteKind::stock_waits, pool.spec->name, "",
+               std::to_string(kMostBroken) + " " + std::string(to_string(role)) + " volumes in " +
+                   zone +
+                   " are broken or set aside, so no more are made: see `volume list`, "
+                   "delete them or remove their " +
+                   kTagQuarantined + " tags",
+               true);
+    return;
+  }
+  const auto name = std::string(to_string(role));
+  for (int slot = 0; slot < wanted - present; ++slot) {
+    const Want want{zone,
+                    to_string(subject),
+                    to_string(subject) + ":" + std::to_string(slot),
+                    role == VolumeRole::golden ? "the golden volume of " + zone + " is missing"
+                                               : "a spare of " + zone + " is missing",
+                    {{kTagRole, name}, {"Name", "warmroot " + pool.spec->name + " " + name}},
+                    role == VolumeRole::spare};
+    if (!stocker.make(pool, want)) return;
+    ++pool.stock_asked[to_string(subject)];
+  }
+}
+
+void note_outdated(Draft& draft, const PoolDraft& pool) {
+  std::string ids;
+  for (const auto& volume : pool.stock)
+    if (volume.volume && !pool.source.snapshot_id.empty() &&
+        volume.lineage != pool.source.snapshot_id)
+      ids += (ids.empty() ? "" : ", ") + volume.id;
+  if (!ids.empty())
+    draft.note(NoteKind::stock_outdated, pool.spec->name, "",
+               "stock of an older source is not used any more: delete " + ids +
+                   " when the old source does not come back",
+               false);
+}
+
+bool fits_a_node(Draft& draft, const StockDraft& spare, const std::string& zone) {
+  return spare.role == VolumeRole::spare && spare.fit && spare.volume && spare.zone == zone &&
+         !draft.undecided(spare.id);
+}
+
+auto rank_of(const StockDraft& spare) {
+  return std::make_tuple(spare.volume->state != aws::VolumeState::available,
+                         spare.volume->create_time.value_or(Instant::max()), spare.id);
+}
+
+bool tag_as_nodes(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                  const std::string& volume_id, std::string reason) {
+  if (draft.undecided(volume_id) || draft.backing_off("CreateTags", node.name)) return false;
+  aws::Tags tags{{kTagNode, node.name}, {kTagRole, std::string(to_string(VolumeRole::node))}};
+  if (!pool.spec->volumes.tags.contains("Name")) tags["Name"] = "warmroot " + node.name;
+  return draft.act(aws::CreateTags{{volume_id}, std::move(tags)}, pool.spec->name, {node.name},
+                   std::move(reason));
 }
 
 }  // namespace
 
+bool awaits_its_tag(const aws::Volume& volume) {
+  const auto role = volume_role_from(tag_of(volume.tags, kTagRole));
+  return role && is_stock(*role) && !volume.tags.contains(kTagNode);
+}
+
+const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,
+                              const std::string& why) {
+  if (draft.young_ledger()) return nullptr;
+  StockDraft* best = nullptr;
+  for (auto& spare : pool.stock)
+    if (fits_a_node(draft, spare, node.zone) && (!best || rank_of(spare) < rank_of(*best)))
+      best = &spare;
+  if (!best || !tag_as_nodes(draft, pool, node, best->id, why + "; spare " + best->id + " is its"))
+    return nullptr;
+  OwnedVolume owned{pool.spec->name, node.name, best->zone, draft.now, true, false};
+  if (const auto known = draft.ledger.volumes.find(best->id); known != draft.ledger.volumes.end())
+    owned.recorded = known->second.recorded;
+  draft.record(RecordVolume{best->id, owned});
+  best->fit = false;
+  best->role = VolumeRole::node;
+  ++pool.stock_leaving[best->zone];
+  return best->volume;
+}
+
+namespace {
+
+/// The ledger gave it to the node, and the call that says so has not got through.
+void repeat_tag(Draft& draft, PoolDraft& pool, const NodeDraft& node, const aws::Volume& volume) {
+  if (!awaits_its_tag(volume)) return;
+  ++pool.stock_leaving[volume.availability_zone];
+  tag_as_nodes(draft, pool, node, volume.volume_id,
+               "the ledger gave it to " + node.name + ", its tags do not say so yet");
+}
+
+}  // namespace
+
+void take_spares(Draft& draft) {
+  for (auto& pool : draft.pools) {
+    for (auto& node : pool.nodes) {
+      if (node.volume) repeat_tag(draft, pool, node, *node.volume);
+      for (const auto* other : node.others) repeat_tag(draft, pool, node, *other);
+    }
+    if (pool.stock.empty()) continue;
+    for (auto& node : pool.nodes) {
+      if (node.beyond || node.asked || !node.volume_id.empty()) continue;
+      const auto* spare = take_spare(draft, pool, node, node.name + " has no usable volume");
+      if (!spare) continue;
+      node.volume_id = spare->volume_id;
+      node.volume = spare;
+    }
+  }
+}
+
+bool stock_settled(const PoolDraft& pool, const StockSubject& subject) {
+  return count_stock(pool, subject) >= wanted_of(pool, subject.role);
+}
+
+bool stock_settled(const PoolDraft& pool) {
+  return std::all_of(pool.spec->zones.begin(), pool.spec->zones.end(), [&](const auto& zone) {
+    return stock_settled(pool, {pool.spec->name, VolumeRole::spare, zone}) &&
+           stock_settled(pool, {pool.spec->name, VolumeRole::golden, zone});
+  });
+}
+
 void stock(Draft& draft) {
+  for (const auto& pool : draft.pools) note_outdated(draft, pool);
   if (draft.young_ledger()) return draft.wake_at(draft.ledger.created + kVisibilityWindow);
+  Stocker stocker(draft);
   for (auto& pool : draft.pools) {
     if (!pool.source.problems.empty()) continue;
-    for (auto& node : pool.nodes) {
-      if (node.beyond || !node.volume_id.empty() || node.asked) continue;
-      if (draft.backing_off("CreateVolume", node.name)) continue;
-      node.asked = draft.act(
-          create_call(draft, pool, node), pool.spec->name, {node.name},
-          node.name + " has no volume" +
-              (node.zone_reason.empty() ? "" : "; " + node.zone + ": " + node.zone_reason),
-          node.zone);
+    make_for_nodes(pool, stocker);
+    for (const auto& zone : pool.spec->zones) {
+      make_stock(draft, pool, stocker, VolumeRole::golden, zone);
+      make_stock(draft, pool, stocker, VolumeRole::spare, zone);
     }
   }
 }

@@ -1,0 +1,227 @@
+#include "manager/core/rollout.hpp"
+
+#include <algorithm>
+
+#include "manager/core/filling_facts.hpp"
+#include "manager/core/leasing.hpp"
+#include "manager/core/stocking.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+std::string lineage_of(const aws::Volume& volume) {
+  return tag_of(volume.tags, kTagLineage);
+}
+
+bool outdated(const PoolDraft& pool, const aws::Volume* volume) {
+  if (!volume || pool.source.snapshot_id.empty()) return false;
+  const auto lineage = lineage_of(*volume);
+  return !lineage.empty() && lineage != pool.source.snapshot_id;
+}
+
+bool is_free(Draft& draft, const aws::Volume& volume) {
+  return volume.state == aws::VolumeState::available && !attachment_of(volume) &&
+         !draft.holder_of(volume.volume_id) && !draft.undecided(volume.volume_id);
+}
+
+/// The node's volume of the present source, made for it or retired in an earlier rollout.
+const aws::Volume* next_volume(const PoolDraft& pool, const NodeDraft& node) {
+  const aws::Volume* best = nullptr;
+  for (const auto* other : node.others)
+    if (lineage_of(*other) == pool.source.snapshot_id && !awaits_its_tag(*other) &&
+        (!best || other->volume_id < best->volume_id))
+      best = other;
+  return best;
+}
+
+/// Read in full, as far as the pool asks for that; not waited for beyond the time it asks for.
+bool is_ready(Draft& draft, const PoolDraft& pool, const aws::Volume& volume) {
+  if (!is_free(draft, volume)) return false;
+  const auto within = pool.spec->stock.ready_within;
+  const Instant due = volume.create_time.value_or(draft.now) + within;
+  if (draft.now >= due || volume.tags.contains(kTagRetired)) return true;
+  if (is_filled(draft, volume.volume_id)) return true;
+  draft.wake_at(due);
+  return false;
+}
+
+void record_role(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                 const aws::Volume& volume, VolumeRole role) {
+  OwnedVolume owned{pool.spec->name, node.name, volume.availability_zone, draft.now, true, true};
+  if (const auto known = draft.ledger.volumes.find(volume.volume_id);
+      known != draft.ledger.volumes.end())
+    owned = known->second;
+  owned.seen = true;
+  owned.role = role;
+  draft.record(RecordVolume{volume.volume_id, owned});
+}
+
+bool mark_retired(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                  const aws::Volume& volume, const std::string& why) {
+  if (draft.undecided(volume.volume_id) || draft.backing_off("CreateTags", node.name)) return false;
+  if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagRetired, node.name}}}, pool.spec->name,
+                 {node.name}, why))
+    return false;
+  record_role(draft, pool, node, volume, VolumeRole::retired);
+  return true;
+}
+
+bool unmark_retired(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                    const aws::Volume& volume) {
+  if (!volume.tags.contains(kTagRetired)) {
+    record_role(draft, pool, node, volume, VolumeRole::node);
+    return true;
+  }
+  if (draft.undecided(volume.volume_id) || draft.backing_off("DeleteTags", node.name)) return false;
+  if (!draft.act(aws::DeleteTags{{volume.volume_id}, {kTagRetired}}, pool.spec->name, {node.name},
+                 volume.volume_id + " is " + node.name + "'s again"))
+    return false;
+  record_role(draft, pool, node, volume, VolumeRole::node);
+  return true;
+}
+
+/// Retired by an earlier rollout, and the node has nothing else. True when it is the node's again.
+bool take_back(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
+  const auto* former = next_volume(pool, node);
+  if (!former || !unmark_retired(draft, pool, node, *former)) return false;
+  node.volume_id = former->volume_id;
+  node.volume = former;
+  node.zone = former->availability_zone;
+  std::erase(node.others, former);
+  return true;
+}
+
+/// What tags say and records do not, and the other way round, after crashes and lost ledgers.
+void mend_tags(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
+  if (node.volume && node.volume->tags.contains(kTagRetired))
+    unmark_retired(draft, pool, node, *node.volume);
+  for (const auto* other : node.others) {
+    if (other->tags.contains(kTagRetired) || attachment_of(*other)) continue;
+    const auto record = draft.ledger.volumes.find(other->volume_id);
+    const bool recorded =
+        record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired;
+    const bool left_behind = node.volume && outdated(pool, other) && !outdated(pool, node.volume) &&
+                             pool.spec->rollout.policy == RolloutSpec::Policy::replace;
+    if (recorded || left_behind)
+      mark_retired(draft, pool, node, *other,
+                   node.name + " has " + node.volume_id + " in place of " + other->volume_id);
+  }
+}
+
+bool unavailable(Draft& draft, const NodeDraft& node) {
+  if (!node.wanted) return false;
+  const auto* lease = serving_lease(draft, node);
+  return !lease || (lease->state != LeaseState::checking && lease->state != LeaseState::active);
+}
+
+/// The old volume is free and the new one ready: from here on the new one is the node's.
+void hand_over(Draft& draft, PoolDraft& pool, NodeDraft& node, const aws::Volume& next) {
+  const aws::Volume* old = node.volume;
+  const std::string why = node.name + " moves to " + next.volume_id + " of " +
+                          pool.source.snapshot_id + "; " + old->volume_id + " is kept";
+  if (next.tags.contains(kTagRetired) &&
+      (draft.undecided(next.volume_id) || draft.backing_off("DeleteTags", node.name)))
+    return;
+  if (!mark_retired(draft, pool, node, *old, why)) return;
+  unmark_retired(draft, pool, node, next);
+  node.volume_id = next.volume_id;
+  node.volume = &next;
+  std::erase(node.others, &next);
+  node.others.push_back(old);
+  node.moving = false;
+}
+
+/// True while it counts against the budget.
+bool move_node(Draft& draft, PoolDraft& pool, NodeDraft& node, bool may_interrupt) {
+  const auto* next = next_volume(pool, node);
+  if (!next || !is_ready(draft, pool, *next)) return false;
+  const bool interrupts = node.wanted && !unavailable(draft, node);
+  if (interrupts && !may_interrupt) return false;
+  node.moving = true;
+  if (node.wanted) draft.hold("rollout/" + node.name);
+  if (is_free(draft, *node.volume)) hand_over(draft, pool, node, *next);
+  return interrupts;
+}
+
+void move_nodes(Draft& draft, PoolDraft& pool) {
+  int budget = pool.spec->rollout.max_unavailable;
+  for (const auto& node : pool.nodes)
+    if (!node.beyond && unavailable(draft, node)) --budget;
+  const auto begun = [&](const NodeDraft& node) {
+    return draft.ledger.watches.contains("rollout/" + node.name);
+  };
+  for (const bool first : {true, false})
+    for (auto& node : pool.nodes) {
+      if (node.beyond || !outdated(pool, node.volume) || begun(node) != first) continue;
+      if (move_node(draft, pool, node, first || budget > 0)) --budget;
+    }
+}
+
+/// Those in turn alone: a volume that waits is paid for.
+void prepare_next(Draft& draft, PoolDraft& pool) {
+  int turn = 0;
+  for (auto& node : pool.nodes) {
+    if (node.beyond || !outdated(pool, node.volume)) continue;
+    if (turn++ >= pool.spec->rollout.max_unavailable) return;
+    if (node.asked || node.other_coming || next_volume(pool, node)) continue;
+    node.other_coming =
+        take_spare(draft, pool, node, node.name + " moves to " + pool.source.snapshot_id);
+    node.wants_next = !node.other_coming;
+  }
+}
+
+void note_rollout(Draft& draft, PoolDraft& pool) {
+  int old = 0;
+  int all = 0;
+  std::string lineage;
+  for (const auto& node : pool.nodes) {
+    if (node.beyond || !node.volume) continue;
+    ++all;
+    if (!outdated(pool, node.volume)) continue;
+    ++old;
+    lineage = lineage_of(*node.volume);
+  }
+  if (old == 0) return;
+  const auto& source = pool.source.snapshot_id;
+  const std::string counted = std::to_string(old) + " of " + std::to_string(all) +
+                              (all == 1 ? " volume was" : " volumes were") + " made from " +
+                              lineage + ", the spec now says " + source;
+  if (pool.spec->rollout.policy == RolloutSpec::Policy::keep) {
+    draft.note(NoteKind::lineage_changed, pool.spec->name, "",
+               counted +
+                   ": nodes keep their volumes and all data on them; write [pool.rollout] "
+                   "policy = \"replace\" to give each node a new one",
+               false);
+    return;
+  }
+  pool.rolling = true;
+  draft.note(NoteKind::rollout, pool.spec->name, "",
+             counted + ": each node gets a new volume, at most " +
+                 std::to_string(pool.spec->rollout.max_unavailable) +
+                 " at a time is interrupted; WHAT PEOPLE WROTE ON THE OLD VOLUME IS NOT ON THE NEW "
+                 "ONE; the old one is kept, detached, tagged " +
+                 kTagRetired +
+                 "=<node>, until you delete it; to go back, name the old source again",
+             false);
+}
+
+}  // namespace
+
+void roll_out(Draft& draft) {
+  for (auto& pool : draft.pools) {
+    if (pool.source.snapshot_id.empty()) continue;
+    note_rollout(draft, pool);
+    if (draft.young_ledger()) continue;  // a newer volume may not be visible yet
+    const bool replaces = pool.spec->rollout.policy == RolloutSpec::Policy::replace;
+    for (auto& node : pool.nodes) {
+      const bool lost = replaces && node.volume_id.empty() && !node.beyond;
+      if (!lost || !take_back(draft, pool, node)) mend_tags(draft, pool, node);
+    }
+    if (!replaces) continue;
+    move_nodes(draft, pool);
+    prepare_next(draft, pool);
+  }
+}
+
+}  // namespace warmroot::core

@@ -1,0 +1,35 @@
+#include "manager/core/stock_census.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+bool works(const aws::Volume& volume) {
+  using enum aws::VolumeState;
+  return (volume.state == creating || volume.state == available) &&
+         !volume.tags.contains(kTagQuarantined) && !volume.tags.contains(kTagRetired);
+}
+
+}  // namespace
+
+void count_shown_stock(Draft& draft, PoolDraft& pool, const aws::Volume& volume, VolumeRole role) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  const bool recorded = record != draft.ledger.volumes.end();
+  OwnedVolume owned{pool.spec->name, "", volume.availability_zone, draft.now, true, false, role};
+  if (recorded) owned = record->second;
+  const bool seen_before = recorded && owned.seen;
+  const bool used_before = owned.ever_used;
+  owned.seen = true;
+  // Whoever attached it has written to it: it is somebody's volume for ever.
+  owned.ever_used = used_before || attachment_of(volume) || draft.holder_of(volume.volume_id);
+  if (!seen_before || owned.ever_used != used_before)
+    draft.record(RecordVolume{volume.volume_id, owned});
+  StockDraft made{
+      volume.volume_id, role, volume.availability_zone, tag_of(volume.tags, kTagLineage),
+      &volume,          false};
+  made.fit = works(volume) && !owned.ever_used && !pool.source.snapshot_id.empty() &&
+             made.lineage == pool.source.snapshot_id;
+  pool.stock.push_back(std::move(made));
+}
+
+}  // namespace warmroot::core

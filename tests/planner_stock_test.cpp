@@ -1,0 +1,682 @@
+// Spares, golden volumes, ways to fill them, and rollouts: what EC2 shows and the ledger remembers
+// on one side, the calls and notes on the other.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/core/draft.hpp"
+#include "manager/core/filling.hpp"
+#include "manager/core/planner.hpp"
+#include "tests/planner_world.hpp"
+
+namespace warmroot::core {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+using State = aws::InstanceState;
+
+// ---- ways to fill a volume ----
+
+struct FillCase {
+  const char* name;
+  FillFacts facts;
+  std::int64_t deadline_s;
+  FillWay way;
+  int rate_mib_s;
+  std::optional<double> price_usd;
+  bool in_time;
+};
+
+class Filling : public testing::TestWithParam<FillCase> {};
+
+TEST_P(Filling, takes_the_cheapest_way_that_is_in_time) {
+  const auto& row = GetParam();
+  const auto fill = choose_fill(row.facts, std::chrono::seconds(row.deadline_s));
+  EXPECT_EQ(static_cast<int>(fill.way), static_cast<int>(row.way)) << fill.why;
+  EXPECT_EQ(fill.rate_mib_s, row.rate_mib_s) << fill.why;
+  EXPECT_EQ(fill.price_usd.has_value(), row.price_usd.has_value()) << fill.why;
+  if (fill.price_usd && row.price_usd) EXPECT_NEAR(*fill.price_usd, *row.price_usd, 1e-9);
+  EXPECT_EQ(fill.in_time, row.in_time) << fill.why;
+  EXPECT_FALSE(fill.why.empty());
+}
+
+constexpr Milliseconds kNowhere{0};
+// 100 GiB: free 20,490 s, 200 MiB/s 522 s for 0.24, 300 MiB/s 351.3 s for 0.36.
+INSTANTIATE_TEST_SUITE_P(
+    Table, Filling,
+    testing::Values(
+        FillCase{"no deadline: nothing is paid",
+                 {100, false, 5000, kNowhere, 0.001},
+                 0,
+                 FillWay::free,
+                 0,
+                 0.0,
+                 true},
+        FillCase{"no deadline, fast restore is on",
+                 {100, true, 5000, {}, {}},
+                 0,
+                 FillWay::fast_restore,
+                 0,
+                 0.0,
+                 true},
+        FillCase{"time enough",
+                 {100, false, 5000, kNowhere, 0.001},
+                 30'000,
+                 FillWay::free,
+                 0,
+                 0.0,
+                 true},
+        FillCase{"fast restore costs nothing more",
+                 {100, true, 5000, kNowhere, 0.001},
+                 600,
+                 FillWay::fast_restore,
+                 0,
+                 0.0,
+                 true},
+        FillCase{
+            "the cheaper rate", {100, false, 5000, {}, {}}, 600, FillWay::rate, 200, 0.24, true},
+        FillCase{
+            "the dearer rate", {100, false, 5000, {}, {}}, 400, FillWay::rate, 300, 0.36, true},
+        FillCase{"what is left of the Region's rates",
+                 {100, false, 150, {}, {}},
+                 700,
+                 FillWay::rate,
+                 150,
+                 0.24,
+                 true},
+        FillCase{"less than the least rate is none",
+                 {100, false, 99, {}, {}},
+                 600,
+                 FillWay::free,
+                 0,
+                 0.0,
+                 false},
+        FillCase{
+            "a cheap copy", {100, false, 5000, kNowhere, 0.001}, 600, FillWay::copy, 0, 0.1, true},
+        FillCase{
+            "a dear copy", {100, false, 5000, kNowhere, 0.01}, 600, FillWay::rate, 200, 0.24, true},
+        FillCase{"a dear copy that alone is in time",
+                 {100, false, 5000, kNowhere, 0.01},
+                 60,
+                 FillWay::copy,
+                 0,
+                 1.0,
+                 true},
+        FillCase{"a copy of unknown price when a rate will do",
+                 {100, false, 5000, kNowhere, {}},
+                 600,
+                 FillWay::rate,
+                 200,
+                 0.24,
+                 true},
+        FillCase{"a copy of unknown price when nothing else will",
+                 {100, false, 5000, kNowhere, {}},
+                 60,
+                 FillWay::copy,
+                 0,
+                 {},
+                 true},
+        FillCase{"the golden volume is busy for a while",
+                 {100, false, 5000, std::chrono::seconds{300}, 0.001},
+                 600,
+                 FillWay::copy,
+                 0,
+                 0.1,
+                 true},
+        FillCase{"the golden volume is busy for too long",
+                 {100, false, 5000, std::chrono::seconds{3000}, 0.001},
+                 600,
+                 FillWay::rate,
+                 200,
+                 0.24,
+                 true},
+        FillCase{"nothing is in time: the fastest",
+                 {100, false, 5000, {}, {}},
+                 30,
+                 FillWay::rate,
+                 300,
+                 0.36,
+                 false},
+        FillCase{"a small volume", {8, false, 5000, {}, {}}, 60, FillWay::rate, 200, 0.0192, true},
+        FillCase{
+            "a small volume, later", {8, false, 5000, {}, {}}, 1'700, FillWay::free, 0, 0.0, true}),
+    [](const auto& info) { return "row" + std::to_string(info.index); });
+
+TEST(FillingText, says_the_way_the_time_the_price_and_what_it_was_compared_with) {
+  EXPECT_EQ(choose_fill({100, false, 5000, {}, {}}, std::chrono::seconds(600)).why,
+            "at a paid 200 MiB/s, ready in about 9 min, for 0.24 USD; free loading would take "
+            "about 6 h, it is wanted within 10 min");
+  EXPECT_EQ(choose_fill({8, false, 5000, {}, {}}, std::chrono::seconds(3600)).why,
+            "loaded by EC2 in the background, ready in about 27 min, for nothing");
+}
+
+// ---- spares ----
+
+struct StockWorld : World {
+  explicit StockWorld(int nodes = 1, int running = 1, std::vector<std::string> zones = {"z-a"})
+      : World(nodes, running, std::move(zones)) {
+    pool().stock.spares = 1;
+  }
+  aws::Volume& stock_volume(const std::string& id, VolumeRole role = VolumeRole::spare,
+                            const std::string& zone = "z-a") {
+    auto& made = stranger(id, 0, zone);
+    made.tags.erase(kTagNode);
+    made.tags[kTagRole] = std::string(to_string(role));
+    ledger.volumes[id] = {"p", "", zone, kNow - std::chrono::minutes{20}, true, false, role};
+    return made;
+  }
+  /// The spec names a newer snapshot.
+  void new_source() {
+    pool().ami.clear();
+    pool().snapshot = "snap-new";
+    observed.snapshots["snap-new"].found =
+        aws::Snapshot{"snap-new", "completed", "1", 8, false, {}};
+  }
+  aws::Volume& next(const std::string& id, int index = 0) {
+    auto& made = volume(id, index);
+    made.snapshot_id = made.tags[kTagLineage] = "snap-new";
+    ledger.volumes[id].ever_used = false;
+    return made;
+  }
+  void served(const std::string& volume_id, const std::string& instance_id) {
+    instance(instance_id);
+    attach(volume_id, instance_id);
+    report(instance_id, volume_id, NodeStage::ready);
+  }
+};
+
+template <typename Call>
+std::vector<const Call*> all(const Plan& plan) {
+  std::vector<const Call*> found;
+  for (const auto& action : plan.actions)
+    if (const auto* call = std::get_if<Call>(&action.mutation)) found.push_back(call);
+  return found;
+}
+
+TEST(Stock, spares_are_made_in_every_zone_beside_the_nodes_volumes) {
+  StockWorld world(1, 0, {"z-a", "z-b"});
+  world.volume("vol-0");
+  world.pool().stock.spares = 2;
+  const auto plan = world.plan();
+  EXPECT_THAT(world.calls(), ElementsAre("CreateVolume from snap-ami-volume in z-a",
+                                         "CreateVolume from snap-ami-volume in z-a",
+                                         "CreateVolume from snap-ami-volume in z-b",
+                                         "CreateVolume from snap-ami-volume in z-b"));
+  std::set<std::string> tokens;
+  for (const auto* call : all<aws::CreateVolume>(plan)) {
+    tokens.insert(call->client_token);
+    EXPECT_EQ(call->tags.at(kTagRole), "spare");
+    EXPECT_FALSE(call->tags.contains(kTagNode));
+    EXPECT_EQ(call->tags.at(kTagLineage), "snap-ami-volume");
+    EXPECT_FALSE(call->initialization_rate) << "without a deadline nothing is paid for";
+  }
+  EXPECT_EQ(tokens.size(), 4u);
+  EXPECT_FALSE(plan.stable);
+}
+
+TEST(Stock, spares_that_are_there_coming_or_asked_for_are_counted) {
+  StockWorld world;
+  world.volume("vol-0");
+  world.served("vol-0", "i-0");
+  world.stock_volume("vol-s");
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_TRUE(world.plan().stable) << world.notes();
+  world.observed.volumes.erase("vol-s");
+  world.ledger.volumes["vol-s"].seen = false;
+  EXPECT_THAT(world.calls(), IsEmpty()) << "accepted, not visible yet";
+  world.ledger.volumes.erase("vol-s");
+  Intent intent;
+  intent.call.action = "CreateVolume";
+  intent.pool = "p";
+  intent.nodes = {to_string(StockSubject{"p", VolumeRole::spare, "z-a"})};
+  intent.state = IntentState::unknown;
+  world.ledger.intents.push_back(intent);
+  EXPECT_THAT(world.calls(), IsEmpty()) << "without an answer yet";
+}
+
+TEST(Stock, a_node_without_a_volume_takes_a_spare_by_record_and_tag_and_is_served_after_the_tag) {
+  StockWorld world;
+  world.instance("i-0");
+  world.stock_volume("vol-s");
+  const auto plan = world.plan();
+  const auto* tags = only<aws::CreateTags>(plan);
+  ASSERT_NE(tags, nullptr);
+  EXPECT_THAT(tags->resource_ids, ElementsAre("vol-s"));
+  EXPECT_EQ(tags->tags.at(kTagNode), "p-0");
+  EXPECT_EQ(tags->tags.at(kTagRole), "node");
+  EXPECT_THAT(all<aws::AttachVolume>(plan), IsEmpty()) << "its tag is not there yet";
+  EXPECT_THAT(all<aws::CreateVolume>(plan), IsEmpty()) << "it still looks like the spare";
+  const RecordVolume* record = nullptr;
+  for (const auto& each : plan.records)
+    if (const auto* volume = std::get_if<RecordVolume>(&each)) record = volume;
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(record->volume.node, "p-0");
+  EXPECT_EQ(record->volume.role, VolumeRole::node);
+
+  world.ledger.volumes["vol-s"] = record->volume;
+  EXPECT_THAT(world.calls(), Contains("CreateTags vol-s")) << "sent again until it shows";
+  world.observed.volumes.at("vol-s").tags[kTagNode] = "p-0";
+  EXPECT_THAT(world.calls(), Contains("AttachVolume vol-s to i-0 as /dev/sdf"));
+  EXPECT_THAT(world.calls(), Contains(StartsWith("CreateVolume"))) << "the stock is filled up";
+}
+
+TEST(Stock, two_nodes_never_take_one_spare) {
+  StockWorld world(3, 0);
+  world.stock_volume("vol-s");
+  const auto plan = world.plan();
+  ASSERT_EQ(all<aws::CreateTags>(plan).size(), 1u);
+  EXPECT_EQ(all<aws::CreateTags>(plan).front()->tags.at(kTagNode), "p-0");
+  EXPECT_EQ(all<aws::CreateVolume>(plan).size(), 2u) << "p-1 and p-2";
+}
+
+TEST(Stock, a_volume_in_error_or_quarantined_is_replaced_by_a_spare) {
+  for (const bool error : {true, false}) {
+    StockWorld world;
+    world.volume("vol-0");
+    world.stock_volume("vol-s");
+    if (error)
+      world.observed.volumes.at("vol-0").state = aws::VolumeState::error;
+    else
+      world.observed.volumes.at("vol-0").tags[kTagQuarantined] = "by hand";
+    EXPECT_THAT(world.calls(), Contains("CreateTags vol-s"));
+    EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-s");
+  }
+}
+
+TEST(Stock, a_spare_that_was_leased_or_attached_or_is_of_another_zone_or_source_is_not_taken) {
+  const auto refuses = [](auto change) {
+    StockWorld world;
+    change(world, world.stock_volume("vol-s"));
+    return world.calls();
+  };
+  const auto not_taken = Not(Contains("CreateTags vol-s"));
+  EXPECT_THAT(refuses([](auto& world, auto&) { world.ledger.volumes["vol-s"].ever_used = true; }),
+              not_taken);
+  EXPECT_THAT(refuses([](auto&, auto& volume) {
+                volume.state = aws::VolumeState::in_use;
+                volume.attachments = {
+                    {"vol-s", "i-9", "/dev/sdf", aws::AttachmentState::attached, kNow, false}};
+              }),
+              not_taken);
+  EXPECT_THAT(refuses([](auto&, auto& volume) { volume.availability_zone = "z-b"; }), not_taken);
+  EXPECT_THAT(refuses([](auto&, auto& volume) { volume.tags[kTagLineage] = "snap-older"; }),
+              not_taken);
+  EXPECT_THAT(refuses([](auto&, auto& volume) { volume.tags[kTagQuarantined] = "by hand"; }),
+              not_taken);
+  EXPECT_THAT(
+      refuses([](auto& world, auto&) { world.ledger.volumes["vol-s"].role = VolumeRole::golden; }),
+      not_taken);
+}
+
+TEST(Stock, a_spare_that_somebody_attached_is_a_used_volume_for_ever) {
+  StockWorld world;
+  world.volume("vol-0");
+  auto& spare = world.stock_volume("vol-s");
+  spare.state = aws::VolumeState::in_use;
+  spare.attachments = {{"vol-s", "i-9", "/dev/sdf", aws::AttachmentState::attached, kNow, false}};
+  bool recorded = false;
+  for (const auto& each : world.plan().records)
+    if (const auto* volume = std::get_if<RecordVolume>(&each))
+      recorded = recorded || (volume->volume_id == "vol-s" && volume->volume.ever_used);
+  EXPECT_TRUE(recorded);
+}
+
+TEST(Stock, without_a_ledger_spares_are_known_by_their_tags_and_taken_ones_by_their_node) {
+  StockWorld world(2, 0);
+  world.stranger("vol-0");
+  world.stock_volume("vol-s");
+  auto& taken = world.stock_volume("vol-t");
+  taken.tags[kTagNode] = "p-1";
+  taken.tags[kTagRole] = "node";
+  world.ledger.volumes.clear();
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.plan().nodes.at(1).volume_id, "vol-t");
+}
+
+TEST(Stock, an_old_copy_of_the_ledger_does_not_give_a_taken_spare_away_again) {
+  StockWorld world(2, 0);
+  auto& taken = world.stock_volume("vol-t");  // the ledger still says spare
+  taken.tags[kTagNode] = "p-1";
+  taken.tags[kTagRole] = "node";
+  const auto plan = world.plan();
+  EXPECT_EQ(plan.nodes.at(1).volume_id, "vol-t");
+  EXPECT_THAT(all<aws::CreateTags>(plan), IsEmpty());
+}
+
+TEST(Stock, a_young_ledger_neither_makes_nor_gives_spares) {
+  StockWorld world;
+  world.stock_volume("vol-s");
+  world.ledger.created = kNow - Milliseconds{100};
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Stock, spares_that_break_again_and_again_are_not_made_for_ever) {
+  StockWorld world(0, 0);
+  for (int i = 0; i < 3; ++i) {
+    auto& broken = world.stock_volume("vol-" + std::to_string(i));
+    broken.state = aws::VolumeState::error;
+    broken.tags[kTagQuarantined] = "error";
+  }
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("3 spare volumes in z-a are broken or set aside"));
+}
+
+TEST(Stock, lists_say_what_each_volume_is_for) {
+  StockWorld world;
+  world.volume("vol-0");
+  world.stock_volume("vol-s");
+  world.stock_volume("vol-g", VolumeRole::golden);
+  world.stock_volume("vol-old").tags[kTagLineage] = "snap-older";
+  std::map<std::string, std::string> rows;
+  for (const auto& row : world.plan().volumes)
+    rows[row.volume_id] =
+        std::string(to_string(row.role)) + " " + std::string(describe(row.condition).word);
+  EXPECT_EQ(rows["vol-0"], "node free");
+  EXPECT_EQ(rows["vol-s"], "spare ready");
+  EXPECT_EQ(rows["vol-g"], "golden ready");
+  EXPECT_EQ(rows["vol-old"], "spare unclaimed");
+  EXPECT_THAT(world.notes(),
+              HasSubstr("stock of an older source is not used any more: delete vol-old"));
+}
+
+// ---- golden volumes and copies ----
+
+struct GoldenWorld : StockWorld {
+  GoldenWorld() : StockWorld(1, 0) {
+    volume("vol-0");
+    pool().stock.golden = true;
+    pool().stock.ready_within = std::chrono::minutes{5};
+    pool().stock.copy_usd_gib = "0.0001";
+  }
+  void warm(const std::string& id, bool done = true) {
+    observed.volume_statuses[id] = {id, "ok", done ? "completed" : "initializing", "default", {}};
+  }
+};
+
+TEST(Golden, the_first_one_and_a_spare_meanwhile_are_filled_at_the_cheaper_rate) {
+  GoldenWorld world;
+  const auto plan = world.plan();
+  const auto calls = all<aws::CreateVolume>(plan);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0]->tags.at(kTagRole), "golden");
+  EXPECT_EQ(calls[0]->initialization_rate, 200);
+  EXPECT_EQ(calls[1]->tags.at(kTagRole), "spare");
+  EXPECT_THAT(
+      plan.actions[1].reason,
+      HasSubstr("a spare of z-a is missing; at a paid 200 MiB/s, ready in about 51 s, for "
+                "0.019 USD; free loading would take about 27 min, it is wanted within 5 min"));
+}
+
+TEST(Golden, a_warm_one_is_copied_and_a_cold_one_is_not) {
+  GoldenWorld world;
+  world.stock_volume("vol-g", VolumeRole::golden);
+  world.warm("vol-g", false);
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+  world.warm("vol-g");
+  const auto plan = world.plan();
+  const auto* copy = only<aws::CopyVolumes>(plan);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->source_volume_id, "vol-g");
+  EXPECT_EQ(copy->volume_type, "gp3");
+  EXPECT_EQ(copy->tags.at(kTagRole), "spare");
+  EXPECT_EQ(copy->tags.at(kTagLineage), "snap-ami-volume");
+}
+
+TEST(Golden, one_copy_at_a_time_the_second_waits_while_it_is_in_time) {
+  GoldenWorld world;
+  world.pool().stock.spares = 2;
+  world.stock_volume("vol-g", VolumeRole::golden);
+  world.warm("vol-g");
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CopyVolumes")));
+  EXPECT_THAT(world.notes(), HasSubstr("one copy of a volume goes on at a time"));
+  // 8 GiB: another copy may begin after 169 s, too late for two minutes.
+  world.pool().stock.ready_within = std::chrono::minutes{2};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CopyVolumes"), StartsWith("CreateVolume")));
+}
+
+TEST(Golden, a_copy_that_ec2_still_fills_keeps_its_source_busy) {
+  GoldenWorld world;
+  world.pool().stock.spares = 2;
+  world.stock_volume("vol-g", VolumeRole::golden);
+  world.warm("vol-g");
+  auto& copy = world.stock_volume("vol-c");
+  copy.snapshot_id.clear();
+  copy.source_volume_id = "vol-g";
+  copy.create_time = kNow - std::chrono::seconds{60};
+  world.warm("vol-c", false);
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.warm("vol-c");
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CopyVolumes")));
+}
+
+TEST(Golden, five_copies_in_the_region_are_all_there_may_be) {
+  GoldenWorld world;
+  world.stock_volume("vol-g", VolumeRole::golden);
+  world.warm("vol-g");
+  for (int i = 0; i < 5; ++i) {
+    auto& copy = world.observed.volumes["vol-c" + std::to_string(i)];
+    copy.volume_id = "vol-c" + std::to_string(i);
+    copy.source_volume_id = "vol-other" + std::to_string(i);
+    copy.size_gib = 1000;
+    copy.create_time = kNow;
+    copy.state = aws::VolumeState::available;
+  }
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+}
+
+TEST(Golden, a_refused_copy_falls_back_to_the_next_way_and_a_refused_rate_too) {
+  GoldenWorld world;
+  world.stock_volume("vol-g", VolumeRole::golden);
+  world.warm("vol-g");
+  world.ledger.failures["CopyVolumes/p/spare/z-a"] = {1, kNow, "CopyVolumesLimitExceeded", true,
+                                                      "s"};
+  const auto plan = world.plan();
+  const auto* create = only<aws::CreateVolume>(plan);
+  ASSERT_NE(create, nullptr);
+  EXPECT_EQ(create->initialization_rate, 200);
+  world.ledger.failures["CreateVolume/p/spare/z-a"] = {
+      1, kNow - std::chrono::hours{1}, "VolumeInitializationRateLimitExceeded", true, "s"};
+  const auto later = world.plan();
+  const auto* free_one = only<aws::CreateVolume>(later);
+  ASSERT_NE(free_one, nullptr);
+  EXPECT_FALSE(free_one->initialization_rate);
+}
+
+TEST(Golden, fast_snapshot_restore_is_used_while_credits_last) {
+  GoldenWorld world;
+  world.pool().stock.golden = false;
+  world.observed.fast_restores = {{"snap-ami-volume", "z-a", "enabled"}};
+  const auto plan = world.plan();
+  ASSERT_NE(only<aws::CreateVolume>(plan), nullptr);
+  EXPECT_FALSE(only<aws::CreateVolume>(plan)->initialization_rate);
+  EXPECT_THAT(plan.actions.front().reason, HasSubstr("by fast snapshot restore"));
+  for (int i = 0; i < 10; ++i) {
+    auto& made = world.observed.volumes["vol-f" + std::to_string(i)];
+    made.snapshot_id = "snap-ami-volume";
+    made.availability_zone = "z-a";
+    made.create_time = kNow - std::chrono::minutes{1};
+  }
+  const auto later = world.plan();
+  EXPECT_EQ(only<aws::CreateVolume>(later)->initialization_rate, 200);
+}
+
+// ---- rollout ----
+
+struct RolloutWorld : StockWorld {
+  explicit RolloutWorld(int nodes = 3, int running = 3) : StockWorld(nodes, running) {
+    pool().stock.spares = 0;
+    pool().rollout.policy = RolloutSpec::Policy::replace;
+    for (int i = 0; i < nodes; ++i) {
+      volume("vol-" + std::to_string(i), i);
+      if (i < running) served("vol-" + std::to_string(i), "i-" + std::to_string(i));
+    }
+    new_source();
+  }
+};
+
+TEST(Rollout, with_policy_keep_nodes_keep_their_volumes_and_one_note_says_so) {
+  RolloutWorld world;
+  world.pool().rollout.policy = RolloutSpec::Policy::keep;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_TRUE(world.plan().stable);
+  EXPECT_THAT(
+      world.notes(),
+      HasSubstr("3 of 3 volumes were made from snap-ami-volume, the spec now says snap-new: "
+                "nodes keep their volumes and all data on them"));
+}
+
+TEST(Rollout, makes_the_next_volume_of_as_many_nodes_as_may_be_interrupted_and_says_what_it_means) {
+  RolloutWorld world;
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateVolume from snap-new in z-a"));
+  EXPECT_EQ(only<aws::CreateVolume>(plan)->tags.at(kTagNode), "p-0");
+  EXPECT_THAT(plan.drains, IsEmpty());
+  EXPECT_FALSE(plan.stable);
+  EXPECT_THAT(world.notes(),
+              HasSubstr("WHAT PEOPLE WROTE ON THE OLD VOLUME IS NOT ON THE NEW ONE"));
+  world.pool().rollout.max_unavailable = 2;
+  EXPECT_THAT(world.calls(), ElementsAre("CreateVolume from snap-new in z-a",
+                                         "CreateVolume from snap-new in z-a"));
+}
+
+TEST(Rollout, a_next_volume_that_is_not_shown_yet_is_not_made_again) {
+  RolloutWorld world;
+  world.ledger.volumes["vol-n"] = {"p", "p-0", "z-a", kNow, false, false, VolumeRole::node};
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Rollout, drains_a_node_once_its_next_volume_is_there) {
+  RolloutWorld world;
+  world.next("vol-n").state = aws::VolumeState::creating;
+  EXPECT_THAT(world.plan().drains, IsEmpty());
+  world.observed.volumes.at("vol-n").state = aws::VolumeState::available;
+  const auto plan = world.plan();
+  ASSERT_EQ(plan.drains.size(), 1u);
+  EXPECT_EQ(plan.drains.begin()->first, "i-0");
+  EXPECT_THAT(plan.drains.begin()->second, HasSubstr("p-0 moves to a volume of snap-new"));
+  EXPECT_TRUE(plan.watches.contains("rollout/p-0"));
+  EXPECT_THAT(plan.actions, IsEmpty());
+}
+
+TEST(Rollout, waits_until_the_next_volume_is_read_as_far_as_the_spec_asks_for_that) {
+  RolloutWorld world(1, 1);
+  world.pool().stock.ready_within = std::chrono::minutes{10};
+  world.next("vol-n").create_time = kNow - std::chrono::minutes{1};
+  EXPECT_THAT(world.plan().drains, IsEmpty());
+  world.observed.volume_statuses["vol-n"] = {"vol-n", "ok", "completed", "default", 100};
+  EXPECT_EQ(world.plan().drains.size(), 1u);
+  world.observed.volume_statuses.clear();
+  world.observed.volumes.at("vol-n").create_time = kNow - std::chrono::minutes{10};
+  EXPECT_EQ(world.plan().drains.size(), 1u) << "not waited for beyond the deadline";
+}
+
+TEST(Rollout, no_more_nodes_than_allowed_are_interrupted_and_lost_ones_count) {
+  RolloutWorld world;
+  for (int i = 0; i < 3; ++i) world.next("vol-n" + std::to_string(i), i);
+  EXPECT_EQ(world.plan().drains.size(), 1u);
+  world.pool().rollout.max_unavailable = 2;
+  EXPECT_EQ(world.plan().drains.size(), 2u);
+  // p-2 has just lost its instance by itself, so one interruption is left.
+  world.observed.instances.at("i-2").state = State::shutting_down;
+  EXPECT_EQ(world.plan().drains.size(), 1u);
+}
+
+TEST(Rollout, a_node_whose_drain_has_begun_goes_on_draining) {
+  RolloutWorld world;
+  for (int i = 0; i < 3; ++i) world.next("vol-n" + std::to_string(i), i);
+  world.ledger.watches["rollout/p-1"] = {kNow, 1};
+  const auto plan = world.plan();
+  ASSERT_EQ(plan.drains.size(), 1u);
+  EXPECT_EQ(plan.drains.begin()->first, "i-1");
+}
+
+TEST(Rollout, hands_over_when_the_old_volume_is_free_and_keeps_it_as_retired) {
+  RolloutWorld world(1, 1);
+  world.next("vol-n");
+  world.observed.volumes.at("vol-0").state = aws::VolumeState::available;
+  world.observed.volumes.at("vol-0").attachments.clear();
+  world.ledger.leases.clear();
+  world.observed.reports.clear();
+  world.observed.instances.at("i-0").state = State::terminated;
+  world.instance("i-1");
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan),
+              ElementsAre("CreateTags vol-0", "AttachVolume vol-n to i-1 as /dev/sdf"));
+  EXPECT_EQ(only<aws::CreateTags>(plan)->tags.at(kTagRetired), "p-0");
+  std::map<std::string, VolumeRole> roles;
+  for (const auto& each : plan.records)
+    if (const auto* volume = std::get_if<RecordVolume>(&each))
+      roles[volume->volume_id] = volume->volume.role;
+  EXPECT_EQ(roles.at("vol-0"), VolumeRole::retired);
+
+  // The old one is not taken again, tag or record alone tell that.
+  world.ledger.volumes["vol-0"].role = VolumeRole::retired;
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-n");
+  EXPECT_THAT(world.calls(), Contains("CreateTags vol-0")) << "the tag is still missing";
+  world.observed.volumes.at("vol-0").tags[kTagRetired] = "p-0";
+  world.ledger.volumes.erase("vol-0");
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-n");
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateTags"))));
+}
+
+TEST(Rollout, the_old_volume_is_not_attached_again_while_its_node_moves) {
+  RolloutWorld world(1, 1);
+  world.next("vol-n");
+  world.instance("i-1");
+  world.report("i-0", "vol-0", NodeStage::draining);
+  const auto plan = world.plan();
+  EXPECT_THAT(all<aws::AttachVolume>(plan), IsEmpty());
+  for (const auto& each : plan.records)
+    if (const auto* lease = std::get_if<RecordLease>(&each))
+      EXPECT_NE(lease->lease.instance_id, "i-1") << "waits for the new volume, not for the old";
+}
+
+TEST(Rollout, a_sleeping_node_moves_without_anybody_being_interrupted) {
+  RolloutWorld world(2, 0);
+  world.next("vol-n");
+  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-0", "CreateVolume from snap-new in z-a"))
+      << "p-0 has moved, p-1 is next";
+}
+
+TEST(Rollout, a_spare_of_the_new_source_serves_as_the_next_volume) {
+  RolloutWorld world(1, 1);
+  auto& spare = world.stock_volume("vol-s");
+  spare.snapshot_id = spare.tags[kTagLineage] = "snap-new";
+  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-s"));
+}
+
+TEST(Rollout, the_old_source_set_again_takes_the_retired_volume_back) {
+  RolloutWorld world(1, 0);
+  world.next("vol-n").create_time = kNow;
+  world.observed.volumes.at("vol-0").tags[kTagRetired] = "p-0";
+  world.ledger.volumes["vol-0"].role = VolumeRole::retired;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_TRUE(world.plan().stable) << world.notes();
+  world.pool().snapshot = "snap-ami-volume";
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateTags vol-n", "DeleteTags vol-0"));
+  EXPECT_EQ(plan.nodes.front().volume_id, "vol-0");
+}
+
+TEST(Rollout, a_node_whose_volumes_are_all_retired_takes_the_one_of_the_source_back) {
+  RolloutWorld world(1, 0);
+  world.next("vol-n").tags[kTagRetired] = "p-0";
+  world.observed.volumes.at("vol-0").tags[kTagRetired] = "p-0";
+  world.ledger.volumes.clear();
+  EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-n"));
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-n");
+}
+
+TEST(Rollout, a_young_ledger_moves_nobody) {
+  RolloutWorld world(1, 0);
+  world.next("vol-n");
+  world.ledger.created = kNow - Milliseconds{100};
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace warmroot::core
