@@ -42,6 +42,14 @@ class Hardware {
   virtual Ok create_volume(const std::string& volume_id, const std::string& snapshot_id,
                            std::uint64_t size_bytes) = 0;
   virtual void delete_volume(const std::string& volume_id) = 0;
+  /// Makes the disk of a copy of another volume. An error turns the copy's state into "error".
+  virtual Ok copy_volume(const std::string&, const std::string&, std::uint64_t) {
+    return fail(ErrorKind::misconfigured, "copies of volumes are not modelled by this hardware");
+  }
+  /// Keeps what the volume holds now. An error turns the snapshot's state into "error".
+  virtual Ok create_snapshot(const std::string&, const std::string&) {
+    return fail(ErrorKind::misconfigured, "snapshots are not modelled by this hardware");
+  }
   virtual VolumeCounters volume_counters(const std::string& volume_id) = 0;
   /// Starts a new count of "since attach".
   virtual void volume_attached(const std::string& volume_id) = 0;
@@ -81,6 +89,10 @@ class NoHardware : public Hardware {
     return {};
   }
   void delete_volume(const std::string& volume_id) override { volumes.erase(volume_id); }
+  Ok copy_volume(const std::string& volume_id, const std::string&, std::uint64_t size) override {
+    return create_volume(volume_id, "", size);
+  }
+  Ok create_snapshot(const std::string&, const std::string&) override { return {}; }
   VolumeCounters volume_counters(const std::string&) override { return {}; }
   void volume_attached(const std::string&) override {}
   Ok power_on(const MachineSpec& spec) override {

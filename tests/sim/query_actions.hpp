@@ -33,6 +33,18 @@ Answer<void> describe_template_versions_action(Region& region, const Form& form,
 Answer<void> delete_template_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> create_fleet_action(Region& region, const Form& form, XmlWriter& xml);
 
+Answer<void> copy_volumes_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> describe_volume_status_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> create_snapshot_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> delete_snapshot_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> enable_fast_restores_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> disable_fast_restores_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> describe_fast_restores_action(Region& region, const Form& form, XmlWriter& xml);
+
+Answer<void> describe_instance_types_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> describe_type_offerings_action(Region& region, const Form& form, XmlWriter& xml);
+Answer<void> get_placement_scores_action(Region& region, const Form& form, XmlWriter& xml);
+
 Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_images_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_zones_action(Region& region, const Form& form, XmlWriter& xml);

@@ -1,7 +1,5 @@
-// The Query front's actions about what the region was born with: snapshots, images, zones, subnets,
-// spot prices.
+// The Query front's actions about what the region was born with: images, zones, subnets.
 #include <algorithm>
-#include <cstdio>
 
 #include "tests/sim/query_actions.hpp"
 #include "tests/sim/query_listing.hpp"
@@ -29,18 +27,6 @@ bool owned(const Region& region, const Values& owners, const std::string& owner)
          (owner == region.catalog().account_id && contains(owners, "self"));
 }
 
-FilterValues snapshot_filter(const SnapshotRecord& source, const std::string& name) {
-  if (name == "snapshot-id") return Values{source.id};
-  if (name == "status") return Values{"completed"};
-  if (name == "owner-id") return Values{source.owner_id};
-  if (name == "volume-size") return Values{std::to_string(source.size_gib)};
-  if (name == "description") return Values{source.description};
-  if (name == "encrypted") return Values{"false"};
-  if (name == "progress") return Values{"100%"};
-  if (name == "volume-id") return Values{"vol-ffffffff"};
-  return tag_filter(source.tags, name);
-}
-
 FilterValues image_filter(const Region& region, const ImageRecord& image, const std::string& name) {
   if (name == "image-id") return Values{image.id};
   if (name == "name") return Values{image.name};
@@ -52,23 +38,10 @@ FilterValues image_filter(const Region& region, const ImageRecord& image, const 
   if (name == "virtualization-type") return Values{"hvm"};
   if (name == "is-public")
     return Values{image.owner_id == region.catalog().account_id ? "false" : "true"};
+  if (name == "product-code") return image.product_codes;
   if (name == "block-device-mapping.snapshot-id") return Values{image.snapshot_id};
   if (name == "block-device-mapping.device-name") return Values{image.root_device};
   return tag_filter(image.tags, name);
-}
-
-void write_snapshot(XmlWriter& xml, const SnapshotRecord& source, Instant born) {
-  xml.text("snapshotId", source.id);
-  xml.text("volumeId", "vol-ffffffff");  // what EC2 shows for copies and imports
-  xml.text("status", "completed");
-  xml.text("startTime", to_iso8601(born));
-  xml.text("progress", "100%");
-  xml.text("ownerId", source.owner_id);
-  xml.number("volumeSize", source.size_gib);
-  xml.text("description", source.description);
-  xml.flag("encrypted", false);
-  xml.text("storageTier", "standard");
-  write_tags(xml, source.tags);
 }
 
 void write_image(const Region& region, XmlWriter& xml, const ImageRecord& image) {
@@ -96,7 +69,34 @@ void write_image(const Region& region, XmlWriter& xml, const ImageRecord& image)
   xml.flag("encrypted", false);
   xml.close();
   xml.close();
+  for (const auto& device : image.extra) {
+    xml.open("item");
+    xml.text("deviceName", device.device);
+    if (!device.virtual_name.empty()) {
+      xml.text("virtualName", device.virtual_name);
+    } else {
+      xml.open("ebs");
+      if (!device.snapshot_id.empty()) xml.text("snapshotId", device.snapshot_id);
+      if (device.size_gib > 0) xml.number("volumeSize", device.size_gib);
+      if (device.delete_on_termination)
+        xml.flag("deleteOnTermination", *device.delete_on_termination);
+      xml.text("volumeType", "gp3");
+      xml.flag("encrypted", false);
+      xml.close();
+    }
+    xml.close();
+  }
   xml.close();
+  if (!image.product_codes.empty()) {
+    xml.open("productCodes");
+    for (const auto& code : image.product_codes) {
+      xml.open("item");
+      xml.text("productCode", code);
+      xml.text("type", "marketplace");
+      xml.close();
+    }
+    xml.close();
+  }
   xml.text("virtualizationType", "hvm");
   write_tags(xml, image.tags);
   xml.text("hypervisor", "xen");
@@ -125,37 +125,6 @@ Answer<std::string> parse_zone(const Region& region, const Form& form, const std
   for (const auto& zone : region.catalog().zones)
     if (zone.id == id) return zone.name;
   return refuse("InvalidParameterValue", "Invalid availability zone ID: [" + id + "]");
-}
-
-Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto ids = parse_ids(region, form, "SnapshotId");
-  if (!ids) return tl::unexpected(ids.error());
-  const auto filters = parse_filters(
-      form, [](const std::string& name) { return snapshot_filter(SnapshotRecord{}, name); });
-  if (!filters) return tl::unexpected(filters.error());
-  const auto page = parse_page(region, form, "snapshotSet", *ids);
-  if (!page) return tl::unexpected(page.error());
-  for (const auto& id : *ids) {
-    const SnapshotRecord* found = region.snapshot(id);
-    if (found == nullptr || !found->readable) return snapshot_not_found(id);
-  }
-  std::vector<const SnapshotRecord*> found;
-  for (const auto* source : sorted(region.catalog().snapshots, &SnapshotRecord::id))
-    if (source->readable && (ids->empty() || contains(*ids, source->id)) &&
-        owned(region, form.list("Owner"), source->owner_id) &&
-        passes(*filters, [&](const std::string& name) { return snapshot_filter(*source, name); }))
-      found.push_back(source);
-  const auto [items, next] =
-      cut_page(region, form, *page, found, [](const SnapshotRecord* source) { return source->id; });
-  xml.open("snapshotSet");
-  for (const auto* source : items) {
-    xml.open("item");
-    write_snapshot(xml, *source, Instant{});
-    xml.close();
-  }
-  xml.close();
-  write_next_token(xml, next);
-  return {};
 }
 
 Answer<void> describe_images_action(Region& region, const Form& form, XmlWriter& xml) {
@@ -269,72 +238,6 @@ Answer<void> describe_subnets_action(Region& region, const Form& form, XmlWriter
     xml.text("subnetId", net->id);
     xml.text("vpcId", net->vpc_id);
     xml.text("ownerId", region.catalog().account_id);
-    xml.close();
-  }
-  xml.close();
-  write_next_token(xml, next);
-  return {};
-}
-
-namespace {
-
-struct PriceRow {
-  std::string key, type, zone;
-};
-
-FilterValues price_filter(const PriceRow& row, const std::string& name) {
-  if (name == "instance-type") return Values{row.type};
-  if (name == "availability-zone") return Values{row.zone};
-  if (name == "product-description") return Values{"Linux/UNIX"};
-  return std::nullopt;
-}
-
-}  // namespace
-
-Answer<void> describe_spot_prices_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto filters =
-      parse_filters(form, [](const std::string& name) { return price_filter(PriceRow{}, name); });
-  if (!filters) return tl::unexpected(filters.error());
-  const auto page = parse_page(region, form, "", {}, 1);
-  if (!page) return tl::unexpected(page.error());
-  const auto zone = parse_zone(region, form, "", true);
-  if (!zone) return tl::unexpected(zone.error());
-  for (const char* name : {"StartTime", "EndTime"})
-    if (form.has(name) && !parse_iso8601(form.text(name)))
-      return refuse("InvalidParameterValue",
-                    "Value (" + form.text(name) + ") for parameter " + name + " is invalid.");
-  auto types = form.list("InstanceType");
-  for (const auto& type : types)
-    if (architecture_of(type).empty())
-      return refuse("InvalidParameterValue", "Invalid value '" + type + "' for InstanceType.");
-  // Without types the whole catalogue of AWS would be listed; a handful stands for it.
-  if (types.empty()) types = {"c6i.large", "g5.12xlarge", "m6i.large", "p3.16xlarge"};
-  std::sort(types.begin(), types.end());
-  const Values products = form.list("ProductDescription");
-  const bool linux_asked = products.empty() || contains(products, "Linux/UNIX") ||
-                           contains(products, "Linux/UNIX (Amazon VPC)");
-  std::vector<PriceRow> found;
-  for (const auto& type : types)
-    for (const auto& place : region.catalog().zones) {
-      const PriceRow row{type + "|" + place.name, type, place.name};
-      if (linux_asked && (zone->empty() || *zone == place.name) &&
-          passes(*filters, [&](const std::string& name) { return price_filter(row, name); }))
-        found.push_back(row);
-    }
-  const auto [items, next] =
-      cut_page(region, form, *page, found, [](const PriceRow& row) { return row.key; });
-  const auto day = std::chrono::floor<std::chrono::days>(region.now());
-  xml.open("spotPriceHistorySet");
-  for (const auto& row : items) {
-    char price[32];
-    std::snprintf(price, sizeof price, "%.6f", region.spot_price(row.type, row.zone) / 1e5);
-    xml.open("item");
-    xml.text("instanceType", row.type);
-    xml.text("productDescription", "Linux/UNIX");
-    xml.text("spotPrice", price);
-    xml.text("timestamp", to_iso8601(Instant(day)));
-    xml.text("availabilityZone", row.zone);
-    xml.text("availabilityZoneId", zone_id_of(region, row.zone));
     xml.close();
   }
   xml.close();

@@ -45,6 +45,9 @@ void write_volume(const Region& region, XmlWriter& xml, const VolumeRecord& disk
   xml.flag("encrypted", disk.encrypted);
   if (!disk.kms_key.empty()) xml.text("kmsKeyId", disk.kms_key);
   xml.flag("multiAttachEnabled", disk.multi_attach);
+  if (!disk.source_volume_id.empty()) xml.text("sourceVolumeId", disk.source_volume_id);
+  if (disk.init_rate) xml.number("volumeInitializationRate", *disk.init_rate);
+  if (disk.fast_restored) xml.flag("fastRestored", true);  // absent where a credit was lacking
 }
 
 FilterValues link_filter(const VolumeRecord& disk, const std::string& name) {
@@ -69,7 +72,8 @@ FilterValues volume_filter(const Region& region, const VolumeRecord& disk,
   if (name == "availability-zone-id") return Values{zone_id_of(region, disk.zone)};
   if (name == "create-time") return Values{to_iso8601(disk.create_time)};
   if (name == "encrypted") return Values{word(disk.encrypted)};
-  if (name == "fast-restored" || name == "operator.managed") return Values{"false"};
+  if (name == "fast-restored") return Values{word(disk.fast_restored)};
+  if (name == "operator.managed") return Values{"false"};
   if (name == "multi-attach-enabled") return Values{word(disk.multi_attach)};
   if (name == "size") return Values{std::to_string(disk.size_gib)};
   if (name == "snapshot-id") return Values{disk.snapshot_id};
@@ -80,18 +84,8 @@ FilterValues volume_filter(const Region& region, const VolumeRecord& disk,
   return tag_filter(disk.tags, name);
 }
 
-}  // namespace
-
-Answer<void> create_volume_action(Region& region, const Form& form, XmlWriter& xml) {
-  CreateVolumeArgs args;
-  const auto zone = parse_zone(region, form, "");
-  if (!zone) return tl::unexpected(zone.error());
-  if (zone->empty())
-    return refuse("MissingParameter", "The request must contain the parameter availabilityZone");
-  args.zone = *zone;
-  args.snapshot_id = form.text("SnapshotId");
-  if (!args.snapshot_id.empty())
-    if (auto checked = check_id(region, args.snapshot_id, "SnapshotId"); !checked) return checked;
+/// What CreateVolume and CopyVolumes say alike.
+Answer<void> parse_made(const Form& form, CreateVolumeArgs& args) {
   args.type = form.text("VolumeType");
   args.kms_key = form.text("KmsKeyId");
   args.client_token = form.text("ClientToken");
@@ -116,9 +110,40 @@ Answer<void> create_volume_action(Region& region, const Form& form, XmlWriter& x
   const auto tags = form.tag_specification("volume", {"volume"});
   if (!tags) return tl::unexpected(tags.error());
   args.tags = *tags;
+  return {};
+}
+
+}  // namespace
+
+Answer<void> create_volume_action(Region& region, const Form& form, XmlWriter& xml) {
+  CreateVolumeArgs args;
+  const auto zone = parse_zone(region, form, "");
+  if (!zone) return tl::unexpected(zone.error());
+  if (zone->empty())
+    return refuse("MissingParameter", "The request must contain the parameter availabilityZone");
+  args.zone = *zone;
+  args.snapshot_id = form.text("SnapshotId");
+  if (!args.snapshot_id.empty())
+    if (auto checked = check_id(region, args.snapshot_id, "SnapshotId"); !checked) return checked;
+  if (auto parsed = parse_made(form, args); !parsed) return parsed;
   const auto made = region.create_volume(args);
   if (!made) return tl::unexpected(made.error());
   write_volume(region, xml, *made);
+  return {};
+}
+
+Answer<void> copy_volumes_action(Region& region, const Form& form, XmlWriter& xml) {
+  CreateVolumeArgs args;
+  args.source_volume_id = form.text("SourceVolumeId");
+  if (auto checked = check_id(region, args.source_volume_id, "VolumeId"); !checked) return checked;
+  if (auto parsed = parse_made(form, args); !parsed) return parsed;
+  const auto made = region.copy_volume(args);
+  if (!made) return tl::unexpected(made.error());
+  xml.open("volumeSet");
+  xml.open("item");
+  write_volume(region, xml, *made);
+  xml.close();
+  xml.close();
   return {};
 }
 

@@ -35,6 +35,7 @@ struct CreateVolumeArgs {
   std::string client_token;
   std::string fingerprint;  ///< all parameters as text; compared when a token is used again
   Tags tags;
+  std::string source_volume_id;  ///< of a copy
 };
 
 /// A data volume (or instance store disk) that a launch makes.
@@ -102,6 +103,24 @@ class Region {
   Answer<VolumeRecord> detach_volume(const std::string& volume_id, const std::string& instance_id,
                                      const std::string& device, bool force);
   Answer<void> delete_volume(const std::string& volume_id);
+
+  // ---- snapshots, copies, initialisation (region_snapshots.cpp) ----
+  /// A copy in the source's zone. Zone and snapshot of `args` are not read.
+  Answer<VolumeRecord> copy_volume(CreateVolumeArgs args);
+  Answer<SnapshotRecord> create_snapshot(const std::string& volume_id,
+                                         const std::string& description, const Tags& tags);
+  Answer<void> delete_snapshot(const std::string& snapshot_id);
+  /// EC2's word for the snapshot's state, and its percentage.
+  std::string snapshot_state(const SnapshotRecord& snapshot) const;
+  int snapshot_percent(const SnapshotRecord& snapshot) const;
+  /// Percent of the volume's blocks that are there, as a status that is up to `status_stale` old
+  /// says; 100 for a volume born empty.
+  int shown_progress(const VolumeRecord& volume) const;
+  Answer<void> enable_fast_restore(const std::string& snapshot_id, const std::string& zone);
+  Answer<void> disable_fast_restore(const std::string& snapshot_id, const std::string& zone);
+  /// By (snapshot, zone).
+  const std::map<std::pair<std::string, std::string>, FastRestore>& fast_restores() const;
+  std::string fast_restore_state(const std::pair<std::string, std::string>& place) const;
 
   // ---- instances ----
   Answer<std::vector<InstanceRecord>> run_instances(const RunInstancesArgs& args);
@@ -289,6 +308,14 @@ class Region {
   void unlink(VolumeRecord& volume);
   void release(VolumeRecord& volume);
   VolumeRecord new_volume(const CreateVolumeArgs& args);
+  /// The volume that a token has made; nullopt when it has made none.
+  Answer<std::optional<VolumeRecord>> volume_of_token(const std::string& token,
+                                                      const std::string& fingerprint) const;
+  VolumeRecord keep_new_volume(VolumeRecord made, const CreateVolumeArgs& args);
+  void begin_initialising(VolumeRecord& made, const CreateVolumeArgs& args);
+  bool take_fast_restore_credit(const std::string& snapshot_id, const std::string& zone);
+  Answer<void> check_copy(const VolumeRecord& source) const;
+  Answer<void> check_rate_quota(int rate) const;
   void erase_volume(const std::string& volume_id);
   Answer<void> check_create(const CreateVolumeArgs& args, const SnapshotRecord* source) const;
   Answer<void> check_attach(const VolumeRecord& volume, const InstanceRecord& guest,
@@ -344,6 +371,8 @@ class Region {
   std::map<std::string, InstanceRecord> instances_;
   std::map<std::string, Token> volume_tokens_;
   std::map<std::pair<std::string, std::string>, Token> launch_tokens_;  ///< (token, zone or "")
+  std::map<std::pair<std::string, std::string>, FastRestore> fast_restores_;
+  std::set<std::string> initialising_;  ///< volumes with a paid rate or a copy under way
   std::map<std::string, TemplateRecord> templates_;
   std::map<std::string, Token> template_tokens_;
   std::map<std::string, FleetRecord> fleets_;

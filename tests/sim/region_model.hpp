@@ -44,8 +44,19 @@ struct RegionTimes {
   Milliseconds notice{120'000};            ///< spot notice to reclaim (user guide: 2 minutes)
   Milliseconds visibility{0};              ///< new volumes and instances are not found for so long
   Milliseconds token_life{12 * 3600'000};  ///< CSI driver: tokens are forgotten after about 12 h
-  Milliseconds busy_poll{250};     ///< how often a guest is asked whether it still holds a disk
-  Milliseconds machine_poll{500};  ///< how often a running machine is asked whether it lives
+  Milliseconds snapshotting{60'000};       ///< CreateSnapshot to completed (assumption)
+  /// A copy's initialisation, by GiB of its source: 6 h for the first TiB, EC2's "best effort"
+  /// (EBS user guide). What small volumes take is unknown; the same rate is assumed.
+  Milliseconds copying_per_gib{21'100};
+  /// What a volume without a paid rate takes to be read from its snapshot, by GiB: "fluctuating" in
+  /// the user guide; 30 MiB/s is assumed.
+  Milliseconds lazy_per_gib{34'000};
+  Milliseconds status_stale{300'000};  ///< DescribeVolumeStatus' progress is so old (user guide)
+  Milliseconds fsr_enabling{60'000};   ///< enabling to optimizing (assumption)
+  Milliseconds fsr_per_tib{3600'000};  ///< optimizing to enabled (EBS user guide: 60 min a TiB)
+  Milliseconds snapshot_gap{15'000};   ///< between two snapshots of a volume (errors overview)
+  Milliseconds busy_poll{250};         ///< how often a guest is asked whether it still holds a disk
+  Milliseconds machine_poll{500};      ///< how often a running machine is asked whether it lives
   double jitter = 0;  ///< each waiting time is drawn from [1 - jitter, 1 + jitter] of its value
 };
 
@@ -70,6 +81,17 @@ struct RegionKnobs {
   /// vCPUs by quota class ("standard", "g", "p"); an absent class is unlimited.
   std::map<std::string, int> spot_vcpu_quota;
   std::map<std::string, int> on_demand_vcpu_quota;
+  /// Quotas of the Region.
+  int init_rate_quota = 5000;  ///< MiB/s of paid initialisation under way (EBS user guide)
+  int copies_per_region = 5;   ///< copies under way (EBS user guide)
+  int fsr_quota = 50;          ///< snapshots with fast restore (EBS user guide)
+  /// The code that says the paid rate's quota is used up. Not documented; a name of EC2's kind.
+  std::string init_rate_quota_code = "VolumeInitializationRateLimitExceeded";
+  /// Whether only encrypted volumes can be copied, as when CopyVolumes came out; today's page takes
+  /// any.
+  bool copies_need_encryption = false;
+  /// Whether placement scores are low for fewer than three types (API reference).
+  bool few_types_score_low = true;
   int fleet_throttles = 0;  ///< so many pools of the next fleets fail with RequestLimitExceeded
                             ///< inside HTTP 200 (karpenter-provider-aws#7012)
   /// Whether a fleet's answer names an override's zone where the request gave a subnet alone.
@@ -123,9 +145,15 @@ struct KeyPair {
 struct SnapshotRecord {
   std::string id;
   int size_gib = 8;
-  std::string image_file;  ///< what its bytes are, for the volume server; may be empty
+  std::optional<int> data_gib;  ///< what it really holds; absent: all of it
+  std::string image_file;       ///< what its bytes are, for the volume server; may be empty
   std::string description;
   std::string owner_id = "111122223333";
+  std::string volume_id = "vol-ffffffff";  ///< what EC2 shows for copies and imports
+  Instant start_time;
+  std::optional<Instant> completes_at;  ///< pending until then; absent: completed long ago
+  bool failed = false;                  ///< ends in "error"
+  bool encrypted = false;
   bool readable = true;  ///< false: behind a public AMI; CreateVolume and DescribeSnapshots deny it
   Tags tags;
 };
@@ -184,6 +212,14 @@ struct Link {
   unsigned generation = 0;  ///< tells this attachment from earlier ones of the same volume
 };
 
+/// Fast snapshot restore of one snapshot in one zone.
+struct FastRestore {
+  Instant enabled_at;                  ///< when it was asked for
+  std::optional<Instant> disabled_at;  ///< when its end was asked for
+  double credits = 0;                  ///< of volumes, at `counted`
+  Instant counted;
+};
+
 struct VolumeRecord {
   std::string id;
   std::string snapshot_id;
@@ -202,6 +238,11 @@ struct VolumeRecord {
   bool root = false;       ///< an instance's own root: no hardware volume stands behind it
   bool of_launch = false;  ///< made by a launch's mapping; its disk is made when the machine starts
   bool made = false;       ///< such a volume's disk exists
+  std::string source_volume_id;  ///< a copy's; its snapshot id is empty
+  std::string init_type;         ///< default | provisioned-rate | volume-copy; empty: born empty
+  std::optional<int> init_rate;  ///< MiB/s, paid for
+  Instant init_end;              ///< all blocks are there
+  bool fast_restored = false;
   std::uint64_t number = 0;  ///< order of creation
   bool doomed = false;       ///< creating will end in "error" (or in nothing: `vanishes`)
   bool vanishes = false;

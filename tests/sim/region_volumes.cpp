@@ -68,6 +68,8 @@ Answer<void> Region::check_create(const CreateVolumeArgs& args,
     return refuse("InvalidZone.NotFound", "The zone '" + args.zone + "' does not exist.");
   if (!args.snapshot_id.empty() && (source == nullptr || !source->readable))
     return snapshot_not_found(args.snapshot_id);
+  if (source != nullptr && snapshot_state(*source) != "completed")
+    return refuse("IncorrectState", "Snapshot is in invalid state - " + snapshot_state(*source));
   const std::string type = args.type.empty() ? "gp2" : args.type;
   const VolumeTypeLimits* limits = volume_type_limits(type);
   if (limits == nullptr)
@@ -101,6 +103,7 @@ Answer<void> Region::check_create(const CreateVolumeArgs& args,
     if (*args.initialization_rate < 100 || *args.initialization_rate > 300)
       return tl::unexpected(bad_value(std::to_string(*args.initialization_rate),
                                       "volumeInitializationRate", "Valid range is 100 to 300."));
+    if (auto checked = check_rate_quota(*args.initialization_rate); !checked) return checked;
   }
   if (auto checked = check_performance(args, *limits, size); !checked) return checked;
   return check_tags(args.tags);
@@ -122,6 +125,29 @@ VolumeRecord Region::new_volume(const CreateVolumeArgs& args) {
   made.create_time = now_;
   made.tags = args.tags;
   made.number = ++last_number_;
+  begin_initialising(made, args);
+  return made;
+}
+
+Answer<std::optional<VolumeRecord>> Region::volume_of_token(const std::string& token,
+                                                            const std::string& fingerprint) const {
+  const auto known = volume_tokens_.find(token);
+  if (token.empty() || known == volume_tokens_.end() ||
+      now_ >= known->second.made + times_.token_life)
+    return std::nullopt;
+  const VolumeRecord* before = volume(known->second.ids.front());
+  // A volume that failed or was deleted burns its token.
+  if (known->second.fingerprint != fingerprint || before == nullptr) return token_mismatch();
+  return *before;
+}
+
+VolumeRecord Region::keep_new_volume(VolumeRecord made, const CreateVolumeArgs& args) {
+  doom(made);
+  if (!args.client_token.empty())
+    volume_tokens_[args.client_token] = Token{args.fingerprint, {made.id}, now_};
+  at(now_ + drawn(times_.creating), [this, id = made.id] { finish_create(id); });
+  note("create volume=" + made.id + " snapshot=" + made.snapshot_id + " zone=" + made.zone);
+  volumes_.emplace(made.id, made);
   return made;
 }
 
@@ -130,26 +156,13 @@ Answer<VolumeRecord> Region::create_volume(const CreateVolumeArgs& args) {
   if (static_cast<int>(volumes_.size()) >= knobs.volume_limit)
     return refuse("VolumeLimitExceeded",
                   "You have exceeded your maximum gp2 storage limit for this region.");
-  if (!args.client_token.empty()) {
-    const auto known = volume_tokens_.find(args.client_token);
-    if (known != volume_tokens_.end() && now_ < known->second.made + times_.token_life) {
-      const VolumeRecord* before = volume(known->second.ids.front());
-      // A volume that failed or was deleted burns its token.
-      if (known->second.fingerprint != args.fingerprint || before == nullptr)
-        return token_mismatch();
-      return *before;
-    }
-  }
+  if (const auto before = volume_of_token(args.client_token, args.fingerprint); !before)
+    return tl::unexpected(before.error());
+  else if (*before)
+    return **before;
   const SnapshotRecord* source = args.snapshot_id.empty() ? nullptr : snapshot(args.snapshot_id);
   if (auto checked = check_create(args, source); !checked) return tl::unexpected(checked.error());
-  VolumeRecord made = new_volume(args);
-  doom(made);
-  if (!args.client_token.empty())
-    volume_tokens_[args.client_token] = Token{args.fingerprint, {made.id}, now_};
-  at(now_ + drawn(times_.creating), [this, id = made.id] { finish_create(id); });
-  note("create volume=" + made.id + " snapshot=" + made.snapshot_id + " zone=" + made.zone);
-  volumes_.emplace(made.id, made);
-  return made;
+  return keep_new_volume(new_volume(args), args);
 }
 
 void Region::finish_create(const std::string& volume_id) {
@@ -163,7 +176,9 @@ void Region::finish_create(const std::string& volume_id) {
     return;
   }
   const auto size = static_cast<std::uint64_t>(made.size_gib) * kGiB;
-  const auto disk = hardware_.create_volume(made.id, made.snapshot_id, size);
+  const auto disk = made.source_volume_id.empty()
+                        ? hardware_.create_volume(made.id, made.snapshot_id, size)
+                        : hardware_.copy_volume(made.id, made.source_volume_id, size);
   made.state = disk ? DiskState::available : DiskState::error;
   note(disk ? "available volume=" + made.id
             : "error volume=" + made.id + " reason=" + disk.error().message());
@@ -365,6 +380,7 @@ void Region::erase_volume(const std::string& volume_id) {
   if (found == volumes_.end()) return;
   if (found->second.link) unlink(found->second);
   if (!found->second.root) hardware_.delete_volume(volume_id);
+  initialising_.erase(volume_id);
   volumes_.erase(found);
 }
 

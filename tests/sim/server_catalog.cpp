@@ -57,6 +57,7 @@ ImageRecord image_of(const json& entry) {
   record.root_device = entry.value("root_device", record.root_device);
   record.snapshot_id = entry.at("snapshot");
   record.owner_id = entry.value("owner_id", record.owner_id);
+  record.product_codes = entry.value("product_codes", std::vector<std::string>());
   return record;
 }
 
