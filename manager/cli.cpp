@@ -132,6 +132,8 @@ Result<int> dispatch(const Options& options) {
       return run_serve(options);
     case Command::reconcile:
       return run_reconcile(options);
+    case Command::ami_import:
+      return run_import(options);
     default:
       return run_listing(options);
   }

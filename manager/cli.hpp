@@ -22,6 +22,9 @@ int run_command(const Options& options);
 /// `warmroot reconcile`; see cli_reconcile.cpp.
 int run_reconcile(const Options& options);
 
+/// `warmroot ami import`; see cli_import.cpp.
+int run_import(const Options& options);
+
 /// "warmroot: <error>" on standard error; the status to exit with.
 int tell_error(const Error& error);
 

@@ -55,6 +55,21 @@ struct Commands {
   }
 };
 
+void add_ami_commands(CLI::App& app, Options& options, Commands& commands) {
+  CLI::App* ami = app.add_subcommand("ami", "AMIs as sources of volumes");
+  CLI::App* import = commands.add(*ami, "import",
+                                  "Makes a snapshot of your own from an AMI whose snapshot you may "
+                                  "not use: launches it once, cleans it, ends it",
+                                  Command::ami_import);
+  import->add_option("AMI", options.ami, "The AMI's id")->required();
+  import->add_option("--type", options.instance_type,
+                     "Instance type; default: t3.small or t4g.small");
+  import->add_option("--subnet", options.subnet,
+                     "Where to launch; default: a pool's subnet, else EC2's default");
+  import->add_option("--pool", options.pool, "The pool whose subnet is taken");
+  ami->require_subcommand(1);
+}
+
 void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& commands) {
   CLI::App* pool = app.add_subcommand("pool", "Pools: volumes of one source with their nodes");
   commands.add(*pool, "list", "All pools of the spec", Command::pool_list);
@@ -92,6 +107,7 @@ void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& com
   commands.add(app, "user-data", "Prints the user-data of a pool's instances", Command::user_data)
       ->add_option("POOL", options.pool, "The pool's name")
       ->required();
+  add_ami_commands(app, options, commands);
   app.require_subcommand(1);
 }
 

@@ -20,7 +20,8 @@ enum class Command {
   plan,
   reconcile,
   serve,
-  user_data
+  user_data,
+  ami_import
 };
 
 struct Options {
@@ -39,6 +40,9 @@ struct Options {
   bool until_stable = false;
   std::chrono::seconds timeout{0};
   std::string listen;
+  std::string ami;            ///< of ami import; these too
+  std::string instance_type;  ///< empty: a small one
+  std::string subnet;         ///< empty: the pool's, or EC2's default
 };
 
 /// What the environment contributes: defaults of options, and where this program lies.

@@ -243,7 +243,8 @@ struct RunInstances {
   std::string user_data;         ///< raw bytes; the codec encodes base64
   std::string client_token;
   bool spot = true;
-  std::string max_price;  ///< empty: capped at on-demand
+  bool stop_on_shutdown = false;  ///< a guest that powers off is kept, stopped; else it is ended
+  std::string max_price;          ///< empty: capped at on-demand
   Tags instance_tags;
   Tags volume_tags;
 };

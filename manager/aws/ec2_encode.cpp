@@ -131,7 +131,8 @@ void put_launch(Body& body, const std::string& prefix, const RunInstances& reque
   put_block_devices(body, prefix, request.block_devices);
   // A node that has let go of its volume ends itself by powering off; "stop" would keep
   // attachments.
-  body.put(prefix + "InstanceInitiatedShutdownBehavior", "terminate");
+  body.put(prefix + "InstanceInitiatedShutdownBehavior",
+           request.stop_on_shutdown ? "stop" : "terminate");
   body.put(prefix + "MetadataOptions.HttpTokens", "required");
   body.put(prefix + "MetadataOptions.HttpPutResponseHopLimit", 1);
   // Explicit, because an account-level default applies when it is absent.
