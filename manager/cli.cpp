@@ -134,6 +134,14 @@ Result<int> dispatch(const Options& options) {
       return run_reconcile(options);
     case Command::ami_import:
       return run_import(options);
+    case Command::attach:
+    case Command::release:
+    case Command::volume_quarantine:
+    case Command::volume_return:
+    case Command::volume_delete:
+    case Command::pool_delete:
+    case Command::reap:
+      return run_order(options);
     default:
       return run_listing(options);
   }

@@ -25,6 +25,9 @@ int run_reconcile(const Options& options);
 /// `warmroot ami import`; see cli_import.cpp.
 int run_import(const Options& options);
 
+/// What operators order by hand; see cli_orders.cpp.
+int run_order(const Options& options);
+
 /// "warmroot: <error>" on standard error; the status to exit with.
 int tell_error(const Error& error);
 

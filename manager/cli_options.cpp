@@ -17,6 +17,8 @@ namespace {
 constexpr int kDefaultTimeoutSeconds = 600;
 constexpr int kMaxTimeoutSeconds = 7 * 24 * 3600;
 constexpr int kBadInputStatus = 2;
+/// Somebody who renames a pool or makes a spec anew has a day to see what it orphaned.
+constexpr int kDefaultGraceHours = 24;
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -70,6 +72,47 @@ void add_ami_commands(CLI::App& app, Options& options, Commands& commands) {
   ami->require_subcommand(1);
 }
 
+void add_yes(CLI::App& app, Options& options) {
+  app.add_flag("--yes", options.yes, "Data of sessions on the volumes may be lost");
+}
+
+void add_volume_orders(CLI::App& volume, Options& options, Commands& commands) {
+  const auto add = [&](const char* name, const char* help, Command command) {
+    CLI::App* made = commands.add(volume, name, help, command);
+    made->add_option("VOLUME", options.subject, "vol-...")->required();
+    return made;
+  };
+  add("quarantine", "Sets a free volume aside; its node gets another one",
+      Command::volume_quarantine)
+      ->add_option("--reason", options.reason, "Shown wherever the volume is listed");
+  add("return", "Undoes quarantine", Command::volume_return);
+  add_yes(*add("delete", "Deletes a free volume", Command::volume_delete), options);
+}
+
+void add_orders(CLI::App& app, Options& options, int& timeout_s, Commands& commands) {
+  const auto add = [&](const char* name, const char* help, Command command) {
+    CLI::App* made = commands.add(app, name, help, command);
+    made->add_option("INSTANCE", options.subject, "i-...")->required();
+    made->add_option("--timeout", timeout_s, "Seconds after which the order is taken back")
+        ->check(CLI::Range(1, kMaxTimeoutSeconds))
+        ->capture_default_str();
+    return made;
+  };
+  add("attach", "Gives an instance, whoever launched it, a volume of a pool", Command::attach)
+      ->add_option("--pool", options.pool, "The pool's name")
+      ->required();
+  add("release", "Takes the volume from an instance, which serves no more", Command::release);
+  CLI::App* reap =
+      commands.add(app, "reap", "Lists volumes of ours that nothing has a use for", Command::reap);
+  reap->add_flag("--delete", options.do_delete, "Delete them, after the grace time");
+  reap->add_option_function<int>(
+          "--grace-hours", [&](int hours) { options.grace = std::chrono::hours(hours); },
+          "Only those without use for so long")
+      ->default_val(kDefaultGraceHours)
+      ->check(CLI::Range(0, 24 * 365));
+  add_yes(*reap, options);
+}
+
 void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& commands) {
   CLI::App* pool = app.add_subcommand("pool", "Pools: volumes of one source with their nodes");
   commands.add(*pool, "list", "All pools of the spec", Command::pool_list);
@@ -80,6 +123,13 @@ void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& com
   commands.add(*pool, "resume", "Undoes pause", Command::pool_resume)
       ->add_option("NAME", options.pool, "The pool's name")
       ->required();
+  CLI::App* pool_delete = commands.add(
+      *pool, "delete", "Deletes the volumes of a pool that the spec does not name any more",
+      Command::pool_delete);
+  pool_delete->add_option("NAME", options.pool, "The pool's name")->required();
+  pool_delete->add_flag("--keep-volumes", options.keep_volumes,
+                        "Forget the pool, keep its volumes");
+  add_yes(*pool_delete, options);
   pool->require_subcommand(1);
   CLI::App* node =
       app.add_subcommand("node", "Nodes: each keeps one volume over any number of instances");
@@ -87,7 +137,9 @@ void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& com
   node->require_subcommand(1);
   CLI::App* volume = app.add_subcommand("volume", "Volumes of this deployment");
   commands.add(*volume, "list", "All volumes and where they stand", Command::volume_list);
+  add_volume_orders(*volume, options, commands);
   volume->require_subcommand(1);
+  add_orders(app, options, timeout_s, commands);
   commands.add(app, "plan", "Shows what reconcile would do now, and does nothing", Command::plan);
   CLI::App* reconcile = commands.add(
       app, "reconcile", "Looks at EC2 once and does what the plan says", Command::reconcile);
@@ -165,6 +217,7 @@ ParsedCommandLine parse_command_line(std::vector<std::string> arguments,
   options.spec = defaults.spec;
   options.state = defaults.state;
   options.bootstrap = defaults.bootstrap;
+  options.grace = std::chrono::hours(kDefaultGraceHours);
   options.listen = "0.0.0.0:" + std::to_string(kDefaultPort);
   int timeout_s = kDefaultTimeoutSeconds;
   std::string output = "table";

@@ -15,8 +15,15 @@ enum class Command {
   pool_list,
   pool_pause,
   pool_resume,
+  pool_delete,
   node_list,
   volume_list,
+  volume_quarantine,
+  volume_return,
+  volume_delete,
+  attach,
+  release,
+  reap,
   plan,
   reconcile,
   serve,
@@ -26,7 +33,13 @@ enum class Command {
 
 struct Options {
   Command command = Command::plan;
-  std::string pool;  ///< of pool pause, pool resume and user-data
+  std::string pool;     ///< of pool pause, resume and delete, attach and user-data
+  std::string subject;  ///< the instance or volume of an order
+  std::string reason;   ///< of volume quarantine
+  bool yes = false;     ///< data of sessions may be lost
+  bool keep_volumes = false;
+  bool do_delete = false;       ///< of reap
+  std::chrono::hours grace{0};  ///< of reap
   // Global.
   std::string endpoint_url;
   std::string region;

@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.request
 
-BUILD = sys.argv[1]
+BUILD = os.path.abspath(sys.argv[1])
 PATIENCE_SECONDS = 60
 SPEC = """\
 deployment = "servetest"

@@ -5,6 +5,7 @@
 
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
+#include "manager/core/orphans.hpp"
 #include "manager/core/stocking.hpp"
 
 namespace warmroot::core {
@@ -126,6 +127,8 @@ void add_volume_rows(Draft& draft) {
       if (volume.fit) own.insert(volume.id);
   }
   for (const auto& [id, volume] : draft.observed.volumes) {
+    if (volume.state == aws::VolumeState::deleting || volume.state == aws::VolumeState::deleted)
+      continue;
     VolumeRow row;
     row.volume_id = id;
     row.pool = tag_of(volume.tags, kTagPool);
@@ -138,6 +141,7 @@ void add_volume_rows(Draft& draft) {
     }
     row.role = role_of(draft, volume);
     row.condition = condition_of(volume, row.role, own.contains(id));
+    if (row.condition == VolumeCondition::unclaimed) draft.hold(orphan_key(id));
     draft.plan.volumes.push_back(std::move(row));
   }
   for (const auto& [id, owned] : draft.ledger.volumes)

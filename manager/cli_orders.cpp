@@ -1,0 +1,277 @@
+// What operators do by hand: attach, release, volume quarantine/return/delete, pool delete, reap.
+// Each becomes orders in the ledger. A `serve` on the same state folder is woken and carries them
+// out; without one the command does so itself, and nothing else that the spec may ask for.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "manager/cli.hpp"
+#include "manager/cli_context.hpp"
+#include "manager/cli_progress.hpp"
+#include "manager/core/orphans.hpp"
+#include "manager/daemon.hpp"
+#include "manager/daemon_lock.hpp"
+#include "manager/daemon_signals.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+/// How often the ledger is asked for the answer, and a stop is noticed.
+constexpr Milliseconds kAskEvery{200};
+
+struct Placed {
+  std::int64_t id = 0;
+  std::string words;  ///< "release i-1"
+};
+
+/// Places orders, has them carried out and tells the answers.
+class OrderRun {
+ public:
+  OrderRun(const Options& options, Ledger& ledger, std::stop_token stop)
+      : options_(options), ledger_(ledger), stop_(std::move(stop)) {}
+
+  Ok place(const std::vector<core::Order>& orders) {
+    for (core::Order order : orders) {
+      order.asked = wall_clock();
+      TRY_ASSIGN(const auto id, ledger_.place_order(order));
+      placed_.push_back({id, fmt::format("{} {}", core::to_string(order.kind), order.subject)});
+    }
+    return {};
+  }
+
+  /// Another process holds the state folder.
+  Result<int> through_serve() {
+    poke_daemon(options_.state);
+    progress_.waiting_for("the running manager to carry it out");
+    while (true) {
+      TRY(collect());
+      if (placed_.empty() || over()) return finish();
+      std::this_thread::sleep_for(kAskEvery);
+    }
+  }
+
+  Result<int> by_itself(Context& context) {
+    const UserDataSource user_data(context.config, load_bootstrap(options_.bootstrap),
+                                   kDefaultPort);
+    ReconcilerOptions settings = reconciler_options(context, user_data);
+    settings.orders_only = true;
+    Reconciler reconciler(*context.connection.ec2, *context.ledger, std::move(settings));
+    progress_.waiting_for("EC2");
+    while (true) {
+      TRY_ASSIGN(const TickReport report, reconciler.tick(stop_));
+      if (report.blind && report.blind->kind != ErrorKind::retry_later) return fail(*report.blind);
+      for (const CallReport& call : report.calls)
+        progress_.say(
+            fmt::format("{} {}: {}", call.action, call.resource,
+                        call.outcome.sentence.empty() ? call.reason : call.outcome.sentence));
+      TRY(collect());
+      if (placed_.empty() || over()) return finish();
+      wait(report.plan.next_look);
+    }
+  }
+
+ private:
+  Ok collect() {
+    std::vector<Placed> open;
+    for (const Placed& each : placed_) {
+      TRY_ASSIGN(const OrderStanding standing, ledger_.order(each.id));
+      if (standing.state == OrderState::open) {
+        open.push_back(each);
+        continue;
+      }
+      const bool met = standing.state == OrderState::met;
+      refused_ = refused_ || !met;
+      if (met)
+        fmt::print("{}\n", standing.answer);
+      else
+        fmt::print(stderr, "warmroot: {} was refused: {}\n", each.words, standing.answer);
+      std::fflush(stdout);
+    }
+    placed_ = std::move(open);
+    return {};
+  }
+
+  bool over() const { return stop_.stop_requested() || Clock::now() >= deadline_; }
+
+  void wait(Milliseconds at_most) {
+    const auto until = std::min(Clock::now() + at_most, deadline_);
+    while (Clock::now() < until && !stop_.stop_requested())
+      std::this_thread::sleep_for(std::min<Clock::duration>(kAskEvery, until - Clock::now()));
+  }
+
+  /// Nobody waits for what is still open: it is taken back, but for what EC2 was asked already.
+  Result<int> finish() {
+    for (const Placed& each : placed_) {
+      TRY(ledger_.withdraw_order(each.id, wall_clock()));
+      fmt::print(stderr,
+                 "warmroot: {} was not met in time and is taken back; see `warmroot plan`\n",
+                 each.words);
+    }
+    if (stop_.stop_requested()) return kInterruptedStatus;
+    return refused_ || !placed_.empty() ? kUnmetStatus : kSuccessStatus;
+  }
+
+  const Options& options_;
+  Ledger& ledger_;
+  std::stop_token stop_;
+  const Clock::time_point deadline_ = Clock::now() + options_.timeout;
+  std::vector<Placed> placed_;
+  bool refused_ = false;
+  Progress progress_;
+};
+
+Result<int> carry_out(Context& context, const std::vector<core::Order>& orders,
+                      const SignalWatch& signals) {
+  const Options& options = context.options;
+  OrderRun run(options, *context.ledger, signals.stop_token());
+  const Result<StateLock> lock = StateLock::take(options.state);
+  TRY(run.place(orders));
+  return lock ? run.by_itself(context) : run.through_serve();
+}
+
+core::OrderKind kind_of(Command command) {
+  switch (command) {
+    case Command::attach:
+      return core::OrderKind::attach;
+    case Command::release:
+      return core::OrderKind::release;
+    case Command::volume_quarantine:
+      return core::OrderKind::quarantine;
+    case Command::volume_return:
+      return core::OrderKind::return_volume;
+    default:
+      return core::OrderKind::delete_volume;
+  }
+}
+
+Result<TickReport> look(Context& context) {
+  const UserDataSource user_data(context.config, load_bootstrap(context.options.bootstrap),
+                                 kDefaultPort);
+  Reconciler reconciler(*context.connection.ec2, *context.ledger,
+                        reconciler_options(context, user_data));
+  TRY_ASSIGN(TickReport report, reconciler.look());
+  if (report.blind) return fail(*report.blind);
+  return report;
+}
+
+std::vector<core::Order> deletions(const std::vector<std::string>& volumes, bool data_may_be_lost) {
+  std::vector<core::Order> orders;
+  for (const std::string& id : volumes)
+    orders.push_back(
+        {0, core::OrderKind::delete_volume, id, "", data_may_be_lost ? "yes" : "", {}});
+  return orders;
+}
+
+// ---- pool delete ----
+
+Result<int> delete_pool(Context& context, const SignalWatch& signals) {
+  const Options& options = context.options;
+  for (const core::PoolSpec& pool : context.config.desired.pools)
+    if (pool.name == options.pool)
+      return fail(ErrorKind::misconfigured,
+                  fmt::format("the spec still names pool {}: remove it there first, or its volumes "
+                              "would be made again",
+                              options.pool));
+  TRY_ASSIGN(const TickReport report, look(context));
+  std::vector<std::string> free_ones;
+  std::vector<std::string> in_use;
+  for (const auto& [id, volume] : report.observed.volumes) {
+    const auto tag = volume.tags.find(core::kTagPool);
+    if (tag == volume.tags.end() || tag->second != options.pool) continue;
+    (volume.attachments.empty() ? free_ones : in_use).push_back(id);
+  }
+  if (!in_use.empty())
+    return fail(
+        ErrorKind::refused,
+        fmt::format("{} of pool {} {} attached; end or release the instances first",
+                    fmt::join(in_use, ", "), options.pool, in_use.size() == 1 ? "is" : "are"));
+  std::ignore =
+      context.ledger->resume(options.pool, wall_clock());  // a pool that is gone is not paused
+  if (free_ones.empty() || options.keep_volumes) {
+    fmt::print("Pool {} is gone; {} of its volumes are kept with their tags.\n", options.pool,
+               free_ones.size());
+    return kSuccessStatus;
+  }
+  if (!options.yes)
+    return fail(ErrorKind::misconfigured,
+                fmt::format("this deletes {} volumes and the data on them ({}); say --yes, or "
+                            "--keep-volumes",
+                            free_ones.size(), fmt::join(free_ones, ", ")));
+  return carry_out(context, deletions(free_ones, true), signals);
+}
+
+// ---- reap ----
+
+Table orphan_table(const std::vector<core::Orphan>& orphans, Instant now) {
+  Table table{{{"VOLUME", "volume_id"},
+               {"POOL", "pool"},
+               {"ZONE", "zone"},
+               {"SIZE GiB", "size_gib"},
+               {"UNUSED h", "unused_hours"},
+               {"HAD SESSIONS", "maybe_used"},
+               {"WHY", "reason"}},
+              {}};
+  for (const core::Orphan& orphan : orphans) {
+    const auto age = orphan.since ? now - *orphan.since : Milliseconds{0};
+    table.rows.push_back({orphan.volume_id, text_or_absent(orphan.pool), orphan.zone,
+                          std::int64_t{orphan.size_gib},
+                          std::int64_t{std::chrono::floor<std::chrono::hours>(age).count()},
+                          std::string(orphan.maybe_used ? "perhaps" : "no"), orphan.why});
+  }
+  return table;
+}
+
+Result<int> reap(Context& context, const SignalWatch& signals) {
+  const Options& options = context.options;
+  TRY_ASSIGN(const TickReport report, look(context));
+  TRY_ASSIGN(const core::LedgerView view, context.ledger->view());
+  const auto orphans = core::find_orphans(context.config.desired, view, report.plan);
+  const Instant now = wall_clock();
+  fmt::print("{}", formatted(orphan_table(orphans, now), options.output));
+  std::fflush(stdout);
+  std::vector<std::string> due;
+  std::size_t used = 0;
+  for (const core::Orphan& orphan : orphans) {
+    if (!orphan.since || now - *orphan.since < options.grace) continue;
+    if (orphan.maybe_used && !options.yes)
+      ++used;
+    else
+      due.push_back(orphan.volume_id);
+  }
+  if (!options.do_delete) {
+    fmt::print(stderr,
+               "warmroot: nothing is deleted without --delete; {} of {} have been without use for "
+               "the grace time{}\n",
+               due.size() + used, orphans.size(),
+               used == 0 ? "" : fmt::format(", {} of which may hold data (--yes)", used));
+    return kSuccessStatus;
+  }
+  return due.empty() ? Result<int>(kSuccessStatus)
+                     : carry_out(context, deletions(due, options.yes), signals);
+}
+
+Result<int> order(const Options& options) {
+  const SignalWatch signals;  // before the first thread: the signals are blocked in all
+  TRY_ASSIGN(Context context, open_context(options));
+  if (options.command == Command::pool_delete) return delete_pool(context, signals);
+  if (options.command == Command::reap) return reap(context, signals);
+  core::Order wanted;
+  wanted.kind = kind_of(options.command);
+  wanted.subject = options.subject;
+  wanted.pool = options.pool;
+  wanted.detail =
+      options.command == Command::volume_delete ? (options.yes ? "yes" : "") : options.reason;
+  return carry_out(context, {wanted}, signals);
+}
+
+}  // namespace
+
+int run_order(const Options& options) {
+  const Result<int> status = order(options);
+  return status ? *status : tell_error(status.error());
+}
+
+}  // namespace warmroot::manager
