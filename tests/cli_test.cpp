@@ -84,7 +84,7 @@ TEST(CommandLine, tells_a_mistake_in_one_sentence_with_status_2) {
 TEST(CommandLine, names_the_word_that_is_no_command_and_the_choices) {
   EXPECT_THAT(parse({"bogus"}).text, HasSubstr("unknown command bogus;"));
   EXPECT_THAT(parse({"--spec", "a.toml", "bogus"}).text, HasSubstr("unknown command bogus;"));
-  EXPECT_THAT(parse({"pool"}).text, HasSubstr("pool needs list, pause or resume;"));
+  EXPECT_THAT(parse({"pool"}).text, HasSubstr("pool needs list, pause, resume or delete;"));
   EXPECT_THAT(parse({"pool", "feed"}).text, HasSubstr("unknown command pool feed;"));
   EXPECT_THAT(parse({"plan", "extra"}).text, Not(HasSubstr("unknown command")));
 }
