@@ -152,6 +152,112 @@ same "detaching" detaching \
 becomes "free again" available describe-volumes --volume-ids "$volume" --query 'Volumes[].State'
 refused "detaching what is free" IncorrectState detach-volume --volume-id "$volume" --instance-id "$instance"
 
+# ---- launch templates and fleets
+same "types of one architecture" t4g.medium \
+  "$(ec2 describe-instance-types --instance-types t4g.medium \
+    --filters Name=processor-info.supported-architecture,Values=arm64 --query 'InstanceTypes[].InstanceType')"
+refused "a type that never was" InvalidInstanceType describe-instance-types --instance-types z9.huge
+same "where a type is offered" us-east-1a \
+  "$(ec2 describe-instance-type-offerings --location-type availability-zone \
+    --filters Name=instance-type,Values=p4d.24xlarge --query 'InstanceTypeOfferings[].Location')"
+same "placement scores by zone" 2 \
+  "$(ec2 get-spot-placement-scores --instance-types g5.xlarge g6.xlarge g4dn.xlarge --target-capacity 4 \
+    --single-availability-zone --query 'length(SpotPlacementScores)')"
+template=$(ec2 create-launch-template --launch-template-name pool --client-token template-one \
+  --launch-template-data '{"ImageId":"ami-02000000000000002","KeyName":"operator",
+    "BlockDeviceMappings":[{"DeviceName":"/dev/sdf","Ebs":{"SnapshotId":"snap-01000000000000001",
+      "DeleteOnTermination":false,"VolumeInitializationRate":100}}],
+    "InstanceInitiatedShutdownBehavior":"terminate","MetadataOptions":{"InstanceMetadataTags":"enabled"}}' \
+  --tag-specifications 'ResourceType=launch-template,Tags=[{Key=pool,Value=p}]' \
+  --query LaunchTemplate.LaunchTemplateId)
+same "the template by its tag" "$template" \
+  "$(ec2 describe-launch-templates --filters Name=tag:pool,Values=p --query 'LaunchTemplates[].LaunchTemplateId')"
+same "a second version from the first" "2 ami-02000000000000002" \
+  "$(ec2 create-launch-template-version --launch-template-id "$template" --source-version 1 \
+    --launch-template-data '{"InstanceType":"g5.xlarge"}' \
+    --query "join(' ', [to_string(LaunchTemplateVersion.VersionNumber), LaunchTemplateVersion.LaunchTemplateData.ImageId])")"
+same "its user data and device in the listing" /dev/sdf \
+  "$(ec2 describe-launch-template-versions --launch-template-id "$template" --versions 2 \
+    --query 'LaunchTemplateVersions[].LaunchTemplateData.BlockDeviceMappings[].DeviceName')"
+refused "a template's name twice" InvalidLaunchTemplateName.AlreadyExistsException \
+  create-launch-template --launch-template-name pool --launch-template-data '{"ImageId":"ami-02000000000000002"}'
+
+# fleet COUNT OVERRIDES QUERY
+fleet() {
+  ec2 create-fleet --type instant --target-capacity-specification \
+    "TotalTargetCapacity=$1,DefaultTargetCapacityType=spot" \
+    --spot-options AllocationStrategy=price-capacity-optimized --launch-template-configs \
+    "[{\"LaunchTemplateSpecification\":{\"LaunchTemplateId\":\"$template\",\"Version\":\"1\"},\"Overrides\":$2}]" \
+    --tag-specifications 'ResourceType=instance,Tags=[{Key=warmroot:pool,Value=fleet}]' --query "$3"
+}
+same "a fleet of two" 2 \
+  "$(fleet 2 '[{"InstanceType":"g5.xlarge","SubnetId":"subnet-01000000000000001"}]' \
+    'length(Instances[].InstanceIds[])')"
+same "a fleet that fails inside success" "SpotMaxPriceTooLow Unsupported" \
+  "$(fleet 1 '[{"InstanceType":"g5.xlarge","SubnetId":"subnet-01000000000000001","MaxPrice":"0.01"},
+    {"InstanceType":"p4d.24xlarge","SubnetId":"subnet-02000000000000002"}]' 'sort(Errors[].ErrorCode)' | tr '\t' ' ')"
+becomes "its instances carry the fleet's tag" 2 describe-instances \
+  --filters Name=tag:warmroot:pool,Values=fleet Name=tag-key,Values=aws:ec2:fleet-id \
+  --query 'length(Reservations[].Instances[])'
+same "a launch by the template" "$template" \
+  "$(ec2 run-instances --launch-template "LaunchTemplateId=$template,Version=2" --count 1 \
+    --query "Instances[].Tags[?Key=='aws:ec2launchtemplate:id'].Value")"
+ec2 delete-launch-template --launch-template-name pool >/dev/null
+refused "the deleted template" InvalidLaunchTemplateId.NotFound \
+  describe-launch-templates --launch-template-ids "$template"
+
+# ---- stop, start, attributes
+fixed=$(ec2 run-instances --image-id ami-02000000000000002 --instance-type m6i.large --count 1 \
+  --subnet-id subnet-01000000000000001 --disable-api-termination --query 'Instances[].InstanceId')
+becomes "an on-demand instance runs" running \
+  describe-instances --instance-ids "$fixed" --query 'Reservations[].Instances[].State.Name'
+refused "stopping a one-time spot instance" UnsupportedOperation stop-instances --instance-ids "$instance"
+refused "terminating what is protected" OperationNotPermitted terminate-instances --instance-ids "$fixed"
+same "the protection in words" True \
+  "$(ec2 describe-instance-attribute --instance-id "$fixed" --attribute disableApiTermination \
+    --query DisableApiTermination.Value)"
+ec2 modify-instance-attribute --instance-id "$fixed" --no-disable-api-termination
+ec2 modify-instance-attribute --instance-id "$fixed" \
+  --block-device-mappings 'DeviceName=/dev/xvda,Ebs={DeleteOnTermination=false}'
+same "the root will be kept" False \
+  "$(ec2 describe-instance-attribute --instance-id "$fixed" --attribute blockDeviceMapping \
+    --query 'BlockDeviceMappings[].Ebs.DeleteOnTermination')"
+same "stopping" stopping \
+  "$(ec2 stop-instances --instance-ids "$fixed" --query 'StoppingInstances[].CurrentState.Name')"
+becomes "stopped" stopped \
+  describe-instances --instance-ids "$fixed" --query 'Reservations[].Instances[].State.Name'
+same "starting" pending \
+  "$(ec2 start-instances --instance-ids "$fixed" --query 'StartingInstances[].CurrentState.Name')"
+ec2 terminate-instances --instance-ids "$fixed" >/dev/null
+
+# ---- copies, snapshots, initialisation
+golden=$(ec2 create-volume --availability-zone us-east-1a --snapshot-id snap-01000000000000001 \
+  --volume-initialization-rate 100 --query VolumeId)
+becomes "a volume with a paid rate" "available 100" describe-volumes --volume-ids "$golden" \
+  --query "Volumes[].join(' ', [State, to_string(VolumeInitializationRate)])"
+same "its status" provisioned-rate \
+  "$(ec2 describe-volume-status --volume-ids "$golden" \
+    --query 'VolumeStatuses[].InitializationStatusDetails.InitializationType')"
+same "a copy of it" "$golden" \
+  "$(ec2 copy-volumes --source-volume-id "$golden" --volume-type gp3 --client-token copy-one \
+    --query 'Volumes[].SourceVolumeId')"
+refused "two copies at once" ConcurrentCopyVolumeLimitExceeded copy-volumes --source-volume-id "$golden"
+snapshot=$(ec2 create-snapshot --volume-id "$golden" --description golden --query SnapshotId)
+same "the snapshot is pending" pending \
+  "$(ec2 describe-snapshots --owner-ids self --snapshot-ids "$snapshot" --query 'Snapshots[].State')"
+refused "a snapshot of the volume right after" SnapshotCreationPerVolumeRateExceeded \
+  create-snapshot --volume-id "$golden"
+ec2 delete-snapshot --snapshot-id "$snapshot"
+same "fast restore is asked for" enabling \
+  "$(ec2 enable-fast-snapshot-restores --availability-zones us-east-1a \
+    --source-snapshot-ids snap-01000000000000001 --query 'Successful[].State')"
+same "and listed" snap-01000000000000001 \
+  "$(ec2 describe-fast-snapshot-restores --filters Name=state,Values=enabling \
+    --query 'FastSnapshotRestores[].SnapshotId')"
+refused "a dry run of a fleet" DryRunOperation create-fleet --dry-run --type instant \
+  --target-capacity-specification TotalTargetCapacity=1,DefaultTargetCapacityType=spot \
+  --launch-template-configs '[{"LaunchTemplateSpecification":{"LaunchTemplateId":"lt-01","Version":"1"}}]'
+
 refused "a volume that never was" InvalidVolume.NotFound describe-volumes --volume-ids vol-00000000000000000
 refused "a malformed instance id" InvalidInstanceID.Malformed describe-instances --instance-ids i-nonsense
 refused "a filter that EC2 does not have" InvalidParameterValue describe-volumes --filters Name=colour,Values=red
@@ -167,7 +273,7 @@ while [ "$number" -lt 6 ]; do
   ec2 create-volume --availability-zone us-east-1b --size 1 --query VolumeId >/dev/null
   number=$((number + 1))
 done
-same "pages of five add up" 8 \
+same "pages of five add up" "$(ec2 describe-volumes --query 'length(Volumes)')" \
   "$(ec2 describe-volumes --page-size 5 --query 'Volumes[].VolumeId' | tr '\t' '\n' | grep -c '^vol-')"
 
 same "terminating" shutting-down \

@@ -287,6 +287,24 @@ TEST_F(RegionTest, an_attach_can_be_made_to_stick) {
   EXPECT_EQ(link_state(disk), "attaching") << "the same name again";
 }
 
+TEST_F(RegionTest, members_can_come_in_any_order_and_empty_lists_be_absent) {
+  const auto guest = instance();
+  const std::string form = "Action=DescribeInstances&InstanceId.1=" + guest;
+  const auto usual = call(form).body;
+  front.set_shape({XmlShape::EmptyLists::as_usual, 7});
+  const auto once = call(form).body, twice = call(form).body;
+  EXPECT_NE(once, twice) << "each answer has its own order";
+  EXPECT_EQ(once.size(), usual.size()) << "and nothing is lost";
+  EXPECT_EQ(element(once, "instanceId"), guest);
+  EXPECT_THAT(usual, HasSubstr("<networkInterfaceSet/>"));
+  front.set_shape({XmlShape::EmptyLists::left_out, 0});
+  EXPECT_THAT(call(form).body, Not(HasSubstr("<networkInterfaceSet")));
+  EXPECT_THAT(call("Action=DescribeVolumes&Filter.1.Name=size&Filter.1.Value.1=77").body,
+              Not(HasSubstr("volumeSet")));
+  front.set_shape({XmlShape::EmptyLists::written, 0});
+  EXPECT_THAT(call(form).body, HasSubstr("<tagSet/>"));
+}
+
 TEST_F(RegionTest, the_throttle_has_ec2s_buckets) {
   front.set_throttle_scale(1);
   region.knobs.capacity.clear();

@@ -122,10 +122,20 @@ ControlReply set_knob(Region& region, const Parameter& parameter) {
       {"failing_launches", &knobs.failing_launches},
       {"reclaimed_while_detaching", &knobs.reclaimed_while_detaching},
       {"failing_creates", &knobs.failing_creates},
-      {"vanishing_creates", &knobs.vanishing_creates}};
+      {"vanishing_creates", &knobs.vanishing_creates},
+      {"init_rate_quota", &knobs.init_rate_quota},
+      {"copies_per_region", &knobs.copies_per_region},
+      {"fsr_quota", &knobs.fsr_quota},
+      {"fleet_throttles", &knobs.fleet_throttles}};
   const std::map<std::string, bool*> flags = {
       {"empty_first_page", &knobs.empty_first_page},
-      {"reused_device_sticks", &knobs.reused_device_sticks}};
+      {"reused_device_sticks", &knobs.reused_device_sticks},
+      {"launch_disks_die_with_instance", &knobs.launch_disks_die_with_instance},
+      {"spot_termination_protection", &knobs.spot_termination_protection},
+      {"ids_count_as_filtered", &knobs.ids_count_as_filtered},
+      {"copies_need_encryption", &knobs.copies_need_encryption},
+      {"few_types_score_low", &knobs.few_types_score_low},
+      {"fleet_names_zones", &knobs.fleet_names_zones}};
   const std::map<std::string, std::set<std::string>*> sets = {{"revoked_keys", &knobs.revoked_keys},
                                                               {"ami_devices", &knobs.ami_devices}};
   if (const auto found = numbers.find(name); found != numbers.end())
@@ -163,6 +173,82 @@ ControlReply set_capacity(Region& region, const Parameter& parameter) {
   return {200, "{}\n"};
 }
 
+/// `type=&zone=&usd=`: the spot price of a pool; without usd the usual one.
+ControlReply set_price(Region& region, const Parameter& parameter) {
+  const std::pair pool(parameter("type"), parameter("zone"));
+  if (pool.first.empty() || region.zone(pool.second) == nullptr)
+    return error(400, "price needs type= and the zone= of this region");
+  constexpr double kPerDollar = 1e5;
+  if (parameter("usd").empty())
+    region.knobs.spot_prices.erase(pool);
+  else
+    region.knobs.spot_prices[pool] =
+        static_cast<int>(std::atof(parameter("usd").c_str()) * kPerDollar + 0.5);
+  return {200, "{}\n"};
+}
+
+/// `type=&zone=&state=missing|offered`
+ControlReply set_offering(Region& region, const Parameter& parameter) {
+  const std::pair pool(parameter("type"), parameter("zone"));
+  if (pool.first.empty() || region.zone(pool.second) == nullptr)
+    return error(400, "offering needs type= and the zone= of this region");
+  if (parameter("state") == "missing")
+    region.knobs.not_offered.insert(pool);
+  else
+    region.knobs.not_offered.erase(pool);
+  return {200, "{}\n"};
+}
+
+/// `right=ec2:RunInstances&by=implicit|policy|organisation|nobody`
+ControlReply set_denial(Region& region, const Parameter& parameter) {
+  const std::map<std::string, Denial> kinds = {{"implicit", Denial::implicit},
+                                               {"policy", Denial::policy},
+                                               {"organisation", Denial::organisation}};
+  const std::string right = parameter("right"), by = parameter("by");
+  if (right.empty()) return error(400, "deny wants right=");
+  const auto kind = kinds.find(by);
+  if (kind != kinds.end())
+    region.knobs.denied[right] = kind->second;
+  else if (by == "nobody")
+    region.knobs.denied.erase(right);
+  else
+    return error(400, "deny wants by=implicit, policy, organisation or nobody");
+  return {200, "{}\n"};
+}
+
+/// `market=spot|on-demand&class=g&vcpus=8`; -1: unlimited.
+ControlReply set_quota(Region& region, const Parameter& parameter) {
+  auto& quotas = parameter("market") == "spot" ? region.knobs.spot_vcpu_quota
+                                               : region.knobs.on_demand_vcpu_quota;
+  const int vcpus = number(parameter, "vcpus", -1);
+  if (vcpus < 0)
+    quotas.erase(parameter("class"));
+  else
+    quotas[parameter("class")] = vcpus;
+  return {200, "{}\n"};
+}
+
+/// `group=&image=&type=[&subnet=&zone=&spot=1&user_data=&tags=key:value,...]`; a tag's key ends at
+/// its last colon.
+ControlReply launch_in_group(Region& region, const Parameter& parameter) {
+  RunInstancesArgs args;
+  args.image_id = parameter("image");
+  args.type = parameter("type");
+  args.subnet_id = parameter("subnet");
+  args.zone = parameter("zone");
+  args.spot = parameter("spot") == "1";
+  args.user_data = parameter("user_data");
+  args.metadata_tags = true;
+  for (const auto& tag : words(parameter("tags"))) {
+    const auto colon = tag.rfind(':');
+    if (colon == std::string::npos) return error(400, "tags are key:value");
+    args.instance_tags[tag.substr(0, colon)] = tag.substr(colon + 1);
+  }
+  const auto made = region.launch_in_group(parameter("group"), args);
+  if (!made) return error(409, made.error().code + ": " + made.error().message);
+  return {200, json{{"instance_id", made->id}}.dump() + "\n"};
+}
+
 }  // namespace
 
 ControlReply control(const Controlled& controlled, const std::string& method,
@@ -197,6 +283,11 @@ ControlReply control(const Controlled& controlled, const std::string& method,
     return {200, "{}\n"};
   }
   if (what == "fault") return inject(region, front, parameter);
+  if (what == "price") return set_price(region, parameter);
+  if (what == "offering") return set_offering(region, parameter);
+  if (what == "deny") return set_denial(region, parameter);
+  if (what == "quota") return set_quota(region, parameter);
+  if (what == "group") return launch_in_group(region, parameter);
   if (what == "knob") return set_knob(region, parameter);
   if (what == "replicas") return set_replicas(front, parameter);
   if (what == "neighbour") {

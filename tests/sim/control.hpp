@@ -36,6 +36,12 @@ struct Controlled {
 ///   replicas?ages_ms=0,3000[&visibility_ms=&seed=]   servers that are behind; none: all know all
 ///   neighbour?share=                         of the throttle's buckets
 ///   capacity?type=&zone=&count=              "*": any; -1: unlimited
+///   price?type=&zone=[&usd=]                 spot price of a pool; without usd the usual one
+///   offering?type=&zone=&state=missing|offered
+///   quota?market=spot|on-demand&class=g&vcpus=   -1: unlimited
+///   deny?right=ec2:RunInstances&by=implicit|policy|organisation|nobody
+///   group?group=&image=&type=[&subnet=&zone=&spot=1&user_data=&tags=key:value,..]
+///                                            an instance as an Auto Scaling group launches it
 ///   rebalance?instance=                      the hint that an interruption may come
 ///   queue?name=                              makes an SQS queue and sends the events of instances
 ///   to it events?[missing=&doubled=&late_ms=&spread_ms=]   what goes wrong with events on their

@@ -115,7 +115,9 @@ QueryReply QueryFront::execute(std::string_view text, CallRecord& record) {
     return error({412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set."});
   QueryReply reply;
   reply.request_id = new_request_id();
-  XmlWriter xml;
+  XmlShape shape = shape_;
+  if (shape.shuffle != 0) shape.shuffle += last_request_;
+  XmlWriter xml(shape);
   xml.open(name + "Response", kNamespace);
   xml.text("requestId", reply.request_id);
   if (auto done = run(*action, *form, xml); !done) return error(done.error());

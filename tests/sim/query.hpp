@@ -12,11 +12,11 @@
 
 #include "tests/sim/query_faults.hpp"
 #include "tests/sim/region.hpp"
+#include "tests/sim/xml_writer.hpp"
 
 namespace warmroot::sim {
 
 class Form;
-class XmlWriter;
 struct ActionEntry;
 
 struct QueryReply {
@@ -69,6 +69,9 @@ class QueryFront {
   /// Share of every bucket that somebody else in the account uses up: 0.3 leaves 70 %.
   void set_neighbour(double share) { neighbour_ = share; }
 
+  /// How answers look from now on. With a shuffle every answer has an order of its own.
+  void set_shape(const XmlShape& shape) { shape_ = shape; }
+
   /// The last calls, oldest first; at most kMaxCalls.
   const std::vector<CallRecord>& calls() const { return calls_; }
   void forget_calls() { calls_.clear(); }
@@ -99,6 +102,7 @@ class QueryFront {
   std::mt19937_64 random_{1};
   double throttle_scale_ = 0;
   double neighbour_ = 0;
+  XmlShape shape_;
   std::map<std::string, Bucket> buckets_;
   std::vector<CallRecord> calls_;
   std::uint64_t last_request_ = 0;

@@ -150,7 +150,10 @@ Answer<std::vector<std::string>> parse_ids(const Region& region, const Form& for
 }
 
 void write_tags(XmlWriter& xml, const Tags& tags) {
-  if (tags.empty()) return;
+  if (tags.empty()) {
+    if (xml.shape().empty_lists == XmlShape::EmptyLists::written) xml.empty("tagSet");
+    return;
+  }
   xml.open("tagSet");
   for (const auto& [key, value] : tags) {
     xml.open("item");

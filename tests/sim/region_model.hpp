@@ -94,8 +94,9 @@ struct RegionKnobs {
   bool few_types_score_low = true;
   int fleet_throttles = 0;  ///< so many pools of the next fleets fail with RequestLimitExceeded
                             ///< inside HTTP 200 (karpenter-provider-aws#7012)
-  /// Whether a fleet's answer names an override's zone where the request gave a subnet alone.
-  bool fleet_names_zones = true;
+  /// Whether a fleet's answer names an override's zone where the request gave a subnet alone. We
+  /// assume that it repeats the override and nothing else.
+  bool fleet_names_zones = false;
   /// Rights that the caller lacks ("ec2:RunInstances", "iam:PassRole"), also in a dry run.
   std::map<std::string, Denial> denied;
   /// Whether a listing by ids alone draws from the bucket of filtered ones. EC2 does not say; we

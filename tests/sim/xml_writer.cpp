@@ -32,27 +32,61 @@ std::string xml_escape(std::string_view text) {
   return out;
 }
 
+bool names_list(std::string_view name) {
+  return name.ends_with("Set") || name == "productCodes" || name == "blockDeviceMapping" ||
+         name == "availabilityZoneInfo" || name == "launchTemplates" || name == "details" ||
+         name == "successful" || name == "unsuccessful";
+}
+
 void XmlWriter::indent() {
   out_.append(4 * open_.size(), ' ');
 }
 
+void XmlWriter::child() {
+  if (!open_.empty()) open_.back().children.push_back(out_.size());
+}
+
 void XmlWriter::open(std::string_view name, std::string_view attributes) {
+  child();
+  const std::size_t begin = out_.size();
   indent();
   out_ += "<" + std::string(name);
   if (!attributes.empty()) out_ += " " + std::string(attributes);
   out_ += ">\n";
-  open_.emplace_back(name);
+  open_.push_back({std::string(name), begin, out_.size(), {}});
+}
+
+/// Members in a random order; the lists' elements too, as EC2 sorts nothing.
+void XmlWriter::shuffle(const Opened& element) {
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; at < element.children.size(); ++at) {
+    const std::size_t end =
+        at + 1 < element.children.size() ? element.children[at + 1] : out_.size();
+    parts.push_back(out_.substr(element.children[at], end - element.children[at]));
+  }
+  // Not std::shuffle: its result may differ between standard libraries.
+  for (std::size_t at = parts.size(); at > 1; --at) std::swap(parts[at - 1], parts[random_() % at]);
+  out_.resize(element.content);
+  for (const auto& part : parts) out_ += part;
 }
 
 void XmlWriter::close() {
-  const std::string name = std::move(open_.back());
+  const Opened element = std::move(open_.back());
   open_.pop_back();
+  if (element.children.empty() && shape_.empty_lists == XmlShape::EmptyLists::left_out &&
+      names_list(element.name)) {
+    out_.resize(element.begin);
+    if (!open_.empty()) open_.back().children.pop_back();
+    return;
+  }
+  if (shape_.shuffle != 0 && element.children.size() > 1) shuffle(element);
   indent();
-  out_ += "</" + name + ">\n";
+  out_ += "</" + element.name + ">\n";
 }
 
 void XmlWriter::text(std::string_view name, std::string_view value) {
   if (value.empty()) return empty(name);
+  child();
   indent();
   out_ += "<" + std::string(name) + ">" + xml_escape(value) + "</" + std::string(name) + ">\n";
 }
@@ -66,6 +100,8 @@ void XmlWriter::flag(std::string_view name, bool value) {
 }
 
 void XmlWriter::empty(std::string_view name) {
+  if (shape_.empty_lists == XmlShape::EmptyLists::left_out && names_list(name)) return;
+  child();
   indent();
   out_ += "<" + std::string(name) + "/>\n";
 }
