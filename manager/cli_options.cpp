@@ -65,7 +65,7 @@ void add_ami_commands(CLI::App& app, Options& options, Commands& commands) {
                                   Command::ami_import);
   import->add_option("AMI", options.ami, "The AMI's id")->required();
   import->add_option("--type", options.instance_type,
-                     "Instance type; default: t3.small or t4g.small");
+                     "Instance type; default: t3.medium or t4g.medium");
   import->add_option("--subnet", options.subnet,
                      "Where to launch; default: a pool's subnet, else EC2's default");
   import->add_option("--pool", options.pool, "The pool whose subnet is taken");

@@ -176,7 +176,7 @@ TEST(Import, the_instance_is_on_demand_stops_when_it_powers_off_and_cleans_itsel
   const auto& call = std::get<aws::RunInstances>(*step.call);
   EXPECT_FALSE(call.spot);
   EXPECT_TRUE(call.stop_on_shutdown);
-  EXPECT_EQ(call.instance_type, "t3.small");
+  EXPECT_EQ(call.instance_type, "t3.medium");
   EXPECT_EQ(call.subnet_id, "subnet-1");
   EXPECT_EQ(call.max_count, 1);
   for (const char* piece :
@@ -323,10 +323,11 @@ TEST(Import, a_failed_snapshot_is_named) {
 
 TEST(Import, says_what_it_costs) {
   Runs runs;
-  EXPECT_EQ(import_terms(runs.wish, runs.ec2.image),
-            "this launches one t3.small on demand for about 5 minutes (about 0.002 USD), and keeps "
-            "a snapshot of up to 8 GiB (at most 0.40 USD a month; prices of us-east-1); it can be "
-            "interrupted and run again at any time");
+  EXPECT_EQ(
+      import_terms(runs.wish, runs.ec2.image),
+      "this launches one t3.medium on demand for about 5 minutes (about 0.003 USD), and keeps "
+      "a snapshot of up to 8 GiB (at most 0.40 USD a month; prices of us-east-1); it can be "
+      "interrupted and run again at any time");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Host {
   const char* type;
   double usd_hour;
 };
-constexpr Host kHosts[] = {{"x86_64", "t3.small", 0.0208}, {"arm64", "t4g.small", 0.0168}};
+constexpr Host kHosts[] = {{"x86_64", "t3.medium", 0.0416}, {"arm64", "t4g.medium", 0.0336}};
 constexpr int kHostMinutes = 5;
 /// Snapshot storage, us-east-1 (AWS price list).
 constexpr double kSnapshotUsdGibMonth = 0.05;
