@@ -107,6 +107,82 @@ TEST(ReconcilerStock, lost_answers_of_the_tag_call_do_not_give_the_spare_away_tw
   }
 }
 
+// ---- golden volumes ----
+
+struct Golden {
+  Golden() : fleet(spec()) {
+    fleet.start();
+    EXPECT_TRUE(fleet.until_stable()) << fleet.note_text();
+  }
+  static core::PoolSpec spec() {
+    auto pool = with_spares(1, 0, 1);
+    pool.stock.golden = true;
+    pool.stock.ready_within = std::chrono::minutes{5};
+    pool.stock.copy_usd_gib = "0.0001";
+    return pool;
+  }
+  const sim::VolumeRecord* golden() const {
+    for (const auto* volume : fleet.stock_volumes())
+      if (volume->tags.at("warmroot:role") == "golden") return volume;
+    return nullptr;
+  }
+  bool warm() {
+    return fleet.until(
+        [this] {
+          const auto& statuses = fleet.last.observed.volume_statuses;
+          const auto found = statuses.find(golden()->id);
+          return found != statuses.end() && found->second.initialization_state == "completed";
+        },
+        std::chrono::minutes{30});
+  }
+  void grow() {
+    ++fleet.desired.pools[0].nodes;
+    fleet.reconciler->set_desired(fleet.desired);
+    EXPECT_TRUE(fleet.until_stable(std::chrono::minutes{30})) << fleet.note_text();
+    EXPECT_THAT(fleet.violations, IsEmpty());
+  }
+  Fleet fleet;
+};
+
+TEST(ReconcilerGolden, spares_are_copied_from_it_once_ec2_says_that_it_is_read) {
+  Golden world;
+  ASSERT_NE(world.golden(), nullptr);
+  EXPECT_EQ(world.golden()->init_rate, 200) << "in time at the cheaper rate";
+  world.grow();
+  EXPECT_EQ(world.fleet.calls_of("CopyVolumes"), 0) << "not warm yet";
+  ASSERT_TRUE(world.warm()) << world.fleet.note_text();
+  world.grow();
+  EXPECT_EQ(world.fleet.calls_of("CopyVolumes"), 1);
+  EXPECT_FALSE(world.golden()->link);
+  for (const auto* volume : world.fleet.stock_volumes())
+    if (volume->tags.at("warmroot:role") == "spare")
+      EXPECT_EQ(volume->source_volume_id, world.golden()->id);
+}
+
+TEST(ReconcilerGolden, a_refused_copy_falls_back_to_a_paid_rate) {
+  Golden world;
+  ASSERT_TRUE(world.warm()) << world.fleet.note_text();
+  sim::Fault fault{"CopyVolumes", sim::FaultKind::refused, 1};
+  fault.code = "CopyVolumesLimitExceeded";
+  fault.message = "You have reached the limit of 5 copies.";
+  world.fleet.front.inject(fault);
+  const int made = world.fleet.calls_of("CreateVolume");
+  world.grow();
+  EXPECT_EQ(world.fleet.calls_of("CreateVolume"), made + 1);
+}
+
+TEST(ReconcilerGolden, a_refused_rate_falls_back_to_free_loading) {
+  auto pool = Golden::spec();
+  pool.stock.golden = false;
+  Fleet fleet(pool);
+  fleet.region.knobs.init_rate_quota = 0;
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+  EXPECT_THAT(fleet.stock_volumes(), SizeIs(1));
+  EXPECT_FALSE(fleet.stock_volumes().front()->init_rate);
+}
+
 // ---- rollout ----
 
 /// People's bootstraps, as far as the manager sees them: mounted while attached, and when asked to
