@@ -142,6 +142,8 @@ Result<int> dispatch(const Options& options) {
     case Command::pool_delete:
     case Command::reap:
       return run_order(options);
+    case Command::doctor:
+      return run_doctor(options);
     default:
       return run_listing(options);
   }

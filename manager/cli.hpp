@@ -19,6 +19,9 @@ inline constexpr int kInterruptedStatus = 130;
 /// Runs the command. Errors are told in one sentence: "warmroot: ...".
 int run_command(const Options& options);
 
+/// `warmroot doctor`; see cli_doctor.cpp.
+int run_doctor(const Options& options);
+
 /// `warmroot reconcile`; see cli_reconcile.cpp.
 int run_reconcile(const Options& options);
 

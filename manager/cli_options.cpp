@@ -160,6 +160,9 @@ void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& com
       ->add_option("POOL", options.pool, "The pool's name")
       ->required();
   add_ami_commands(app, options, commands);
+  commands.add(app, "doctor",
+               "Checks permissions, clock, AMIs, types, subnets and sizes, and changes nothing",
+               Command::doctor);
   app.require_subcommand(1);
 }
 

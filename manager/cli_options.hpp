@@ -28,7 +28,8 @@ enum class Command {
   reconcile,
   serve,
   user_data,
-  ami_import
+  ami_import,
+  doctor
 };
 
 struct Options {

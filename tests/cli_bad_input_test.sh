@@ -169,5 +169,19 @@ timeout 60 "$build/warmroot" --bootstrap "$self" --spec bad.toml plan >out.txt 2
 [ $? -eq 1 ] || fail "a blocked plan: the status is not 1"
 grep -q '^Blocked: ' out.txt || fail "a blocked plan does not say so: $(cat out.txt)"
 
+# The doctor: nothing wrong with the good spec, and one line for what is wrong with another.
+timeout 60 "$build/warmroot" --bootstrap "$self" --spec spec.toml doctor >out.txt 2>err.txt ||
+  fail "the doctor finds the good spec wrong: $(cat out.txt)"
+for line in '^ok .* clock' '^ok .* permissions .* ec2:RunInstances is allowed' '^ok .* user-data' ' 0 wrong'; do
+  grep -q "$line" out.txt || fail "the doctor does not say $line: $(cat out.txt)"
+done
+timeout 60 "$build/warmroot" --bootstrap "$self" --spec bad.toml --output json doctor >out.txt 2>err.txt
+[ $? -eq 1 ] || fail "the doctor: the status of a spec with an unknown base AMI is not 1"
+python3 -c '
+import json
+wrong = [line for line in json.load(open("out.txt")) if line["verdict"] == "wrong"]
+assert any("ami-0unknown000000001" in line["text"] and line["pool"] == "imagenet" for line in wrong), wrong
+' || fail "the doctor does not name the unknown base AMI"
+
 [ $failures -eq 0 ] && echo "all cases passed"
 exit $((failures > 0))

@@ -52,6 +52,7 @@ TEST(CommandLine, knows_every_command) {
       {{"reconcile", "--until-stable", "--timeout", "7"}, Command::reconcile},
       {{"serve", "--listen", "127.0.0.1:0"}, Command::serve},
       {{"user-data", "imagenet"}, Command::user_data},
+      {{"doctor"}, Command::doctor},
   };
   for (const auto& [arguments, command] : table) {
     const ParsedCommandLine parsed = parse(arguments);

@@ -649,6 +649,8 @@ TEST(Ec2Decode, offerings_types_statuses_restores_templates_and_scores) {
   EXPECT_EQ(types->items.at(0).hypervisor, "nitro");
   EXPECT_EQ(types->items.at(0).vcpus, 2);
   EXPECT_TRUE(types->items.at(0).burstable);
+  EXPECT_EQ(types->items.at(0).max_attachments, 27);
+  EXPECT_EQ(types->items.at(1).max_attachments, std::nullopt);
   EXPECT_EQ(types->items.at(1).hypervisor, "xen");
   EXPECT_FALSE(types->items.at(1).burstable);
   const auto statuses = decode_volume_status(answer("DescribeVolumeStatus"));

@@ -156,6 +156,8 @@ struct InstanceType {
   std::string hypervisor;  ///< nitro | xen; empty for metal
   int vcpus = 0;
   bool burstable = false;
+  std::optional<int> max_attachments;  ///< volumes, the root among them; with some types also
+                                       ///< network interfaces and local disks
 };
 
 /// 1 to 10: how likely a spot request for the capacity asked succeeds in the zone.

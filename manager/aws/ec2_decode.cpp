@@ -179,6 +179,7 @@ InstanceType type_of(const Item& item) {
   out.hypervisor = text(item, "hypervisor");
   out.vcpus = number(item.inside("vCpuInfo"), "defaultVCpus").value_or(0);
   out.burstable = flag(item, "burstablePerformanceSupported");
+  out.max_attachments = number(item.inside("ebsInfo"), "maximumEbsAttachments");
   return out;
 }
 

@@ -69,6 +69,8 @@ void HttpTransport::tell(const std::string& body, const Result<HttpReply>& resul
     exchange.error = code_of(*result);
     if (const auto id = result->headers.find("x-amzn-requestid"); id != result->headers.end())
       exchange.request_id = id->second;
+    if (const auto date = result->headers.find("date"); date != result->headers.end())
+      exchange.date = parse_http_date(date->second);
   } else {
     exchange.error = result.error().context;
   }

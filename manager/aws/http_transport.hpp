@@ -29,6 +29,7 @@ struct HttpExchange {
   int status = 0;     ///< 0: no answer
   std::string error;  ///< EC2's code, or why there is no answer
   std::string request_id;
+  std::optional<Instant> date;  ///< what time it is there
 };
 
 struct HttpTransportSettings {

@@ -1,0 +1,69 @@
+// `warmroot doctor`: prints what doctor.hpp finds. Needs the spec and credentials, no state folder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "manager/cli.hpp"
+#include "manager/cli_context.hpp"
+#include "manager/cli_progress.hpp"
+#include "manager/doctor.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+Table finding_table(const std::vector<Finding>& findings) {
+  Table table;
+  table.columns = {{"VERDICT", "verdict"}, {"CHECK", "check"}, {"POOL", "pool"}, {"WHAT", "text"}};
+  for (const Finding& each : findings)
+    table.rows.push_back(
+        {std::string(to_string(each.verdict)), each.check, text_or_absent(each.pool), each.text});
+  return table;
+}
+
+std::string summary(const std::vector<Finding>& findings) {
+  const auto count = [&findings](Verdict verdict) {
+    return std::count_if(findings.begin(), findings.end(),
+                         [verdict](const Finding& each) { return each.verdict == verdict; });
+  };
+  return fmt::format("{} ok, {} wrong, {} unknown\n", count(Verdict::ok), count(Verdict::wrong),
+                     count(Verdict::unknown));
+}
+
+/// Asks once for as little as possible: whether somebody answers, and what time it is there.
+Result<std::optional<Milliseconds>> skew_of(aws::Connection& connection) {
+  std::optional<Milliseconds> skew;
+  connection.transport->set_on_exchange([&skew](const aws::HttpExchange& exchange) {
+    if (exchange.date) skew = *exchange.date - wall_clock();
+  });
+  const auto zones = connection.ec2->describe_availability_zones();
+  connection.transport->set_on_exchange({});
+  if (!zones && zones.error().kind != ErrorKind::unauthorised) return fail(zones.error());
+  return skew;
+}
+
+Result<int> run(const Options& options) {
+  TRY_ASSIGN(const Config config, load_spec(options.spec));
+  TRY_ASSIGN(aws::Connection connection, aws::connect_ec2(aws_choices(options, config)));
+  Progress progress;
+  progress.waiting_for("EC2 to answer the doctor's questions");
+  TRY_ASSIGN(const auto skew, skew_of(connection));
+  const auto identity = connection.identify();
+  const UserDataSource user_data(config, load_bootstrap(options.bootstrap), kDefaultPort);
+  const DoctorFacts facts{config.desired, identity ? identity->account : std::string(), skew,
+                          user_data, wall_clock()};
+  const std::vector<Finding> findings = examine(*connection.ec2, facts);
+  fmt::print("{}", formatted(finding_table(findings), options.output));
+  std::fflush(stdout);
+  if (options.output == OutputForm::table) fmt::print("{}", summary(findings));
+  return healthy(findings) ? kSuccessStatus : kUnmetStatus;
+}
+
+}  // namespace
+
+int run_doctor(const Options& options) {
+  const Result<int> status = run(options);
+  return status ? *status : tell_error(status.error());
+}
+
+}  // namespace warmroot::manager

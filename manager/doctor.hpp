@@ -1,0 +1,75 @@
+// What `warmroot doctor` finds: one line for each thing that has to be right before the first node
+// is served, with the remedy where it is not. Asks EC2 with reads and dry runs alone; changes
+// nothing. cli_doctor.cpp prints it. doctor_permissions.cpp asks who may do what, doctor_pool.cpp
+// looks at a pool.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "manager/aws/ec2.hpp"
+#include "manager/core/model.hpp"
+
+namespace warmroot::manager {
+
+enum class Verdict {
+  ok,
+  wrong,
+  unknown,  ///< could not be asked; not an answer either way
+};
+std::string_view to_string(Verdict verdict);
+
+struct Finding {
+  Verdict verdict = Verdict::unknown;
+  std::string check;  ///< "permissions", "clock", ...
+  std::string pool;   ///< empty: of the whole deployment
+  std::string text;   ///< what was found; then the remedy, unless ok
+};
+
+struct DoctorFacts {
+  const core::Desired& desired;
+  std::string account;  ///< whose credentials these are; empty: not known
+  /// The service's clock minus ours; absent: its answers carry no date.
+  std::optional<Milliseconds> clock_skew;
+  std::function<Result<std::string>(const core::PoolSpec&)> user_data;
+  Instant now{};
+};
+
+/// Everything, pools in the spec's order. Never fails: what cannot be asked is a finding.
+std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts);
+
+/// No finding is wrong.
+bool healthy(const std::vector<Finding>& findings);
+
+// ---- parts, for tests and for each other ----
+
+/// Who says no, and what helps, from the words of an UnauthorizedOperation (EC2 gives no code for
+/// it). Words that are not known give the general remedy.
+std::string who_denies(std::string_view message);
+
+/// A dry run of every call that the spec needs, each with what it would be used on.
+void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Observed& observed,
+                       std::vector<Finding>& findings);
+
+/// Types by name, and the (type, zone) pairs on offer; absent where EC2 could not be asked.
+struct TypeFacts {
+  std::optional<std::map<std::string, aws::InstanceType>> types;
+  std::optional<std::vector<aws::InstanceTypeOffering>> offerings;
+  std::string error;  ///< why one of them is absent
+};
+
+/// Source, architectures, types, subnets, attachment slots, quotas, key, tags and user-data of one
+/// pool. Pure but for facts.user_data.
+void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
+                const core::Observed& observed, const TypeFacts& types,
+                std::vector<Finding>& findings);
+
+/// How far the clocks are apart, and whether EC2 minds.
+Finding check_clock(std::optional<Milliseconds> skew);
+
+}  // namespace warmroot::manager

@@ -1,0 +1,262 @@
+// One pool against what EC2 knows. The planner's own checks (pool_source) come first; the rest is
+// what the planner would meet only when it is too late.
+#include <algorithm>
+#include <set>
+
+#include "manager/core/pool_source.hpp"
+#include "manager/doctor.hpp"
+#include "manager/user_data.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+/// Collects the findings of one pool.
+struct Notes {
+  const std::string& pool;
+  std::vector<Finding>& findings;
+
+  void add(Verdict verdict, const char* check, std::string text) {
+    findings.push_back({verdict, check, pool, std::move(text)});
+  }
+};
+
+const aws::Image* image_of(const core::Observed& observed, const std::string& id) {
+  const auto found = observed.images.find(id);
+  return found != observed.images.end() && found->second.found ? &*found->second.found : nullptr;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
+                  const core::Observed& observed, Notes notes) {
+  const core::PoolSource source = core::find_source(pool, observed);
+  for (const std::string& problem : source.problems) notes.add(Verdict::wrong, "source", problem);
+  if (source.problems.empty())
+    notes.add(Verdict::ok, "source",
+              "snapshot " + source.snapshot_id + " is complete, zones, subnets and AMIs fit");
+  if (const auto* image = image_of(observed, pool.ami); image && !image->product_codes.empty())
+    notes.add(Verdict::wrong, "product codes",
+              "AMI " + pool.ami + " has Marketplace product code " + joined(image->product_codes) +
+                  ": volumes made from it attach to stopped instances only; use another AMI");
+  else if (image)
+    notes.add(Verdict::ok, "product codes", "AMI " + pool.ami + " has none");
+  const auto snapshot = observed.snapshots.find(source.snapshot_id);
+  if (snapshot == observed.snapshots.end() || !snapshot->second.found) return;
+  const std::string& owner = snapshot->second.found->owner_id;
+  if (facts.account.empty() || owner.empty())
+    notes.add(Verdict::unknown, "snapshot", "whose " + source.snapshot_id + " is cannot be told");
+  else if (owner == facts.account)
+    notes.add(Verdict::ok, "snapshot", source.snapshot_id + " is of this account");
+  else
+    notes.add(Verdict::ok, "snapshot",
+              source.snapshot_id + " is account " + owner +
+                  "'s and shared; the pool stops when it is not shared any more");
+}
+
+/// Sentences about the types that cannot run the base AMI, are not there, or are Xen.
+void check_types(const core::PoolSpec& pool, const core::Observed& observed, const TypeFacts& facts,
+                 Notes notes) {
+  const auto* base = image_of(observed, pool.launch->base_ami);
+  for (const std::string& name : pool.launch->instance_types) {
+    if (!facts.types) {
+      notes.add(Verdict::unknown, "instance type",
+                name + " could not be looked up: " + facts.error);
+      continue;
+    }
+    const auto found = facts.types->find(name);
+    if (found == facts.types->end()) {
+      notes.add(Verdict::wrong, "instance type",
+                name + " does not exist in this Region: correct `instance_types`");
+      continue;
+    }
+    const aws::InstanceType& type = found->second;
+    const bool fits = !base || base->architecture.empty() || type.architectures.empty() ||
+                      std::find(type.architectures.begin(), type.architectures.end(),
+                                base->architecture) != type.architectures.end();
+    if (!fits) {
+      notes.add(Verdict::wrong, "instance type",
+                name + " is " + joined(type.architectures) + ", but base AMI " + base->image_id +
+                    " is " + base->architecture + ": name types of that architecture");
+      continue;
+    }
+    notes.add(Verdict::ok, "instance type",
+              name +
+                  (type.hypervisor == "xen"
+                       ? " is Xen: volumes are /dev/xvdX there, without serials; the new disk is "
+                         "what tells the volume"
+                       : " runs on Nitro") +
+                  (base ? " and runs " + base->architecture : ""));
+  }
+}
+
+void check_offerings(const core::PoolSpec& pool, const TypeFacts& facts, Notes notes) {
+  if (!facts.offerings) return;
+  for (const std::string& zone : pool.zones) {
+    std::vector<std::string> absent;
+    for (const std::string& name : pool.launch->instance_types)
+      if (std::none_of(facts.offerings->begin(), facts.offerings->end(),
+                       [&](const aws::InstanceTypeOffering& each) {
+                         return each.instance_type == name && each.availability_zone == zone;
+                       }))
+        absent.push_back(name);
+    if (absent.size() == pool.launch->instance_types.size())
+      notes.add(Verdict::wrong, "instance type",
+                zone + " offers none of " + joined(absent) +
+                    ": add a type that it has, or leave "
+                    "the zone out");
+    else if (!absent.empty())
+      notes.add(Verdict::ok, "instance type",
+                zone + " does not offer " + joined(absent) + "; the others serve it");
+  }
+}
+
+/// Nodes that run in the zone.
+int running_in(const core::PoolSpec& pool, const std::string& zone) {
+  int count = 0;
+  for (int node = 0; node < pool.running; ++node)
+    if (pool.zones[static_cast<std::size_t>(node) % pool.zones.size()] == zone) ++count;
+  return count;
+}
+
+void check_subnets(const core::PoolSpec& pool, const core::Observed& observed, Notes notes) {
+  for (const std::string& zone : pool.zones) {
+    const auto given = pool.launch->subnets.find(zone);
+    if (given == pool.launch->subnets.end()) {
+      notes.add(Verdict::unknown, "subnet",
+                "none is named for " + zone +
+                    ": the zone's default subnet is used, if there is "
+                    "one; name it in `subnets` to be sure");
+      continue;
+    }
+    const auto found = observed.subnets.find(given->second);
+    if (found == observed.subnets.end() || !found->second.found) continue;  // told by the source
+    const int free = found->second.found->available_addresses;
+    const int needed = running_in(pool, zone);
+    const std::string has = given->second + " in " + zone + " has " + std::to_string(free) +
+                            " free addresses for " + std::to_string(needed) + " nodes";
+    if (free < needed)
+      notes.add(Verdict::wrong, "subnet", has + ": name a larger subnet, or free some of it");
+    else
+      notes.add(Verdict::ok, "subnet", has);
+  }
+}
+
+/// The root and one pool volume, beside what the base AMI brings.
+void check_slots(const core::PoolSpec& pool, const core::Observed& observed, const TypeFacts& facts,
+                 Notes notes) {
+  const auto* base = image_of(observed, pool.launch->base_ami);
+  const int needed = 1 + std::max(1, base ? static_cast<int>(base->mappings.size()) : 1);
+  for (const std::string& name : pool.launch->instance_types) {
+    const aws::InstanceType* type = nullptr;
+    if (facts.types)
+      if (const auto found = facts.types->find(name); found != facts.types->end())
+        type = &found->second;
+    if (!type || !type->max_attachments) {
+      notes.add(Verdict::unknown, "attachments",
+                "how many volumes " + name + " takes is not known; " + std::to_string(needed) +
+                    " are needed");
+      continue;
+    }
+    const bool enough = *type->max_attachments >= needed;
+    notes.add(enough ? Verdict::ok : Verdict::wrong, "attachments",
+              name + " takes " + std::to_string(*type->max_attachments) + " volumes, " +
+                  std::to_string(needed) + " are needed" +
+                  (enough ? "" : ": use a larger type, or a base AMI with fewer volumes"));
+  }
+}
+
+/// The quota of spot vCPUs that a type counts against. Source: Service Quotas, by the type's first
+/// letter.
+std::string_view quota_of(const std::string& type) {
+  const std::string family = type.substr(0, type.find_first_of("0123456789"));
+  if (family == "g" || family == "vt" || family == "gr") return "L-3819A6DF (G and VT)";
+  if (family == "p") return "L-7212CCBC (P4, P3 and P2)";
+  if (family == "inf") return "L-B5D1601B (Inf)";
+  if (family == "trn") return "L-6B0D517C (Trn)";
+  if (family == "x") return "L-E3A00192 (X)";
+  return "L-34B43A08 (standard)";
+}
+
+void check_quota(const core::PoolSpec& pool, const TypeFacts& facts, Notes notes) {
+  std::set<std::string> quotas;
+  int largest = 0;
+  for (const std::string& name : pool.launch->instance_types) {
+    quotas.emplace(quota_of(name));
+    if (!facts.types) continue;
+    if (const auto found = facts.types->find(name); found != facts.types->end())
+      largest = std::max(largest, found->second.vcpus);
+  }
+  const std::string needed = largest == 0
+                                 ? std::to_string(pool.running) + " instances"
+                                 : std::to_string(pool.running * largest) + " vCPUs at most";
+  notes.add(Verdict::unknown, "quota",
+            "the pool needs " + needed + " of spot; EC2 does not tell the quota: look at " +
+                joined({quotas.begin(), quotas.end()}) + " in Service Quotas");
+}
+
+/// Keys that IMDS can show. Source: EC2 user guide; a launch with another key fails as a whole.
+bool imds_shows(const std::string& key) {
+  const auto allowed = [](unsigned char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("-_+=,.@:").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return !key.empty() && key.size() <= 255 && std::all_of(key.begin(), key.end(), allowed) &&
+         key != "." && key != ".." && key != "_index";
+}
+
+void check_tags(const core::PoolSpec& pool, Notes notes) {
+  std::vector<std::string> bad;
+  for (const auto& [key, value] : pool.launch->tags)
+    if (!imds_shows(key)) bad.push_back("\"" + key + "\"");
+  if (bad.empty())
+    notes.add(Verdict::ok, "instance tags", "all keys can be shown by the metadata service");
+  else
+    notes.add(Verdict::wrong, "instance tags",
+              "the metadata service cannot show the keys " + joined(bad) +
+                  ", which fails every launch: use letters, digits and -_+=,.@: in launch.tags");
+}
+
+void check_user_data(const core::PoolSpec& pool, const DoctorFacts& facts, Notes notes) {
+  if (!facts.user_data) return;
+  const Result<std::string> text = facts.user_data(pool);
+  if (text)
+    notes.add(Verdict::ok, "user-data",
+              std::to_string(text->size()) + " of " + std::to_string(kMaxUserDataBytes) + " bytes");
+  else
+    notes.add(Verdict::wrong, "user-data", text.error().message());
+}
+
+void check_key(const core::PoolSpec& pool, Notes notes) {
+  if (!pool.volumes.encrypted) return;
+  const std::string key = pool.volumes.kms_key.empty() ? "the account's default key for EBS"
+                                                       : "key " + pool.volumes.kms_key;
+  notes.add(Verdict::unknown, "KMS key",
+            key +
+                ": a dry run does not try it. It must allow CreateGrant (for attaching), Decrypt, "
+                "DescribeKey, GenerateDataKeyWithoutPlaintext and ReEncrypt; without them volumes "
+                "vanish after they were made");
+}
+
+}  // namespace
+
+void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
+                const core::Observed& observed, const TypeFacts& types,
+                std::vector<Finding>& findings) {
+  Notes notes{pool.name, findings};
+  if (observed.complete) check_source(pool, facts, observed, notes);
+  check_key(pool, notes);
+  if (!pool.launch) return;
+  check_types(pool, observed, types, notes);
+  check_offerings(pool, types, notes);
+  check_subnets(pool, observed, notes);
+  check_slots(pool, observed, types, notes);
+  check_quota(pool, types, notes);
+  check_tags(pool, notes);
+  check_user_data(pool, facts, notes);
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,225 @@
+// What the doctor finds in a healthy account and in each kind of sick one, against the simulated
+// region; what the region does not model comes from TypedEc2.
+#include "manager/doctor.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/aws/ec2_client.hpp"
+#include "tests/fleet_harness.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// The real client, with types that the region has no listing of.
+class TypedEc2 : public aws::Ec2Client {
+ public:
+  using aws::Ec2Client::Ec2Client;
+  Result<aws::Page<aws::InstanceType>> describe_instance_types(
+      const aws::DescribeRequest&) override {
+    return aws::Page<aws::InstanceType>{types, ""};
+  }
+  Result<aws::Page<aws::InstanceTypeOffering>> describe_instance_type_offerings(
+      const aws::DescribeRequest&) override {
+    return aws::Page<aws::InstanceTypeOffering>{offerings, ""};
+  }
+
+  std::vector<aws::InstanceType> types{{"g5.xlarge", {"x86_64"}, "nitro", 4, false, 28}};
+  std::vector<aws::InstanceTypeOffering> offerings{{"g5.xlarge", "us-east-1a"}};
+};
+
+struct DoctorTest : ::testing::Test {
+  sim::NoHardware hardware;
+  sim::Region region{
+      sim::builtin_catalog("us-east-1", {"us-east-1a", "us-east-1b"}), {}, hardware, kFleetStart};
+  sim::QueryFront front{region};
+  sim::RegionTransport door{front};
+  TypedEc2 ec2{door, [this](Milliseconds wait) { region.advance_by(wait); }, [] { return 0.5; }};
+  core::Desired desired{"research", {pool_spec("p", 2, 2)}};
+  std::string account = "111122223333";
+  std::optional<Milliseconds> skew = Milliseconds{300};
+  Result<std::string> user_data = std::string("#!/bin/sh\n");
+
+  core::PoolSpec& pool() { return desired.pools.front(); }
+  std::vector<Finding> findings() {
+    const DoctorFacts facts{desired, account, skew,
+                            [this](const core::PoolSpec&) { return user_data; }, region.now()};
+    return examine(ec2, facts);
+  }
+  /// "wrong subnet: ..." a line.
+  static std::string lines(const std::vector<Finding>& found) {
+    std::string text;
+    for (const Finding& each : found)
+      text += std::string(to_string(each.verdict)) + " " + each.check + ": " + each.text + "\n";
+    return text;
+  }
+  /// Exactly one kind of thing is wrong, and it says this.
+  void expect_wrong(const std::string& check, const std::string& words) {
+    const auto found = findings();
+    EXPECT_FALSE(healthy(found)) << words;
+    EXPECT_THAT(lines(found), HasSubstr("wrong " + check + ": "));
+    EXPECT_THAT(lines(found), HasSubstr(words));
+    for (const Finding& each : found) {
+      if (each.verdict == Verdict::wrong) {
+        EXPECT_EQ(each.check, check) << each.text;
+      }
+    }
+  }
+};
+
+TEST_F(DoctorTest, a_healthy_account_has_nothing_wrong_and_nothing_is_changed) {
+  const auto found = findings();
+  EXPECT_TRUE(healthy(found)) << lines(found);
+  for (const char* line :
+       {"ok clock: this machine's clock agrees with AWS",
+        "ok account: ", "ok permissions: ec2:CreateVolume is allowed",
+        "ok permissions: ec2:RunInstances is allowed",
+        "ok source: snapshot snap-01000000000000001 is complete", "ok snapshot: ",
+        "ok product codes: ", "ok instance type: g5.xlarge runs on Nitro and runs x86_64",
+        "ok attachments: g5.xlarge takes 28 volumes, 2 are needed", "ok instance tags: ",
+        "ok user-data: 10 of 16384 bytes", "unknown permissions: ec2:AttachVolume",
+        "unknown quota: the pool needs 8 vCPUs at most of spot"})
+    EXPECT_THAT(lines(found), HasSubstr(line));
+  for (const auto& call : front.calls()) EXPECT_FALSE(call.effective) << call.action;
+  EXPECT_TRUE(region.volumes().empty());
+}
+
+TEST_F(DoctorTest, rights_on_what_is_there_are_asked_about_once_something_is) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  TypedEc2 client(
+      fleet.door, [](Milliseconds) {}, [] { return 0.5; });
+  const DoctorFacts facts{fleet.desired, account, skew, {}, fleet.region.now()};
+  fleet.front.forget_calls();
+  const auto found = examine(client, facts);
+  for (const char* right : {"ec2:AttachVolume", "ec2:DetachVolume", "ec2:TerminateInstances",
+                            "ec2:CreateTags", "ec2:ModifyInstanceAttribute"})
+    EXPECT_THAT(lines(found), HasSubstr(std::string("ok permissions: ") + right + " is allowed"));
+  for (const auto& call : fleet.front.calls()) EXPECT_FALSE(call.effective) << call.action;
+}
+
+TEST_F(DoctorTest, a_missing_allow_and_the_organisations_deny_read_differently) {
+  region.knobs.denied["ec2:RunInstances"] = sim::Denial::implicit;
+  expect_wrong("permissions",
+               "ec2:RunInstances is denied, which launches instances: nothing allows "
+               "it: add it to the policy");
+  region.knobs.denied["ec2:RunInstances"] = sim::Denial::policy;
+  expect_wrong("permissions", "a policy of this user or role denies it explicitly");
+  region.knobs.denied["ec2:RunInstances"] = sim::Denial::organisation;
+  expect_wrong("permissions", "a service control policy of the organisation denies it");
+  region.knobs.denied = {{"ec2:DescribeVolumes", sim::Denial::implicit}};
+  EXPECT_THAT(lines(findings()), HasSubstr("wrong permissions: DescribeVolumes"));
+}
+
+TEST_F(DoctorTest, a_clock_that_is_off_is_wrong_and_one_that_cannot_be_compared_is_unknown) {
+  skew = Milliseconds{-6 * 60'000};
+  expect_wrong("clock", "360 s ahead of AWS");
+  EXPECT_EQ(check_clock(Milliseconds{20'000}).verdict, Verdict::ok);
+  EXPECT_THAT(check_clock(Milliseconds{20'000}).text, HasSubstr("20 s behind AWS"));
+  EXPECT_EQ(check_clock(std::nullopt).verdict, Verdict::unknown);
+}
+
+TEST_F(DoctorTest, sources_that_cannot_be_used_are_wrong) {
+  pool().ami = "ami-0ffffffffffffffff";
+  expect_wrong("source", "correct the AMI");
+  pool().ami.clear();
+  pool().snapshot = "snap-0ffffffffffffffff";
+  const auto found = lines(findings());
+  EXPECT_THAT(found, HasSubstr("wrong source: snap-0ffffffffffffffff is no snapshot"));
+  pool() = pool_spec("p", 2, 2, {"us-east-1z"});
+  EXPECT_THAT(lines(findings()), HasSubstr("wrong source: zone us-east-1z is not in this Region"));
+}
+
+TEST_F(DoctorTest, a_foreign_snapshot_is_said_and_no_mistake) {
+  account = "999988887777";
+  const auto found = findings();
+  EXPECT_TRUE(healthy(found)) << lines(found);
+  EXPECT_THAT(lines(found), HasSubstr("account 111122223333's and shared"));
+  account.clear();
+  EXPECT_THAT(lines(findings()), HasSubstr("unknown account: "));
+}
+
+TEST_F(DoctorTest, types_of_another_architecture_or_none_at_all_are_wrong_and_xen_is_said) {
+  ec2.types.front().architectures = {"arm64"};
+  expect_wrong("instance type", "g5.xlarge is arm64, but base AMI ami-02000000000000002 is x86_64");
+  ec2.types.front() = {"g5.xlarge", {"x86_64"}, "xen", 4, false, 28};
+  EXPECT_TRUE(healthy(findings()));
+  EXPECT_THAT(lines(findings()), HasSubstr("ok instance type: g5.xlarge is Xen"));
+  ec2.types.clear();
+  expect_wrong("instance type", "g5.xlarge does not exist in this Region");
+}
+
+TEST_F(DoctorTest, a_zone_that_offers_none_of_the_types_is_wrong) {
+  ec2.offerings = {{"g5.xlarge", "us-east-1b"}};
+  expect_wrong("instance type", "us-east-1a offers none of g5.xlarge");
+}
+
+TEST_F(DoctorTest, a_type_with_too_few_attachments_is_wrong) {
+  ec2.types.front().max_attachments = 1;
+  expect_wrong("attachments", "g5.xlarge takes 1 volumes, 2 are needed");
+}
+
+TEST_F(DoctorTest, tag_keys_that_the_metadata_service_cannot_show_are_wrong) {
+  for (const char* key : {"team/name", "_index", "", "kööl", ".."}) {
+    pool().launch->tags = {{key, "x"}};
+    expect_wrong("instance tags", "fails every launch");
+  }
+  pool().launch->tags = {{"team:name", "x/y"}};
+  EXPECT_TRUE(healthy(findings()));
+}
+
+TEST_F(DoctorTest, user_data_that_is_too_long_is_wrong) {
+  user_data = fail(ErrorKind::misconfigured, "user-data is 20000 bytes, EC2 allows 16384");
+  expect_wrong("user-data", "EC2 allows 16384");
+}
+
+TEST_F(DoctorTest, an_encrypted_pools_key_is_unknown_with_what_it_must_allow) {
+  pool().volumes.encrypted = true;
+  pool().volumes.kms_key = "alias/research";
+  EXPECT_THAT(lines(findings()), HasSubstr("unknown KMS key: key alias/research"));
+}
+
+TEST(DoctorWords, every_known_denier_has_its_own_remedy_and_the_rest_is_said_to_be_unknown) {
+  EXPECT_THAT(who_denies("... with an explicit deny in a permissions boundary: arn"),
+              HasSubstr("permissions boundary denies it"));
+  EXPECT_THAT(who_denies("... because no session policy allows the ec2:RunInstances action"),
+              HasSubstr("session's policy"));
+  EXPECT_THAT(who_denies("You are not authorized to perform this operation. Encoded: abc"),
+              HasSubstr("decode-authorization-message"));
+}
+
+/// One image and one subnet in an observation made by hand: what the region's catalogue lacks.
+TEST(DoctorPool, product_codes_and_full_subnets_are_wrong) {
+  core::PoolSpec pool = pool_spec("p", 3, 3);
+  pool.launch->subnets["us-east-1a"] = "subnet-1";
+  core::Desired desired{"research", {pool}};
+  core::Observed observed;
+  observed.complete = true;
+  aws::Image image;
+  image.image_id = kVolumeAmi;
+  image.state = "available";
+  image.root_device_name = "/dev/xvda";
+  image.mappings = {{"/dev/xvda", "snap-1", 8}};
+  image.product_codes = {"abc123"};
+  observed.images[kVolumeAmi].found = image;
+  observed.images[kBaseAmi].found = image;
+  aws::Snapshot snapshot;
+  snapshot.snapshot_id = "snap-1";
+  snapshot.state = "completed";
+  observed.snapshots["snap-1"].found = snapshot;
+  observed.subnets["subnet-1"].found = aws::Subnet{"subnet-1", "vpc-1", "us-east-1a", 2};
+  std::vector<Finding> found;
+  check_pool(pool, DoctorFacts{desired, "", {}, {}, {}}, observed, {}, found);
+  std::string text;
+  for (const Finding& each : found)
+    text += std::string(to_string(each.verdict)) + " " + each.check + ": " + each.text + "\n";
+  EXPECT_THAT(text, HasSubstr("wrong product codes: AMI ami-01000000000000001 has Marketplace"));
+  EXPECT_THAT(text, HasSubstr("wrong subnet: subnet-1 in us-east-1a has 2 free addresses for 3"));
+  EXPECT_THAT(text, HasSubstr("unknown instance type: g5.xlarge could not be looked up"));
+}
+
+}  // namespace
+}  // namespace warmroot::manager
