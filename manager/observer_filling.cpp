@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "manager/aws/paging.hpp"
 
@@ -48,18 +49,15 @@ void FillingObserver::ask_statuses(const core::Desired& desired, core::Observed&
                 [&](const auto& each) { return !observed.volumes.contains(each.first); });
   statuses_until_ = now + kFillingEvery;
   for (std::size_t first = 0; first < ids.size(); first += kIdsPerCall) {
-    aws::DescribeRequest request;
-    const auto last = std::min(ids.size(), first + kIdsPerCall);
-    request.ids.assign(ids.begin() + static_cast<std::ptrdiff_t>(first),
-                       ids.begin() + static_cast<std::ptrdiff_t>(last));
-    const auto page = ec2_.describe_volume_status(request);
-    if (!page) {
-      observed.notes.push_back("how far volumes are read could not be asked: " +
-                               page.error().message());
-      if (page.error().kind == ErrorKind::unauthorised) statuses_until_ = now + kFillingRefusedFor;
-      return;
-    }
-    for (const auto& status : page->items) statuses_[status.volume_id] = status;
+    std::vector<aws::VolumeStatus> found;
+    const auto some = std::span(ids).subspan(first, std::min(kIdsPerCall, ids.size() - first));
+    const auto asked = aws::collect_present(ec2_, &aws::Ec2::describe_volume_status, some, found);
+    for (const auto& status : found) statuses_[status.volume_id] = status;
+    if (asked) continue;
+    observed.notes.push_back("how far volumes are read could not be asked: " +
+                             asked.error().message());
+    if (asked.error().kind == ErrorKind::unauthorised) statuses_until_ = now + kFillingRefusedFor;
+    return;
   }
 }
 
