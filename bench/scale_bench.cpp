@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -33,6 +35,7 @@ struct Wishes {
   std::string kind = "all";
   double share = 1.0;
   std::uint64_t seed = 1;
+  double jitter = 0.2;
   bool as_json = false;
   bool by_create = false;  ///< launches may not make volumes
 };
@@ -40,7 +43,8 @@ struct Wishes {
 int usage() {
   std::fprintf(stderr,
                "usage: scale_bench [--nodes N[,N...]] [--case running|launch|storm|faults|all]\n"
-               "                   [--share S] [--seed S] [--no-launch-volumes] [--json]\n");
+               "                   [--share S] [--seed S] [--jitter J]\n"
+               "                   [--no-launch-volumes] [--json]\n");
   return 2;
 }
 
@@ -217,6 +221,8 @@ std::optional<Wishes> parse(int argc, char** argv) {
       wishes.kind = argv[++i];
     } else if (word == "--share") {
       wishes.share = std::atof(argv[++i]);
+    } else if (word == "--jitter") {
+      wishes.jitter = std::atof(argv[++i]);
     } else if (word == "--seed") {
       wishes.seed = std::strtoull(argv[++i], nullptr, 10);
     } else if (word == "--nodes") {
@@ -228,6 +234,7 @@ std::optional<Wishes> parse(int argc, char** argv) {
       return std::nullopt;
     }
   }
+  if (wishes.nodes.empty()) return std::nullopt;
   for (const int nodes : wishes.nodes)
     if (nodes < 1 || nodes > 50'000) return std::nullopt;
   if (wishes.share <= 0 || wishes.share > 1) return std::nullopt;
@@ -244,11 +251,13 @@ void add_case(json& rows, const Wishes& wishes, CaseKind kind, int nodes) {
     if (!events && kind == CaseKind::storm) continue;
     std::fprintf(stderr, "%s %d%s ...\n", std::string(to_string(kind)).c_str(), nodes,
                  events ? " with events" : "");
-    rows.push_back(run_case({kind, nodes, wishes.share, wishes.seed, events}, launches));
+    rows.push_back(
+        run_case({kind, nodes, wishes.share, wishes.seed, wishes.jitter, events}, launches));
     if (rows.back().at("bound_s").is_number()) bound = rows.back().at("bound_s");
   }
   if (kind == CaseKind::running || kind == CaseKind::launch)
-    rows.push_back(run_scripts({kind, nodes, wishes.share, wishes.seed, false}, bound));
+    rows.push_back(
+        run_scripts({kind, nodes, wishes.share, wishes.seed, wishes.jitter, false}, bound));
 }
 
 }  // namespace
@@ -261,13 +270,13 @@ int main(int argc, char** argv) {
   if (!wishes) return usage();
   const std::pair<const char*, CaseKind> kinds[] = {
       {"running", CaseKind::running}, {"launch", CaseKind::launch}, {"faults", CaseKind::faults}};
+  const int most = *std::max_element(wishes->nodes.begin(), wishes->nodes.end());
   json rows = json::array();
   for (const auto& [name, kind] : kinds)
     if (wishes->kind == name || wishes->kind == "all")
       for (const int nodes : wishes->nodes) add_case(rows, *wishes, kind, nodes);
   if (wishes->kind == "storm" || wishes->kind == "all")
-    add_case(rows, *wishes, CaseKind::storm,
-             wishes->kind == "all" ? kStormNodes : wishes->nodes.front());
+    add_case(rows, *wishes, CaseKind::storm, std::min(kStormNodes, most));
   if (!wishes->as_json) {
     print_table(rows);
     return 0;
@@ -275,6 +284,7 @@ int main(int argc, char** argv) {
   const json out = {{"cases", rows},
                     {"seed", wishes->seed},
                     {"share", wishes->share},
+                    {"jitter", wishes->jitter},
                     {"rev", first_line_of("git rev-parse --short HEAD 2>/dev/null")},
                     {"machine", machine()}};
   std::printf("%s\n", out.dump(1).c_str());

@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/scale_wire.hpp"
@@ -30,6 +31,7 @@ struct Clock {
   bool finished = false;
   std::vector<std::string> hints;
   std::map<std::string, core::NodeReport> reports;
+  bool reported = false;  ///< since it was asked last
 
   void take(Frame& frame) {
     now = Instant{Milliseconds{frame.number()}};
@@ -45,6 +47,7 @@ struct Clock {
                                            : core::NodeStage::released;
       report.received = now;
       reports[report.instance_id] = report;
+      reported = true;
     }
   }
 };
@@ -115,6 +118,23 @@ void sleep_in(int fd, Clock& clock, Milliseconds time) {
   clock.take(news);
 }
 
+/// Until the tick is due. What events and reports tell on the way is passed on, and ends the wait
+/// only when somebody waits for it.
+void wait_as_the_daemon_does(int fd, Clock& clock, manager::Reconciler& reconciler,
+                             Milliseconds next) {
+  const Instant until = clock.now + next;
+  while (!clock.finished && clock.now < until) {
+    sleep_in(fd, clock, until - clock.now);
+    const bool urgent = reconciler.look_at(std::exchange(clock.hints, {}));
+    if (urgent || std::exchange(clock.reported, false)) {
+      // Together with what else comes in the next moments.
+      sleep_in(fd, clock, std::min(until - clock.now, reconciler.shortest_pause()));
+      reconciler.look_at(std::exchange(clock.hints, {}));
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 int run_manager(int fd, int nodes, bool launches, double share, bool events) {
@@ -137,6 +157,7 @@ int run_manager(int fd, int nodes, bool launches, double share, bool events) {
   };
   options.reports = [&] { return clock.reports; };
   options.budget_share = share;
+  options.observer.told = events;
   manager::Reconciler reconciler(client, *ledger, std::move(options));
   int ticks = 0;
   int failures = 0;
@@ -159,10 +180,8 @@ int run_manager(int fd, int nodes, bool launches, double share, bool events) {
       if (!report->plan.notes.empty()) std::cerr << " " << report->plan.notes.front().text;
       std::cerr << "\n";
     }
-    if (clock.finished) break;
-    sleep_in(fd, clock, next);
+    wait_as_the_daemon_does(fd, clock, reconciler, next);
   }
-  static_cast<void>(events);
   std::ostringstream words;
   words << "{\"cpu_s\":" << cpu_seconds() << ",\"peak_mib\":" << peak_mib()
         << ",\"ticks\":" << ticks << ",\"failed_ticks\":" << failures << "}";

@@ -34,7 +34,9 @@ struct Tokens {
 
 struct Polling {
   explicit Polling(const CaseOptions& options)
-      : dice(options.seed * 7919 + 5), clients(static_cast<std::size_t>(options.nodes)) {
+      : dice(options.seed * 7919 + 5),
+        jitter(options.jitter),
+        clients(static_cast<std::size_t>(options.nodes)) {
     const bool launch = options.kind == CaseKind::launch;
     for (std::size_t i = 0; i < clients.size(); ++i) {
       clients[i].step = launch ? Step::run : Step::attach;
@@ -43,7 +45,7 @@ struct Polling {
   }
 
   static Tokens full(Bucket bucket) { return {bucket, bucket.capacity, 0}; }
-  double drawn(double value) { return value * (1 + 0.6 * (2 * dice.unit() - 1)); }
+  double drawn(double value) { return value * (1 + jitter * (2 * dice.unit() - 1)); }
 
   Tokens& tokens_of(Step step) {
     switch (step) {
@@ -128,7 +130,7 @@ struct Polling {
         client.step = Step::attach;
         break;
       case Step::attach:
-        client.state_due = executed + drawn(2.5);
+        client.state_due = executed + drawn(2);
         client.step = Step::wait_attached;
         break;
       default:
@@ -138,6 +140,7 @@ struct Polling {
 
   using Event = std::pair<double, std::size_t>;
   Dice dice;
+  double jitter;
   std::vector<Client> clients;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue;
   Tokens run = full(kRunCalls);

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kDeployment = "bench";
 constexpr const char* kBaseAmi = "ami-02000000000000002";
 constexpr const char* kSnapshot = "snap-01000000000000001";
-constexpr std::size_t kInFlight = 32;  ///< HttpTransport's connections
+constexpr std::size_t kInFlight = 64;  ///< HttpTransport's connections
 constexpr std::size_t kPoolSize = 1000;
 constexpr double kFaultShare = 0.05;
 constexpr Milliseconds kStormAt{60'000};
@@ -126,10 +126,9 @@ Milliseconds latency_of(std::string_view action, Dice& dice) {
   return Milliseconds(static_cast<Milliseconds::rep>(dice.lognormal(median, 0.35)));
 }
 
-sim::RegionTimes bench_times() {
+sim::RegionTimes bench_times(double jitter) {
   sim::RegionTimes times;
-  times.attaching = Milliseconds(2500);  // CSI driver: 1 to 4 s
-  times.jitter = 0.6;
+  times.jitter = jitter;
   return times;
 }
 
@@ -141,7 +140,7 @@ World::World(const CaseOptions& options)
     : options_(options),
       dice_(options.seed * 7919 + 1),
       faults_(options.seed * 7919 + 2),
-      region_(catalog(), bench_times(), hardware_, start() - std::chrono::hours{1},
+      region_(catalog(), bench_times(options.jitter), hardware_, start() - std::chrono::hours{1},
               options.seed * 7919 + 3),
       front_(region_) {
   region_.knobs.volume_limit = 100'000;

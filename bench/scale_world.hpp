@@ -27,6 +27,7 @@ struct CaseOptions {
   int nodes = 16;
   double share = 1.0;
   std::uint64_t seed = 1;
+  double jitter = 0.2;
   bool events = false;  ///< changes are told to the manager, as its event queue and reports do
 };
 
@@ -49,8 +50,8 @@ class Dice {
 Milliseconds latency_of(std::string_view action, Dice& dice);
 inline constexpr double kMsPerKilobyte = 0.085;  ///< 0.5 ms an instance of 6 KB
 
-/// Times of the region: EC2's usual ones with wide draws.
-sim::RegionTimes bench_times();
+/// Times of the region: EC2's usual ones, each drawn from [1 - jitter, 1 + jitter] of its value.
+sim::RegionTimes bench_times(double jitter);
 
 /// What a run showed.
 struct Sight {

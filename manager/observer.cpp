@@ -11,8 +11,10 @@ namespace warmroot::manager {
 
 namespace {
 
-/// EC2 takes 200 values in a filter; fewer keep the body small.
-constexpr std::size_t kIdsPerFilter = 100;
+/// A sweep that is under way reads a page so often.
+constexpr Milliseconds kSweepPages{1'000};
+/// Beside three or four state names in one request of 200 values.
+constexpr std::size_t kPoolsPerFilter = 100;
 /// DescribeInstanceStatus takes 100 ids.
 constexpr std::size_t kStatusIds = 100;
 
@@ -33,6 +35,35 @@ bool in_transition(const aws::Instance& instance) {
          instance.state != aws::InstanceState::terminated;
 }
 
+bool is_volume(const std::string& id) {
+  return !id.starts_with("i-");
+}
+
+/// Somebody waits for the volume itself, not only for the word that it is attached.
+bool wait_for_volume(const core::Observed& world, const std::string& id) {
+  const auto found = world.volumes.find(id);
+  if (found == world.volumes.end()) return true;
+  if (found->second.state == aws::VolumeState::creating) return true;
+  for (const auto& attachment : found->second.attachments)
+    if (attachment.state != aws::AttachmentState::attaching) return true;
+  return false;
+}
+
+std::vector<std::string> slice(const std::vector<std::string>& list, std::size_t first,
+                               std::size_t most) {
+  const auto last = std::min(list.size(), first + most);
+  return {list.begin() + static_cast<std::ptrdiff_t>(first),
+          list.begin() + static_cast<std::ptrdiff_t>(last)};
+}
+
+/// The ids in the watches of what EC2 does not show as it should.
+std::vector<std::string> doubted_ids(const std::string& watch) {
+  std::vector<std::string> ids;
+  if (watch.starts_with("gone/")) ids = {watch.substr(5)};
+  if (watch.starts_with("unattached/")) ids = {watch.substr(11, watch.find('/', 11) - 11)};
+  return ids;
+}
+
 bool tells_of_absence(const Error& error) {
   return error.kind != ErrorKind::retry_later && error.kind != ErrorKind::unknown_outcome &&
          error.kind != ErrorKind::unauthorised && error.kind != ErrorKind::broken;
@@ -50,103 +81,245 @@ std::string id_of(const T& item) {
 
 }  // namespace
 
-Ok Observer::add_volumes(const aws::Filter& filter, core::Observed& observed) {
-  aws::DescribeRequest request;
-  request.filters = {filter};
-  request.max_results = options_.page_size;
-  TRY_ASSIGN(auto volumes, aws::collect_all(ec2_, &aws::Ec2::describe_volumes, request));
-  for (auto& volume : volumes) {
-    const std::string id = volume.volume_id;
-    observed.volumes.insert_or_assign(id, std::move(volume));
+// ---- the world as seen so far ----
+
+void Observer::put(aws::Volume volume) {
+  const std::string id = volume.volume_id;
+  if (in_transition(volume))
+    moving_.insert(id);
+  else
+    moving_.erase(id);
+  if (sweep_) sweep_->unseen.erase(id);
+  world_.volumes.insert_or_assign(id, std::move(volume));
+}
+
+void Observer::put(aws::Instance instance) {
+  const std::string id = instance.instance_id;
+  if (in_transition(instance))
+    moving_.insert(id);
+  else
+    moving_.erase(id);
+  if (sweep_) sweep_->unseen.erase(id);
+  world_.instances.insert_or_assign(id, std::move(instance));
+}
+
+void Observer::drop(const std::string& id) {
+  moving_.erase(id);
+  if (is_volume(id))
+    world_.volumes.erase(id);
+  else
+    world_.instances.erase(id);
+}
+
+bool Observer::look_at(const std::vector<std::string>& ids) {
+  bool awaited = false;
+  for (const auto& id : ids) {
+    told_.insert(id);
+    awaited = awaited || !is_volume(id) || wait_for_volume(world_, id);
   }
-  return {};
+  return awaited;
 }
 
-Ok Observer::add_instances(const aws::Filter& filter, core::Observed& observed) {
-  aws::DescribeRequest request;
-  request.filters = {filter};
-  request.max_results = options_.page_size;
-  TRY_ASSIGN(auto instances, aws::collect_all(ec2_, &aws::Ec2::describe_instances, request));
-  for (auto& instance : instances) {
-    const std::string id = instance.instance_id;
-    observed.instances.insert_or_assign(id, std::move(instance));
-  }
-  return {};
+void Observer::learn(const aws::Attachment& attachment, Instant now) {
+  const auto found = world_.volumes.find(attachment.volume_id);
+  if (found == world_.volumes.end()) return;
+  aws::Volume volume = found->second;
+  volume.state = aws::VolumeState::in_use;
+  volume.attachments = {attachment};
+  put(std::move(volume));
+  looked_.insert_or_assign(attachment.volume_id, now);
 }
 
-Ok Observer::add_by_id(const std::vector<std::string>& volumes,
-                       const std::vector<std::string>& instances, core::Observed& observed) {
-  // As filters, not as ids: one id that is gone fails a whole list of ids, a filter just leaves it
-  // out.
-  const auto chunk = [](const std::vector<std::string>& ids, std::size_t first) {
-    const auto last = std::min(ids.size(), first + kIdsPerFilter);
-    return std::vector<std::string>(ids.begin() + static_cast<std::ptrdiff_t>(first),
-                                    ids.begin() + static_cast<std::ptrdiff_t>(last));
-  };
-  for (std::size_t first = 0; first < volumes.size(); first += kIdsPerFilter)
-    TRY(add_volumes({"volume-id", chunk(volumes, first)}, observed));
-  for (std::size_t first = 0; first < instances.size(); first += kIdsPerFilter)
-    TRY(add_instances({"instance-id", chunk(instances, first)}, observed));
-  return {};
-}
+// ---- sweeps ----
 
-Ok Observer::list_everything(const core::Desired& desired, core::Observed& observed) {
+void Observer::begin_sweep(const core::Desired& desired) {
   const auto ours = tag_filter(core::kTagDeployment, {desired.deployment});
-  TRY(add_volumes(ours, observed));
-  TRY(add_instances(ours, observed));
+  Sweep sweep;
+  sweep.left = {{true, ours}, {false, ours}};
   std::vector<std::string> launched_by_others;
   for (const auto& pool : desired.pools)
     if (!pool.launch) launched_by_others.push_back(pool.name);
-  if (!launched_by_others.empty())
-    TRY(add_instances(tag_filter(core::kTagPool, launched_by_others), observed));
+  for (std::size_t first = 0; first < launched_by_others.size(); first += aws::kMaxFilterValues)
+    sweep.left.push_back({false, tag_filter(core::kTagPool, slice(launched_by_others, first,
+                                                                  aws::kMaxFilterValues))});
+  for (const auto& [id, volume] : world_.volumes) sweep.unseen.insert(sweep.unseen.end(), id);
+  for (const auto& [id, instance] : world_.instances) sweep.unseen.insert(id);
+  sweep_ = std::move(sweep);
+}
+
+/// One page into the world; leaves the next one's token.
+Ok Observer::read_page(Listing listing, std::string& token) {
+  aws::DescribeRequest request;
+  request.filters = {std::move(listing.filter)};
+  request.max_results = options_.page_size;
+  request.next_token = token;
+  if (listing.volumes) {
+    TRY_ASSIGN(auto page, ec2_.describe_volumes(request));
+    for (auto& volume : page.items) put(std::move(volume));
+    token = std::move(page.next_token);
+  } else {
+    TRY_ASSIGN(auto page, ec2_.describe_instances(request));
+    for (auto& instance : page.items) put(std::move(instance));
+    token = std::move(page.next_token);
+  }
   return {};
 }
 
-/// What is recorded and was not listed: too new to be listed, retagged by somebody, or gone.
-Ok Observer::find_recorded(const core::LedgerView& ledger, core::Observed& observed) {
-  std::vector<std::string> volumes;
-  std::vector<std::string> instances;
-  for (const auto& [id, owned] : ledger.volumes)
-    if (!observed.volumes.contains(id)) volumes.push_back(id);
-  for (const auto& [id, launched] : ledger.instances)
-    if (!observed.instances.contains(id)) instances.push_back(id);
-  for (const auto& lease : ledger.leases)
-    if (!observed.instances.contains(lease.instance_id) &&
-        std::find(instances.begin(), instances.end(), lease.instance_id) == instances.end())
-      instances.push_back(lease.instance_id);
-  for (const auto& order : ledger.orders) {
-    if (!order.subject.starts_with("i-")) {
-      if (!observed.volumes.contains(order.subject)) volumes.push_back(order.subject);
-    } else if (!observed.instances.contains(order.subject)) {
-      instances.push_back(order.subject);
-    }
+/// One page more. A token that EC2 has forgotten begins the sweep anew.
+Ok Observer::continue_sweep(Instant now) {
+  const auto read = read_page(sweep_->left.front(), sweep_->token);
+  if (!read) {
+    if (aws::reaction_for(read.error().code) == aws::Reaction::restart) sweep_.reset();
+    return read;
   }
-  return add_by_id(volumes, instances, observed);
+  if (!sweep_->token.empty()) return {};
+  sweep_->left.erase(sweep_->left.begin());
+  if (!sweep_->left.empty()) return {};
+  for (const auto& id : sweep_->unseen) drop(id);
+  sweep_.reset();
+  swept_ = now;
+  return {};
 }
 
-Ok Observer::list_transitions(const core::LedgerView& ledger, core::Observed& observed) {
-  observed.volumes = last_full_->volumes;
-  observed.instances = last_full_->instances;
-  std::vector<std::string> volumes;
-  std::vector<std::string> instances;
-  for (const auto& [id, volume] : observed.volumes)
-    if (in_transition(volume)) volumes.push_back(id);
-  for (const auto& [id, instance] : observed.instances)
-    if (in_transition(instance)) instances.push_back(id);
+Ok Observer::list_everything(const core::Desired& desired, Instant now, Look& look) {
+  bool restarted = false;
+  begin_sweep(desired);
+  for (int pages = 0; sweep_; ++pages) {
+    if (pages == aws::kMaxPages)
+      return fail(ErrorKind::broken,
+                  "a listing did not end after " + std::to_string(pages) + " pages");
+    auto read = continue_sweep(now);
+    if (read) continue;
+    if (sweep_ || restarted) {
+      sweep_.reset();
+      return read;
+    }
+    restarted = true;
+    begin_sweep(desired);
+  }
+  look.swept = true;
+  return {};
+}
+
+/// Running instances are not asked for between sweeps; those that end are, by state.
+Ok Observer::list_endings(const core::Desired& desired, Instant now) {
+  endings_until_ = now + (options_.told ? kEndingsEveryTold : kEndingsEvery);
+  aws::DescribeRequest request;
+  request.filters = {tag_filter(core::kTagDeployment, {desired.deployment}),
+                     {"instance-state-name", {"shutting-down", "stopping", "stopped"}}};
+  request.max_results = options_.page_size;
+  TRY_ASSIGN(auto ending, aws::collect_all(ec2_, &aws::Ec2::describe_instances, request));
+  for (auto& instance : ending) put(std::move(instance));
+  std::vector<std::string> others;
+  for (const auto& pool : desired.pools)
+    if (!pool.launch) others.push_back(pool.name);
+  for (std::size_t first = 0; first < others.size(); first += kPoolsPerFilter) {
+    request.filters = {
+        tag_filter(core::kTagPool, slice(others, first, kPoolsPerFilter)),
+        {"instance-state-name", {"pending", "shutting-down", "stopping", "stopped"}}};
+    TRY_ASSIGN(auto changing, aws::collect_all(ec2_, &aws::Ec2::describe_instances, request));
+    for (auto& instance : changing) put(std::move(instance));
+  }
+  return {};
+}
+
+// ---- looks by id ----
+
+Milliseconds Observer::patience_for(const std::string& id) const {
+  const bool attaching = is_volume(id) && !wait_for_volume(world_, id);
+  if (told_.contains(id)) return attaching ? kAttachingEvery : Milliseconds{0};
+  if (options_.told) return attaching ? kAttachingEveryTold : kMovingEveryTold;
+  const Milliseconds spread{
+      static_cast<Milliseconds::rep>(static_cast<double>(moving_.size()) * kPatiencePerMovingMs)};
+  return std::max(attaching ? kAttachingEvery : kMovingEvery, spread);
+}
+
+/// What changes by itself, what leases wait for, what is recorded and not shown; each in its time.
+Observer::Due Observer::what_is_due(const core::LedgerView& ledger, Instant now, Look& look) {
+  std::map<std::string, Instant> asked;  // what may be asked for, and since when it is
+  const auto add = [&](const std::string& id, Instant since) {
+    const auto before = looked_.find(id);
+    asked.insert_or_assign(id, before == looked_.end() ? since : std::max(since, before->second));
+  };
+  for (const auto& id : moving_) add(id, Instant{});
   for (const auto& lease : ledger.leases) {
-    if (lease.state == core::LeaseState::active || lease.state == core::LeaseState::checking)
-      continue;
-    volumes.push_back(lease.volume_id);
-    instances.push_back(lease.instance_id);
+    if (lease.state == core::LeaseState::attaching) add(lease.volume_id, lease.since);
+    if (lease.state == core::LeaseState::leaving) add(lease.volume_id, Instant{});
+    if (!world_.instances.contains(lease.instance_id)) add(lease.instance_id, Instant{});
   }
-  for (auto* ids : {&volumes, &instances}) {
-    std::sort(ids->begin(), ids->end());
-    ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
+  for (const auto& [id, owned] : ledger.volumes)
+    if (!world_.volumes.contains(id)) add(id, Instant{});
+  for (const auto& [id, launched] : ledger.instances)
+    if (!world_.instances.contains(id)) add(id, Instant{});
+  for (const auto& order : ledger.orders)
+    if (!world_.volumes.contains(order.subject) && !world_.instances.contains(order.subject))
+      add(order.subject, Instant{});
+  for (const auto& id : told_)
+    if (world_.volumes.contains(id) || world_.instances.contains(id)) add(id, Instant{});
+  // What is about to be given up must have been looked at each time that counts.
+  std::set<std::string> doubted;
+  for (const auto& [key, watch] : ledger.watches)
+    for (auto& id : doubted_ids(key)) doubted.insert(std::move(id));
+  for (const auto& id : doubted) asked.insert_or_assign(id, Instant{});
+
+  Due due;
+  bool any[] = {false, false};
+  for (const auto& [id, since] : asked)
+    any[is_volume(id)] = any[is_volume(id)] || now >= since + patience_for(id);
+  for (const auto& [id, since] : asked) {
+    // With a call to be made anyway, what would be due soon comes along.
+    const auto patience = patience_for(id);
+    if (any[is_volume(id)] && now >= since + patience / 2)
+      (is_volume(id) ? due.volumes : due.instances).push_back(id);
+    else if (const Instant next = since + patience; !look.due || next < *look.due)
+      look.due = next;
   }
-  for (const auto& id : volumes) observed.volumes.erase(id);
-  for (const auto& id : instances) observed.instances.erase(id);
-  TRY(add_by_id(volumes, instances, observed));
-  return find_recorded(ledger, observed);
+  std::erase_if(told_, [&](const auto& id) { return !asked.contains(id); });
+  std::erase_if(looked_, [&](const auto& entry) { return !asked.contains(entry.first); });
+  return due;
+}
+
+/// As filters, not as ids: one id that is gone fails a whole list of ids, a filter just leaves it
+/// out.
+Ok Observer::ask_by_id(const std::vector<std::string>& ids, bool volumes, Instant now) {
+  for (std::size_t first = 0; first < ids.size(); first += aws::kMaxFilterValues) {
+    const auto some = slice(ids, first, aws::kMaxFilterValues);
+    aws::DescribeRequest request;
+    request.filters = {{volumes ? "volume-id" : "instance-id", some}};
+    request.max_results = options_.page_size;
+    std::set<std::string> absent(some.begin(), some.end());
+    if (volumes) {
+      TRY_ASSIGN(auto found, aws::collect_all(ec2_, &aws::Ec2::describe_volumes, request));
+      for (auto& volume : found) {
+        absent.erase(volume.volume_id);
+        put(std::move(volume));
+      }
+    } else {
+      TRY_ASSIGN(auto found, aws::collect_all(ec2_, &aws::Ec2::describe_instances, request));
+      for (auto& instance : found) {
+        absent.erase(instance.instance_id);
+        put(std::move(instance));
+      }
+    }
+    for (const auto& id : absent) drop(id);
+    for (const auto& id : some) {
+      looked_.insert_or_assign(id, now);
+      told_.erase(id);
+    }
+  }
+  return {};
+}
+
+Ok Observer::look_by_id(const core::LedgerView& ledger, Instant now, Look& look) {
+  const auto due = what_is_due(ledger, now, look);
+  TRY(ask_by_id(due.volumes, true, now));
+  TRY(ask_by_id(due.instances, false, now));
+  for (const auto* ids : {&due.volumes, &due.instances})
+    for (const auto& id : *ids)
+      if (const Instant next = now + patience_for(id);
+          moving_.contains(id) && (!look.due || next < *look.due))
+        look.due = next;
+  return {};
 }
 
 template <typename T>
@@ -223,55 +396,102 @@ void Observer::look_up_zones(core::Observed& observed, Instant now) {
 
 void Observer::look_at_statuses(const core::LedgerView& ledger, core::Observed& observed,
                                 Instant now) {
-  if (now >= statuses_until_) {
-    statuses_.clear();
-    statuses_until_ = now + kStatusEvery;
-    std::vector<std::string> ids;
-    for (const auto& lease : ledger.leases) {
-      const auto seen = observed.instances.find(lease.instance_id);
-      if (seen != observed.instances.end() && seen->second.state == aws::InstanceState::running)
-        ids.push_back(lease.instance_id);
-    }
-    for (std::size_t first = 0; first < ids.size(); first += kStatusIds) {
-      std::vector<aws::InstanceStatus> found;
-      const auto some = std::span(ids).subspan(first, std::min(kStatusIds, ids.size() - first));
-      const auto asked =
-          aws::collect_present(ec2_, &aws::Ec2::describe_instance_status, some, found);
-      for (const auto& status : found) statuses_[status.instance_id] = status;
-      if (!asked) {
-        observed.notes.push_back("status checks could not be read: " + asked.error().message());
-        break;
-      }
-    }
+  if (now < statuses_until_) return;
+  world_.statuses.clear();
+  statuses_until_ = now + kStatusEvery;
+  std::vector<std::string> ids;
+  for (const auto& lease : ledger.leases) {
+    const auto seen = world_.instances.find(lease.instance_id);
+    if (seen != world_.instances.end() && seen->second.state == aws::InstanceState::running)
+      ids.push_back(lease.instance_id);
   }
-  observed.statuses = statuses_;
+  std::vector<aws::InstanceStatus> found;
+  const auto asked =
+      ids.size() <= kStatusByIdUpTo ? statuses_by_id(ids, found) : impaired_statuses(found);
+  for (const auto& status : found)
+    if (world_.instances.contains(status.instance_id))
+      world_.statuses.insert_or_assign(status.instance_id, status);
+  if (!asked)
+    observed.notes.push_back("status checks could not be read: " + asked.error().message());
 }
 
-Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger, Instant now) {
-  Look look;
+Ok Observer::statuses_by_id(std::span<const std::string> ids,
+                            std::vector<aws::InstanceStatus>& found) {
+  for (; !ids.empty(); ids = ids.subspan(std::min(kStatusIds, ids.size())))
+    TRY(aws::collect_present(ec2_, &aws::Ec2::describe_instance_status,
+                             ids.first(std::min(kStatusIds, ids.size())), found));
+  return {};
+}
+
+Ok Observer::impaired_statuses(std::vector<aws::InstanceStatus>& found) {
+  for (const char* check : {"system-status.status", "instance-status.status"}) {
+    aws::DescribeRequest request;
+    request.filters = {{check, {"impaired"}}};
+    request.max_results = options_.page_size;
+    TRY_ASSIGN(auto some, aws::collect_all(ec2_, &aws::Ec2::describe_instance_status, request));
+    found.insert(found.end(), some.begin(), some.end());
+  }
+  return {};
+}
+
+void Observer::show(const core::Desired& desired, const Ok& read, Instant now, Look& look) {
   auto& observed = look.observed;
+  observed.volumes = world_.volumes;
+  observed.instances = world_.instances;
+  observed.statuses = world_.statuses;
   observed.at = now;
-  const bool full =
-      !last_full_ || now - last_full_->at >= kFullLookEvery ||
-      last_full_->volumes.size() + last_full_->instances.size() <= options_.small_world;
-  auto listed = full ? list_everything(desired, observed) : list_transitions(ledger, observed);
-  if (listed && full) listed = find_recorded(ledger, observed);
-  if (!listed) {
-    look.blind = listed.error();
-    observed.notes.push_back(listed.error().message());
-    return look;  // the lookups would fail in the same way
+  if (!read) {
+    look.blind = read.error();
+    observed.notes.push_back(read.error().message());
+    return;  // the lookups would fail in the same way
   }
   observed.complete = true;
-  if (full) {
-    last_full_ = observed;
-  } else {
-    last_full_->volumes = observed.volumes;
-    last_full_->instances = observed.instances;
-  }
   look_up_pools(desired, observed, now);
   look_up_zones(observed, now);
-  look_at_statuses(ledger, observed, now);
   filling_.look(desired, observed, now);
+}
+
+Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
+                    bool settled, bool everything) {
+  Look look;
+  const auto apart = std::max(kSweepAtLeast, kSweepPerThing * static_cast<int>(things()));
+  const bool overdue = swept_ && now - *swept_ >= apart;
+  Ok read;
+  if (everything || !swept_ || (small() && (settled || overdue))) {
+    read = list_everything(desired, now, look);
+  } else {
+    if (!sweep_ && overdue) begin_sweep(desired);
+    if (sweep_) read = continue_sweep(now);
+    if (read && !small() && now >= endings_until_) read = list_endings(desired, now);
+  }
+  if (read) read = look_by_id(ledger, now, look);
+  if (read) look_at_statuses(ledger, look.observed, now);
+  if (sweep_ && !small()) look.due = std::min(look.due.value_or(Instant::max()), now + kSweepPages);
+  show(desired, read, now, look);
+  return look;
+}
+
+Look Observer::verify(const core::Desired& desired, const std::vector<std::string>& ids,
+                      Instant now) {
+  std::vector<std::string> volumes;
+  std::vector<std::string> instances;
+  for (const auto& id : ids) (is_volume(id) ? volumes : instances).push_back(id);
+  Look look;
+  Ok read = ask_by_id(volumes, true, now);
+  if (read) read = ask_by_id(instances, false, now);
+  for (std::size_t first = 0; read && first < instances.size(); first += kPoolsPerFilter) {
+    aws::DescribeRequest request;
+    request.filters = {tag_filter(core::kTagDeployment, {desired.deployment}),
+                       {"attachment.instance-id", slice(instances, first, kPoolsPerFilter)}};
+    request.max_results = options_.page_size;
+    auto attached = aws::collect_all(ec2_, &aws::Ec2::describe_volumes, request);
+    if (!attached) {
+      read = fail(attached.error());
+      break;
+    }
+    for (auto& volume : *attached) put(std::move(volume));
+  }
+  show(desired, read, now, look);
   return look;
 }
 

@@ -22,6 +22,34 @@ constexpr Milliseconds kReplayCap{30'000};
 /// to answer.
 constexpr Milliseconds kPlanExpires{60'000};
 
+/// What a call other than an attach sets off is looked at this soon.
+constexpr Milliseconds kAfterCall{500};
+/// Between ticks while anything is awaited: at most, at least, and at least for each ten things in
+/// the world, to which the CPU of a plan is proportional.
+constexpr Milliseconds kPaceLongest{2'000};
+constexpr Milliseconds kPaceSoonest{50};
+constexpr Milliseconds kPacePerThing{1};
+/// A tick of a large world waits for several tokens: one for so many things, within bounds well
+/// below the 50 that the bucket holds.
+constexpr std::size_t kThingsPerToken = 200;
+constexpr std::size_t kFewestTokens = 5;
+constexpr std::size_t kMostTokens = 40;
+
+/// What calls that cannot be taken back name.
+std::vector<std::string> ids_to_verify(const core::Plan& plan) {
+  std::vector<std::string> ids;
+  for (const auto& action : plan.actions) {
+    const auto name = core::action_name(action.mutation);
+    if (name != "TerminateInstances" && name != "DetachVolume" && name != "DeleteVolume" &&
+        name != "StopInstances")
+      continue;
+    for (auto& id : core::resource_ids(action.mutation)) ids.push_back(std::move(id));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
 Instant replay_at(const core::Intent& intent) {
   const double jitter =
       core::hash_fraction({std::to_string(intent.id), std::to_string(intent.attempts)});
@@ -69,12 +97,10 @@ void Reconciler::render_user_data(core::Observed& observed) {
   }
 }
 
-Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
-  TickReport report;
-  report.started = options_.now();
-  auto look = observer_.look(options_.desired, view, report.started);
+void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& report) {
   report.observed = std::move(look.observed);
   report.blind = std::move(look.blind);
+  if (look.due && (!due_ || *look.due < *due_)) due_ = look.due;
   render_user_data(report.observed);
   if (options_.reports) report.observed.reports = options_.reports();
   const Instant now = options_.now();
@@ -82,7 +108,55 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   limits.calls = budget_.available(now);
   limits.orders_only = options_.orders_only;
   report.plan = core::plan(options_.desired, report.observed, view, now, limits);
+}
+
+Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
+  TickReport report;
+  report.started = options_.now();
+  due_.reset();
+  auto look = observer_.look(options_.desired, view, report.started, settled_);
+  const bool swept = look.swept;
+  plan_on(std::move(look), view, report);
+  if (swept || report.blind) return report;
+  // Between sweeps, what cannot be taken back is looked at once more, and calm is not announced for
+  // what somebody may have changed since.
+  if (const auto ids = ids_to_verify(report.plan); !ids.empty())
+    plan_on(observer_.verify(options_.desired, ids, options_.now()), view, report);
+  else if (report.plan.stable && observer_.small())
+    plan_on(observer_.look(options_.desired, view, options_.now(), true), view, report);
   return report;
+}
+
+Milliseconds Reconciler::shortest_pause() const {
+  return kPaceSoonest + kPacePerThing * static_cast<int>(observer_.things() / 10);
+}
+
+/// When the next tick is worth its calls: when tokens are there for what waits for them, or when
+/// something seen is about to change.
+void Reconciler::pace(const core::LedgerView& view, TickReport& report) {
+  auto& plan = report.plan;
+  settled_ = plan.stable;
+  if (report.blind || plan.stable || !view.intents.empty()) return;
+  const Instant now = options_.now();
+  std::optional<Instant> next = plan.wake;
+  const auto consider = [&](Instant at) {
+    if (!next || at < *next) next = at;
+  };
+  if (due_) consider(*due_);
+  // In a large world several tokens are worth one plan; the last of those that wait get theirs at
+  // once.
+  const int worth = static_cast<int>(
+      std::clamp<std::size_t>(observer_.things() / kThingsPerToken, kFewestTokens, kMostTokens));
+  for (const auto& [action, missing] : plan.short_of)
+    consider(now + budget_.wait_for(action, now, std::min(missing, worth)));
+  for (const auto& call : report.calls) {
+    if (call.outcome.state == core::IntentState::unknown) return;
+    if (call.action != "AttachVolume" || call.outcome.state != core::IntentState::accepted)
+      consider(now + kAfterCall);
+  }
+  if (!next) return;
+  const Milliseconds longest = plan.short_of.empty() ? kPaceLongest : Milliseconds::max();
+  plan.next_look = std::max(std::min(*next - now, longest), shortest_pause());
 }
 
 Result<TickReport> Reconciler::look() {
@@ -99,13 +173,23 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
   for (const auto& intent : intents) {
     calls.push_back(intent.call);
     budget_.spend(intent.call.action, options_.now());
+    if (intent.call.action == "RunInstances")
+      budget_.spend_many(core::kInstancesLaunched, static_cast<int>(intent.nodes.size()),
+                         options_.now());
   }
+  const Instant sent = options_.now();
   auto answers = ec2_.send(calls);
   CHECK(answers.size() == calls.size());
   std::vector<Settlement> settlements;
+  for (const auto& intent : intents) budget_.answered(intent.call.action, sent, options_.now());
   for (std::size_t i = 0; i < intents.size(); ++i) {
     Settlement settlement{intents[i], judge(intents[i], answers[i]), {}};
     if (answers[i]) settlement.answer = std::move(*answers[i]);
+    if (const auto* attachment = std::get_if<aws::Attachment>(&settlement.answer);
+        attachment && intents[i].call.action == "AttachVolume") {
+      observer_.learn(*attachment, options_.now());
+      if (const Instant due = options_.now() + kAttachingEvery; !due_ || due < *due_) due_ = due;
+    }
     if (settlement.outcome.throttled) budget_.throttled(intents[i].call.action, options_.now());
     report.calls.push_back(describe_call(intents[i], reasons[i], replayed, settlement.outcome));
     settlements.push_back(std::move(settlement));
@@ -121,6 +205,21 @@ Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
   return send(due, reasons, true, report);
 }
 
+Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickReport& report) {
+  if (!report.observed.complete || stop.stop_requested() || nothing_to_write(report.plan, view))
+    return {};
+  if (options_.now() - report.observed.at > kPlanExpires) return {};
+  std::vector<aws::EncodedCall> calls;
+  std::vector<std::string> reasons;
+  for (const auto& action : report.plan.actions) {
+    calls.push_back(aws::encode(action.mutation));
+    reasons.push_back(action.reason);
+  }
+  TRY_ASSIGN(const auto intents, ledger_.record(report.plan, calls, options_.now()));
+  if (stop.stop_requested()) return {};
+  return send(intents, reasons, false, report);
+}
+
 Result<TickReport> Reconciler::tick(std::stop_token stop) {
   TickReport replays;
   TRY_ASSIGN(auto view, ledger_.view());
@@ -130,18 +229,8 @@ Result<TickReport> Reconciler::tick(std::stop_token stop) {
   }
   TRY_ASSIGN(auto report, observe_and_plan(view));
   report.calls = std::move(replays.calls);
-  if (!report.observed.complete || stop.stop_requested() || nothing_to_write(report.plan, view))
-    return report;
-  if (options_.now() - report.observed.at > kPlanExpires) return report;
-  std::vector<aws::EncodedCall> calls;
-  std::vector<std::string> reasons;
-  for (const auto& action : report.plan.actions) {
-    calls.push_back(aws::encode(action.mutation));
-    reasons.push_back(action.reason);
-  }
-  TRY_ASSIGN(const auto intents, ledger_.record(report.plan, calls, options_.now()));
-  if (stop.stop_requested()) return report;
-  TRY(send(intents, reasons, false, report));
+  TRY(act(view, stop, report));
+  pace(view, report);
   return report;
 }
 

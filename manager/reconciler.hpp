@@ -66,11 +66,20 @@ class Reconciler {
   /// Observes and plans; changes nothing, anywhere.
   Result<TickReport> look();
 
+  /// An event or a report says that these volumes or instances changed: the next tick looks at
+  /// them, and at little else. True when somebody waits for one of them, so that a tick is due
+  /// after shortest_pause(), in which more may come.
+  bool look_at(const std::vector<std::string>& ids) { return observer_.look_at(ids); }
+  Milliseconds shortest_pause() const;
+
   /// Replaces the spec, from the next tick on.
   void set_desired(core::Desired desired) { options_.desired = std::move(desired); }
 
  private:
   Result<TickReport> observe_and_plan(const core::LedgerView& view);
+  void plan_on(Look look, const core::LedgerView& view, TickReport& report);
+  void pace(const core::LedgerView& view, TickReport& report);
+  Ok act(const core::LedgerView& view, std::stop_token stop, TickReport& report);
   Ok replay(const core::LedgerView& view, TickReport& report);
   Ok send(const std::vector<core::Intent>& intents, const std::vector<std::string>& reasons,
           bool replayed, TickReport& report);
@@ -81,6 +90,8 @@ class Reconciler {
   ReconcilerOptions options_;
   Observer observer_;
   core::Budget budget_;
+  bool settled_ = false;        ///< the last plan was stable
+  std::optional<Instant> due_;  ///< when something seen should be looked at again
 };
 
 }  // namespace warmroot::manager

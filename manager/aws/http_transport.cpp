@@ -13,8 +13,9 @@ constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=ut
 /// EC2 refuses beyond 15 minutes; less than this is not why a request expired.
 constexpr std::chrono::minutes kSkewWorthCorrecting{1};
 
-/// Connections at once. Source: our choice; EC2's own buckets refill slower than 32 round trips.
-constexpr std::size_t kMaxInFlight = 32;
+/// Connections at once. Source: our choice; the burst that EC2's bucket of attaches holds goes out
+/// in one round.
+constexpr std::size_t kMaxInFlight = 64;
 
 }  // namespace
 

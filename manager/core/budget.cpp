@@ -23,7 +23,7 @@ constexpr Rate kRates[] = {
     {"CreateFleet", 50, 5},          {"CreateLaunchTemplate", 50, 5},
     {"DeleteLaunchTemplate", 50, 5}, {"ModifyInstanceAttribute", 50, 5},
     {"CopyVolumes", 50, 5},          {"CreateSnapshot", 100, 5},
-    {"StopInstances", 50, 5},
+    {"StopInstances", 50, 5},        {kInstancesLaunched.data(), 1000, 2},
 };
 
 }  // namespace
@@ -32,14 +32,18 @@ Budget::Budget(double share) {
   for (const auto& rate : kRates) {
     const double capacity =
         std::max(1.0, rate.capacity * share);  // below one nothing would ever go out
-    buckets_[rate.action] = {capacity, rate.refill_per_s * share, capacity, Instant{}};
+    buckets_[rate.action] = {capacity, rate.refill_per_s * share, capacity, Instant{}, 0, false};
   }
 }
 
 void Budget::fill(Bucket& bucket, Instant now) const {
   if (now <= bucket.filled) return;  // a clock stepped back gives nothing
   const double seconds = std::chrono::duration<double>(now - bucket.filled).count();
-  bucket.tokens = std::min(bucket.capacity, bucket.tokens + seconds * bucket.refill_per_s);
+  // A call on its way may not have reached EC2 yet, whose bucket is then that much fuller.
+  const double most = std::max(bucket.tokens, bucket.capacity - bucket.in_flight);
+  const double filled = bucket.tokens + seconds * bucket.refill_per_s;
+  bucket.held = bucket.held || (bucket.in_flight > 0 && filled > most);
+  bucket.tokens = std::min(most, filled);
   bucket.filled = now;
 }
 
@@ -57,6 +61,27 @@ void Budget::spend(std::string_view action, Instant now) {
   if (found == buckets_.end()) return;
   fill(found->second, now);
   found->second.tokens -= 1;
+  ++found->second.in_flight;
+}
+
+void Budget::spend_many(std::string_view things, int count, Instant now) {
+  const auto found = buckets_.find(things);
+  if (found == buckets_.end()) return;
+  fill(found->second, now);
+  found->second.tokens -= count;
+}
+
+void Budget::answered(std::string_view action, Instant sent, Instant now) {
+  const auto found = buckets_.find(action);
+  if (found == buckets_.end()) return;
+  auto& bucket = found->second;
+  fill(bucket, now);
+  bucket.in_flight = std::max(0, bucket.in_flight - 1);
+  // What the call kept from being refilled meanwhile.
+  const double seconds = std::chrono::duration<double>(now - sent).count() / 2;
+  if (bucket.in_flight == 0 && bucket.held)
+    bucket.tokens = std::min(bucket.capacity, bucket.tokens + seconds * bucket.refill_per_s);
+  if (bucket.in_flight == 0) bucket.held = false;
 }
 
 void Budget::throttled(std::string_view action, Instant now) {
@@ -66,11 +91,12 @@ void Budget::throttled(std::string_view action, Instant now) {
   found->second.tokens = std::min(found->second.tokens, 0.0);
 }
 
-Milliseconds Budget::wait_for(std::string_view action, Instant now) {
+Milliseconds Budget::wait_for(std::string_view action, Instant now, int tokens) {
   const auto found = buckets_.find(action);
   if (found == buckets_.end()) return Milliseconds{0};
   fill(found->second, now);
-  const double missing = 1.0 - found->second.tokens;
+  const double wanted = std::min(static_cast<double>(tokens), std::floor(found->second.capacity));
+  const double missing = wanted - found->second.tokens;
   if (missing <= 0) return Milliseconds{0};
   return Milliseconds{
       static_cast<Milliseconds::rep>(std::ceil(missing / found->second.refill_per_s * 1000.0))};

@@ -10,6 +10,9 @@
 
 namespace warmroot::core {
 
+/// EC2's second bucket of RunInstances, whose tokens are instances.
+inline constexpr std::string_view kInstancesLaunched = "RunInstances instances";
+
 class Budget {
  public:
   /// `share` in (0, 1]: the part of EC2's own buckets that we use. Buckets start full.
@@ -19,10 +22,15 @@ class Budget {
   std::map<std::string, int, std::less<>> available(Instant now);
   /// Takes one token. May go below zero: a replay must go out.
   void spend(std::string_view action, Instant now);
+  /// The same for a bucket whose tokens are things.
+  void spend_many(std::string_view things, int count, Instant now);
+  /// The answer came. Until then EC2 may not have taken the token, and its bucket, if it was full,
+  /// not have begun to refill; half of the way there and back is taken for the way there.
+  void answered(std::string_view action, Instant sent, Instant now);
   /// EC2 said RequestLimitExceeded: whatever we thought was there is not.
   void throttled(std::string_view action, Instant now);
-  /// Time until at least one token of `action` is there.
-  Milliseconds wait_for(std::string_view action, Instant now);
+  /// Time until `tokens` of `action` are there, or as many as its bucket holds.
+  Milliseconds wait_for(std::string_view action, Instant now, int tokens = 1);
 
   static constexpr double kDefaultShare = 0.5;
 
@@ -32,6 +40,8 @@ class Budget {
     double refill_per_s = 0;
     double tokens = 0;
     Instant filled{};
+    int in_flight = 0;  ///< calls sent and not answered
+    bool held = false;  ///< they kept it from being refilled
   };
   void fill(Bucket& bucket, Instant now) const;
 

@@ -147,16 +147,28 @@ void Draft::enter_again(const Lease& wanted, const std::string& why) {
   record(RecordLease{changed, why});
 }
 
+bool Draft::afford(std::string_view action) {
+  const auto left = calls_left_.find(action);
+  if (left == calls_left_.end() || left->second > 0) return true;
+  ++plan.short_of[std::string(action)];
+  return false;
+}
+
+int Draft::take(std::string_view things, int wanted) {
+  const auto left = calls_left_.find(things);
+  if (left == calls_left_.end()) return wanted;
+  const int taken = std::clamp(left->second, 0, wanted);
+  left->second -= taken;
+  if (taken < wanted) plan.short_of[std::string(things)] += wanted - taken;
+  return taken;
+}
+
 bool Draft::act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
                 std::string reason, std::string zone) {
   if (!observed.complete || frozen) return false;
-  if (const auto left = calls_left_.find(action_name(mutation)); left != calls_left_.end()) {
-    if (left->second <= 0) {
-      short_of_budget = true;
-      return false;
-    }
-    --left->second;
-  }
+  const auto action = action_name(mutation);
+  if (!afford(action)) return false;
+  if (const auto left = calls_left_.find(action); left != calls_left_.end()) --left->second;
   plan.actions.push_back(
       {std::move(mutation), pool, std::move(nodes), std::move(reason), std::move(zone)});
   return true;

@@ -112,7 +112,6 @@ class Draft {
   std::map<std::string, InstanceDraft> instances;
   std::vector<Lease> leases;  ///< as projected, changed by set_lease alone; ended ones stay
   bool frozen = false;        ///< too much vanished: nothing may be called
-  bool short_of_budget = false;
   Plan plan;
 
   PoolDraft* find_pool(std::string_view name);
@@ -133,6 +132,11 @@ class Draft {
   /// The same, and its time starts anew when it is in that state already.
   void enter_again(const Lease& lease, const std::string& why);
 
+  /// True while a call of this action may go out; otherwise it is counted as one that waits for a
+  /// token. Asked before a call is put together.
+  bool afford(std::string_view action);
+  /// Takes up to `wanted` tokens of a bucket of things; the rest is counted as waiting for them.
+  int take(std::string_view things, int wanted);
   /// Adds the call when budget, frozen state and completeness allow it; otherwise returns false and
   /// changes nothing.
   bool act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,

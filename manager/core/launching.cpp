@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "manager/core/budget.hpp"
 #include "manager/core/launch_calls.hpp"
 #include "manager/core/launch_limits.hpp"
 #include "manager/core/leasing.hpp"
@@ -91,7 +92,8 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, Laun
   if (offers.usable().empty())
     return note_nothing_to_buy(draft, pool, zone, offers, missing.size());
   const auto& best = offers.usable().front();
-  missing.resize(static_cast<std::size_t>(room.take(static_cast<int>(missing.size()), best.price)));
+  const int most = draft.take(kInstancesLaunched, static_cast<int>(missing.size()));
+  missing.resize(static_cast<std::size_t>(room.take(most, best.price)));
   for (std::size_t first = 0; first < missing.size(); first += kMostPerLaunch) {
     const auto last = std::min(missing.size(), first + kMostPerLaunch);
     std::vector<std::string> names;

@@ -15,6 +15,7 @@
 #include "bootstrap/base/units.hpp"
 #include "manager/aws/ec2.hpp"
 #include "manager/core/node_report.hpp"
+#include "manager/core/shared_map.hpp"
 #include "manager/core/spec.hpp"
 
 namespace warmroot::core {
@@ -66,10 +67,10 @@ struct Observed {
   bool complete = false;           ///< every listing that the rules rely on was read to its end
   Instant at{};                    ///< when the look began
   std::vector<std::string> notes;  ///< optional calls that failed, and why the view is incomplete
-  std::map<std::string, aws::Volume> volumes;  ///< those tagged with our deployment
-  std::map<std::string, aws::Instance>
-      instances;  ///< those of our deployment or of a pool without launch
-  std::map<std::string, aws::InstanceStatus> statuses;
+  SharedMap<aws::Volume> volumes;  ///< those tagged with our deployment
+  SharedMap<aws::Instance> instances;  ///< those of our deployment or of a pool without launch
+  /// Of leased instances; of many, only those that fail a check.
+  SharedMap<aws::InstanceStatus> statuses;
   std::map<std::string, Lookup<aws::Image>> images;
   std::map<std::string, Lookup<aws::Snapshot>> snapshots;
   std::map<std::string, aws::AvailabilityZone> zones;  ///< empty: could not be asked
@@ -425,6 +426,9 @@ struct Plan {
   std::vector<NodeRow> nodes;      ///< as they stand once the actions are asked for
   std::vector<NodeRow> nodes_now;  ///< as they stand before any of the actions
   std::vector<VolumeRow> volumes;
+  /// Calls that were cut for want of tokens, by action name.
+  std::map<std::string, int, std::less<>> short_of;
+  std::optional<Instant> wake;  ///< when something that is waited for changes by itself
   Milliseconds next_look{0};
   /// Every node that should run has its lease attached, nothing is in a transitional state, nothing
   /// is to be done and no outcome is awaited.

@@ -185,8 +185,8 @@ bool in_transition(Draft& draft) {
 }
 
 bool awaiting(Draft& draft) {
-  if (!draft.plan.actions.empty() || !draft.ledger.intents.empty() || draft.short_of_budget ||
-      in_transition(draft) || !draft.plan.drains.empty())
+  if (!draft.plan.actions.empty() || !draft.ledger.intents.empty() ||
+      !draft.plan.short_of.empty() || in_transition(draft) || !draft.plan.drains.empty())
     return true;
   for (const auto& pool : draft.pools) {
     if (!pool.source.problems.empty()) continue;
@@ -245,6 +245,7 @@ void describe_result(Draft& draft) {
   auto next = look_interval(waiting, draft.now - last_change(draft));
   if (draft.earliest_wake) next = std::min(next, *draft.earliest_wake - draft.now);
   draft.plan.next_look = std::max(next, kLookSoonest);
+  draft.plan.wake = draft.earliest_wake;
 }
 
 }  // namespace warmroot::core

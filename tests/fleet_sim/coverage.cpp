@@ -16,9 +16,11 @@ constexpr const char* kActions[] = {"AttachVolume",      "CreateTags",   "Create
 constexpr const char* kOutcomes[] = {"accepted", "refused", "unknown"};
 
 std::string_view name_of(aws::Reaction reaction) {
-  constexpr std::string_view kNames[] = {"throttled", "transient", "wait",       "absent",
-                                         "change",    "account",   "permission", "credentials",
-                                         "request",   "new_token", "restart",    "unknown"};
+  constexpr std::string_view kNames[] = {"throttled", "transient",  "done",        "look",
+                                         "wait",      "absent",     "device",      "change",
+                                         "account",   "permission", "credentials", "request",
+                                         "new_token", "restart",    "unknown"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(aws::Reaction::unknown) + 1);
   return kNames[static_cast<std::size_t>(reaction)];
 }
 

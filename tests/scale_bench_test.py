@@ -1,0 +1,45 @@
+"""scale_bench on a handful of nodes: the JSON has its fields, and every node is served exactly once.
+No timing is asserted. Usage: scale_bench_test.py BUILD_DIRECTORY"""
+
+import json
+import subprocess
+import sys
+
+FIELDS = """case nodes client served bound_s done_s excess_s ratio attach_bucket_use mutating_calls_per_node
+describing_calls_per_node attach_calls_per_node cpu_s cpu_ms_per_node peak_mib""".split()
+
+
+def main():
+    bench = sys.argv[1] + "/scale_bench"
+    run = subprocess.run([bench, "--nodes", "3,60", "--seed", "5", "--json"], stdout=subprocess.PIPE,
+                         check=True, timeout=280)
+    report = json.loads(run.stdout)
+    for field in ("rev", "machine", "seed", "cases"):
+        assert field in report, field
+    seen = set()
+    for case in report["cases"]:
+        if case["client"] != "warmroot":
+            assert case["served"] == case["nodes"], case
+            continue
+        seen.add((case["case"], case["nodes"]))
+        for field in FIELDS:
+            assert field in case, (field, case)
+        assert case["finished"] and case["failed_ticks"] == 0, case
+        assert case["served_twice"] == 0, case
+        if case["case"] == "storm":
+            assert 0 <= case["released_share"] <= 1, case
+            continue
+        assert case["served"] == case["nodes"], case
+        # The bound holds for what was drawn, whoever asks.
+        assert case["excess_s"] > -0.01, case
+        if case["case"] == "running":
+            assert case["calls"]["AttachVolume"] == case["nodes"], case
+            assert set(case["calls"]) - {"AttachVolume"} <= {
+                name for name in case["calls"] if name.startswith("Describe")}, case
+        if case["case"] == "launch":
+            assert case["calls"].get("AttachVolume", 0) <= case["nodes"], case
+    wanted = {(kind, nodes) for kind in ("running", "launch", "faults") for nodes in (3, 60)}
+    assert wanted <= seen, wanted - seen
+
+
+main()
