@@ -11,19 +11,19 @@ Result<std::unique_ptr<LedgerKeys>> LedgerKeys::open(const std::string& path) {
   return std::unique_ptr<LedgerKeys>(new LedgerKeys(std::move(database)));
 }
 
-Result<bool> LedgerKeys::add_key(const std::string& instance_id, const std::string& key_hex) {
+Result<bool> LedgerKeys::add_key(const std::string& instance_id, const Secret& key_hex) {
   const std::lock_guard lock(mutex_);
   TRY(database_.run("INSERT OR IGNORE INTO keys (instance_id, key_hex) VALUES (?, ?)",
-                    {instance_id, key_hex}));
+                    {instance_id, key_hex.reveal()}));
   return database_.changes() > 0;
 }
 
-Result<std::optional<std::string>> LedgerKeys::key_of(const std::string& instance_id) {
+Result<std::optional<Secret>> LedgerKeys::key_of(const std::string& instance_id) {
   const std::lock_guard lock(mutex_);
   TRY_ASSIGN(const auto rows,
              database_.query("SELECT key_hex FROM keys WHERE instance_id = ?", {instance_id}));
   if (rows.empty()) return std::nullopt;
-  return rows.front().text(0);
+  return Secret(rows.front().text(0));
 }
 
 Result<bool> LedgerKeys::advance(const std::string& instance_id, std::uint64_t sequence) {

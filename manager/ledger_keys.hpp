@@ -15,8 +15,8 @@ class LedgerKeys : public KeyStore {
   /// `path` is that of a Ledger which was opened before.
   static Result<std::unique_ptr<LedgerKeys>> open(const std::string& path);
 
-  Result<bool> add_key(const std::string& instance_id, const std::string& key_hex) override;
-  Result<std::optional<std::string>> key_of(const std::string& instance_id) override;
+  Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
+  Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
   Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) override;
 
  private:

@@ -76,7 +76,7 @@ void ReportServer::State::hello(const httplib::Request& request, httplib::Respon
     return answer_error(reply, 404,
                         fmt::format("instance {} of pool {} is not known yet, try again",
                                     hello->instance_id, hello->pool));
-  const std::string key = new_report_key();
+  const Secret key = new_report_key();
   const auto added = keys.add_key(hello->instance_id, key);
   if (!added) return answer_error(reply, 503, added.error().message());
   if (!*added)

@@ -4,15 +4,15 @@
 
 namespace warmroot::manager {
 
-Result<bool> MemoryKeyStore::add_key(const std::string& instance_id, const std::string& key_hex) {
+Result<bool> MemoryKeyStore::add_key(const std::string& instance_id, const Secret& key_hex) {
   const std::lock_guard lock(mutex_);
   return entries_.emplace(instance_id, Entry{key_hex, std::nullopt}).second;
 }
 
-Result<std::optional<std::string>> MemoryKeyStore::key_of(const std::string& instance_id) {
+Result<std::optional<Secret>> MemoryKeyStore::key_of(const std::string& instance_id) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(instance_id);
-  if (found == entries_.end()) return std::optional<std::string>();
+  if (found == entries_.end()) return std::optional<Secret>();
   return std::optional(found->second.key_hex);
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/base/secret.hpp"
 #include "bootstrap/base/units.hpp"
 #include "manager/core/node_report.hpp"
 
@@ -22,8 +23,8 @@ class KeyStore {
  public:
   virtual ~KeyStore() = default;
   /// False when the instance has a key already; the first one stays.
-  virtual Result<bool> add_key(const std::string& instance_id, const std::string& key_hex) = 0;
-  virtual Result<std::optional<std::string>> key_of(const std::string& instance_id) = 0;
+  virtual Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) = 0;
+  virtual Result<std::optional<Secret>> key_of(const std::string& instance_id) = 0;
   /// True and remembered when `sequence` is greater than all before it.
   virtual Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) = 0;
 };
@@ -31,13 +32,13 @@ class KeyStore {
 /// Forgets everything with the process.
 class MemoryKeyStore : public KeyStore {
  public:
-  Result<bool> add_key(const std::string& instance_id, const std::string& key_hex) override;
-  Result<std::optional<std::string>> key_of(const std::string& instance_id) override;
+  Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
+  Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
   Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) override;
 
  private:
   struct Entry {
-    std::string key_hex;
+    Secret key_hex;
     std::optional<std::uint64_t> last_sequence;
   };
   std::mutex mutex_;

@@ -146,10 +146,11 @@ Result<core::NodeReport> parse_report(std::string_view body) {
   return report;
 }
 
-std::string hello_answer(const std::string& key_hex, const std::string& node,
+std::string hello_answer(const Secret& key_hex, const std::string& node,
                          const std::string& volume_id) {
-  return Json{
-      {"key", key_hex}, {"node", null_if_empty(node)}, {"volume_id", null_if_empty(volume_id)}}
+  return Json{{"key", key_hex.reveal()},
+              {"node", null_if_empty(node)},
+              {"volume_id", null_if_empty(volume_id)}}
       .dump();
 }
 
@@ -161,9 +162,8 @@ std::string error_answer(const std::string& text) {
   return Json{{"error", text}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string report_signature(const std::string& key_hex, std::uint64_t sequence,
-                             std::string_view body) {
-  const std::string key = bytes_of_hex(key_hex);
+std::string report_signature(const Secret& key_hex, std::uint64_t sequence, std::string_view body) {
+  const std::string key = bytes_of_hex(key_hex.reveal());
   const std::string text = fmt::format("{}\n{}", sequence, body);
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
@@ -177,10 +177,10 @@ bool equal_in_constant_time(std::string_view left, std::string_view right) {
   return left.size() == right.size() && CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
 }
 
-std::string new_report_key() {
+Secret new_report_key() {
   std::array<unsigned char, kKeyBytes> bytes{};
   CHECK(RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) == 1);
-  return hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return Secret(hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
 }
 
 }  // namespace warmroot::manager

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/base/secret.hpp"
 #include "manager/core/node_report.hpp"
 
 namespace warmroot::manager {
@@ -32,7 +33,7 @@ std::string_view to_string(core::NodeStage stage);
 std::optional<core::NodeStage> node_stage_from(std::string_view word);
 
 /// Answer to hello; empty names become null.
-std::string hello_answer(const std::string& key_hex, const std::string& node,
+std::string hello_answer(const Secret& key_hex, const std::string& node,
                          const std::string& volume_id);
 
 /// Answer to a report: the manager's wishes.
@@ -42,13 +43,12 @@ std::string report_answer(bool drain, const std::string& volume_id);
 std::string error_answer(const std::string& text);
 
 /// Lower-case hex HMAC-SHA256 of "<sequence>\n<body>" under the 64 hexadecimal digits of `key_hex`.
-std::string report_signature(const std::string& key_hex, std::uint64_t sequence,
-                             std::string_view body);
+std::string report_signature(const Secret& key_hex, std::uint64_t sequence, std::string_view body);
 
 /// Compares without telling by its duration where two texts differ.
 bool equal_in_constant_time(std::string_view left, std::string_view right);
 
 /// 32 random bytes as hex.
-std::string new_report_key();
+Secret new_report_key();
 
 }  // namespace warmroot::manager

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 
 BUILD = sys.argv[1]
@@ -90,6 +91,7 @@ class World:
         self.region = start(f"{folder}/region.log", [f"{BUILD}/warmroot-sim", "serve", "--no-machines", *FAST], self.base)
         self.endpoint = until("the region is there", lambda: announced(f"{folder}/region.log", "endpoint"))
         self.said = 0
+        self.bootstrap_keys = []
         self.spec = f"{folder}/spec.toml"
 
     def environment(self, **extra):
@@ -277,6 +279,22 @@ def account_is_pinned(world):
     world.control("down=none")
 
 
+def hello(manager):
+    """Plays the bootstrap of the node's instance; its key."""
+    def node():
+        with urllib.request.urlopen(manager + "/status", timeout=10) as reply:
+            return next((row for row in json.load(reply)["nodes"] if row.get("instance_id")), None)
+    instance = until("an instance serves the node", node)["instance_id"]
+    body = json.dumps({"version": 1, "instance_id": instance, "deployment": "doorstest", "pool": "imagenet"})
+    def key():
+        try:
+            with urllib.request.urlopen(manager + "/v1/hello", body.encode(), timeout=10) as reply:
+                return json.load(reply)["key"]
+        except urllib.error.HTTPError:  # not known yet
+            return None
+    return until("the bootstrap receives its key", key)
+
+
 def keys_are_renewed(world):
     """`serve` with keys that hold for three seconds each, from each kind that can end."""
     renewed = [kind for kind in kinds(world) if kind[0] in (
@@ -299,15 +317,55 @@ def keys_are_renewed(world):
             check(world.given_out()["issued"] > before + 3, f"{name}: {world.given_out()['issued'] - before} sets were given")
             trouble = [line for line in read(log).splitlines() if " error " in line]
             check(not trouble or name == "instance", f"{name}: no request failed for that {trouble[:3]}")
-            body = json.dumps({"version": 1, "instance_id": "i-none", "deployment": "doorstest", "pool": "imagenet"})
-            try:
-                urllib.request.urlopen(f"http://{manager}/v1/hello", body.encode(), timeout=10).close()
-            except urllib.error.HTTPError:
-                pass
+            world.bootstrap_keys.append(hello(f"http://{manager}"))
         finally:
             serve.send_signal(signal.SIGTERM)
             check(serve.wait(30) == 0, f"{name}: serve ends as asked")
         world.control("life_ms=3600000")
+
+
+def serve_with(world, name, variables, play):
+    """Runs `play(process, log path)` beside a `serve` with these variables."""
+    log = f"{world.folder}/{name}.log"
+    serve = start(log, [f"{BUILD}/warmroot", "--verbose", "--bootstrap", __file__, "--spec", world.spec, "--state",
+                        f"{world.folder}/state-{name}", "serve", "--listen", "127.0.0.1:0"], world.environment(**variables))
+    try:
+        until(f"{name}: serve is there", lambda: announced(log, "listening"))
+        play(serve, log)
+    finally:
+        serve.send_signal(signal.SIGTERM)
+        check(serve.wait(30) == 0, f"{name}: serve ends as asked")
+
+
+def keys_that_end_early_are_looked_up_once_more(world):
+    """The service says "expired" long before the keys' own time."""
+    def play(_, log):
+        until("a request was answered", lambda: " debug request " in read(log))
+        world.control("revoke=1")
+        until("the keys are looked up anew", lambda: "credentials renewed" in read(log))
+        until("and the request is made again with them", lambda: re.search(
+            r"error=RequestExpired.*\n(.*\n)*?.*credentials renewed.*\n(.*\n)*?.*debug request .*status=200", read(log)))
+        check("warmroot: " not in read(log) and " error " not in read(log), "without an error")
+    serve_with(world, "revoked", {"AWS_PROFILE": "role"}, play)
+
+
+def an_account_that_changes_under_way_stops_everything(world):
+    config = f"{world.home}/.aws/config"
+    good = read(config)
+    world.control("life_ms=3000")
+    def play(serve, log):
+        until("a request was answered", lambda: " debug request " in read(log))
+        write(config, good.replace(f"role_arn = {ROLE}manager\nsource_profile", "role_arn = arn:aws:iam::444455556666:role/"
+                                   "manager\nsource_profile", 1))
+        until("the other account is noticed", lambda: "credentials of another account" in read(log))
+        behind = read(log).split("credentials of another account", 1)[1]
+        time.sleep(6)
+        behind = read(log).split("credentials of another account", 1)[1]
+        check(" debug request " not in behind and serve.poll() is None, "nothing is asked of EC2 with them")
+        write(config, good)
+        until("and it goes on with its own", lambda: " debug request " in read(log).split("of another account", 1)[1])
+    serve_with(world, "moved", {"AWS_PROFILE": "role"}, play)
+    world.control("life_ms=3600000")
 
 
 def sso_is_renewed(world):
@@ -398,6 +456,7 @@ def nothing_secret_was_seen(world):
                             "hostMetadataToken0123456789"}
     # Parts count as well: a token that is cut in two is still one.
     secrets |= {"issuedSecretAccessKey", "issuedSessionToken"}
+    check(len(set(world.bootstrap_keys)) >= 5, f"{len(set(world.bootstrap_keys))} bootstraps have keys")
     searched = 0
     for folder, _, names in os.walk(world.folder):
         if folder.startswith(world.home):
@@ -408,7 +467,12 @@ def nothing_secret_was_seen(world):
             with open(f"{folder}/{name}", "rb") as file:
                 text = file.read()
             searched += len(text)
-            for secret in secrets:
+            # The ledger alone keeps the bootstraps' keys, to know their reports by after a restart.
+            is_ledger = name.startswith("ledger.sqlite")
+            if is_ledger:
+                check_quietly(os.stat(f"{folder}/{name}").st_mode & 0o077 == 0 or os.stat(folder).st_mode & 0o077 == 0,
+                              f"{folder}/{name} can be read by others")
+            for secret in secrets | (set() if is_ledger else set(world.bootstrap_keys)):
                 check_quietly(secret.encode() not in text, f"{secret[:12]}... is in {folder}/{name}")
     check(searched > 50_000, f"no secret of {len(secrets)} is in {searched} bytes of logs, errors, states and ledgers")
     everything = "".join(read(f"{world.folder}/{name}") for name in os.listdir(world.folder) if name.endswith(".log"))
@@ -430,6 +494,8 @@ def main():
             mistakes_are_one_sentence(world)
             account_is_pinned(world)
             keys_are_renewed(world)
+            keys_that_end_early_are_looked_up_once_more(world)
+            an_account_that_changes_under_way_stops_everything(world)
             sso_is_renewed(world)
             tls_and_proxies(world)
             nothing_secret_was_seen(world)

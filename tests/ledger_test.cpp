@@ -535,15 +535,15 @@ TEST_F(LedgerTest, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
   { open(); }
   {
     auto keys = *LedgerKeys::open(path_);
-    EXPECT_EQ(*keys->add_key("i-1", "aa"), true);
-    EXPECT_EQ(*keys->add_key("i-1", "bb"), false);
+    EXPECT_EQ(*keys->add_key("i-1", Secret("aa")), true);
+    EXPECT_EQ(*keys->add_key("i-1", Secret("bb")), false);
     EXPECT_EQ(*keys->advance("i-1", 0), true);
     EXPECT_EQ(*keys->advance("i-1", 0), false);
     EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), true);
     EXPECT_EQ(*keys->advance("i-2", 1), false) << "no hello, no report";
   }
   auto keys = *LedgerKeys::open(path_);
-  EXPECT_EQ(**keys->key_of("i-1"), "aa");
+  EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "aa");
   EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), false);
   EXPECT_FALSE(keys->key_of("i-2")->has_value());
 }

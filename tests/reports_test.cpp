@@ -59,7 +59,7 @@ class Reports : public testing::Test {
   }
   httplib::Result signed_report(const std::string& key_hex, const std::string& text,
                                 std::uint64_t sequence) {
-    return report(text, sequence, report_signature(key_hex, sequence, text));
+    return report(text, sequence, report_signature(Secret(key_hex), sequence, text));
   }
 
   ReportBoard board_;
@@ -74,7 +74,7 @@ TEST_F(Reports, the_signature_is_the_hmac_of_sequence_and_body) {
   // printf '7\n{}' | openssl dgst -sha256 -mac HMAC -macopt hexkey:0b0b...0b (32 bytes)
   std::string key_hex;
   for (int i = 0; i < 32; ++i) key_hex += "0b";
-  EXPECT_EQ(report_signature(key_hex, 7, "{}"),
+  EXPECT_EQ(report_signature(Secret(key_hex), 7, "{}"),
             "7ac365c9301d2c4094783e5af58b1e80a0859333588888a96d0696ff180ddd6a");
 }
 
@@ -125,9 +125,9 @@ TEST_F(Reports, forged_and_unsigned_reports_are_refused) {
   const std::string secret = key();
   EXPECT_EQ(report(body(), 1, std::string(64, '0'))->status, 401);
   EXPECT_EQ(report(body(), 1, "")->status, 401);
-  EXPECT_EQ(report(body("ready"), 1, report_signature(secret, 1, body()))->status, 401)
+  EXPECT_EQ(report(body("ready"), 1, report_signature(Secret(secret), 1, body()))->status, 401)
       << "other body";
-  EXPECT_EQ(report(body(), 2, report_signature(secret, 1, body()))->status, 401)
+  EXPECT_EQ(report(body(), 2, report_signature(Secret(secret), 1, body()))->status, 401)
       << "other sequence";
   EXPECT_EQ(board_.snapshot().at(kInstance).stage, core::NodeStage::hello);
   EXPECT_EQ(signed_report(secret, body(), 1)->status, 200)

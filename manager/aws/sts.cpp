@@ -62,7 +62,7 @@ Error sts_refused(const HttpReply& reply) {
 const xml::Element* result_of(tinyxml2::XMLDocument& document, const HttpReply& reply,
                               const char* result) {
   if (reply.status != 200 || reply.body.size() > kMaxAnswer) return nullptr;
-  if (document.Parse(reply.body.data(), reply.body.size()) != tinyxml2::XML_SUCCESS) return nullptr;
+  if (!xml::parse(document, reply.body)) return nullptr;
   return xml::child(document.RootElement(), result);
 }
 

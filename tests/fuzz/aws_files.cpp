@@ -9,6 +9,7 @@
 #include "manager/aws/credentials_json.hpp"
 #include "manager/aws/form.hpp"
 #include "manager/aws/split_command.hpp"
+#include "manager/aws/sts.hpp"
 
 using namespace warmroot;
 
@@ -25,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   constexpr Instant kNow{std::chrono::hours{24 * 20'000}};
-  switch (data[0] % 8) {
+  switch (data[0] % 9) {
     case 0: (void)aws::parse_aws_ini(text); break;
     case 1: (void)aws::parse_process_credentials(text); break;
     case 2: (void)aws::parse_metadata_credentials(text); break;
@@ -33,6 +34,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 4: (void)aws::parse_sso_token(text); break;
     case 5: (void)aws::split_command(text); break;
     case 6: (void)aws::renewed_sso_token(text.substr(0, text.size() / 2), text.substr(text.size() / 2), kNow); break;
+    case 7:
+      (void)aws::decode_caller_identity({200, {}, std::string(text)});
+      (void)aws::decode_assumed_role({text.size() % 2 == 0 ? 200 : 403, {}, std::string(text)});
+      break;
     default: round_trip(text); break;
   }
   return 0;

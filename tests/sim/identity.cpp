@@ -274,6 +274,11 @@ DoorReply Identity::sso_token(const std::string& body) {
                      {"refreshToken", "ssoRefreshToken" + next}});
 }
 
+void Identity::revoke(Instant now) {
+  for (auto& [key, issued] : issued_) issued.expires = std::min(issued.expires, now);
+  host_.reset();
+}
+
 std::vector<std::string> Identity::secrets() const {
   std::vector<std::string> out = {keys_.secret_key, kContainerToken, "ssoBearerToken",
                                   "ssoRefreshToken"};

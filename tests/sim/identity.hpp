@@ -72,6 +72,9 @@ class Identity {
   /// A refusal of a signature repeats the request with its token, as some services' do.
   bool repeats_requests = false;
 
+  /// Everything given out so far ends now, whatever its holders were told.
+  void revoke(Instant now);
+
   /// All that must not be seen, of what was given out so far.
   std::vector<std::string> secrets() const;
   int issued() const { return count_; }

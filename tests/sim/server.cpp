@@ -112,7 +112,8 @@ struct RegionServer::Http {
       return request.get_param_value(name.c_str());
     };
     const std::lock_guard lock(owner.mutex_);
-    auto reply = identity_control(owner.identity_, request.method, request.path, parameter);
+    auto reply =
+        identity_control(owner.identity_, request.method, request.path, parameter, wall_clock());
     if (!reply)
       reply = identity_door(owner.identity_, as_signed(request, body), request.path, parameter,
                             wall_clock());

@@ -40,7 +40,7 @@ std::optional<DoorReply> identity_door(
 
 std::optional<DoorReply> identity_control(
     Identity& identity, const std::string& method, const std::string& path,
-    const std::function<std::string(const std::string&)>& parameter) {
+    const std::function<std::string(const std::string&)>& parameter, Instant now) {
   if (path != "/_control/identity") return std::nullopt;
   if (method == "GET")
     return DoorReply{
@@ -55,6 +55,7 @@ std::optional<DoorReply> identity_control(
   }
   if (const std::string repeats = parameter("repeats"); !repeats.empty())
     identity.repeats_requests = repeats == "1";
+  if (parameter("revoke") == "1") identity.revoke(now);
   return DoorReply{200, "application/json", "{}\n"};
 }
 

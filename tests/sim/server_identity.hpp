@@ -20,10 +20,10 @@ std::optional<DoorReply> identity_door(
     Identity& identity, const SignedRequest& request, const std::string& path,
     const std::function<std::string(const std::string&)>& parameter, Instant now);
 
-/// /_control/identity: POST ?life_ms=&down=sts,imds&repeats=1 sets what it names; GET lists what
-/// must not be seen anywhere and how many sets were given out.
+/// /_control/identity: POST ?life_ms=&down=sts,imds&repeats=1&revoke=1 sets what it names; GET
+/// lists what must not be seen anywhere and how many sets were given out.
 std::optional<DoorReply> identity_control(
     Identity& identity, const std::string& method, const std::string& path,
-    const std::function<std::string(const std::string&)>& parameter);
+    const std::function<std::string(const std::string&)>& parameter, Instant now);
 
 }  // namespace warmroot::sim
