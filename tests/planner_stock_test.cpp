@@ -671,6 +671,16 @@ TEST(Rollout, a_node_whose_volumes_are_all_retired_takes_the_one_of_the_source_b
   EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-n");
 }
 
+TEST(Rollout, deleted_retired_volumes_do_not_look_like_another_account) {
+  RolloutWorld world(3, 0);
+  for (int i = 0; i < 3; ++i) {
+    world.next("vol-n" + std::to_string(i), i);
+    world.ledger.volumes["vol-" + std::to_string(i)].role = VolumeRole::retired;
+    world.observed.volumes.erase("vol-" + std::to_string(i));
+  }
+  EXPECT_THAT(world.notes(), Not(HasSubstr("nothing is changed")));
+}
+
 TEST(Rollout, a_young_ledger_moves_nobody) {
   RolloutWorld world(1, 0);
   world.next("vol-n");

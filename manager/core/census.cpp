@@ -182,7 +182,8 @@ void freeze_if_too_many_vanished(Draft& draft) {
   int known = 0;
   int vanished = 0;
   for (const auto& [id, owned] : draft.ledger.volumes) {
-    if (!owned.seen) continue;
+    // Operators are told to delete retired volumes and old stock when they like.
+    if (!owned.seen || owned.role != VolumeRole::node) continue;
     ++known;
     if (!draft.observed.volumes.contains(id)) ++vanished;
   }
