@@ -33,7 +33,7 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-"$sim" serve --no-machines --creating-ms 300 --pending-ms 6000 --attach-ms 300 --detach-ms 300 --shutdown-ms 500 \
+"$sim" serve --no-machines --creating-ms 300 --pending-ms 15000 --attach-ms 300 --detach-ms 300 --shutdown-ms 500 \
   >"$work/out" 2>"$work/log" &
 server=$!
 tries=0
@@ -81,7 +81,7 @@ becomes() {
     got=$(ec2 "$@")
     [ "$got" != "$wanted" ] || break
     tries=$((tries + 1))
-    [ "$tries" -lt 40 ] || same "$what" "$wanted" "$got"
+    [ "$tries" -lt 60 ] || same "$what" "$wanted" "$got"
     sleep 0.3
   done
   echo "ok: $what"
@@ -166,7 +166,7 @@ same "placement scores by zone" 2 \
 template=$(ec2 create-launch-template --launch-template-name pool --client-token template-one \
   --launch-template-data '{"ImageId":"ami-02000000000000002","KeyName":"operator",
     "BlockDeviceMappings":[{"DeviceName":"/dev/sdf","Ebs":{"SnapshotId":"snap-01000000000000001",
-      "DeleteOnTermination":false,"VolumeInitializationRate":100}}],
+      "DeleteOnTermination":false}}],
     "InstanceInitiatedShutdownBehavior":"terminate","MetadataOptions":{"InstanceMetadataTags":"enabled"}}' \
   --tag-specifications 'ResourceType=launch-template,Tags=[{Key=pool,Value=p}]' \
   --query LaunchTemplate.LaunchTemplateId)
@@ -231,17 +231,25 @@ same "starting" pending \
 ec2 terminate-instances --instance-ids "$fixed" >/dev/null
 
 # ---- copies, snapshots, initialisation
-golden=$(ec2 create-volume --availability-zone us-east-1a --snapshot-id snap-01000000000000001 \
-  --volume-initialization-rate 100 --query VolumeId)
-becomes "a volume with a paid rate" "available 100" describe-volumes --volume-ids "$golden" \
-  --query "Volumes[].join(' ', [State, to_string(VolumeInitializationRate)])"
-same "its status" provisioned-rate \
-  "$(ec2 describe-volume-status --volume-ids "$golden" \
-    --query 'VolumeStatuses[].InitializationStatusDetails.InitializationType')"
-same "a copy of it" "$golden" \
-  "$(ec2 copy-volumes --source-volume-id "$golden" --volume-type gp3 --client-token copy-one \
-    --query 'Volumes[].SourceVolumeId')"
-refused "two copies at once" ConcurrentCopyVolumeLimitExceeded copy-volumes --source-volume-id "$golden"
+golden=$(ec2 create-volume --availability-zone us-east-1a --snapshot-id snap-01000000000000001 --query VolumeId)
+becomes "a volume to copy" available describe-volumes --volume-ids "$golden" --query 'Volumes[].State'
+same "its status" ok \
+  "$(ec2 describe-volume-status --volume-ids "$golden" --query 'VolumeStatuses[].VolumeStatus.Status')"
+# Debian's package may be older than these parameters and actions.
+if "$aws_program" ec2 copy-volumes --generate-cli-skeleton >/dev/null 2>&1; then
+  same "a paid rate" 100 \
+    "$(ec2 create-volume --availability-zone us-east-1a --snapshot-id snap-01000000000000001 \
+      --volume-initialization-rate 100 --query VolumeInitializationRate)"
+  same "how its blocks come" default \
+    "$(ec2 describe-volume-status --volume-ids "$golden" \
+      --query 'VolumeStatuses[].InitializationStatusDetails.InitializationType')"
+  same "a copy of it" "$golden" \
+    "$(ec2 copy-volumes --source-volume-id "$golden" --volume-type gp3 --client-token copy-one \
+      --query 'Volumes[].SourceVolumeId')"
+  refused "two copies at once" ConcurrentCopyVolumeLimitExceeded copy-volumes --source-volume-id "$golden"
+else
+  echo "awscli_test: SKIPPED: this AWS CLI knows no copy-volumes"
+fi
 snapshot=$(ec2 create-snapshot --volume-id "$golden" --description golden --query SnapshotId)
 same "the snapshot is pending" pending \
   "$(ec2 describe-snapshots --owner-ids self --snapshot-ids "$snapshot" --query 'Snapshots[].State')"
