@@ -259,7 +259,8 @@ Answer<void> run_instances_action(Region& region, const Form& form, XmlWriter& x
   xml.open("instancesSet");
   for (const auto& guest : *made) {
     xml.open("item");
-    write_instance(region, xml, {&guest, {}});  // no devices yet in this answer, as on EC2
+    // No devices yet in this answer, as on EC2; but the tags that EC2 has given itself.
+    write_instance(region, xml, {region.instance(guest.id), {}});
     xml.close();
   }
   xml.close();
