@@ -43,6 +43,8 @@ TEST(Budget, takes_half_of_ec2s_buckets_and_refills_by_time) {
   budget.spend("RunInstances", kStart);
   budget.spend("RunInstances", kStart);
   EXPECT_EQ(budget.available(kStart).at("RunInstances"), 0);
+  budget.answered("RunInstances", kStart, kStart);
+  budget.answered("RunInstances", kStart, kStart);
   EXPECT_EQ(budget.wait_for("RunInstances", kStart), Milliseconds{500});
   EXPECT_EQ(budget.available(kStart + seconds{1}).at("RunInstances"), 1);
   EXPECT_EQ(budget.available(kStart + seconds{100}).at("RunInstances"), 2);

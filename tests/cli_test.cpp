@@ -127,13 +127,14 @@ core::Plan plan_of_two_nodes() {
 }
 
 TEST(Listings, are_aligned_for_people) {
-  EXPECT_EQ(
-      as_text(volume_table(plan_of_two_nodes())),
-      "VOLUME  POOL      NODE        ZONE        SIZE GiB  STATE   INSTANCE  DEVICE    MEANING\n"
-      "vol-1   imagenet  imagenet-0  us-east-1a       100  in-use  i-1       /dev/sdf  attached to "
-      "an instance\n"
-      "vol-22  imagenet  imagenet-1  us-east-1a         8  free    -         -         available "
-      "to its node\n");
+  EXPECT_EQ(as_text(volume_table(plan_of_two_nodes())),
+            "VOLUME  POOL      NODE        ROLE  ZONE        SIZE GiB  STATE   INSTANCE  DEVICE    "
+            "MEANING\n"
+            "vol-1   imagenet  imagenet-0  node  us-east-1a       100  in-use  i-1       /dev/sdf  "
+            "attached to an instance\n"
+            "vol-22  imagenet  imagenet-1  node  us-east-1a         8  free    -         -         "
+            "available "
+            "to its node\n");
   EXPECT_EQ(as_text(volume_table({})), "(none)\n");
 }
 

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
 #include <regex>
 #include <string>
 
@@ -351,8 +350,7 @@ std::string with_optional_keys(const std::string& spec) {
 }
 
 TEST(Config, the_example_of_the_templates_is_accepted_with_and_without_its_optional_keys) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "../templates/warmroot.toml";
-  const auto text = read_text_file(path.string(), 1 << 20);
+  const auto text = read_text_file(WARMROOT_TEMPLATES_DIR "/warmroot.toml", 1 << 20);
   ASSERT_TRUE(text.has_value()) << text.error().message();
   const auto reader = [](const std::string&) -> Result<std::string> {
     return std::string("#!/bin/sh\n");

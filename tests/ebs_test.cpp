@@ -202,7 +202,9 @@ TEST_F(Ebs, each_block_takes_its_own_seeded_latency) {
     EXPECT_GE(errors.back(), 0) << "answered before it was due: block " << offsets[i] / kUnit;
   }
   std::ranges::sort(errors);
-  EXPECT_LT(errors[errors.size() / 2], 1.0) << "the server itself takes too long";
+  // A bare machine adds 0.3 ms, a busy virtual one 2 ms; a tenth of the model's median of 36 ms is
+  // where a benchmark would begin to measure the server.
+  EXPECT_LT(errors[errors.size() / 2], 3.6) << "the server itself takes too long";
 }
 
 TEST_F(Ebs, the_content_is_the_snapshots_and_the_second_read_is_warm) {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
-# address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers, one full guest run. Usage: sh tests/run.sh [--quick]   (--quick: no sanitizers, no guests)
+# address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers,
+# one full guest run. Usage: sh tests/run.sh [--quick]   (--quick: no sanitizers, no guests)
 # WARMROOT_FUZZ_SECONDS is how long each fuzzer runs (60).
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure.
 set -eu
@@ -17,15 +18,17 @@ need_space_mib "$repo" 3000
 step "building build/release"
 build_preset release
 step "unit and contract tests"
-ctest --test-dir build/release --output-on-failure --timeout 300
+ctest --test-dir build/release --output-on-failure --timeout 300 -j "$(nproc)"
 
 if [ "$quick" = no ]; then
   step "building build/asan"
   build_preset asan
   step "the same tests under the address and undefined-behaviour sanitizers"
-  ctest --test-dir build/asan --output-on-failure --timeout 600
+  # What runs the same code as its neighbours, only longer, is left to the plain build.
+  ctest --test-dir build/asan --output-on-failure --timeout 600 -j "$(nproc)" \
+    -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test)$'
   # The thread sanitizer sees only what runs threads.
-  threaded="ebs_test read_engine_test warmer_test region_http_test region_server_test reports_test"
+  threaded="ebs_test read_engine_test warmer_test events_test reports_test"
   step "building build/tsan: $threaded"
   # shellcheck disable=SC2086 # word splitting is the list
   build_preset tsan $threaded
