@@ -14,6 +14,7 @@
 #include "manager/aws/ec2.hpp"
 #include "manager/core/budget.hpp"
 #include "manager/core/model.hpp"
+#include "manager/launch_check.hpp"
 #include "manager/ledger.hpp"
 #include "manager/observer.hpp"
 
@@ -89,6 +90,7 @@ class Reconciler {
   Ledger& ledger_;
   ReconcilerOptions options_;
   Observer observer_;
+  LaunchCheck launch_check_;
   core::Budget budget_;
   bool settled_ = false;        ///< the last plan was stable
   std::optional<Instant> due_;  ///< when something seen should be looked at again

@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {},
                  "",
                  ""}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 
 TEST(PlannerLaunch, a_refused_offer_is_taken_again_after_three_minutes) {
   World world;
@@ -391,7 +391,7 @@ INSTANTIATE_TEST_SUITE_P(
                  false,
                  {},
                  {}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 
 // ---- where ----
 
@@ -452,7 +452,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "",
                  "z-b"},
         ZoneCase{"RefusedEverywhereIsNoReason", {}, {}, {"z-a", "z-b"}, "", "z-a"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 
 TEST(PlannerPlace, equal_zones_share_the_nodes) {
   World world(4, 4, {"z-a", "z-b"});

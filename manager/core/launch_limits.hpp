@@ -23,7 +23,10 @@ std::optional<Instant> breaker_probe_at(const std::string& pool, const LedgerVie
 
 /// What the pool's instances cost an hour, those that are coming included; absent when the price of
 /// one is not known.
-std::optional<MicroUsd> hourly_cost(Draft& draft, const PoolDraft& pool);
+std::optional<MicroUsd> hourly_cost(const Draft& draft, const PoolDraft& pool);
+
+/// Fills Plan::cost_hour.
+void tell_costs(Draft& draft);
 
 class LaunchRoom {
  public:
