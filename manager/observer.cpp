@@ -124,7 +124,8 @@ Ok Observer::find_recorded(const core::LedgerView& ledger, core::Observed& obser
   return add_by_id(volumes, instances, observed);
 }
 
-Ok Observer::list_transitions(const core::LedgerView& ledger, core::Observed& observed) {
+Ok Observer::list_transitions(const core::LedgerView& ledger, const core::Heard& heard,
+                              core::Observed& observed) {
   observed.volumes = last_full_->volumes;
   observed.instances = last_full_->instances;
   std::vector<std::string> volumes;
@@ -138,6 +139,13 @@ Ok Observer::list_transitions(const core::LedgerView& ledger, core::Observed& ob
       continue;
     volumes.push_back(lease.volume_id);
     instances.push_back(lease.instance_id);
+  }
+  for (const auto& id : heard.changed) {
+    const auto seen = observed.instances.find(id);
+    if (seen == observed.instances.end()) continue;  // not ours, or find_recorded() asks for it
+    instances.push_back(id);
+    for (const auto& device : seen->second.block_devices)
+      if (observed.volumes.contains(device.volume_id)) volumes.push_back(device.volume_id);
   }
   for (auto* ids : {&volumes, &instances}) {
     std::sort(ids->begin(), ids->end());
@@ -247,14 +255,16 @@ void Observer::look_at_statuses(const core::LedgerView& ledger, core::Observed& 
   observed.statuses = statuses_;
 }
 
-Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger, Instant now) {
+Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
+                    const core::Heard& heard) {
   Look look;
   auto& observed = look.observed;
   observed.at = now;
   const bool full =
-      !last_full_ || now - last_full_->at >= kFullLookEvery ||
+      !last_full_ || now - last_full_->at >= (heard.live ? kFullLookWithEvents : kFullLookEvery) ||
       last_full_->volumes.size() + last_full_->instances.size() <= options_.small_world;
-  auto listed = full ? list_everything(desired, observed) : list_transitions(ledger, observed);
+  auto listed =
+      full ? list_everything(desired, observed) : list_transitions(ledger, heard, observed);
   if (listed && full) listed = find_recorded(ledger, observed);
   if (!listed) {
     look.blind = listed.error();

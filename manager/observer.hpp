@@ -22,6 +22,8 @@ inline constexpr int kPageSize = 200;
 /// come every kFullLookEvery and looks between them ask by id for what is in transition.
 inline constexpr std::size_t kSmallWorld = 400;
 inline constexpr Milliseconds kFullLookEvery{5'000};
+/// The same while EC2's events are heard: they name what has changed. Volumes have no events.
+inline constexpr Milliseconds kFullLookWithEvents{60'000};
 /// How long lookups are believed: AMIs and subnets hardly change; what was not found may be about
 /// to be shared.
 inline constexpr Milliseconds kFoundFor{600'000};
@@ -46,8 +48,10 @@ class Observer {
   explicit Observer(aws::Ec2& ec2, ObserverOptions options = {})
       : ec2_(ec2), options_(options), filling_(ec2) {}
 
-  /// One look. Never fails: what could not be read makes `complete` false and is noted.
-  Look look(const core::Desired& desired, const core::LedgerView& ledger, Instant now);
+  /// One look. Never fails: what could not be read makes `complete` false and is noted. Instances
+  /// in `heard` are asked for by id, with their volumes.
+  Look look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
+            const core::Heard& heard = {});
 
  private:
   template <typename T>
@@ -57,7 +61,8 @@ class Observer {
   };
 
   Ok list_everything(const core::Desired& desired, core::Observed& observed);
-  Ok list_transitions(const core::LedgerView& ledger, core::Observed& observed);
+  Ok list_transitions(const core::LedgerView& ledger, const core::Heard& heard,
+                      core::Observed& observed);
   Ok find_recorded(const core::LedgerView& ledger, core::Observed& observed);
   Ok add_volumes(const aws::Filter& filter, core::Observed& observed);
   Ok add_instances(const aws::Filter& filter, core::Observed& observed);

@@ -72,11 +72,16 @@ void Reconciler::render_user_data(core::Observed& observed) {
 Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   TickReport report;
   report.started = options_.now();
-  auto look = observer_.look(options_.desired, view, report.started);
+  // Before the look, so that it sees the world after what was heard.
+  core::Heard heard;
+  if (options_.heard) heard = options_.heard();
+  auto look = observer_.look(options_.desired, view, report.started, heard);
   report.observed = std::move(look.observed);
   report.blind = std::move(look.blind);
   render_user_data(report.observed);
   if (options_.reports) report.observed.reports = options_.reports();
+  report.observed.warnings = std::move(heard.warnings);
+  report.observed.events_live = heard.live;
   const Instant now = options_.now();
   core::Limits limits;
   limits.calls = budget_.available(now);
@@ -130,8 +135,11 @@ Result<TickReport> Reconciler::tick(std::stop_token stop) {
   }
   TRY_ASSIGN(auto report, observe_and_plan(view));
   report.calls = std::move(replays.calls);
-  if (!report.observed.complete || stop.stop_requested() || nothing_to_write(report.plan, view))
+  if (!report.observed.complete || stop.stop_requested()) return report;
+  if (nothing_to_write(report.plan, view)) {
+    report.recorded = true;
     return report;
+  }
   if (options_.now() - report.observed.at > kPlanExpires) return report;
   std::vector<aws::EncodedCall> calls;
   std::vector<std::string> reasons;
@@ -140,6 +148,7 @@ Result<TickReport> Reconciler::tick(std::stop_token stop) {
     reasons.push_back(action.reason);
   }
   TRY_ASSIGN(const auto intents, ledger_.record(report.plan, calls, options_.now()));
+  report.recorded = true;
   if (stop.stop_requested()) return report;
   TRY(send(intents, reasons, false, report));
   return report;

@@ -26,6 +26,8 @@ struct ReconcilerOptions {
   std::function<Result<std::string>(const core::PoolSpec&)> user_data;
   /// The latest report of each instance. Absent: nobody reports.
   std::function<std::map<std::string, core::NodeReport>()> reports;
+  /// What EC2's events have told. Absent: nobody listens.
+  std::function<core::Heard()> heard;
   /// The part of EC2's throttle buckets that is ours; the account is shared.
   double budget_share = core::Budget::kDefaultShare;
   ObserverOptions observer;
@@ -48,6 +50,7 @@ struct TickReport {
   core::Observed observed;
   core::Plan plan;
   std::vector<CallReport> calls;
+  bool recorded = false;  ///< the plan was carried into the ledger, or there was nothing to carry
   std::optional<Error>
       blind;  ///< why the listings could not be read; kinds unauthorised and misconfigured stay
 };

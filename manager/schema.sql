@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 5 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 6 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
@@ -34,11 +34,13 @@ CREATE TABLE instances (
   fate TEXT NOT NULL DEFAULT 'fresh' CHECK (fate IN ('fresh', 'proved', 'failed'))
 ) STRICT, WITHOUT ROWID;
 
--- Instances that have begun to give their volume back, by their own word: they never get one again.
+-- Instances that have begun to give their volume back, by their own word or EC2's warning: they never get one again.
 CREATE TABLE departures (
   instance_id TEXT PRIMARY KEY,
   released INTEGER NOT NULL,  -- it said that it has unmounted the volume
-  since_ms INTEGER NOT NULL
+  since_ms INTEGER NOT NULL,
+  reclaim_ms INTEGER,         -- when EC2 takes it away, by its warning
+  advised INTEGER NOT NULL DEFAULT 0  -- only EC2's rebalance hint said so
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (

@@ -166,11 +166,18 @@ std::vector<Result<HttpReply>> HttpClient::perform_all(std::span<const HttpReque
     prepare(transfers[i], requests[i]);
     curl_multi_add_handle(handles_->multi, transfers[i].easy.get());
   }
+  const bool can_give_up =
+      std::any_of(requests.begin(), requests.end(), [](const HttpRequest& request) { return request.give_up != nullptr; });
+  const auto given_up = [&] {
+    return can_give_up && std::any_of(requests.begin(), requests.end(), [](const HttpRequest& request) {
+             return request.give_up != nullptr && *request.give_up;
+           });
+  };
   int running = 0;
   do {
     if (curl_multi_perform(handles_->multi, &running) != CURLM_OK) break;
-    if (running > 0) curl_multi_poll(handles_->multi, nullptr, 0, 1000, nullptr);
-  } while (running > 0);
+    if (running > 0) curl_multi_poll(handles_->multi, nullptr, 0, can_give_up ? 100 : 1000, nullptr);
+  } while (running > 0 && !given_up());
   int queued = 0;
   while (CURLMsg* message = curl_multi_info_read(handles_->multi, &queued)) {
     if (message->msg != CURLMSG_DONE) continue;

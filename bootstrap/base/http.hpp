@@ -2,6 +2,7 @@
 // http.cpp. Knows nothing of AWS.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@ struct HttpRequest {
   std::string ca_file;  ///< certificates to trust for https; empty: the system's
   std::chrono::milliseconds connect_timeout{2000};
   std::chrono::milliseconds timeout{30000};
+  const std::atomic<bool>* give_up = nullptr;  ///< once true, a call under way ends: for long polls
 };
 
 struct HttpReply {

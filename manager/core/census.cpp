@@ -247,6 +247,18 @@ void count_asked_volumes(Draft& draft) {
 
 // ---- instances ----
 
+/// EC2's warning, if it is one to act upon.
+const Warning* warning_of(Draft& draft, const std::string& id) {
+  const auto found = draft.observed.warnings.find(id);
+  if (found == draft.observed.warnings.end()) return nullptr;
+  if (found->second.kind == WarningKind::interruption) return &found->second;
+  const auto seen = draft.observed.instances.find(id);
+  if (seen == draft.observed.instances.end()) return nullptr;
+  const auto* pool = draft.find_pool(tag_of(seen->second.tags, kTagPool));
+  const bool asked = pool && pool->spec->launch && pool->spec->launch->replace_on_rebalance;
+  return asked ? &found->second : nullptr;
+}
+
 /// What the instance said about leaving is kept: reports are lost with the process, and one that
 /// failed to drain is not fit to serve either.
 std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
@@ -255,12 +267,19 @@ std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   const auto* report = draft.report_of(id);
   const bool releases = report && report->stage == NodeStage::released;
   const bool drains = report && report->stage == NodeStage::draining;
-  if (!recorded && !releases && !drains) return std::nullopt;
-  Departure departure = recorded ? known->second : Departure{false, draft.now};
-  if (!recorded || (releases && !departure.released)) {
-    departure.released = releases;
+  const auto* warning = warning_of(draft, id);
+  if (!recorded && !releases && !drains && !warning) return std::nullopt;
+  const bool interrupted = warning && warning->kind == WarningKind::interruption;
+  const Departure before = recorded ? known->second : Departure{false, draft.now, {}, true};
+  Departure departure = before;
+  departure.released = before.released || releases;
+  departure.advised = before.advised && !interrupted && !releases && !drains;
+  if (interrupted && !before.reclaim_at) departure.reclaim_at = warning->at + kSpotNotice;
+  // What was only a hint becomes serious: its time starts now.
+  if (before.advised && !departure.advised) departure.since = draft.now;
+  if (!recorded || departure.released != before.released || departure.advised != before.advised ||
+      departure.reclaim_at != before.reclaim_at)
     draft.record(RecordDeparture{id, departure});
-  }
   return departure;
 }
 
@@ -283,6 +302,9 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
   if (const auto departure = departure_of(draft, id)) {
     if (departure->released) return "has given its volume back";
     const auto* report = draft.report_of(id);
+    if (departure->advised) return kMayBeInterrupted;
+    if (departure->reclaim_at && (!report || report->stage != NodeStage::draining))
+      return "is reclaimed by EC2 at " + to_iso8601(*departure->reclaim_at).substr(11, 8) + " UTC";
     const bool drains = !report || report->stage == NodeStage::draining;
     return std::string(drains ? "is draining" : "began to drain and serves no more") +
            (report && !report->message.empty() ? ": " + report->message : "");
@@ -372,6 +394,7 @@ void count_missing_instances(Draft& draft) {
     made.zone = launched.zone;
     made.launched = true;
     made.pending = true;
+    if (departure_of(draft, id)) made.departing = "is leaving";
     pool->instances.push_back(id);
     draft.instances.emplace(id, std::move(made));
   }

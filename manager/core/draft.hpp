@@ -39,6 +39,8 @@ inline constexpr Milliseconds kDrainPatience{150'000};
 
 /// Why an instance is given up: the clause by which other rules know it.
 inline constexpr const char* kFailsStatusChecks = "fails EC2's status checks";
+inline constexpr const char* kMayBeInterrupted =
+    "may be interrupted soon, as EC2 recommends to rebalance";
 
 struct NodeDraft {
   std::string name;

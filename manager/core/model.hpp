@@ -61,6 +61,25 @@ struct Market {
   std::map<std::string, std::map<std::string, int>> scores;
 };
 
+/// What EC2 announces about an instance. The greater one counts.
+enum class WarningKind {
+  rebalance,     ///< an interruption may come; acted upon only where the spec asks for it
+  interruption,  ///< a spot instance is reclaimed two minutes after the warning
+};
+struct Warning {
+  WarningKind kind = WarningKind::interruption;
+  Instant at{};  ///< when EC2 said it
+};
+/// Spot notice to reclaim. Source: EC2 user guide, spot interruptions.
+inline constexpr Milliseconds kSpotNotice{120'000};
+
+/// What an event queue has told since the last tick. Best effort: missing, late, doubled.
+struct Heard {
+  std::map<std::string, Warning> warnings;  ///< by instance id
+  std::set<std::string> changed;            ///< instances worth a look
+  bool live = false;                        ///< somebody listens and hears
+};
+
 /// One look at EC2. Maps are keyed by resource id (zones by name, user_data by pool).
 struct Observed {
   bool complete = false;           ///< every listing that the rules rely on was read to its end
@@ -81,6 +100,8 @@ struct Observed {
   /// snapshots that need no reading. Looked up only for pools with a deadline.
   std::map<std::string, aws::VolumeStatus> volume_statuses;
   std::vector<aws::FastSnapshotRestore> fast_restores;
+  std::map<std::string, Warning> warnings;               ///< heard from EC2's events
+  bool events_live = false;  ///< changes are told at once, so that looks may be rarer
 };
 
 // ---- what we remember ----
@@ -163,11 +184,14 @@ struct LaunchedInstance {
   InstanceFate fate = InstanceFate::fresh;
 };
 
-/// An instance that has begun to give its volume back, by its own word. It never gets one again,
-/// also after a restart in which the reports are lost.
+/// An instance that has begun to give its volume back, by its own word or EC2's warning. It never
+/// gets one again, also after a restart in which reports and warnings are lost.
 struct Departure {
   bool released = false;  ///< it said that it has unmounted the volume
   Instant since{};        ///< when it was first heard
+  /// When EC2 takes it away, by its warning.
+  std::optional<Instant> reclaim_at{};
+  bool advised = false;  ///< only EC2's rebalance hint said so
 };
 
 /// What an operator orders by hand, beside the spec.

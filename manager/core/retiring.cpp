@@ -46,9 +46,22 @@ bool draining(Draft& draft, const InstanceDraft& instance, const std::string& re
 /// It began to drain long ago and holds its volume still: its end alone gives the volume back.
 bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
   const auto departure = draft.ledger.departures.find(instance.id);
-  if (departure == draft.ledger.departures.end()) return false;
-  draft.wake_at(departure->second.since + kDrainPatience);
-  return draft.now - departure->second.since >= kDrainPatience;
+  if (departure == draft.ledger.departures.end() || departure->second.advised) return false;
+  Instant until = departure->second.since + kDrainPatience;
+  // EC2 itself ends what it has warned of; later than that, the warning has come to nothing.
+  if (const auto reclaim = departure->second.reclaim_at)
+    until = std::max(until, *reclaim + (kDrainPatience - kSpotNotice));
+  draft.wake_at(until);
+  return draft.now >= until;
+}
+
+/// A warning that the node may not have heard itself: its metadata service may be off.
+void ask_to_drain(Draft& draft, const InstanceDraft& instance) {
+  const auto* report = draft.fresh_report_of(instance.id);
+  if (!instance.running || !report || report->stage == NodeStage::failed ||
+      report->stage == NodeStage::draining || report->stage == NodeStage::released)
+    return;
+  draft.plan.drains[instance.id] = instance.id + " " + instance.departing;
 }
 
 void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instance,
@@ -56,8 +69,17 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
   const auto* node = pool.find_node(lease.node);
   const bool moves = node && node->moving && node->volume_id == lease.volume_id;
   const bool wanted = node && node->wanted && node->volume_id == lease.volume_id && !moves;
-  if (wanted && instance.departing != kFailsStatusChecks && !drains_for_ever(draft, instance))
+  if (wanted && instance.departing == kMayBeInterrupted) {
+    // Nothing is lost by waiting: it serves until its successor runs.
+    const auto* next = draft.reservation_of(lease.volume_id);
+    const auto* successor = next ? draft.find_instance(next->instance_id) : nullptr;
+    if (!successor || !successor->running) return;
+    if (draining(draft, instance, instance.id + " " + instance.departing)) return;
+  } else if (wanted && instance.departing != kFailsStatusChecks &&
+             !drains_for_ever(draft, instance)) {
+    ask_to_drain(draft, instance);
     return;
+  }
   const std::string reason = wanted ? instance.id + " " + instance.departing
                              : moves
                                  ? lease.node + " moves to a volume of " + pool.source.snapshot_id

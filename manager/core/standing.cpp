@@ -213,9 +213,10 @@ Instant last_change(const Draft& draft) {
 
 }  // namespace
 
-Milliseconds look_interval(bool waiting, Milliseconds age) {
+Milliseconds look_interval(bool waiting, Milliseconds age, bool events_live) {
   constexpr Milliseconds kYoung{60'000};
-  if (!waiting) return std::clamp(age / 4, kLookWaiting, kLookIdle);
+  if (!waiting)
+    return std::clamp(age / 4, kLookWaiting, events_live ? kLookIdleWithEvents : kLookIdle);
   if (age <= kYoung) return std::clamp(age / 10, kLookSoonest, kLookWaiting);
   return std::clamp(age / 60, kLookWaiting, kLookLongWait);
 }
@@ -242,7 +243,7 @@ void describe_result(Draft& draft) {
   const bool waiting = awaiting(draft);
   draft.plan.stable = draft.observed.complete && !draft.frozen && !blocked && settled && !waiting;
 
-  auto next = look_interval(waiting, draft.now - last_change(draft));
+  auto next = look_interval(waiting, draft.now - last_change(draft), draft.observed.events_live);
   if (draft.earliest_wake) next = std::min(next, *draft.earliest_wake - draft.now);
   draft.plan.next_look = std::max(next, kLookSoonest);
 }

@@ -23,9 +23,11 @@ inline constexpr Milliseconds kLookSoonest{250};
 inline constexpr Milliseconds kLookWaiting{1'000};
 inline constexpr Milliseconds kLookLongWait{5'000};
 inline constexpr Milliseconds kLookIdle{30'000};
+/// The same while EC2's events are heard. Status checks and volumes have none, so it stays short.
+inline constexpr Milliseconds kLookIdleWithEvents{60'000};
 
 /// Sub-second while something young is awaited, growing with `age`, the time since anything last
 /// changed.
-Milliseconds look_interval(bool awaiting, Milliseconds age);
+Milliseconds look_interval(bool awaiting, Milliseconds age, bool events_live = false);
 
 }  // namespace warmroot::core

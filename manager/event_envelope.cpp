@@ -1,0 +1,71 @@
+// See the header.
+#include "manager/event_envelope.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace warmroot::manager {
+namespace {
+
+using nlohmann::json;
+
+/// EventBridge's entries are at most 256 KiB, SQS's messages 1 MiB.
+constexpr std::size_t kMaxBody = 1 << 20;
+
+std::string text_of(const json& object, const char* member) {
+  const auto found = object.find(member);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+EventKind kind_of(const std::string& detail_type) {
+  if (detail_type == "EC2 Spot Instance Interruption Warning") return EventKind::interruption;
+  if (detail_type == "EC2 Instance Rebalance Recommendation") return EventKind::rebalance;
+  if (detail_type == "EC2 Instance State-change Notification") return EventKind::state_change;
+  return EventKind::other;
+}
+
+/// Nesting is bounded before anything is built: a parser's callbacks see the depth.
+json parse_shallow(std::string_view text) {
+  constexpr int kDeepest = 16;
+  bool too_deep = false;
+  json value = json::parse(
+      text,
+      [&](int depth, json::parse_event_t, json&) {
+        too_deep |= depth > kDeepest;
+        return depth <= kDeepest;
+      },
+      false);
+  return too_deep ? json() : value;
+}
+
+bool is_instance_id(const std::string& id) {
+  return id.starts_with("i-") && id.size() <= 32 &&
+         id.find_first_not_of("0123456789abcdef", 2) == std::string::npos && id.size() > 2;
+}
+
+}  // namespace
+
+Result<CloudEvent> parse_envelope(std::string_view body) {
+  const auto broken = [](const char* why) { return fail(ErrorKind::broken, why); };
+  if (body.size() > kMaxBody) return broken("the message is too long");
+  json envelope = parse_shallow(body);
+  if (envelope.is_object() && text_of(envelope, "Type") == "Notification")
+    envelope = parse_shallow(text_of(envelope, "Message"));  // by way of SNS without raw delivery
+  if (!envelope.is_object()) return broken("the message is no JSON object");
+  CloudEvent event;
+  event.id = text_of(envelope, "id");
+  const std::string type = text_of(envelope, "detail-type");
+  if (type.empty()) return broken("the message is no EventBridge envelope");
+  event.kind = text_of(envelope, "source") == "aws.ec2" ? kind_of(type) : EventKind::other;
+  if (event.kind == EventKind::other) return event;
+  const auto detail = envelope.find("detail");
+  if (detail == envelope.end() || !detail->is_object()) return broken("the event has no detail");
+  event.instance_id = text_of(*detail, "instance-id");
+  if (!is_instance_id(event.instance_id)) return broken("the event names no instance");
+  event.state = text_of(*detail, "state");
+  const auto time = parse_iso8601(text_of(envelope, "time"));
+  if (!time) return broken("the event has no time");
+  event.time = *time;
+  return event;
+}
+
+}  // namespace warmroot::manager
