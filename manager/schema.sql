@@ -2,7 +2,7 @@
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
--- and departures (an instance that has released its volume may be given it back).
+-- and departures (an instance that has released its volume, or was warned, may be given it back).
 
 -- What this ledger belongs to: deployment, region, created_ms, and account once STS has named it. A ledger of another
 -- deployment, Region or account is refused.

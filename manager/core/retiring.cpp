@@ -57,9 +57,13 @@ bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
 
 /// A warning that the node may not have heard itself: its metadata service may be off.
 void ask_to_drain(Draft& draft, const InstanceDraft& instance) {
+  const auto departure = draft.ledger.departures.find(instance.id);
+  const bool warned = draft.observed.warnings.contains(instance.id) ||
+                      (departure != draft.ledger.departures.end() && departure->second.reclaim_at);
   const auto* report = draft.fresh_report_of(instance.id);
-  if (!instance.running || !report || report->stage == NodeStage::failed ||
-      report->stage == NodeStage::draining || report->stage == NodeStage::released)
+  if (!warned || instance.departing.empty() || !instance.running || !report ||
+      report->stage == NodeStage::failed || report->stage == NodeStage::draining ||
+      report->stage == NodeStage::released)
     return;
   draft.plan.drains[instance.id] = instance.id + " " + instance.departing;
 }
