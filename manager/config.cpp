@@ -202,6 +202,7 @@ core::LaunchSpec read_launch(TableReader table, const Reading& reading,
   spec.key_name = table.text("key_name").value_or("");
   spec.instance_profile = table.text("instance_profile").value_or("");
   spec.max_price = table.decimal("max_price").value_or("");
+  spec.replace_on_rebalance = table.flag("replace_on_rebalance").value_or(false);
   spec.tags = read_tags(table);
   spec.user_data = read_user_data(table, reading.read_file);
   if (zones != nullptr) {
