@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
 namespace warmroot::sim {
 
 PhysicalHardware::PhysicalHardware(PhysicalOptions options)
@@ -17,6 +19,10 @@ Result<std::unique_ptr<PhysicalHardware>> PhysicalHardware::start(PhysicalOption
     return fail(ErrorKind::gone,
                 "there is no guest kernel at '" + options.kernel +
                     "': make it with sh tests/sim/images.sh and name it with --kernel");
+  for (const std::string program : {"qemu-system-x86_64", "qemu-img"})
+    if (std::system(("command -v " + program + " >/dev/null").c_str()) != 0)
+      return fail(ErrorKind::misconfigured,
+                  program + " is not installed, and guests need it: run sh tests/deps.sh");
   std::unique_ptr<PhysicalHardware> hardware(new PhysicalHardware(std::move(options)));
   TRY(hardware->ebs_.start());
   hardware->machine_options_.accelerator = find_accelerator(hardware->options_.kernel);
