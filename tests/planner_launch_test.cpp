@@ -304,8 +304,16 @@ TEST(Breaker, three_failures_in_a_row_stop_launches_and_say_so) {
   const auto world = broken_pool(kBreakerOpensAfter, seconds{1});
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_THAT(world.notes(), HasSubstr("3 launches in a row came to nothing, the last: the "
-                                       "bootstrap on i-9 failed: no space; none is made for"));
+                                       "bootstrap on i-9 failed: no space; none is made before"));
   EXPECT_THAT(world.notes(), HasSubstr("`warmroot pool resume p` tries at once"));
+}
+
+TEST(Breaker, the_note_of_an_open_breaker_stays_the_same_from_look_to_look) {
+  auto world = broken_pool(kBreakerOpensAfter, seconds{1});
+  const auto first = world.notes();
+  world.now += seconds{2};
+  world.observed.at = world.now;
+  EXPECT_EQ(world.notes(), first);
 }
 
 TEST(Breaker, half_opens_with_one_launch_and_no_second_beside_it) {

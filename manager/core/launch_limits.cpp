@@ -48,9 +48,16 @@ bool probe_is_out(const Draft& draft, const PoolDraft& pool) {
   return false;
 }
 
-std::string in_seconds(Instant at, Instant now) {
-  const auto wait = std::chrono::ceil<std::chrono::seconds>(std::max(at - now, Milliseconds{0}));
-  return std::to_string(wait.count()) + " s";
+/// "18:33:38 UTC". A time of day and not the seconds left, so that the note stays the same note.
+std::string time_of_day(Instant at) {
+  const std::chrono::hh_mm_ss time(std::chrono::ceil<std::chrono::seconds>(at.time_since_epoch()) %
+                                   std::chrono::days{1});
+  const auto two_digits = [](auto count) {
+    const std::string digits = std::to_string(count);
+    return digits.size() < 2 ? "0" + digits : digits;
+  };
+  return two_digits(time.hours().count()) + ":" + two_digits(time.minutes().count()) + ":" +
+         two_digits(time.seconds().count()) + " UTC";
 }
 
 }  // namespace
@@ -107,13 +114,12 @@ LaunchRoom::LaunchRoom(Draft& draft, const PoolDraft& pool) : draft_(draft), poo
   if (waits) draft.wake_at(*probe);
   count_left_ = std::min(count_left_.value_or(1), waits || out ? 0 : 1);
   count_kind_ = NoteKind::breaker_open;
-  count_reason_ =
-      std::to_string(streak.failures) +
-      " launches in a row came to nothing, the last: " + streak.reason + "; " +
-      (waits ? "none is made for " + in_seconds(*probe, draft.now) + ", then one is tried"
-             : "one is tried before there are more") +
-      ": look into the base AMI and user-data, then `warmroot pool resume " + name +
-      "` tries at once";
+  count_reason_ = std::to_string(streak.failures) +
+                  " launches in a row came to nothing, the last: " + streak.reason + "; " +
+                  (waits ? "none is made before " + time_of_day(*probe) + ", then one is tried"
+                         : "one is tried before there are more") +
+                  ": look into the base AMI and user-data, then `warmroot pool resume " + name +
+                  "` tries at once";
 }
 
 int LaunchRoom::most_by_price(int wanted, const std::optional<MicroUsd>& price) {
