@@ -27,17 +27,6 @@ Result<const core::PoolSpec*> find_pool(const Config& config, const std::string&
               fmt::format("the spec has no pool {}; it has {}", name, fmt::join(names, ", ")));
 }
 
-/// One look at EC2, for the listings.
-Result<TickReport> look(Context& context) {
-  const UserDataSource user_data(context.config, load_bootstrap(context.options.bootstrap),
-                                 kDefaultPort);
-  Reconciler reconciler(*context.connection.ec2, *context.ledger,
-                        reconciler_options(context, user_data));
-  TRY_ASSIGN(TickReport report, reconciler.look());
-  if (report.blind) return fail(*report.blind);
-  return report;
-}
-
 bool blocked(const core::Plan& plan) {
   return std::any_of(plan.notes.begin(), plan.notes.end(),
                      [](const core::Note& note) { return note.blocking; });

@@ -143,4 +143,14 @@ ReconcilerOptions reconciler_options(const Context& context, const UserDataSourc
   return options;
 }
 
+Result<TickReport> look(Context& context) {
+  const UserDataSource user_data(context.config, load_bootstrap(context.options.bootstrap),
+                                 kDefaultPort);
+  Reconciler reconciler(*context.connection.ec2, *context.ledger,
+                        reconciler_options(context, user_data));
+  TRY_ASSIGN(TickReport report, reconciler.look());
+  if (report.blind) return fail(*report.blind);
+  return report;
+}
+
 }  // namespace warmroot::manager

@@ -64,4 +64,8 @@ Result<std::unique_ptr<Ledger>> open_ledger(const Options& options, const Config
 /// A reconciler on the context, which outlives it.
 ReconcilerOptions reconciler_options(const Context& context, const UserDataSource& user_data);
 
+/// One look at EC2 with the plan that follows from it; changes nothing. Errors: why EC2 could not
+/// be read; the ledger's.
+Result<TickReport> look(Context& context);
+
 }  // namespace warmroot::manager

@@ -147,16 +147,6 @@ core::OrderKind kind_of(Command command) {
   }
 }
 
-Result<TickReport> look(Context& context) {
-  const UserDataSource user_data(context.config, load_bootstrap(context.options.bootstrap),
-                                 kDefaultPort);
-  Reconciler reconciler(*context.connection.ec2, *context.ledger,
-                        reconciler_options(context, user_data));
-  TRY_ASSIGN(TickReport report, reconciler.look());
-  if (report.blind) return fail(*report.blind);
-  return report;
-}
-
 std::vector<core::Order> deletions(const std::vector<std::string>& volumes, bool data_may_be_lost) {
   std::vector<core::Order> orders;
   for (const std::string& id : volumes)
