@@ -1,4 +1,5 @@
 #include "manager/config.hpp"
+#include "manager/aws/sqs.hpp"
 
 #include <fmt/format.h>
 
@@ -201,6 +202,7 @@ core::LaunchSpec read_launch(TableReader table, const Reading& reading,
   spec.key_name = table.text("key_name").value_or("");
   spec.instance_profile = table.text("instance_profile").value_or("");
   spec.max_price = table.decimal("max_price").value_or("");
+  spec.replace_on_rebalance = table.flag("replace_on_rebalance").value_or(false);
   spec.tags = read_tags(table);
   spec.user_data = read_user_data(table, reading.read_file);
   if (zones != nullptr) {
@@ -301,6 +303,19 @@ void check_manager_url(TableReader& table, std::string& url) {
             url));
 }
 
+/// The form alone; that the queue is there is found out by serve.
+void read_events(TableReader& top, Config& config, std::vector<Mistake>& mistakes) {
+  const toml::table* events = top.table("events");
+  if (events == nullptr) return;
+  TableReader table("[events]", *events, nullptr, mistakes);
+  config.queue_url = table.text("queue_url").value_or("");
+  if (!table.has("queue_url"))
+    table.missing("queue_url", "write the URL of the SQS queue that EC2's events come to");
+  else if (const auto address = aws::parse_queue_url(config.queue_url, ""); !address)
+    table.mistake("queue_url", address.error().context);
+  table.report_unknown();
+}
+
 void read_defaults(TableReader& top, Reading& reading) {
   const toml::table* defaults = top.table("defaults");
   if (defaults == nullptr) return;
@@ -380,6 +395,7 @@ ParsedSpec parse_spec(std::string_view text, const FileReader& read_file) {
   config.region = top.text("region").value_or("");
   config.manager_url = top.text("manager_url").value_or("");
   if (!config.manager_url.empty()) check_manager_url(top, config.manager_url);
+  read_events(top, config, parsed.mistakes);
   read_defaults(top, reading);
   read_pools(top, reading, config);
   top.report_unknown();

@@ -26,6 +26,7 @@ struct Mistake {
 struct Config {
   core::Desired desired;
   std::string manager_url;  ///< how instances reach `warmroot serve`; empty: found by the caller
+  std::string queue_url;    ///< [events]: EC2's events in an SQS queue; empty: nobody listens
   std::string region;       ///< empty: from the command line or the AWS settings
 };
 

@@ -93,6 +93,29 @@ Pages Daemon::pages() {
   return pages;
 }
 
+Ok Daemon::listen_to_events() {
+  if (context_.config.queue_url == queue_url_) return {};
+  listener_.reset();
+  queue_url_ = context_.config.queue_url;
+  if (queue_url_.empty()) return {};
+  TRY_ASSIGN(auto address, aws::parse_queue_url(queue_url_, context_.connection.settings.region));
+  ListenerHooks hooks;
+  hooks.now = wall_clock;
+  hooks.known = [this](const std::string& id) { return board_.known(id).has_value(); };
+  hooks.wake = [this] { board_.wake(); };
+  hooks.failed = [](const Error& error) {
+    log_event(LogLevel::warning, "events cannot be read", {{"error", error.message()}});
+  };
+  hooks.unparsable = [](const std::string& id, const Error& error) {
+    log_event(LogLevel::warning, "event not understood, deleted",
+              {{"message", id}, {"error", error.message()}});
+  };
+  listener_ = std::make_unique<EventListener>(std::move(address), context_.connection, inbox_,
+                                              std::move(hooks));
+  log_event(LogLevel::info, "listening to events", {{"queue", queue_url_}});
+  return {};
+}
+
 Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   TRY_ASSIGN(const std::unique_ptr<LedgerKeys> keys,
              LedgerKeys::open(ledger_path(context_.options)));
@@ -120,16 +143,19 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   ReconcilerOptions options = reconciler_options(context_, *user_data_);
   options.user_data = [this](const core::PoolSpec& pool) { return (*user_data_)(pool); };
   options.reports = [this] { return board_.snapshot(); };
+  options.heard = [this] { return inbox_.heard(wall_clock()); };
   Reconciler reconciler(*context_.connection.ec2, *context_.ledger, std::move(options));
   const std::stop_token stop = signals.stop_token();
   const std::stop_callback waker(stop, [this] { board_.wake(); });
+  TRY(listen_to_events());
   while (!stop.stop_requested()) {
     if (signals.take_hangup()) read_spec_again(reconciler);
     // Before the tick reads the ledger, so that a poke during the tick is not lost.
     const std::int64_t poked = poked_at(context_.options.state);
     tick(reconciler, stop);
-    wait(next_look_, poked, signals);
+    wait(reconciler.shortest_pause(), next_look_, poked, signals);
   }
+  listener_.reset();
   log_event(LogLevel::info, "stopped");
   return {};
 }
@@ -162,6 +188,8 @@ void Daemon::tick(Reconciler& reconciler, const std::stop_token& stop) {
     return;
   }
   next_look_ = report->plan.next_look;
+  // Only now may the queue forget what the ledger knows.
+  if (report->recorded && listener_) listener_->remove(inbox_.settle());
   if (!report->blind) last_good_look_ms_ = report->started.time_since_epoch().count();
   log_calls(*report);
   log_changes(*report);
@@ -179,6 +207,8 @@ void Daemon::publish(const TickReport& report) {
   for (const CallReport& call : report.calls)
     ++view_.calls[call.action + " " + std::string(core::to_string(call.outcome.state))];
   view_.history = std::move(history);
+  view_.events = inbox_.counters();
+  view_.listens = listener_ != nullptr;
   if (report.blind) {  // what was seen last stays, with the reason why nothing newer is there
     view_.plan.notes = report.plan.notes;
     view_.plan.stable = false;
@@ -262,15 +292,20 @@ void Daemon::read_spec_again(Reconciler& reconciler) {
   context_.config = std::move(*config);
   user_data_ = std::make_unique<UserDataSource>(context_.config, program_, port_);
   reconciler.set_desired(context_.config.desired);
+  if (auto listening = listen_to_events(); !listening)
+    log_event(LogLevel::error, "events cannot be read", {{"error", listening.error().message()}});
   log_event(LogLevel::info, "spec read again", {{"spec", context_.options.spec}});
 }
 
-void Daemon::wait(Milliseconds at_most, std::int64_t poked, const SignalWatch& signals) {
-  const auto until = std::chrono::steady_clock::now() + at_most;
+void Daemon::wait(Milliseconds at_least, Milliseconds at_most, std::int64_t poked,
+                  const SignalWatch& signals) {
+  const auto began = std::chrono::steady_clock::now();
+  auto until = began + at_most;
   while (!signals.stop_token().stop_requested() && !signals.hangup_pending()) {
     const auto left = std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now());
-    if (left <= Milliseconds(0) || board_.wait(std::min(left, kPokeEvery))) return;
-    if (poked_at(context_.options.state) != poked) return;
+    if (left <= Milliseconds(0)) return;
+    if (board_.wait(std::min(left, kPokeEvery)) || poked_at(context_.options.state) != poked)
+      until = std::min(until, began + at_least);  // in a storm, one tick for many events
   }
 }
 

@@ -14,6 +14,7 @@
 #include "manager/cli_context.hpp"
 #include "manager/daemon_signals.hpp"
 #include "manager/daemon_status.hpp"
+#include "manager/events.hpp"
 #include "manager/reports.hpp"
 #include "manager/reports_board.hpp"
 
@@ -43,15 +44,21 @@ class Daemon {
   void log_calls(const TickReport& report);
   void log_changes(const TickReport& report);
   void read_spec_again(Reconciler& reconciler);
-  /// Until woken, poked since `poked`, or after `at_most`.
-  void wait(Milliseconds at_most, std::int64_t poked, const SignalWatch& signals);
+  /// Until woken or poked since `poked`, but no sooner than `at_least`; or after `at_most`.
+  void wait(Milliseconds at_least, Milliseconds at_most, std::int64_t poked,
+            const SignalWatch& signals);
   Pages pages();
+  /// Listens to the spec's queue, or to another one since the spec was read again.
+  Ok listen_to_events();
 
   Context& context_;
   BootstrapProgram program_;
   std::unique_ptr<UserDataSource> user_data_;
   int port_ = 0;
   ReportBoard board_;
+  EventInbox inbox_;
+  std::string queue_url_;
+  std::unique_ptr<EventListener> listener_;
   std::atomic<std::int64_t> last_good_look_ms_ = 0;
   std::atomic<bool> has_new_credentials_ = false;
   Milliseconds next_look_{0};

@@ -97,6 +97,21 @@ void add_states(std::string& text, std::string_view name, const std::vector<Row>
                         label(key.second), count);
 }
 
+void add_events(std::string& text, const TickView& view) {
+  if (!view.listens) return;
+  add_metric(
+      text, "warmroot_events_total", "counter",
+      "Events of EC2 read from the queue, by kind, and how many of all came twice (doubled), "
+      "ten minutes late, or were not understood (unparsable).");
+  for (const auto& [what, count] : view.events)
+    if (what != "failed_calls")
+      text += fmt::format("warmroot_events_total{{kind=\"{}\"}} {}\n", label(what), count);
+  const auto failed = view.events.find("failed_calls");
+  add_metric(text, "warmroot_queue_calls_failed_total", "counter", "Calls of SQS that failed.");
+  text += fmt::format("warmroot_queue_calls_failed_total {}\n",
+                      failed == view.events.end() ? 0 : failed->second);
+}
+
 }  // namespace
 
 std::string status_json(const TickView& view, const Reports& reports) {
@@ -165,6 +180,7 @@ std::string metrics_text(const TickView& view, const Reports& reports) {
     text += fmt::format("warmroot_calls_total{{action=\"{}\",outcome=\"{}\"}} {}\n",
                         label(key.substr(0, space)), label(key.substr(space + 1)), count);
   }
+  add_events(text, view);
   return text;
 }
 

@@ -28,6 +28,8 @@ struct TickView {
   std::map<std::string, std::string> instance_states;  ///< EC2's words, by instance id
   std::vector<StatusEvent> history;                    ///< oldest first
   std::map<std::string, std::uint64_t> calls;          ///< made since start, by "action outcome"
+  std::map<std::string, int> events;  ///< of EC2, from the queue since start, by what they were
+  bool listens = false;               ///< to an event queue
 };
 
 using Reports = std::map<std::string, ReportBoard::Entry>;

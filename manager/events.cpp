@@ -17,6 +17,9 @@ constexpr Milliseconds kLiveFor{60'000};
 constexpr std::size_t kIdsKept = 4096;
 /// More than a storm over a whole zone; the queue keeps the rest.
 constexpr std::size_t kMostWaiting = 20'000;
+/// A spot instance that still runs so long after its warning was not reclaimed (or somebody wrote
+/// the event): it is looked at and goes on serving. Far beyond two minutes, for clocks that differ.
+constexpr Milliseconds kWarningStale{600'000};
 constexpr Milliseconds kRetryBase{1'000};
 constexpr Milliseconds kRetryCap{30'000};
 
@@ -52,6 +55,7 @@ bool EventInbox::take(const CloudEvent& event, std::string receipt, bool known_i
     }
   }
   if (!fresh) ++counters_["doubled"];
+  if (now - event.time >= kWarningStale) ++counters_["late"];
   listened_ = now;
   // All of them wait for a tick, doubles and strangers as well, so that what is deleted was seen.
   entries_.push_back({event, std::move(receipt)});
@@ -66,7 +70,7 @@ core::Heard EventInbox::heard(Instant now) {
   for (const auto& [event, receipt] : entries_) {
     if (event.kind == EventKind::other) continue;
     heard.changed.insert(event.instance_id);
-    if (event.kind == EventKind::state_change) continue;
+    if (event.kind == EventKind::state_change || now - event.time >= kWarningStale) continue;
     core::Warning warning;
     warning.kind = event.kind == EventKind::interruption ? core::WarningKind::interruption
                                                          : core::WarningKind::rebalance;

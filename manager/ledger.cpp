@@ -11,7 +11,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 5;
+constexpr int kSchemaVersion = 6;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -40,7 +40,8 @@ std::string order_tables() {
 }
 
 /// Version 1 did not know departures, version 2 no volumes but nodes',
-/// version 3 neither refused offers nor how launches fared, version 4 no orders.
+/// version 3 neither refused offers nor how launches fared, version 4 no orders,
+/// version 5 no warnings of EC2's.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -63,6 +64,10 @@ Ok migrate(Database& database, std::int64_t from) {
                             "CHECK (fate IN ('fresh', 'proved', 'failed'));"
                             "UPDATE instances SET fate = 'proved'"));
   if (from < 5) TRY(database.run_script(order_tables()));
+  if (from < 6)
+    TRY(database.run_script(
+        "ALTER TABLE departures ADD COLUMN reclaim_ms INTEGER;"
+        "ALTER TABLE departures ADD COLUMN advised INTEGER NOT NULL DEFAULT 0"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -236,10 +241,15 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
          to_sql(instance->instance.recorded)});
   if (const auto* leaves = std::get_if<core::RecordDeparture>(&record))
     return database_.run(
-        "INSERT INTO departures VALUES (?1, ?2, ?3) "
-        "ON CONFLICT (instance_id) DO UPDATE SET released = max(released, ?2)",
+        "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised) "
+        "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (instance_id) DO UPDATE SET "
+        "released = max(released, ?2), since_ms = ?3, reclaim_ms = coalesce(reclaim_ms, ?4), "
+        "advised = min(advised, ?5)",
         {leaves->instance_id, std::int64_t{leaves->departure.released},
-         to_sql(leaves->departure.since)});
+         to_sql(leaves->departure.since),
+         leaves->departure.reclaim_at ? SqlValue(to_sql(*leaves->departure.reclaim_at))
+                                      : SqlValue(),
+         std::int64_t{leaves->departure.advised}});
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
     return settle_order(*order, now);

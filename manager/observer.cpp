@@ -203,7 +203,7 @@ Ok Observer::list_everything(const core::Desired& desired, Instant now, Look& lo
 
 /// Running instances are not asked for between sweeps; those that end are, by state.
 Ok Observer::list_endings(const core::Desired& desired, Instant now) {
-  endings_until_ = now + (options_.told ? kEndingsEveryTold : kEndingsEvery);
+  endings_until_ = now + (options_.told || events_live_ ? kEndingsEveryTold : kEndingsEvery);
   aws::DescribeRequest request;
   request.filters = {tag_filter(core::kTagDeployment, {desired.deployment}),
                      {"instance-state-name", {"shutting-down", "stopping", "stopped"}}};
@@ -228,7 +228,8 @@ Ok Observer::list_endings(const core::Desired& desired, Instant now) {
 Milliseconds Observer::patience_for(const std::string& id) const {
   const bool attaching = is_volume(id) && !wait_for_volume(world_, id);
   if (told_.contains(id)) return attaching ? kAttachingEvery : Milliseconds{0};
-  if (options_.told) return attaching ? kAttachingEveryTold : kMovingEveryTold;
+  if (options_.told || (events_live_ && !is_volume(id)))
+    return attaching ? kAttachingEveryTold : kMovingEveryTold;
   const Milliseconds spread{
       static_cast<Milliseconds::rep>(static_cast<double>(moving_.size()) * kPatiencePerMovingMs)};
   return std::max(attaching ? kAttachingEvery : kMovingEvery, spread);

@@ -92,6 +92,8 @@ class Observer {
   /// An event or a report says that these volumes or instances changed: they are looked at next.
   /// True when somebody waits for one of them; that an attach is complete can wait.
   bool look_at(const std::vector<std::string>& ids);
+  /// EC2's events of instances (not of volumes) arrive: running ones need fewer looks meanwhile.
+  void set_events_live(bool live) { events_live_ = live; }
 
  private:
   template <typename T>
@@ -155,6 +157,7 @@ class Observer {
   Instant endings_until_{};
   std::set<std::string> moving_;           ///< will change state by themselves
   std::map<std::string, Instant> looked_;  ///< when each of those asked for by id was
+  bool events_live_ = false;
   std::set<std::string> told_;             ///< named by events, not yet looked at
 };
 

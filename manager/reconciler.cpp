@@ -97,12 +97,22 @@ void Reconciler::render_user_data(core::Observed& observed) {
   }
 }
 
+/// Before the look, so that it sees the world after what was heard.
+void Reconciler::listen() {
+  if (!options_.heard) return;
+  heard_ = options_.heard();
+  observer_.look_at({heard_.changed.begin(), heard_.changed.end()});
+  observer_.set_events_live(heard_.live);
+}
+
 void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& report) {
   report.observed = std::move(look.observed);
   report.blind = std::move(look.blind);
   if (look.due && (!due_ || *look.due < *due_)) due_ = look.due;
   render_user_data(report.observed);
   if (options_.reports) report.observed.reports = options_.reports();
+  report.observed.warnings = heard_.warnings;
+  report.observed.events_live = heard_.live;
   const Instant now = options_.now();
   core::Limits limits;
   limits.calls = budget_.available(now);
@@ -114,6 +124,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   TickReport report;
   report.started = options_.now();
   due_.reset();
+  listen();
   auto look = observer_.look(options_.desired, view, report.started, settled_);
   const bool swept = look.swept;
   plan_on(std::move(look), view, report);
@@ -206,8 +217,9 @@ Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
 }
 
 Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickReport& report) {
-  if (!report.observed.complete || stop.stop_requested() || nothing_to_write(report.plan, view))
-    return {};
+  if (!report.observed.complete || stop.stop_requested()) return {};
+  report.recorded = nothing_to_write(report.plan, view);
+  if (report.recorded) return {};
   if (options_.now() - report.observed.at > kPlanExpires) return {};
   std::vector<aws::EncodedCall> calls;
   std::vector<std::string> reasons;
@@ -216,6 +228,7 @@ Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickRepor
     reasons.push_back(action.reason);
   }
   TRY_ASSIGN(const auto intents, ledger_.record(report.plan, calls, options_.now()));
+  report.recorded = true;
   if (stop.stop_requested()) return {};
   return send(intents, reasons, false, report);
 }

@@ -26,6 +26,8 @@ struct ReconcilerOptions {
   std::function<Result<std::string>(const core::PoolSpec&)> user_data;
   /// The latest report of each instance. Absent: nobody reports.
   std::function<std::map<std::string, core::NodeReport>()> reports;
+  /// What EC2's events have told since the last tick that was `recorded`. Absent: nobody listens.
+  std::function<core::Heard()> heard;
   /// The part of EC2's throttle buckets that is ours; the account is shared.
   double budget_share = core::Budget::kDefaultShare;
   ObserverOptions observer;
@@ -48,6 +50,8 @@ struct TickReport {
   core::Observed observed;
   core::Plan plan;
   std::vector<CallReport> calls;
+  /// What the plan means for the ledger is in it, so that what was heard may be forgotten.
+  bool recorded = false;
   std::optional<Error>
       blind;  ///< why the listings could not be read; kinds unauthorised and misconfigured stay
 };
@@ -77,6 +81,7 @@ class Reconciler {
 
  private:
   Result<TickReport> observe_and_plan(const core::LedgerView& view);
+  void listen();
   void plan_on(Look look, const core::LedgerView& view, TickReport& report);
   void pace(const core::LedgerView& view, TickReport& report);
   Ok act(const core::LedgerView& view, std::stop_token stop, TickReport& report);
@@ -90,6 +95,7 @@ class Reconciler {
   ReconcilerOptions options_;
   Observer observer_;
   core::Budget budget_;
+  core::Heard heard_;           ///< at the beginning of this tick
   bool settled_ = false;        ///< the last plan was stable
   std::optional<Instant> due_;  ///< when something seen should be looked at again
 };

@@ -1,8 +1,8 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 5 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 6 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
--- and departures (an instance that has released its volume may be given it back).
+-- and departures (an instance that has released its volume, or was warned, may be given it back).
 
 -- What this ledger belongs to: deployment, region, created_ms, and account once STS has named it. A ledger of another
 -- deployment, Region or account is refused.
@@ -34,11 +34,13 @@ CREATE TABLE instances (
   fate TEXT NOT NULL DEFAULT 'fresh' CHECK (fate IN ('fresh', 'proved', 'failed'))
 ) STRICT, WITHOUT ROWID;
 
--- Instances that have begun to give their volume back, by their own word: they never get one again.
+-- Instances that have begun to give their volume back, by their own word or EC2's warning: they never get one again.
 CREATE TABLE departures (
   instance_id TEXT PRIMARY KEY,
   released INTEGER NOT NULL,  -- it said that it has unmounted the volume
-  since_ms INTEGER NOT NULL
+  since_ms INTEGER NOT NULL,
+  reclaim_ms INTEGER,         -- when EC2 takes it away, by its warning
+  advised INTEGER NOT NULL DEFAULT 0  -- only EC2's rebalance hint said so
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (

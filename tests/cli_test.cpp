@@ -283,6 +283,18 @@ TEST(MetricsPage, counts_nodes_volumes_notes_and_calls) {
   EXPECT_THAT(text, HasSubstr("warmroot_notes{blocking=\"true\"} 1\n"));
   EXPECT_THAT(text,
               HasSubstr("warmroot_calls_total{action=\"AttachVolume\",outcome=\"accepted\"} 3\n"));
+  EXPECT_THAT(text, Not(HasSubstr("warmroot_events"))) << "nobody listens";
+}
+
+TEST(MetricsPage, counts_events_where_somebody_listens) {
+  TickView view;
+  view.listens = true;
+  view.events = {{"interruption", 2}, {"doubled", 1}, {"failed_calls", 4}};
+  const std::string text = metrics_text(view, {});
+  EXPECT_THAT(text, HasSubstr("warmroot_events_total{kind=\"interruption\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("warmroot_events_total{kind=\"doubled\"} 1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("kind=\"failed_calls\"")));
+  EXPECT_THAT(text, HasSubstr("warmroot_queue_calls_failed_total 4\n"));
 }
 
 TEST(StateFolder, admits_one_manager_at_a_time) {

@@ -296,6 +296,20 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + "[pool.rollout]\nmax_unavailable = 2\n",
                 "it limits a rollout, which only policy = \"replace\" allows"}));
 
+TEST(Config, reads_where_events_come_from_and_whether_hints_count) {
+  const std::string url = "https://sqs.us-east-1.amazonaws.com/111122223333/warmroot";
+  const std::string events = "[events]\nqueue_url = \"" + url + "\"\n";
+  const auto parsed =
+      parse_spec(kMinimal + kLaunch + "replace_on_rebalance = true\n" + events, no_files);
+  EXPECT_EQ(listed(parsed), "");
+  EXPECT_EQ(parsed.config.queue_url, url);
+  EXPECT_TRUE(parsed.config.desired.pools[0].launch->replace_on_rebalance);
+  EXPECT_EQ(parse_spec(kMinimal, no_files).config.queue_url, "") << "nobody listens";
+  EXPECT_THAT(listed(parse_spec(kMinimal + "[events]\n", no_files)), HasSubstr("queue_url"));
+  EXPECT_THAT(listed(parse_spec(kMinimal + "[events]\nqueue_url = \"warmroot\"\n", no_files)),
+              HasSubstr("queue_url"));
+}
+
 TEST(Config, reads_what_is_kept_in_stock_and_how_a_new_source_comes_in) {
   const ParsedSpec parsed = parse_spec(kMinimal + R"([pool.stock]
 spares = 2

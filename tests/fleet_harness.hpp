@@ -67,6 +67,7 @@ class Fleet : public ManagerProcess {
       region.advance_by(std::exchange(frozen_after_look, Milliseconds{0}));
       return reports;
     };
+    made.options.heard = heard;
     made.options.observer = observer;
     made.ledger_path = ledger_path();
     made.door = &door;
@@ -177,6 +178,7 @@ class Fleet : public ManagerProcess {
   sim::RegionTransport door;
   TemporaryDirectory directory;
   Invariants invariants;
+  std::function<core::Heard()> heard;  ///< of the next process; absent: nobody listens
   std::map<std::string, core::NodeReport> reports;
   std::set<std::string> released;  ///< instances that ever said so
   manager::TickReport last;

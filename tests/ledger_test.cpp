@@ -324,6 +324,24 @@ TEST_F(LedgerTest, a_departure_is_kept_until_the_instance_is_gone_and_a_release_
   EXPECT_THAT(ledger.view()->departures, IsEmpty());
 }
 
+TEST_F(LedgerTest, a_warnings_time_is_kept_and_a_hint_that_became_serious_stays_serious) {
+  const Instant reclaim = kNow + std::chrono::seconds{120};
+  {
+    auto ledger = open();
+    for (const auto& departure : {core::Departure{false, kNow, {}, true},
+                                  core::Departure{false, kNow, reclaim, false},
+                                  core::Departure{false, kNow, {}, false}}) {
+      core::Plan plan;
+      plan.records.push_back(core::RecordDeparture{"i-1", departure});
+      ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+    }
+  }
+  const auto kept = open().view()->departures.at("i-1");
+  EXPECT_EQ(kept.reclaim_at, reclaim);
+  EXPECT_FALSE(kept.advised);
+  EXPECT_FALSE(kept.released);
+}
+
 TEST_F(LedgerTest, a_ledger_of_version_1_is_brought_up_to_date) {
   { open(); }
   {
@@ -355,6 +373,9 @@ TEST_F(LedgerTest, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
+    for (const char* column : {"reclaim_ms", "advised"})
+      ASSERT_TRUE(
+          database->run(std::string("ALTER TABLE departures DROP COLUMN ") + column).has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 2").has_value());
   }
   const auto view = open().view();

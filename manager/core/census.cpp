@@ -275,7 +275,9 @@ std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   Departure departure = before;
   departure.released = before.released || releases;
   departure.advised = before.advised && !interrupted && !releases && !drains;
-  if (interrupted && !before.reclaim_at) departure.reclaim_at = warning->at + kSpotNotice;
+  // A time to come is nobody's: EC2 says it when it happens, and a drain must not wait for ever.
+  if (interrupted && !before.reclaim_at)
+    departure.reclaim_at = std::min(warning->at, draft.now) + kSpotNotice;
   // What was only a hint becomes serious: its time starts now.
   if (before.advised && !departure.advised) departure.since = draft.now;
   if (!recorded || departure.released != before.released || departure.advised != before.advised ||
