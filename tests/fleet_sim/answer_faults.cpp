@@ -71,8 +71,10 @@ bool stale_reads(World& world) {
   world.front.set_replicas({{Milliseconds{0}, Milliseconds{0}}, {age, age}, {age / 2, age / 4}},
                            world.draw.bits());
   world.stale_by = std::max(world.stale_by, age);
+  world.replicas = true;
   world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] {
     world.front.set_replicas({});
+    world.replicas = false;
     world.region.keep_history(Milliseconds{0});
   });
   return true;
@@ -82,7 +84,11 @@ bool not_found_after_create(World& world) {
   world.front.set_replicas(
       {{Milliseconds{0}, world.draw.span(milliseconds{500}, milliseconds{4500})}},
       world.draw.bits());
-  world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] { world.front.set_replicas({}); });
+  world.replicas = true;
+  world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] {
+    world.front.set_replicas({});
+    world.replicas = false;
+  });
   return true;
 }
 

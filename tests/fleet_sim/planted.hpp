@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "tests/fleet_sim/world.hpp"
 
@@ -12,13 +14,16 @@ namespace warmroot::fleet {
 struct PlantedBug {
   int number;
   const char* name;
-  const char* invariants;  ///< those that may find it: "(1)(5)"
-  const char* faults;      ///< under which it shows; empty: all
 };
 const std::vector<PlantedBug>& planted_bugs();
 
+/// The bootstrap mounts without looking whether the volume is clean.
+inline constexpr int kUncheckedMount = 12;
+
 /// Puts the bug's liars into the process that is about to start.
 void plant(int bug, World& world, Host& host, ProcessSetup& setup);
+/// EC2 as the reconciler sees it.
+std::unique_ptr<aws::Ec2> planted_ec2(int bug, std::unique_ptr<aws::Ec2> truth);
 /// What the reconciler is told of reports.
 std::map<std::string, core::NodeReport> planted_reports(
     int bug, const std::map<std::string, core::NodeReport>& board);

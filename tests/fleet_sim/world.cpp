@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "tests/fleet_sim/catalogue.hpp"
+#include "tests/fleet_sim/planted.hpp"
 
 namespace warmroot::fleet {
 
@@ -78,7 +79,7 @@ World::World(std::uint64_t seed, const Options& options_)
   invariants.gave_back = [this](const std::string& instance, const std::string& volume) {
     return guests.gave_back(instance, volume);
   };
-  guests.skips_check = options.planted == 12;
+  guests.skips_check = options.planted == kUncheckedMount;
   make_spec();
   make_neighbours();
 }
@@ -124,6 +125,7 @@ void World::make_neighbours() {
 
 void World::on_region_event(const std::string& text) {
   trace.add(region.now(), text);
+  if (text.starts_with("create ") || text.starts_with("launch ")) youngest_ = region.now();
   constexpr std::string_view kAttaching = "attaching volume=";
   if (!text.starts_with(kAttaching)) return;
   const auto from = kAttaching.size();
@@ -142,8 +144,14 @@ void World::run_due() {
   while (!agenda_.empty() && agenda_.begin()->first <= region.now()) {
     auto entry = agenda_.extract(agenda_.begin());
     entry.mapped()();
+    region.changed();
   }
   guests.step();
+}
+
+std::uint64_t World::shown_version() const {
+  const bool young = region.now() < youngest_ + region.times().visibility;
+  return young || replicas || !front.faults().empty() ? 0 : region.revision();
 }
 
 void World::pass_time(Milliseconds time) {

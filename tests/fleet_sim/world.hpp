@@ -127,6 +127,7 @@ class World {
   Instant settled_at{};
   bool two_managers = false;      ///< there were two, once
   bool people_took_part = false;  ///< things were changed that only people may put right
+  bool replicas = false;          ///< some servers are behind
   Milliseconds stale_by{0};       ///< answers show a world that is as old as this
 
  private:
@@ -148,11 +149,14 @@ class World {
   void check_step();
   void keep_others_pool();
   void act_as_operator();
+  void act_on_notes(Host& host, const manager::TickReport& report);
   void lift();
   void settle();
   Milliseconds bound() const;
   std::string who_waits() const;
   void check_end();
+  /// Which world a listing shows now; 0: not the present one, or not all of it.
+  std::uint64_t shown_version() const;
   void on_region_event(const std::string& text);
 
   const std::string directory_;
@@ -161,6 +165,7 @@ class World {
   std::vector<Deed> lifts_;
   Spending spending_;
   std::uint64_t seed_;
+  Instant youngest_{};  ///< when something was last made
   std::map<std::string, int> released_others_;
 };
 

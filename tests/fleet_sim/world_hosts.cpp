@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "manager/aws/ec2_codec.hpp"
+#include "tests/fleet_sim/memo_ec2.hpp"
 #include "tests/fleet_sim/planted.hpp"
 #include "tests/fleet_sim/world.hpp"
 
@@ -54,6 +55,15 @@ ProcessSetup World::setup_of(Host& host) {
     after_call(host, form, reply);
   };
   setup.hooks.effect = [this, &host](const char* what) { effect(host, what); };
+  setup.disguise = [this, &host](aws::Ec2& client) -> std::unique_ptr<aws::Ec2> {
+    auto memo = std::make_unique<MemoEc2>(
+        client, [this] { return shown_version(); },
+        [this, &host] {
+          pass_time(draw.span(kLeastLatency, kMostLatency));
+          effect(host, kBeforeRead);
+        });
+    return planted_ec2(options.planted, std::move(memo));
+  };
   plant(options.planted, *this, host, setup);
   return setup;
 }
@@ -199,6 +209,7 @@ void World::digest(Host& host, manager::TickReport report) {
     host.known.clear();
     for (const auto& [id, instance] : report.observed.instances)
       if (instance.state != aws::InstanceState::terminated) host.known.insert(id);
+    if (lifted) act_on_notes(host, report);
     host.drains.clear();
     for (const auto& [id, reason] : report.plan.drains) host.drains.insert(id);
   }
@@ -260,6 +271,15 @@ World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
     coverage.add("report", "doubled");
   }
   return {true, host.drains.contains(guest.id)};
+}
+
+/// What a blocking note asks for, once what it complains of is put right.
+void World::act_on_notes(Host& host, const manager::TickReport& report) {
+  for (const auto& note : report.plan.notes)
+    if (note.kind == core::NoteKind::breaker_open) {
+      say("the operator resumes " + note.pool + ", as the note says");
+      std::ignore = host.process.ledger->resume(note.pool, region.now() + host.clock);
+    }
 }
 
 /// The operator does what a frozen plan's note says, once he is sure that nothing else is wrong.

@@ -60,6 +60,7 @@ class QueryFront {
   void inject(Fault fault) { faults_.inject(std::move(fault)); }
   /// What waits to go wrong, to be seeded, cleared and counted.
   FaultList& faults() { return faults_; }
+  const FaultList& faults() const { return faults_; }
   /// Each call meets one of these, drawn from `seed`; none (the default): all know everything.
   void set_replicas(std::vector<Replica> replicas, std::uint64_t seed = 1);
   /// How slow answers let time pass; without it the region's own time is moved.

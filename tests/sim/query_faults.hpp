@@ -67,6 +67,7 @@ class FaultList {
  public:
   void inject(Fault fault) { faults_.push_back(std::move(fault)); }
   void clear() { faults_.clear(); }
+  bool empty() const { return faults_.empty(); }
   void seed(std::uint64_t seed) { random_.seed(seed); }
 
   /// The fault that hits this call, if any; counts it.

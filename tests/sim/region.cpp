@@ -88,7 +88,7 @@ void Region::advance(Instant to) {
   while (!events_.empty() && events_.begin()->first <= to) {
     auto event = events_.extract(events_.begin());
     move_time(event.key());
-    changed_ = true;
+    changed();
     event.mapped()();
   }
   move_time(to);

@@ -217,7 +217,12 @@ class Region {
   /// A view with another account's eyes: public images, and nothing else.
   View look_as_stranger();
   /// Something changed that history must keep; every event and noted change says so itself.
-  void changed() { changed_ = true; }
+  void changed() {
+    changed_ = true;
+    ++revision_;
+  }
+  /// Another number after every change that a listing could show.
+  std::uint64_t revision() const { return revision_; }
 
   // ---- looking ----
   const Catalog& catalog() const { return shown_catalog_ ? *shown_catalog_ : catalog_; }
@@ -281,7 +286,7 @@ class Region {
   void at(Instant when, std::function<void()> what) { events_.emplace(when, std::move(what)); }
   Milliseconds drawn(Milliseconds time);
   void note(const std::string& text) {
-    changed_ = true;
+    changed();
     if (on_event) on_event(text);
   }
   void tell(InstanceEvent::Kind kind, const InstanceRecord& guest) {
@@ -387,6 +392,7 @@ class Region {
   std::map<std::string, int> fault_counts_;
   Milliseconds history_span_{0};
   bool changed_ = false;
+  std::uint64_t revision_ = 1;
   std::deque<World> history_;
   const World* shown_ = nullptr;
   const Catalog* shown_catalog_ = nullptr;
