@@ -82,10 +82,6 @@ AccountSource Context::account_source() const {
   };
 }
 
-Instant wall_clock() {
-  return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
-}
-
 aws::AwsChoices aws_choices(const Options& options, const Config& config) {
   return {options.profile, options.region.empty() ? config.region : options.region,
           options.endpoint_url};

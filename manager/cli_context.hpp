@@ -10,15 +10,13 @@
 #include "manager/account.hpp"
 #include "manager/aws/http_transport.hpp"
 #include "manager/cli_options.hpp"
+#include "manager/clock.hpp"
 #include "manager/config.hpp"
 #include "manager/ledger.hpp"
 #include "manager/reconciler.hpp"
 #include "manager/reports.hpp"
 
 namespace warmroot::manager {
-
-/// The wall clock.
-Instant wall_clock();
 
 /// The command line's word on Region, profile and endpoint, with the spec's Region as second
 /// choice.

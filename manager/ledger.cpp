@@ -11,7 +11,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 6;
+constexpr int kSchemaVersion = 7;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -41,7 +41,7 @@ std::string order_tables() {
 
 /// Version 1 did not know departures, version 2 no volumes but nodes',
 /// version 3 neither refused offers nor how launches fared, version 4 no orders,
-/// version 5 no warnings of EC2's.
+/// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -68,6 +68,8 @@ Ok migrate(Database& database, std::int64_t from) {
     TRY(database.run_script(
         "ALTER TABLE departures ADD COLUMN reclaim_ms INTEGER;"
         "ALTER TABLE departures ADD COLUMN advised INTEGER NOT NULL DEFAULT 0"));
+  if (from < 7)
+    TRY(database.run("ALTER TABLE departures ADD COLUMN volume_id TEXT NOT NULL DEFAULT ''"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -149,6 +151,32 @@ Ok Ledger::commit(Transaction& transaction, const char* what) {
   if (on_write) on_write(what);
   TRY(transaction.commit());
   if (on_write) on_write(what);
+  return {};
+}
+
+Ok Ledger::begin_anew(Instant now) {
+  TRY(database_.run("DELETE FROM watches"));
+  TRY(
+      database_.run("UPDATE meta SET value = ?2 WHERE key = 'created_ms' AND "
+                    "CAST(value AS INTEGER) > ?1",
+                    {to_sql(now), std::to_string(to_sql(now))}));
+  for (const auto& [table, column] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"volumes", "recorded_ms"},
+                                                                  {"instances", "recorded_ms"},
+                                                                  {"departures", "since_ms"},
+                                                                  {"leases", "since_ms"},
+                                                                  {"intents", "recorded_ms"},
+                                                                  {"intents", "tried_ms"},
+                                                                  {"failures", "last_ms"},
+                                                                  {"refused_offers", "since_ms"},
+                                                                  {"refused_offers", "last_ms"},
+                                                                  {"launch_streaks", "last_ms"},
+                                                                  {"orders", "asked_ms"}}) {
+    const std::string name(column);
+    TRY(database_.run(
+        "UPDATE " + std::string(table) + " SET " + name + " = ?1 WHERE " + name + " > ?1",
+        {to_sql(now)}));
+  }
   return {};
 }
 
@@ -241,15 +269,15 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
          to_sql(instance->instance.recorded)});
   if (const auto* leaves = std::get_if<core::RecordDeparture>(&record))
     return database_.run(
-        "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised) "
-        "VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (instance_id) DO UPDATE SET "
+        "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised, volume_id) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (instance_id) DO UPDATE SET "
         "released = max(released, ?2), since_ms = ?3, reclaim_ms = coalesce(reclaim_ms, ?4), "
-        "advised = min(advised, ?5)",
+        "advised = min(advised, ?5), volume_id = ?6",
         {leaves->instance_id, std::int64_t{leaves->departure.released},
          to_sql(leaves->departure.since),
          leaves->departure.reclaim_at ? SqlValue(to_sql(*leaves->departure.reclaim_at))
                                       : SqlValue(),
-         std::int64_t{leaves->departure.advised}});
+         std::int64_t{leaves->departure.advised}, leaves->departure.volume_id});
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
     return settle_order(*order, now);

@@ -53,6 +53,11 @@ class Ledger {
   /// The account that it belongs to; empty: not known yet.
   Result<std::string> account();
 
+  /// Once, before the first tick of a process: forgets what held at each look of another one, which
+  /// may have ended in between, and takes back times of a clock that was ahead, which would make
+  /// everything wait until they are reached.
+  Ok begin_anew(Instant now);
+
   Result<core::LedgerView> view();
 
   /// Writes the plan's records and watches, and its actions as open intents, in one transaction.

@@ -43,4 +43,20 @@ Result<bool> LedgerKeys::advance(const std::string& instance_id, std::uint64_t s
   return true;
 }
 
+Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
+  const bool released = report.stage == core::NodeStage::released;
+  if (!released && report.stage != core::NodeStage::draining) return {};
+  const std::lock_guard lock(mutex_);
+  // A report of a volume that the instance has no lease of any more says nothing about its present
+  // one.
+  return database_.run(
+      "INSERT INTO departures (instance_id, released, since_ms, volume_id) "
+      "SELECT ?1, ?2, ?3, ?4 WHERE ?4 = '' OR NOT EXISTS (SELECT 1 FROM leases WHERE instance_id = "
+      "?1 AND volume_id <> ?4 AND state IN ('attaching', 'checking', 'active', 'leaving')) "
+      "ON CONFLICT (instance_id) DO UPDATE SET released = max(released, ?2), volume_id = ?4, "
+      "since_ms = iif(advised, ?3, since_ms), advised = 0",
+      {report.instance_id, std::int64_t{released}, report.received.time_since_epoch().count(),
+       report.volume_id});
+}
+
 }  // namespace warmroot::manager

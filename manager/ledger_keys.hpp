@@ -18,6 +18,7 @@ class LedgerKeys : public KeyStore {
   Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
   Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
   Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) override;
+  Ok keep_departure(const core::NodeReport& report) override;
 
  private:
   explicit LedgerKeys(Database database) : database_(std::move(database)) {}

@@ -69,10 +69,11 @@ Ok read_things(Database& database, core::LedgerView& view) {
     view.instances[row.text(0)] = {row.text(1), row.text(2), instant_from_sql(row.number(3)),
                                    core::instance_fate_from(row.text(4))};
   TRY_ASSIGN(const auto departures,
-             database.query("SELECT instance_id, released, since_ms, reclaim_ms, advised "
-                            "FROM departures"));
+             database.query("SELECT instance_id, released, since_ms, reclaim_ms, advised, "
+                            "volume_id FROM departures"));
   for (const auto& row : departures) {
-    core::Departure departure{row.number(1) != 0, instant_from_sql(row.number(2)), {}, false};
+    core::Departure departure{row.number(1) != 0, instant_from_sql(row.number(2)), {}, false,
+                              row.text(5)};
     if (row.number(3) != 0) departure.reclaim_at = instant_from_sql(row.number(3));
     departure.advised = row.number(4) != 0;
     view.departures[row.text(0)] = departure;

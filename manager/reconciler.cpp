@@ -71,6 +71,13 @@ CallReport describe_call(const core::Intent& intent, const std::string& reason, 
   return report;
 }
 
+std::map<std::string, std::string> attachments_of(const core::Observed& observed) {
+  std::map<std::string, std::string> shown;
+  for (const auto& [id, volume] : observed.volumes)
+    if (const auto* attachment = core::attachment_of(volume)) shown[id] = attachment->instance_id;
+  return shown;
+}
+
 bool nothing_to_write(const core::Plan& plan, const core::LedgerView& view) {
   return plan.actions.empty() && plan.records.empty() && plan.watches.empty() &&
          view.watches.empty();
@@ -208,10 +215,44 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
   return ledger_.settle(settlements, options_.now());
 }
 
+/// A create's token makes it harmless at any time. What names a volume or an instance is right only
+/// in the world that it was planned for, so it is planned anew from what EC2 shows: the same bytes,
+/// where they still are what is wanted. An attach is between the two, because EC2 is its lock.
+bool Reconciler::may_replay(const core::Intent& intent) const {
+  if (!intent.token.empty() || intent.resources.empty()) return true;
+  if (intent.call.action != "AttachVolume") return false;
+  if (options_.now() - intent.recorded > kPlanExpires) return false;
+  const auto shown = shown_on_.find(intent.resources.front());
+  return shown == shown_on_.end() || shown->second == intent.resources.back();
+}
+
+Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& report) {
+  if (intents.empty()) return {};
+  std::vector<Settlement> settlements;
+  for (const auto& intent : intents) {
+    Outcome outcome;
+    outcome.state = core::IntentState::refused;
+    outcome.code = "Withdrawn";
+    outcome.transient = true;
+    outcome.sentence = aws::summary_of(intent.call.body) +
+                       ": the first attempt had no clear answer; what EC2 shows decides";
+    report.calls.push_back(
+        describe_call(intent, "planned anew from what EC2 shows", true, outcome));
+    settlements.push_back({intent, std::move(outcome), {}});
+  }
+  return ledger_.settle(settlements, options_.now());
+}
+
 Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
   std::vector<core::Intent> due;
-  for (const auto& intent : view.intents)
-    if (options_.now() >= replay_at(intent)) due.push_back(intent);
+  std::vector<core::Intent> stale;
+  for (const auto& intent : view.intents) {
+    if (!may_replay(intent))
+      stale.push_back(intent);
+    else if (options_.now() >= replay_at(intent))
+      due.push_back(intent);
+  }
+  TRY(withdraw(stale, report));
   const std::vector<std::string> reasons(due.size(), "the first attempt had no clear answer");
   return send(due, reasons, true, report);
 }
@@ -229,12 +270,15 @@ Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickRepor
   }
   TRY_ASSIGN(const auto intents, ledger_.record(report.plan, calls, options_.now()));
   report.recorded = true;
-  if (stop.stop_requested()) return {};
+  // What was recorded and is not sent is planned anew, or a create whose token keeps it harmless.
+  if (stop.stop_requested() || options_.now() - report.observed.at > kPlanExpires) return {};
   return send(intents, reasons, false, report);
 }
 
 Result<TickReport> Reconciler::tick(std::stop_token stop) {
   TickReport replays;
+  if (!began_) TRY(ledger_.begin_anew(options_.now()));
+  began_ = true;
   TRY_ASSIGN(auto view, ledger_.view());
   if (!view.intents.empty()) {
     TRY(replay(view, replays));
@@ -242,6 +286,7 @@ Result<TickReport> Reconciler::tick(std::stop_token stop) {
   }
   TRY_ASSIGN(auto report, observe_and_plan(view));
   report.calls = std::move(replays.calls);
+  if (report.observed.complete) shown_on_ = attachments_of(report.observed);
   TRY(act(view, stop, report));
   pace(view, report);
   return report;

@@ -86,6 +86,8 @@ class Reconciler {
   void pace(const core::LedgerView& view, TickReport& report);
   Ok act(const core::LedgerView& view, std::stop_token stop, TickReport& report);
   Ok replay(const core::LedgerView& view, TickReport& report);
+  Ok withdraw(const std::vector<core::Intent>& intents, TickReport& report);
+  bool may_replay(const core::Intent& intent) const;
   Ok send(const std::vector<core::Intent>& intents, const std::vector<std::string>& reasons,
           bool replayed, TickReport& report);
   void render_user_data(core::Observed& observed);
@@ -94,6 +96,8 @@ class Reconciler {
   Ledger& ledger_;
   ReconcilerOptions options_;
   Observer observer_;
+  bool began_ = false;
+  std::map<std::string, std::string> shown_on_;  ///< volume to instance, at the last complete look
   core::Budget budget_;
   core::Heard heard_;           ///< at the beginning of this tick
   bool settled_ = false;        ///< the last plan was stable

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "manager/aws/sigv4.hpp"
+#include "manager/clock.hpp"
 #include "manager/config.hpp"
 #include "manager/reports_codec.hpp"
 
@@ -33,10 +34,6 @@ void answer(httplib::Response& reply, int status, const std::string& body) {
 
 void answer_error(httplib::Response& reply, int status, const std::string& text) {
   answer(reply, status, error_answer(text));
-}
-
-Instant now() {
-  return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
 }
 
 std::optional<std::uint64_t> sequence_of(const std::string& text) {
@@ -85,7 +82,7 @@ void ReportServer::State::hello(const httplib::Request& request, httplib::Respon
   answer(reply, 200, hello_answer(key, known->node, known->volume_id));
   core::NodeReport report;
   report.instance_id = hello->instance_id;
-  report.received = now();
+  report.received = wall_clock();
   board.record(std::move(report));
 }
 
@@ -127,7 +124,10 @@ void ReportServer::State::report(const httplib::Request& request, httplib::Respo
   if (report->instance_id != request.get_header_value("X-Warmroot-Instance"))
     return answer_error(reply, 400, "instance_id is not that of the header");
   const KnownInstance known = board.known(report->instance_id).value_or(KnownInstance{});
-  report->received = now();
+  report->received = wall_clock();
+  // The node says it once and then ends: it has to be known before it is told so.
+  if (const auto kept = keys.keep_departure(*report); !kept)
+    return answer_error(reply, 503, kept.error().message());
   board.record(std::move(*report));
   answer(reply, 200, report_answer(known.drain, known.volume_id));
 }

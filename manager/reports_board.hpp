@@ -27,6 +27,9 @@ class KeyStore {
   virtual Result<std::optional<Secret>> key_of(const std::string& instance_id) = 0;
   /// True and remembered when `sequence` is greater than all before it.
   virtual Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) = 0;
+  /// Remembers beyond the process that the instance gives, or has given, its volume back; does
+  /// nothing for other stages.
+  virtual Ok keep_departure(const core::NodeReport&) { return {}; }
 };
 
 /// Forgets everything with the process.

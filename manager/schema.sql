@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 6 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 7 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
@@ -40,7 +40,8 @@ CREATE TABLE departures (
   released INTEGER NOT NULL,  -- it said that it has unmounted the volume
   since_ms INTEGER NOT NULL,
   reclaim_ms INTEGER,         -- when EC2 takes it away, by its warning
-  advised INTEGER NOT NULL DEFAULT 0  -- only EC2's rebalance hint said so
+  advised INTEGER NOT NULL DEFAULT 0,  -- only EC2's rebalance hint said so
+  volume_id TEXT NOT NULL DEFAULT ''  -- of which it spoke; '' is unknown
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (

@@ -113,6 +113,9 @@ void Invariants::check_detach(const Sender& sender, const aws::Form& form) {
   if (instance->state != sim::GuestState::running || instance->impaired) return;
   if (volume->link->instance_id != instance_id) return;
   if (volume->link->attach_time >= sender.knows_until) return;
+  if (const auto done = attached_at.find(volume_id);
+      done != attached_at.end() && done->second >= sender.knows_until)
+    return;
   const bool stuck = volume->link->state == sim::LinkState::attaching &&
                      region_.now() - volume->link->attach_time >= kStuck;
   if (!stuck && !gave_back(instance_id, volume_id) && !ordered(sender, "release", instance_id))

@@ -373,7 +373,7 @@ TEST_F(LedgerTest, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
-    for (const char* column : {"reclaim_ms", "advised"})
+    for (const char* column : {"reclaim_ms", "advised", "volume_id"})
       ASSERT_TRUE(
           database->run(std::string("ALTER TABLE departures DROP COLUMN ") + column).has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 2").has_value());

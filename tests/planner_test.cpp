@@ -59,8 +59,18 @@ TEST(Planner, a_pending_instance_counts_as_coming) {
   World world;
   world.volume("vol-0");
   world.instance("i-0", State::pending);
+  world.ledger.instances.at("i-0").recorded = kNow - kPendingPatience + std::chrono::seconds{1};
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_EQ(world.plan().nodes.front().condition, NodeCondition::launching);
+}
+
+TEST(Planner, an_instance_that_stays_pending_is_ended_and_another_one_launched) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0", State::pending);
+  world.ledger.instances.at("i-0").recorded = kNow - kPendingPatience;
+  EXPECT_THAT(world.calls(), UnorderedElementsAre(StartsWith("RunInstances"),
+                                                  StartsWith("TerminateInstances i-0")));
 }
 
 TEST(Planner, an_accepted_launch_that_is_not_visible_yet_counts_as_coming) {
@@ -494,6 +504,7 @@ TEST(Planner, one_handover_launches_one_successor) {
   world.instance("i-0", State::shutting_down);
   world.attach("vol-0", "i-0");
   world.instance("i-1", State::pending);
+  world.ledger.instances.at("i-1").recorded = kNow;
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
@@ -614,8 +625,8 @@ TEST(Planner, an_instance_whose_volume_would_be_deleted_with_it_is_not_ended) {
   world.instance("i-0");
   world.attach("vol-0", "i-0");
   world.observed.volumes.at("vol-0").attachments.front().delete_on_termination = true;
-  EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_THAT(world.notes(), HasSubstr("set DeleteOnTermination of /dev/sdf"));
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("ModifyInstanceAttribute")));
+  EXPECT_THAT(world.notes(), HasSubstr("DeleteOnTermination of /dev/sdf is set to false"));
 }
 
 TEST(Planner, fewer_nodes_keep_the_volume_and_say_so) {

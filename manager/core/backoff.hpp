@@ -10,10 +10,10 @@ namespace warmroot::core {
 /// failures. Never overflows.
 Milliseconds backoff_delay(int failures, Milliseconds base, Milliseconds cap, double jitter);
 
-/// The first wait after a refusal, and the longest. Source: SDKs start at 1 s for throttles;
-/// Karpenter leaves a spot pool without capacity alone for 3 min.
+/// The first wait after a refusal, and the longest. Source: SDKs start at 1 s for throttles; the
+/// longest is what leaves a node served within two minutes after the cause has passed.
 inline constexpr Milliseconds kBackoffBase{1000};
-inline constexpr Milliseconds kBackoffCap{180'000};
+inline constexpr Milliseconds kBackoffCap{100'000};
 /// For states that pass by themselves within seconds (IncorrectState on a fresh instance, a device
 /// name taken).
 inline constexpr Milliseconds kBackoffBrief{300};

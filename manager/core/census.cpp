@@ -260,14 +260,22 @@ const Warning* warning_of(Draft& draft, const std::string& id) {
   return asked ? &found->second : nullptr;
 }
 
+/// A delayed report may speak of a volume that the instance had before.
+bool speaks_of_present_volume(Draft& draft, const NodeReport& report) {
+  const auto* held = draft.lease_on(report.instance_id);
+  return report.volume_id.empty() || !held || !holds_volume(held->state) ||
+         held->volume_id == report.volume_id;
+}
+
 /// What the instance said about leaving is kept: reports are lost with the process, and one that
 /// failed to drain is not fit to serve either.
 std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   const auto known = draft.ledger.departures.find(id);
   const bool recorded = known != draft.ledger.departures.end();
   const auto* report = draft.report_of(id);
-  const bool releases = report && report->stage == NodeStage::released;
-  const bool drains = report && report->stage == NodeStage::draining;
+  const bool current = report && speaks_of_present_volume(draft, *report);
+  const bool releases = current && report->stage == NodeStage::released;
+  const bool drains = current && report->stage == NodeStage::draining;
   const auto* warning = warning_of(draft, id);
   if (!recorded && !releases && !drains && !warning) return std::nullopt;
   const bool interrupted = warning && warning->kind == WarningKind::interruption;
@@ -275,6 +283,7 @@ std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   Departure departure = before;
   departure.released = before.released || releases;
   departure.advised = before.advised && !interrupted && !releases && !drains;
+  if (releases || (drains && !recorded)) departure.volume_id = report->volume_id;
   // A time to come is nobody's: EC2 says it when it happens, and a drain must not wait for ever.
   if (interrupted && !before.reclaim_at)
     departure.reclaim_at = std::min(warning->at, draft.now) + kSpotNotice;
@@ -302,6 +311,11 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
       break;
   }
   const auto& id = instance.instance_id;
+  if (const auto launched = draft.ledger.instances.find(id);
+      instance.state == pending && launched != draft.ledger.instances.end()) {
+    if (draft.now - launched->second.recorded >= kPendingPatience) return "never came up";
+    draft.wake_at(launched->second.recorded + kPendingPatience);
+  }
   if (const auto departure = departure_of(draft, id)) {
     if (departure->released) return "has given its volume back";
     const auto* report = draft.report_of(id);

@@ -30,6 +30,8 @@ inline constexpr Milliseconds kStuckAttachAfter{90'000};
 /// An accepted attach or a running instance's attachment that EC2 does not show for this long is
 /// over.
 inline constexpr Milliseconds kUnattachedAfter{10'000};
+/// A launch comes up within seconds; one that has not after so long never will, and its node waits.
+inline constexpr Milliseconds kPendingPatience{150'000};
 /// Status checks fail for minutes during a live migration; a dead host stays impaired.
 inline constexpr Milliseconds kImpairedAfter{120'000};
 /// A node whose last report is older than this is taken to be silent.

@@ -25,7 +25,8 @@ bool has_released(const Draft& draft, const Lease& lease) {
     return report->stage == NodeStage::released &&
            (report->volume_id.empty() || report->volume_id == lease.volume_id);
   const auto departure = draft.ledger.departures.find(lease.instance_id);
-  return departure != draft.ledger.departures.end() && departure->second.released;
+  return departure != draft.ledger.departures.end() && departure->second.released &&
+         (departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id);
 }
 
 /// Seen on its way out, or over, although no pool lists it any more.
@@ -76,9 +77,9 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
   if (attachment.delete_on_termination)
     draft.note(NoteKind::deleted_with_instance, pool.spec->name, node.name,
                "volume " + node.volume_id + " would be deleted with " + attachment.instance_id +
-                   ": set DeleteOnTermination of " + attachment.device +
-                   " to false with modify-instance-attribute",
-               true);
+                   ": DeleteOnTermination of " + attachment.device +
+                   " is set to false; allow ec2:ModifyInstanceAttribute if it stays",
+               false);
   if (!draft.find_instance(attachment.instance_id) && !is_dying(draft, attachment.instance_id))
     draft.note(NoteKind::attached_elsewhere, pool.spec->name, node.name,
                "volume " + node.volume_id + " is attached to " + attachment.instance_id +
@@ -159,6 +160,18 @@ void detach(Draft& draft, const Lease& lease, const std::string& reason) {
   draft.enter_again(leaving, reason);
 }
 
+/// EC2 would delete the volume with its instance.
+void keep_after_termination(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
+  if (draft.undecided(lease.instance_id)) return;
+  if (draft.backing_off("ModifyInstanceAttribute", lease.node)) return;
+  aws::ModifyInstanceAttribute call;
+  call.instance_id = lease.instance_id;
+  call.device_name = attachment.device;
+  call.delete_on_termination = false;
+  draft.act(std::move(call), lease.pool, {lease.node},
+            "volume " + lease.volume_id + " would be deleted with " + lease.instance_id);
+}
+
 void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
   const auto* instance = draft.find_instance(lease.instance_id);
   if (attachment.state == aws::AttachmentState::attaching) {
@@ -177,6 +190,7 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
                    ", which holds its detach up: unmount it there or end the instance",
                false);
   if (attachment.state != aws::AttachmentState::attached || !instance) return;
+  if (attachment.delete_on_termination) keep_after_termination(draft, lease, attachment);
   if (instance->stopped) return detach(draft, lease, "instance " + instance->id + " is stopped");
   if (instance->running && has_released(draft, lease))
     detach(draft, lease, instance->id + " has unmounted and released the volume");

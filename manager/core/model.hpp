@@ -193,6 +193,7 @@ struct Departure {
   /// When EC2 takes it away, by its warning.
   std::optional<Instant> reclaim_at{};
   bool advised = false;  ///< only EC2's rebalance hint said so
+  std::string volume_id{};  ///< the volume that it spoke of; empty: it did not say
 };
 
 /// What an operator orders by hand, beside the spec.

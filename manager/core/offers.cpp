@@ -43,7 +43,7 @@ Instant last_resort_at(const Offer& offer, const RefusedOffer& refusal) {
   if (refusal.code == "Unsupported") return refused_until(refusal);
   const double jitter =
       hash_fraction({offer.instance_type, offer.zone, std::to_string(refusal.count)});
-  return refusal.last + backoff_delay(refusal.count, kBackoffBase, kOfferRefusedFor, jitter);
+  return refusal.last + backoff_delay(refusal.count, kBackoffBase, kBackoffCap, jitter);
 }
 
 /// For on-demand without prices the spot prices are the best guess at which type is the cheaper.

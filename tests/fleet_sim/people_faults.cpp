@@ -174,13 +174,13 @@ bool operator_pauses(World& world) {
   Host& host = world.host();
   if (!host.process.running() || host.in_tick) return false;
   const std::string pool = world.draw.percent(50) ? "p" : "q";
-  if (!host.process.ledger->pause(pool, world.region.now() + host.clock)) return false;
+  if (!host.process.ledger->pause(pool, world.region.now() + host.clock_at_start)) return false;
   world.spell(world.draw.span(seconds{20}, minutes{4}), [&world, pool] {
     Host& then = world.host();
     const auto resume = [&world, pool] {
       Host& now = world.host();
       if (now.process.running())
-        std::ignore = now.process.ledger->resume(pool, world.region.now() + now.clock);
+        std::ignore = now.process.ledger->resume(pool, world.region.now() + now.clock_at_start);
     };
     if (then.process.running() && !then.in_tick)
       resume();

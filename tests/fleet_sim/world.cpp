@@ -126,6 +126,11 @@ void World::make_neighbours() {
 void World::on_region_event(const std::string& text) {
   trace.add(region.now(), text);
   if (text.starts_with("create ") || text.starts_with("launch ")) youngest_ = region.now();
+  constexpr std::string_view kAttached = "attached volume=";
+  if (text.starts_with(kAttached)) {
+    const auto from = kAttached.size();
+    invariants.attached_at[text.substr(from, text.find(' ', from) - from)] = region.now();
+  }
   constexpr std::string_view kAttaching = "attaching volume=";
   if (!text.starts_with(kAttaching)) return;
   const auto from = kAttaching.size();

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "manager/ledger_keys.hpp"
 #include "tests/fleet_invariants.hpp"
 #include "tests/fleet_process.hpp"
 #include "tests/fleet_sim/coverage.hpp"
@@ -41,8 +42,11 @@ struct Host {
   std::function<void()> after_death;
   Milliseconds freeze_after_look{0};
   Milliseconds freeze_after_record{0};
+  Milliseconds clock_at_start{0};  ///< a process's clock does not follow steps (manager/clock.hpp)
   Instant look_started{};
-  std::map<std::int64_t, Instant> planned;  ///< what each intent's plan knew of the world
+  Instant last_look{};  ///< the look before; of this process
+  Instant sent{};       ///< when the present batch of calls left
+  std::unique_ptr<manager::LedgerKeys> report_keys;
   std::map<std::string, core::NodeReport> board;
   std::set<std::string> known;                ///< instances of the last look
   std::set<std::string> drains;               ///< that the last plan asked to drain
@@ -142,6 +146,7 @@ class World {
   void after_call(Host& host, const aws::Form& form, const Result<HttpReply>& reply);
   void tick(Host& host);
   void digest(Host& host, manager::TickReport report);
+  Instant time_of(const Host& host) const;
   Instant known_until(Host& host, const std::string& body);
   void run_due();
   Instant next_event() const;

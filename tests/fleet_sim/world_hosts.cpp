@@ -34,7 +34,7 @@ constexpr seconds kPlanAge{60};
 ProcessSetup World::setup_of(Host& host) {
   ProcessSetup setup;
   setup.options.desired = desired;
-  setup.options.now = [this, &host] { return region.now() + host.clock; };
+  setup.options.now = [this, &host] { return time_of(host); };
   setup.options.reports = [this, &host] {
     if (host.freeze_after_look > Milliseconds{0}) {
       say("frozen after the look");
@@ -47,7 +47,10 @@ ProcessSetup World::setup_of(Host& host) {
   setup.door = &door;
   setup.sleep = [this](Milliseconds wait) { pass_time(wait); };
   setup.random = [this] { return draw.unit(); };
-  setup.hooks.before_post = [this] { pass_time(draw.span(kLeastLatency, kMostLatency)); };
+  setup.hooks.before_post = [this, &host] {
+    host.sent = region.now();
+    pass_time(draw.span(kLeastLatency, kMostLatency));
+  };
   setup.hooks.before_call = [this, &host](const aws::Form& form, const std::string& body) {
     before_call(host, form, body);
   };
@@ -69,11 +72,15 @@ ProcessSetup World::setup_of(Host& host) {
 }
 
 void World::start(Host& host) {
+  host.clock_at_start = host.clock;
+  host.last_look = host.look_started = Instant{};
   const auto started = host.process.start(setup_of(host));
   if (!started) {
     invariants.violated(0, "the manager does not start: " + started.error().message());
     return;
   }
+  auto keys = manager::LedgerKeys::open(host.ledger_path);
+  if (keys) host.report_keys = std::move(*keys);
   say("manager " + std::to_string(host.number) + " starts");
   host.next_tick = region.now();
   host.frozen_since.reset();
@@ -84,6 +91,7 @@ void World::start(Host& host) {
 void World::bury(Host& host) {
   say("manager " + std::to_string(host.number) + " dies");
   host.process.stop();
+  host.report_keys.reset();
   host.board.clear();
   host.known.clear();
   host.drains.clear();
@@ -111,7 +119,6 @@ void World::start_again(Host& host) {
 void World::forget_ledger(Host& host) {
   remove_ledger(host.ledger_path);
   host.keys.clear();
-  host.planned.clear();
 }
 
 void World::start_second_manager() {
@@ -145,26 +152,26 @@ void World::effect(Host& host, const char* what) {
 
 // ---- calls ----
 
-/// What the sender of an intent knew: the look of the plan that it came from. Stale answers show a
-/// world that is older still.
+Instant World::time_of(const Host& host) const {
+  return region.now() + host.clock_at_start;
+}
+
+/// What the sender of a call knew: this tick's look, or of a replay, which goes out before it, the
+/// look before. Stale answers show a world that is older still.
 Instant World::known_until(Host& host, const std::string& body) {
   const auto rows = host.process.spy->query(
-      "SELECT id, recorded_ms FROM intents WHERE state IN ('open', 'unknown') AND body = ?",
-      {body});
+      "SELECT recorded_ms FROM intents WHERE state IN ('open', 'unknown') AND body = ?", {body});
   if (!rows || rows->empty()) return host.look_started;
-  const auto id = rows->front().number(0);
-  const auto recorded = Instant{Milliseconds{rows->front().number(1)}} - host.clock;
-  const bool now = recorded >= host.look_started;
-  const auto [found, fresh] =
-      host.planned.try_emplace(id, now ? host.look_started : recorded - kPlanAge);
-  return found->second - stale_by;
+  const auto recorded = Instant{Milliseconds{rows->front().number(0)}} - host.clock_at_start;
+  if (recorded >= host.look_started) return host.look_started - stale_by;
+  return std::max(host.last_look, recorded - kPlanAge) - stale_by;
 }
 
 void World::before_call(Host& host, const aws::Form& form, const std::string& body) {
   const std::string action(aws::form_value(form, "Action"));
   say("m" + std::to_string(host.number) + " sends " + aws::summary_of(body));
   invariants.check_call({host.process.spy.get(), known_until(host, body)}, form, body);
-  if (!spending_.spend(host.number, action, body, region.now()) && !two_managers)
+  if (!spending_.spend(host.number, action, body, host.sent) && !two_managers)
     invariants.violated(7, action + " beyond the manager's share of its bucket");
 }
 
@@ -181,6 +188,7 @@ void World::after_call(Host&, const aws::Form& form, const Result<HttpReply>& re
 
 void World::tick(Host& host) {
   host.in_tick = true;
+  host.last_look = host.look_started;
   host.look_started = region.now();
   ++host.ticks;
   try {
@@ -229,7 +237,7 @@ void World::digest(Host& host, manager::TickReport report) {
 // ---- reports ----
 
 void World::hear(Host& host, core::NodeReport report) {
-  report.received = region.now() + host.clock;
+  report.received = time_of(host);
   auto& latest = host.board[report.instance_id];
   const bool news = latest.instance_id.empty() || latest.stage != report.stage ||
                     latest.volume_id != report.volume_id;
@@ -264,6 +272,9 @@ World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
     return {};
   }
   key->second = std::max(key->second, sequence);
+  core::NodeReport kept = report;
+  kept.received = time_of(host);
+  if (host.report_keys) std::ignore = host.report_keys->keep_departure(kept);
   say("report " + guest.id + " stage " + std::to_string(static_cast<int>(report.stage)));
   hear(host, report);
   if (reports_doubled > 0) {  // the same bytes again: its number is not greater than the last
@@ -278,7 +289,7 @@ void World::act_on_notes(Host& host, const manager::TickReport& report) {
   for (const auto& note : report.plan.notes)
     if (note.kind == core::NoteKind::breaker_open) {
       say("the operator resumes " + note.pool + ", as the note says");
-      std::ignore = host.process.ledger->resume(note.pool, region.now() + host.clock);
+      std::ignore = host.process.ledger->resume(note.pool, time_of(host));
     }
 }
 

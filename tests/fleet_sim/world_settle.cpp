@@ -75,7 +75,10 @@ std::string World::who_waits() const {
                                     [&](const core::NodeRow& each) { return each.node == name; });
       if (row == rows.end()) return name + " is not in the plan";
       const auto* volume = region.volume(row->volume_id);
-      if (!volume || !volume->link || volume->link->state != sim::LinkState::attached)
+      // A detach that somebody asked for waits until the guest lets go: the session goes on.
+      const bool busy = volume && volume->link && volume->link->state == sim::LinkState::busy &&
+                        guests.serves(volume->link->instance_id);
+      if (!volume || !volume->link || (volume->link->state != sim::LinkState::attached && !busy))
         return name + " (" + row->volume_id + ", " + std::string(describe(row->condition).word) +
                ")";
       const auto* instance = region.instance(volume->link->instance_id);

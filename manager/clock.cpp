@@ -1,0 +1,25 @@
+// See the header.
+#include "manager/clock.hpp"
+
+#include <time.h>
+
+namespace warmroot::manager {
+
+namespace {
+
+Milliseconds uptime() {
+  timespec time{};
+  ::clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds(time.tv_sec) + Milliseconds(time.tv_nsec / 1'000'000);
+}
+
+}  // namespace
+
+Instant wall_clock() {
+  static const Milliseconds began = uptime();
+  static const Instant wall =
+      std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
+  return wall + (uptime() - began);
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,62 @@
+// The simulation itself: one seed is one run, every fault alone and all together violate nothing.
+// Seeds are printed; a failure names the command that repeats it.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/fleet_sim/batch.hpp"
+#include "tests/fleet_sim/catalogue.hpp"
+
+namespace warmroot::fleet {
+namespace {
+
+Options seeds(std::uint64_t first, std::uint64_t count) {
+  Options options;
+  options.first_seed = first;
+  options.seeds = count;
+  options.jobs = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return options;
+}
+
+void expect_none(const Options& options) {
+  const auto batch = run_batch(options);
+  std::string trace;
+  if (batch.violation)
+    for (const auto& line : batch.violation->trace) trace += line + "\n";
+  EXPECT_FALSE(batch.violation.has_value())
+      << trace << describe_violation(*batch.violation, options);
+}
+
+TEST(FleetSim, one_seed_gives_one_trace) {
+  for (const std::uint64_t seed : {11, 12, 13}) {
+    Options options = seeds(seed, 1);
+    options.trace_lines = 1'000'000;
+    const auto first = run_seed(seed, options);
+    const auto second = run_seed(seed, options);
+    EXPECT_EQ(first.trace, second.trace) << "seed " << seed;
+    EXPECT_EQ(first.hash, second.hash) << "seed " << seed;
+  }
+}
+
+TEST(FleetSim, all_faults_together_violate_no_invariant) {
+  expect_none(seeds(1'000'000, 200));
+}
+
+TEST(FleetSim, each_fault_alone_violates_no_invariant) {
+  for (const auto* fault : all_faults()) {
+    SCOPED_TRACE(fault->name);
+    Options options = seeds(2'000'000, 4);
+    options.faults = {fault->name};
+    expect_none(options);
+  }
+}
+
+TEST(FleetSim, what_no_seed_produced_is_told) {
+  const Coverage empty;
+  const auto never = empty.missing({"killed"});
+  EXPECT_NE(std::find(never.begin(), never.end(), "fault killed"), never.end());
+  EXPECT_NE(std::find(never.begin(), never.end(), "note frozen"), never.end());
+}
+
+}  // namespace
+}  // namespace warmroot::fleet
