@@ -60,7 +60,16 @@ std::string base_os() {
   return pretty_name(read_file("/etc/os-release", 65536).value_or(""));
 }
 
+/// Its volume is released; it only goes on telling the manager so.
+bool only_reports() {
+  return status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).stage == "released";
+}
+
 Ok refuse_second_start() {
+  if (const pid_t pid = running_daemon(); pid != 0 && only_reports()) {
+    ::kill(pid, SIGKILL);
+    while (running_daemon() == pid) std::this_thread::sleep_for(kDownPoll);
+  }
   if (const pid_t pid = running_daemon(); pid != 0)
     return fail(ErrorKind::refused,
                 "warmroot-bootstrap runs already as process " + std::to_string(pid));
@@ -142,7 +151,7 @@ Ok down() {
       status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps.size();
   if (::kill(pid, SIGTERM) != 0) return fail_errno("signalling process " + std::to_string(pid));
   const std::int64_t deadline = boottime_ms() + kDownLimitMs;
-  while (running_daemon() != 0 && boottime_ms() < deadline) {
+  while (running_daemon() != 0 && !only_reports() && boottime_ms() < deadline) {
     shown = print_new_steps(
         status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps, shown);
     std::this_thread::sleep_for(kDownPoll);

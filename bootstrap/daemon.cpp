@@ -36,7 +36,9 @@ constexpr int kMetadataAttempts = 240;
 /// The word normally comes with the answer to the report that the disk was seen, or a second later;
 /// a manager that is down must not keep people out for longer.
 constexpr milliseconds kConfirmationLimit{10000};
-constexpr milliseconds kLastReports{5000};
+/// Nobody else can tell the manager that the volume is free: its restart, or an outage, is waited
+/// for.
+constexpr milliseconds kLastReports{600'000};
 /// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
 /// hours.
 constexpr milliseconds kFirstReleaseRetry{5000};

@@ -92,7 +92,10 @@ bool Reporter::recall_key() {
 }
 
 bool Reporter::say_hello() {
-  if (recall_key()) return true;
+  return recall_key() || ask_for_key();
+}
+
+bool Reporter::ask_for_key() {
   HttpRequest request;
   request.method = "POST";
   request.url = url_ + "/v1/hello";
@@ -108,10 +111,12 @@ bool Reporter::say_hello() {
     return false;
   }
   const auto answer = parse_hello_answer(reply->body);
-  if (!answer || !(key_ = parse_key(answer->key_hex))) {
+  auto key = answer ? parse_key(answer->key_hex) : std::nullopt;
+  if (!key) {
     log_event(LogLevel::warning, "hello answered without a key");
     return false;
   }
+  key_ = std::move(key);
   [[maybe_unused]] const Ok kept =
       write_file_atomic(key_file_, answer->key_hex + "\n" + answer->node.value_or("") + "\n", 0600);
   book_.update([&](Status& status) { status.node = answer->node; });
@@ -138,6 +143,9 @@ bool Reporter::send(const Event& event) {
     on_wishes_(parse_wishes(reply->body));
     return true;
   }
+  // A manager that lost its ledger has lost the keys. One that has ours still gives no other.
+  constexpr int kUnauthorized = 401;
+  if (reply && reply->status == kUnauthorized) ask_for_key();
   log_event(LogLevel::info, "report not taken",
             {{"stage", to_string(event.stage)},
              {"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});

@@ -48,6 +48,8 @@ class Reporter {
   };
   void run();
   bool say_hello();
+  /// Keeps the present key unless another one is given.
+  bool ask_for_key();
   bool recall_key();
   bool send(const Event& event);
   bool pause(std::chrono::milliseconds time, bool wake_for_events);

@@ -1,7 +1,7 @@
 -- The ledger: what the manager meant, beside what EC2 shows. Version 7 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
--- again are paused_pools (all pools run again), keys (reports of nodes that are up are refused until they are replaced)
+-- again are paused_pools (all pools run again), keys (nodes ask for new ones)
 -- and departures (an instance that has released its volume, or was warned, may be given it back).
 
 -- What this ledger belongs to: deployment, region, created_ms, and account once STS has named it. A ledger of another

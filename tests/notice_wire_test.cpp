@@ -122,11 +122,11 @@ class Manager : public testing::Test {
       const int hello = ++hellos_;
       if (hello <= unknown_hellos_)
         reply.status = 404;
-      else if (hello > unknown_hellos_ + 1)
+      else if (hello > unknown_hellos_ + 1 && !forgot_keys_.exchange(false))
         reply.status = 409;
       else
         reply.set_content(
-            std::string(R"({"key":")") + kKeyHex + R"(","node":"imagenet-0","volume_id":null})",
+            std::string(R"({"key":")") + key_hex_ + R"(","node":"imagenet-0","volume_id":null})",
             "application/json");
     });
     server_.http.Post("/v1/report", [this](const httplib::Request& request,
@@ -134,7 +134,7 @@ class Manager : public testing::Test {
       const std::lock_guard lock(mutex_);
       const std::uint64_t sequence = std::stoull(request.get_header_value("X-Warmroot-Sequence"));
       if (request.get_header_value("X-Warmroot-Signature") !=
-          sign_report(*parse_key(kKeyHex), sequence, request.body))
+          sign_report(*parse_key(key_hex_), sequence, request.body))
         reply.status = 401;
       else if (sequence <= last_sequence_)
         reply.status = 409;
@@ -165,6 +165,8 @@ class Manager : public testing::Test {
   const std::string key_file_ = "/tmp/warmroot-key-" + std::to_string(::getpid());
   std::mutex mutex_;
   std::atomic<int> hellos_ = 0;
+  std::atomic<bool> forgot_keys_ = false;
+  std::string key_hex_ = kKeyHex;
   int unknown_hellos_ = 0, failures_ = 0, refused_ = 0;
   std::uint64_t last_sequence_ = 0;
   std::vector<std::string> stages_;
@@ -202,6 +204,23 @@ TEST_F(Manager, a_daemon_that_starts_again_uses_the_key_that_was_given_once) {
   EXPECT_EQ(hellos_, 1);
   EXPECT_EQ(refused_, 0);
   EXPECT_THAT(stages_, testing::IsSupersetOf({"mounted", "ready"}));
+}
+
+TEST_F(Manager, one_that_lost_its_ledger_is_asked_for_a_new_key) {
+  const auto reports = reporter();
+  reports->start();
+  reports->stage_changed(Stage::mounted, "", "");
+  reports->flush(std::chrono::seconds(20));
+  {
+    const std::lock_guard lock(mutex_);
+    key_hex_ = std::string(64, 'a');
+    forgot_keys_ = true;
+  }
+  reports->stage_changed(Stage::released, "", "");
+  reports->flush(std::chrono::seconds(20));
+  reports->stop();
+  EXPECT_THAT(stages_, testing::Contains("released"));
+  EXPECT_EQ(hellos_, 2);
 }
 
 TEST_F(Manager, one_that_is_away_holds_nobody_up) {

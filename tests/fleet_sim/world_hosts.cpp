@@ -258,9 +258,12 @@ World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
     host.keys[guest.id] = sequence;
     guest.has_key = true;
   }
-  // A manager that lost its ledger has lost the keys: it takes nothing from those that have one.
+  // A manager that lost its ledger has lost the keys: the node says hello again.
+  if (!host.keys.contains(guest.id)) {
+    if (host.known.contains(guest.id)) host.keys[guest.id] = sequence;
+    return {};
+  }
   const auto key = host.keys.find(guest.id);
-  if (key == host.keys.end()) return {};
   if (reports_late > 0) {
     --reports_late;
     later(draw.span(seconds{1}, seconds{30}), [this, &host, report, sequence] {
