@@ -120,6 +120,13 @@ bool Observer::look_at(const std::vector<std::string>& ids) {
   return awaited;
 }
 
+void Observer::doubt(const std::vector<std::string>& ids) {
+  for (const auto& id : ids) {
+    told_.insert(id);
+    looked_.erase(id);
+  }
+}
+
 void Observer::learn(const aws::Attachment& attachment, Instant now) {
   const auto found = world_.volumes.find(attachment.volume_id);
   if (found == world_.volumes.end()) return;

@@ -95,6 +95,10 @@ class Observer {
   /// EC2's events of instances (not of volumes) arrive: running ones need fewer looks meanwhile.
   void set_events_live(bool live) { events_live_ = live; }
 
+  /// A call that names these had no clear answer: the next look asks for them, however fresh they
+  /// are.
+  void doubt(const std::vector<std::string>& ids);
+
  private:
   template <typename T>
   struct Cached {

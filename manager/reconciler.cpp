@@ -78,6 +78,13 @@ std::map<std::string, std::string> attachments_of(const core::Observed& observed
   return shown;
 }
 
+/// What was called for is not as the last look had it, or may not be.
+bool tells_of_a_change(const Outcome& outcome) {
+  if (outcome.state == core::IntentState::unknown) return true;
+  return outcome.state == core::IntentState::refused && !outcome.throttled &&
+         !outcome.refuses_device;
+}
+
 bool nothing_to_write(const core::Plan& plan, const core::LedgerView& view) {
   return plan.actions.empty() && plan.records.empty() && plan.watches.empty() &&
          view.watches.empty();
@@ -208,6 +215,7 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
       observer_.learn(*attachment, options_.now());
       if (const Instant due = options_.now() + kAttachingEvery; !due_ || due < *due_) due_ = due;
     }
+    if (tells_of_a_change(settlement.outcome)) observer_.doubt(intents[i].resources);
     if (settlement.outcome.throttled) budget_.throttled(intents[i].call.action, options_.now());
     report.calls.push_back(describe_call(intents[i], reasons[i], replayed, settlement.outcome));
     settlements.push_back(std::move(settlement));
@@ -239,6 +247,7 @@ Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& re
     report.calls.push_back(
         describe_call(intent, "planned anew from what EC2 shows", true, outcome));
     settlements.push_back({intent, std::move(outcome), {}});
+    observer_.doubt(intent.resources);
   }
   return ledger_.settle(settlements, options_.now());
 }

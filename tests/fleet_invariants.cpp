@@ -94,12 +94,12 @@ void Invariants::check_attach(const Sender& sender, const aws::Form& form) {
   if (!leases || !leases->empty()) violated(1, "attach of leased " + text);
   if (!volume || !instance) return;
   if (volume->link && volume->link->instance_id != instance_id &&
-      volume->link->attach_time < sender.knows_until)
+      volume->link->attach_time < sender.knew(volume_id))
     violated(1, "attach of attached " + text);
   if (volume->zone != instance->zone) violated(4, "across zones: " + text);
   for (const auto& [id, other] : region_.volumes())
     if (id != volume_id && other.link && other.link->instance_id == instance_id &&
-        is_pool_volume(other) && other.link->attach_time < sender.knows_until)
+        is_pool_volume(other) && other.link->attach_time < sender.knew(id))
       violated(2, "a second volume: " + text);
 }
 
@@ -112,9 +112,9 @@ void Invariants::check_detach(const Sender& sender, const aws::Form& form) {
   if (!volume || !volume->link || !instance) return;
   if (instance->state != sim::GuestState::running || instance->impaired) return;
   if (volume->link->instance_id != instance_id) return;
-  if (volume->link->attach_time >= sender.knows_until) return;
+  if (volume->link->attach_time >= sender.knew(volume_id)) return;
   if (const auto done = attached_at.find(volume_id);
-      done != attached_at.end() && done->second >= sender.knows_until)
+      done != attached_at.end() && done->second >= sender.knew(volume_id))
     return;
   const bool stuck = volume->link->state == sim::LinkState::attaching &&
                      region_.now() - volume->link->attach_time >= kStuck;
@@ -131,8 +131,8 @@ void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
       violated(11, "we did not launch " + id);
     for (const auto& [volume_id, volume] : region_.volumes())
       if (volume.link && volume.link->instance_id == id && is_pool_volume(volume) &&
-          volume.link->delete_on_termination && volume.link->attach_time < sender.knows_until &&
-          flag_set_before(volume_id, sender.knows_until))
+          volume.link->delete_on_termination && volume.link->attach_time < sender.knew(volume_id) &&
+          flag_set_before(volume_id, sender.knew(volume_id)))
         violated(12, volume_id + " would be deleted with " + id);
   }
 }

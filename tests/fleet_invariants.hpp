@@ -18,8 +18,11 @@ namespace warmroot {
 
 /// Who sends a call, and what it may know.
 struct Sender {
-  manager::Database* spy = nullptr;      ///< its ledger
-  Instant knows_until = Instant::max();  ///< the world is known to it as of then
+  manager::Database* spy = nullptr;  ///< its ledger
+  /// As of when it knows a volume or an instance; empty: as of now.
+  std::function<Instant(const std::string& id)> shown{};
+
+  Instant knew(const std::string& id) const { return shown ? shown(id) : Instant::max(); }
 };
 
 class Invariants {

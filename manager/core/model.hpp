@@ -101,7 +101,7 @@ struct Observed {
   /// snapshots that need no reading. Looked up only for pools with a deadline.
   std::map<std::string, aws::VolumeStatus> volume_statuses;
   std::vector<aws::FastSnapshotRestore> fast_restores;
-  std::map<std::string, Warning> warnings;               ///< heard from EC2's events
+  std::map<std::string, Warning> warnings;  ///< heard from EC2's events
   bool events_live = false;  ///< changes are told at once, so that looks may be rarer
 };
 
@@ -192,7 +192,7 @@ struct Departure {
   Instant since{};        ///< when it was first heard
   /// When EC2 takes it away, by its warning.
   std::optional<Instant> reclaim_at{};
-  bool advised = false;  ///< only EC2's rebalance hint said so
+  bool advised = false;     ///< only EC2's rebalance hint said so
   std::string volume_id{};  ///< the volume that it spoke of; empty: it did not say
 };
 

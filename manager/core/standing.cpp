@@ -238,7 +238,10 @@ void describe_result(Draft& draft) {
   bool settled = true;
   for (const auto& pool : draft.pools) {
     settled = settled && stock_settled(pool) && !pool.rolling;
-    for (const auto& node : pool.nodes) settled = settled && node_settled(draft, node);
+    for (const auto& node : pool.nodes) {
+      settled =
+          settled && node_settled(draft, node) && !(node.volume && awaits_its_tag(*node.volume));
+    }
   }
   const bool waiting = awaiting(draft);
   draft.plan.stable = draft.observed.complete && !draft.frozen && !blocked && settled && !waiting;

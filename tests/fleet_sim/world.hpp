@@ -47,6 +47,7 @@ struct Host {
   Instant last_look{};  ///< the look before; of this process
   Instant sent{};       ///< when the present batch of calls left
   std::unique_ptr<manager::LedgerKeys> report_keys;
+  std::map<std::string, Instant> shown;  ///< when EC2 last showed a thing to this process
   std::map<std::string, core::NodeReport> board;
   std::set<std::string> known;                ///< instances of the last look
   std::set<std::string> drains;               ///< that the last plan asked to drain
@@ -147,7 +148,7 @@ class World {
   void tick(Host& host);
   void digest(Host& host, manager::TickReport report);
   Instant time_of(const Host& host) const;
-  Instant known_until(Host& host, const std::string& body);
+  std::function<Instant(const std::string&)> known_by(Host& host, const std::string& body);
   void run_due();
   Instant next_event() const;
   void live_until(Instant end, const std::function<bool()>& reached = {});

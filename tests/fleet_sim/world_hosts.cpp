@@ -24,8 +24,9 @@ constexpr seconds kLedgerPatience{5};
 constexpr milliseconds kWakes{20};
 /// A frozen plan is read by somebody after so long.
 constexpr seconds kOperatorComes{90};
-/// An intent of an earlier process was planned at most so long before it was recorded.
-constexpr seconds kPlanAge{60};
+/// An intent of an earlier process was planned at most so long before it was recorded, on a world
+/// of which parts were read before that (manager/observer.hpp).
+constexpr seconds kPlanAge{66};
 
 }  // namespace
 
@@ -64,7 +65,8 @@ ProcessSetup World::setup_of(Host& host) {
         [this, &host] {
           pass_time(draw.span(kLeastLatency, kMostLatency));
           effect(host, kBeforeRead);
-        });
+        },
+        [this] { return region.now(); }, host.shown);
     return planted_ec2(options.planted, std::move(memo));
   };
   plant(options.planted, *this, host, setup);
@@ -93,6 +95,7 @@ void World::bury(Host& host) {
   host.process.stop();
   host.report_keys.reset();
   host.board.clear();
+  host.shown.clear();
   host.known.clear();
   host.drains.clear();
   host.die_in = 0;
@@ -156,21 +159,28 @@ Instant World::time_of(const Host& host) const {
   return region.now() + host.clock_at_start;
 }
 
-/// What the sender of a call knew: this tick's look, or of a replay, which goes out before it, the
-/// look before. Stale answers show a world that is older still.
-Instant World::known_until(Host& host, const std::string& body) {
+/// What the sender of a call knew of a thing: what EC2 last showed it, this tick or some seconds
+/// before. A replay goes out before the tick's look. Stale answers show a world that is older
+/// still.
+std::function<Instant(const std::string&)> World::known_by(Host& host, const std::string& body) {
   const auto rows = host.process.spy->query(
       "SELECT recorded_ms FROM intents WHERE state IN ('open', 'unknown') AND body = ?", {body});
-  if (!rows || rows->empty()) return host.look_started;
-  const auto recorded = Instant{Milliseconds{rows->front().number(0)}} - host.clock_at_start;
-  if (recorded >= host.look_started) return host.look_started - stale_by;
-  return std::max(host.last_look, recorded - kPlanAge) - stale_by;
+  std::optional<Instant> replayed;
+  if (rows && !rows->empty())
+    replayed = Instant{Milliseconds{rows->front().number(0)}} - host.clock_at_start;
+  if (replayed && *replayed >= host.look_started) replayed.reset();
+  return [this, &host, replayed](const std::string& id) {
+    const auto found = host.shown.find(id);
+    Instant shown = found == host.shown.end() ? Instant{} : found->second;
+    if (replayed) shown = std::max(std::min(shown, host.last_look), *replayed - kPlanAge);
+    return shown - stale_by;
+  };
 }
 
 void World::before_call(Host& host, const aws::Form& form, const std::string& body) {
   const std::string action(aws::form_value(form, "Action"));
   say("m" + std::to_string(host.number) + " sends " + aws::summary_of(body));
-  invariants.check_call({host.process.spy.get(), known_until(host, body)}, form, body);
+  invariants.check_call({host.process.spy.get(), known_by(host, body)}, form, body);
   if (!spending_.spend(host.number, action, body, host.sent) && !two_managers)
     invariants.violated(7, action + " beyond the manager's share of its bucket");
 }
