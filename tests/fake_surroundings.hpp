@@ -16,6 +16,10 @@ using Texts = std::map<std::string, std::string>;
 inline constexpr const char* kCredentials = "/home/op/.aws/credentials";
 inline constexpr const char* kConfig = "/home/op/.aws/config";
 
+inline HttpReply ok(const std::string& body) {
+  return {200, {}, body};
+}
+
 /// Everything that was asked is kept.
 struct FakeSurroundings {
   Texts variables{{"HOME", "/home/op"}};

@@ -1,0 +1,325 @@
+// The whole way in and out of the bootstrap against the real kernel: bring-up, refusals, repair,
+// stops.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "bootstrap/base_accounts.hpp"
+#include "bootstrap/bring_up.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/release.hpp"
+#include "bootstrap/sshd.hpp"
+#include "tests/boot_namespace.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// The loop device dressed as /dev/vdz with the serial of a volume, by a /sys/block of our own.
+class BootWhole : public BootNamespace {
+ protected:
+  void dress_as_disk() {
+    struct stat node {};
+    ASSERT_EQ(::stat(loop_.c_str(), &node), 0);
+    const std::string numbers =
+        std::to_string(major(node.st_rdev)) + ":" + std::to_string(minor(node.st_rdev));
+    ASSERT_TRUE(
+        shell("mkdir -p /run/block/vdz/queue; echo 131072 >/run/block/vdz/size; echo vol0abc "
+              ">/run/block/vdz/serial; echo " +
+              numbers +
+              " >/run/block/vdz/dev; "
+              "rm -f /dev/vdz; cp -a " +
+              loop_ + " /dev/vdz; mount --bind /run/block /sys/block"));
+    input_.launch.instance_id = "i-1";
+    input_.launch.public_key = "ssh-ed25519 BBBB launch";
+    input_.pool = "test";
+    input_.confirmed_volume = [] { return std::optional<std::string>(); };
+    input_.enter_stage = [this](Stage stage, const std::string&) {
+      stages_.emplace_back(to_string(stage));
+    };
+    ASSERT_TRUE(point_sessions_at("/"));
+    passwd_ = *read_file("/etc/passwd", 1 << 20);
+  }
+  void TearDown() override {
+    if (reason_.empty()) ::umount("/sys/block");
+    BootNamespace::TearDown();
+  }
+  std::string session_os() {
+    return pretty_name(
+        read_file(std::string(kSessionRoot) + "/etc/os-release", 65536).value_or(""));
+  }
+
+  BringUpInput input_;
+  Assignment assignment_;
+  StatusBook book_{""};
+  StopRequest stop_;
+  std::vector<std::string> stages_;
+  std::string passwd_;
+};
+
+TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_free) {
+  make_volume();
+  dress_as_disk();
+  EXPECT_NE(session_os(), "Test Volume 1");
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(session_os(), "Test Volume 1");
+  EXPECT_THAT(stages_, ElementsAre("disk_seen", "checked", "mounted"));
+  EXPECT_THAT(*read_file("/etc/passwd", 1 << 20),
+              HasSubstr("ada:x:2001:2001::/home/ada:/bin/sh\n"));
+  EXPECT_EQ(*read_file(std::string(kUserKeysDirectory) + "/ada", 65536),
+            "ssh-ed25519 AAAA ada@volume\nssh-ed25519 BBBB launch\n");
+  EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "open i-1");
+
+  int inside_now[2];
+  ASSERT_EQ(::pipe(inside_now), 0);
+  const pid_t session = ::fork();
+  if (session == 0) {
+    if (::chroot(kSessionRoot) != 0 || ::chdir("/") != 0) ::_exit(1);
+    [[maybe_unused]] const auto put = ::write(inside_now[1], "y", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(inside_now[0], &byte, 1), 1);
+  bool stopped = false;
+  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] { return stopped = true; }};
+  const Ok released = release(leaving, assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_TRUE(stopped);
+  int status = 0;
+  ASSERT_EQ(::waitpid(session, &status, 0), session);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_EQ(::access(kAccountRecord, F_OK), -1);
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  mount_volume();
+  EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
+}
+
+TEST_F(BootWhole, a_key_file_that_links_to_somebody_else_s_secret_is_not_published) {
+  make_volume("chmod 600 $t/etc/shadow; ln -sf /etc/shadow $t/home/ada/.ssh/authorized_keys");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(*read_file(std::string(kUserKeysDirectory) + "/ada", 65536),
+            "ssh-ed25519 BBBB launch\n");
+  EXPECT_TRUE(undo_bring_up(assignment_));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+}
+
+struct Refusal {
+  const char* name;
+  const char* changes;
+  const char* sentence;
+};
+class BootRefusals : public BootWhole, public testing::WithParamInterface<Refusal> {};
+
+TEST_P(BootRefusals, leave_sessions_on_the_base_and_nothing_mounted) {
+  make_volume(GetParam().changes);
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr(GetParam().sentence));
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BootRefusals,
+    testing::Values(
+        Refusal{"NoRoot", "rm -rf $t/etc $t/bin", "it has no etc/os-release"},
+        Refusal{"NoShell", "rm $t/bin/sh; ln -s /does/not/exist $t/bin/sh", "no executable bin/sh"},
+        Refusal{"OtherMachine",
+                R"(printf '\177ELF\002\001\001\0\0\0\0\0\0\0\0\0\002\0\267\0' >$t/bin/sh)",
+                "arm64"},
+        Refusal{"LooseRoot", "chmod 777 $t", "can be written by others"},
+        Refusal{"BrokenShell", "cp $t/bin/angry $t/bin/bash", "profile is broken"}),
+    [](const auto& refusal) { return std::string(refusal.param.name); });
+
+TEST_F(BootWhole, a_mark_that_cannot_be_written_keeps_nobody_from_mounting_or_unmounting) {
+  make_volume("mkdir -p $t/var/lib; touch $t/var/lib/warmroot");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  // A banner that cannot be replaced is no reason to keep the volume either.
+  ASSERT_TRUE(shell("rm -f /run/warmroot/banner; mkdir -p /run/warmroot/banner/in-the-way"));
+  const ReleaseInput leaving{"test", "i-1", "a test ends", [] { return false; }};
+  const Ok released = release(leaving, assignment_, book_);
+  EXPECT_TRUE(shell("rm -r /run/warmroot/banner"));
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  std::vector<std::string> troubles;
+  for (const auto& step : book_.snapshot().steps)
+    if (step.outcome == Outcome::failed) troubles.push_back(step.name);
+  EXPECT_THAT(troubles,
+              ElementsAre("mark as in use", "show the banner", "stop warming", "mark clean"));
+}
+
+TEST_F(BootWhole, the_volume_s_keys_open_nothing_while_sessions_land_on_the_base) {
+  // root's shell is run by every probe: it fails when it finds keys that came too early.
+  make_volume(R"(printf '#!/bin/sh\n[ ! -e /run/warmroot/keys/ada ]\n' >$t/bin/bash)");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const std::string keys = std::string(kUserKeysDirectory) + "/ada";
+  EXPECT_EQ(::access(keys.c_str(), F_OK), 0);
+  int found = 0;
+  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] {
+                               found = ::access(keys.c_str(), F_OK);
+                               return true;
+                             }};
+  const Ok released = release(leaving, assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_EQ(found, -1) << "sessions landed on the base with the volume's keys";
+}
+
+TEST_F(BootWhole, the_lines_of_a_boot_that_lost_its_power_are_taken_away_by_the_next) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  ASSERT_NE(*read_file("/etc/passwd", 1 << 20), passwd_);
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // what a reboot leaves of it
+  EXPECT_TRUE(remove_imported_accounts(recorded_accounts()));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+}
+
+TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_noticed_after_ready) {
+  make_volume();
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const auto trouble = [&] {
+    const Ok works = check_still_serving(assignment_.disk_node);
+    return works ? std::string() : works.error().message();
+  };
+  EXPECT_EQ(trouble(), "");
+  ASSERT_EQ(::chmod(kVolumePoint, 0777), 0);
+  EXPECT_THAT(trouble(), HasSubstr("can be written by others than root"));
+  ASSERT_EQ(::chmod(kVolumePoint, 0755), 0);
+  ASSERT_TRUE(shell("mv /run/block/vdz /run/block/.away"));
+  EXPECT_THAT(trouble(), HasSubstr("the volume's disk vdz is gone"));
+  ASSERT_TRUE(shell("mv /run/block/.away /run/block/vdz"));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  EXPECT_THAT(trouble(), HasSubstr("unmounted"));
+  EXPECT_TRUE(undo_bring_up(assignment_));
+}
+
+TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_not_left_clean) {
+  make_volume("rm -rf $t/etc");
+  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync"));
+  dress_as_disk();
+  const auto before = shell("sha256sum <" + loop_);
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("it has no etc/os-release"));
+  EXPECT_EQ(*shell("sync; sha256sum <" + loop_), *before);
+}
+
+TEST_F(BootWhole, a_root_that_was_not_left_clean_is_repaired_with_and_without_the_manager_s_word) {
+  for (const char* word : {"vol-0abc", ""}) {
+    SCOPED_TRACE(word);
+    make_volume();
+    ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync"));
+    dress_as_disk();
+    const std::string volume = word;
+    input_.confirmed_volume = [volume] {
+      return volume.empty() ? std::nullopt : std::optional<std::string>(volume);
+    };
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_EQ(session_os(), "Test Volume 1");
+    ASSERT_TRUE(undo_bring_up(assignment_));
+    if (volume.empty()) break;
+    ::umount("/sys/block");
+    ASSERT_TRUE(shell("losetup -d " + loop_));
+    ::unlink(image_.c_str());
+  }
+  int looks = 0;
+  for (const auto& step : book_.snapshot().steps) looks += step.name == "look without writing";
+  EXPECT_EQ(looks, 1);
+}
+
+TEST_F(BootWhole, the_only_disk_waits_for_the_manager_s_word_and_goes_on_without_at_the_limit) {
+  make_volume();
+  dress_as_disk();
+  input_.confirmation_limit = milliseconds(1500);
+  int asked = 0;
+  input_.confirmed_volume = [&]() -> std::optional<std::string> {
+    return ++asked < 10 ? std::nullopt : std::optional<std::string>("vol-0abc");
+  };
+  std::int64_t started = boottime_ms();
+  Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_LT(boottime_ms() - started, 1400) << "the word came early";
+  ASSERT_TRUE(undo_bring_up(assignment_));
+
+  input_.confirmed_volume = [] { return std::optional<std::string>(); };
+  started = boottime_ms();
+  done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_GE(boottime_ms() - started, 1500);
+  ASSERT_TRUE(undo_bring_up(assignment_));
+}
+
+TEST_F(BootWhole, one_user_s_bad_profile_keeps_nobody_else_out) {
+  make_volume("sed -i 's,/home/ada:/bin/sh,/home/ada:/bin/angry,' $t/etc/passwd");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  std::string detail;
+  for (const auto& step : book_.snapshot().steps)
+    if (step.name == "probe login") detail = step.detail;
+  EXPECT_THAT(detail, testing::StartsWith("root"));
+  EXPECT_THAT(detail, HasSubstr("the probe login of ada: /bin/angry failed: profile is broken"));
+  EXPECT_TRUE(undo_bring_up(assignment_));
+}
+
+TEST_F(BootWhole, a_stop_during_a_probe_that_hangs_is_heard) {
+  make_volume("cp $t/bin/hang $t/bin/bash");
+  dress_as_disk();
+  std::thread notice([this] {
+    std::this_thread::sleep_for(milliseconds(1500));
+    stop_.request({"spot-notice", "EC2 takes this spot instance back"});
+  });
+  const std::int64_t started = boottime_ms();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  notice.join();
+  ASSERT_FALSE(done);
+  EXPECT_LT(boottime_ms() - started, 10000);
+  EXPECT_THAT(done.error().message(), HasSubstr("EC2 takes this spot instance back"));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+}
+
+TEST_F(BootWhole, a_stop_while_waiting_for_the_disk_ends_the_wait) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "QM0001\n"));
+  stop_.request({"operator", "the operator asked for it"});
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("the operator asked for it"));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
