@@ -14,6 +14,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
+#include "bootstrap/sshd.hpp"
 #include "tests/boot_namespace.hpp"
 
 namespace warmroot::bootstrap {
