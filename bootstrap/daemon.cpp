@@ -268,8 +268,16 @@ class Daemon {
     }
     enter(Stage::released, reason.word, "the volume is free");
     reporter_.flush(kLastReports);
+    stay_until_shutdown();
     reporter_.stop();
     return {};
+  }
+
+  /// What the manager has heard it may lose with its ledger: a node goes on saying that its volume
+  /// is free, or it would be given one again. Not while the machine shuts down.
+  void stay_until_shutdown() {
+    while (!ticket_.manager_url.empty() && ::access("/run/nologin", F_OK) != 0)
+      std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 
   const Ticket ticket_;

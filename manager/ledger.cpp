@@ -263,8 +263,9 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
     return write_volume_gone(*gone, now);
   if (const auto* instance = std::get_if<core::RecordInstance>(&record))
     return database_.run(
-        "INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
-        "VALUES (?, ?, ?, ?)",
+        "INSERT INTO instances (instance_id, pool, zone, recorded_ms) VALUES (?, ?, ?, ?) "
+        // Given up and shown again: another account's answers, or a server that was behind.
+        "ON CONFLICT (instance_id) DO UPDATE SET gone_ms = NULL",
         {instance->instance_id, instance->instance.pool, instance->instance.zone,
          to_sql(instance->instance.recorded)});
   if (const auto* leaves = std::get_if<core::RecordDeparture>(&record))

@@ -8,6 +8,10 @@ namespace warmroot::core {
 
 namespace {
 
+/// DeleteOnTermination is set back again when EC2 still shows it as it was after so long; from then
+/// on with each look.
+constexpr Milliseconds kFlagAgain{5'000};
+
 bool says_mounted(const NodeReport& report) {
   return report.stage == NodeStage::mounted || report.stage == NodeStage::ready ||
          report.stage == NodeStage::warming || report.stage == NodeStage::warm;
@@ -164,6 +168,10 @@ void detach(Draft& draft, const Lease& lease, const std::string& reason) {
 void keep_after_termination(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
   if (draft.undecided(lease.instance_id)) return;
   if (draft.backing_off("ModifyInstanceAttribute", lease.node)) return;
+  // EC2 shows the change some looks later.
+  const Watch flagged = draft.hold("flagged/" + lease.volume_id);
+  draft.wake_at(draft.now + kFlagAgain);
+  if (flagged.looks > 1 && draft.now - flagged.since < kFlagAgain) return;
   aws::ModifyInstanceAttribute call;
   call.instance_id = lease.instance_id;
   call.device_name = attachment.device;

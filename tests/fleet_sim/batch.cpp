@@ -34,7 +34,7 @@ RunResult run_seed(std::uint64_t seed, const Options& options) {
   return world.run();
 }
 
-BatchResult run_batch(const Options& options, std::uint64_t most_violations) {
+BatchResult run_batch(const Options& options) {
   BatchResult batch;
   std::mutex mutex;
   std::atomic<std::uint64_t> next{0};
@@ -51,7 +51,8 @@ BatchResult run_batch(const Options& options, std::uint64_t most_violations) {
       batch.coverage.merge(result.coverage);
       batch.longest_settle = std::max(batch.longest_settle, result.settled_in);
       if (result.violation.empty()) continue;
-      if (++batch.violations >= most_violations) next = options.seeds;
+      if (++batch.violations >= options.most_violations) next = options.seeds;
+      batch.described.push_back(describe_violation(result, options));
       if (!batch.violation || result.seed < batch.violation->seed)
         batch.violation = std::move(result);
     }

@@ -17,13 +17,14 @@ struct BatchResult {
   Milliseconds longest_settle{0};
   std::optional<RunResult> violation;  ///< of the smallest seed that has one
   std::uint64_t violations = 0;
+  std::vector<std::string> described;  ///< one line each
   Coverage coverage;
 };
 
 RunResult run_seed(std::uint64_t seed, const Options& options);
 
-/// Runs all seeds of the options; stops soon after `most_violations`.
-BatchResult run_batch(const Options& options, std::uint64_t most_violations = 1);
+/// Runs all seeds of the options; stops soon after its `most_violations`.
+BatchResult run_batch(const Options& options);
 
 /// "violation seed=7 fault=killed step=812 rev=abc1234 (5) two volumes for p-0; again: ...".
 std::string describe_violation(const RunResult& result, const Options& options);

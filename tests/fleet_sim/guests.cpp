@@ -16,8 +16,6 @@ using std::chrono::seconds;
 
 /// As bootstrap/report.cpp has them.
 constexpr seconds kReportEvery{5};
-/// How long the last word is repeated until somebody takes it (bootstrap/daemon.cpp).
-constexpr seconds kLastReports{600};
 const Instant kNever = Instant::max();
 
 }  // namespace
@@ -54,8 +52,6 @@ void Guests::enter(Guest& guest, GuestStep step, NodeStage stage, Milliseconds l
   guest.stage = stage;
   guest.due = lasts == Milliseconds::max() ? kNever : world_.region.now() + lasts;
   guest.report_due = std::min(guest.report_due, world_.region.now());
-  guest.told = false;
-  guest.started = world_.region.now();
 }
 
 void Guests::meet_new_instances() {
@@ -231,22 +227,16 @@ void Guests::watch_notice(Guest& guest, const sim::InstanceRecord& instance) {
   }
 }
 
-/// One report, and what the answer wishes. What was not taken is sent again.
+/// One report, and what the answer wishes. What was not taken is sent again; the last word is
+/// repeated until the instance ends (bootstrap/daemon.cpp, leave).
 void Guests::report(Guest& guest) {
   guest.report_due = world_.region.now() + kReportEvery;
-  // It ends some time after its last word, delivered or not (bootstrap/daemon.cpp, leave).
-  if (guest.step == GuestStep::released &&
-      (guest.told || world_.region.now() - guest.started >= kLastReports)) {
-    guest.report_due = kNever;
-    return;
-  }
   core::NodeReport report;
   report.instance_id = guest.id;
   report.volume_id = guest.volume_id;
   report.stage = guest.stage;
   report.message = guest.stage == NodeStage::failed ? "the probe login failed" : "";
   const auto answer = world_.deliver(guest, report);
-  guest.told = answer.taken;
   if (answer.taken && answer.drain) drain(guest);
 }
 

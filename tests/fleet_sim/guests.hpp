@@ -37,12 +37,10 @@ struct Guest {
   bool session = false;
   Instant due{};  ///< when `step` ends
   Instant report_due{};
-  Instant started{};           ///< when `step` began
   std::uint64_t sequence = 0;  ///< of its reports
   bool has_key = false;
   bool fails = false;  ///< its bootstrap always fails
   bool hangs = false;  ///< its sessions hold the volume for minutes when it should go
-  bool told = false;   ///< its last word was taken by the manager
   bool over = false;   ///< powered off: never looked at again
   std::optional<Instant> notice_seen;
   core::NodeStage stage = core::NodeStage::hello;

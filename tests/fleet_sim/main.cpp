@@ -84,6 +84,6 @@ int main(int argc, char** argv) {
   std::fflush(stdout);
   if (!options->json)
     for (const auto& line : batch.violation->trace) std::fprintf(stderr, "%s\n", line.c_str());
-  std::fprintf(stderr, "%s\n", describe_violation(*batch.violation, *options).c_str());
+  for (const auto& line : batch.described) std::fprintf(stderr, "%s\n", line.c_str());
   return 1;
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kUsage =
     "usage: fleet_sim [--first-seed S] [--seeds N] [--nodes K] [--minutes M] [--faults "
     "all|NAME,...] "
-    "[--jobs J] [--json] [--trace] [--planted N]";
+    "[--jobs J] [--json] [--trace] [--violations N] [--planted N]";
 
 template <typename T>
 bool parse_number(std::string_view text, T& number) {
@@ -53,6 +53,8 @@ Ok set_value(std::string_view key, std::string_view value, Options& options) {
     good = parse_number(value, options.minutes) && options.minutes >= 1;
   else if (key == "--jobs")
     good = parse_number(value, options.jobs) && options.jobs >= 1;
+  else if (key == "--violations")
+    good = parse_number(value, options.most_violations);
   else if (key == "--planted")
     good = parse_number(value, options.planted);
   else if (key == "--faults")
