@@ -13,6 +13,7 @@
 #include <set>
 #include <tuple>
 
+#include "manager/config_launch.hpp"
 #include "manager/config_stock.hpp"
 #include "manager/config_table.hpp"
 #include "manager/config_volumes.hpp"
@@ -202,7 +203,7 @@ core::LaunchSpec read_launch(TableReader table, const Reading& reading,
   spec.key_name = table.text("key_name").value_or("");
   spec.instance_profile = table.text("instance_profile").value_or("");
   spec.max_price = table.decimal("max_price").value_or("");
-  spec.replace_on_rebalance = table.flag("replace_on_rebalance").value_or(false);
+  read_market(table, spec, reading.mistakes, zones);
   spec.tags = read_tags(table);
   spec.user_data = read_user_data(table, reading.read_file);
   if (zones != nullptr) {

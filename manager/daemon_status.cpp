@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "manager/core/offers.hpp"
 #include "manager/reports_codec.hpp"
 
 namespace warmroot::manager {
@@ -131,12 +132,15 @@ std::string status_json(const TickView& view, const Reports& reports) {
   Json history = Json::array();
   for (const StatusEvent& event : view.history)
     history.push_back({{"time", to_iso8601(event.at)}, {"node", event.node}, {"text", event.text}});
+  Json costs = Json::object();
+  for (const auto& [pool, cost] : view.plan.cost_hour) costs[pool] = core::usd_text(cost);
   const Json document = {
       {"version", WARMROOT_VERSION},
       {"deployment", view.deployment},
       {"region", view.region},
       {"updated", to_iso8601(view.updated)},
       {"stable", view.plan.stable},
+      {"usd_hour", costs},
       {"plan", plan},
       {"notes", notes},
       {"nodes", nodes},
@@ -173,6 +177,11 @@ std::string metrics_text(const TickView& view, const Reports& reports) {
       text += fmt::format("warmroot_node_warmth_ratio{{pool=\"{}\",node=\"{}\"}} {}\n",
                           label(row.pool), label(row.node), *warmth);
   }
+  add_metric(text, "warmroot_pool_usd_per_hour", "gauge",
+             "What a pool's instances cost an hour, where the prices are known.");
+  for (const auto& [pool, cost] : view.plan.cost_hour)
+    text += fmt::format("warmroot_pool_usd_per_hour{{pool=\"{}\"}} {}\n", label(pool),
+                        core::usd_text(cost));
   add_metric(text, "warmroot_calls_total", "counter",
              "Calls that change something at EC2, by outcome.");
   for (const auto& [key, count] : view.calls) {

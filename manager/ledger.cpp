@@ -112,9 +112,11 @@ std::string node_of(const core::Intent& intent) {
   return role_of(intent) == core::VolumeRole::node ? join_words(intent.nodes) : "";
 }
 
-/// Where refusals of a call are counted: its nodes, or else what it names.
+/// Where refusals of a call are counted: its nodes, or else what it names, or else its pool.
 std::vector<std::string> failure_keys(const core::Intent& intent) {
   std::vector<std::string> keys;
+  if (intent.nodes.empty() && intent.resources.empty())
+    keys.push_back(core::failure_key(intent.call.action, intent.pool));
   for (const auto& name : intent.nodes.empty() ? intent.resources : intent.nodes)
     keys.push_back(core::failure_key(intent.call.action, name));
   return keys;
@@ -282,6 +284,8 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
     return settle_order(*order, now);
+  if (const auto* again = std::get_if<core::RecordDepartureOver>(&record))
+    return database_.run("DELETE FROM departures WHERE instance_id = ?", {again->instance_id});
   const auto& gone = std::get<core::RecordInstanceGone>(record);
   TRY(database_.run("DELETE FROM departures WHERE instance_id = ?", {gone.instance_id}));
   return database_.run("UPDATE instances SET gone_ms = ? WHERE instance_id = ?",
@@ -456,7 +460,9 @@ Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
   const auto& outcome = settlement.outcome;
   TRY_ASSIGN(const bool again_at_once, burns_on(intent, outcome));
   // What EC2 did not have is remembered of the offer: another one may be tried at once.
-  if (!again_at_once && !outcome.only_offers)
+  if (outcome.forbidden && intent.call.action == "CreateFleet")
+    TRY(count_failure(core::failure_key(intent.call.action, intent.pool), outcome, now));
+  else if (!again_at_once && !outcome.only_offers)
     for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
   if (outcome.refuses_instance) TRY(count_full_instance(intent, outcome, now));
   const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";

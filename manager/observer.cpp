@@ -456,6 +456,7 @@ void Observer::show(const core::Desired& desired, const Ok& read, Instant now, L
   observed.complete = true;
   look_up_pools(desired, observed, now);
   look_up_zones(observed, now);
+  market_.add(observed);
   filling_.look(desired, observed, now);
 }
 
@@ -474,6 +475,7 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   }
   if (read) read = look_by_id(ledger, now, look);
   if (read) look_at_statuses(ledger, look.observed, now);
+  if (read) market_.ask(desired, ledger, zones_, now);
   if (sweep_ && !small()) look.due = std::min(look.due.value_or(Instant::max()), now + kSweepPages);
   show(desired, read, now, look);
   return look;

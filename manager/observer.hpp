@@ -15,6 +15,7 @@
 #include "bootstrap/base/result.hpp"
 #include "manager/aws/ec2.hpp"
 #include "manager/core/model.hpp"
+#include "manager/market.hpp"
 #include "manager/observer_filling.hpp"
 
 namespace warmroot::manager {
@@ -70,7 +71,7 @@ class Observer {
  public:
   /// `ec2` has to outlive the observer.
   explicit Observer(aws::Ec2& ec2, ObserverOptions options = {})
-      : ec2_(ec2), options_(options), filling_(ec2) {}
+      : ec2_(ec2), options_(options), filling_(ec2), market_(ec2) {}
 
   /// One look. Never fails: what could not be read makes `complete` false and is noted. With
   /// `everything` all listings are read to their end, as in the first look and in a small world
@@ -148,6 +149,7 @@ class Observer {
   aws::Ec2& ec2_;
   ObserverOptions options_;
   FillingObserver filling_;
+  MarketWatch market_;
   std::map<std::string, Cached<aws::Image>> images_;
   std::map<std::string, Cached<aws::Snapshot>> snapshots_;
   std::map<std::string, Cached<aws::Subnet>> subnets_;

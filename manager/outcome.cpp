@@ -160,6 +160,7 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
   outcome.state = IntentState::refused;
   outcome.token_was_used = !intent.token.empty() && reaction == Reaction::new_token;
   outcome.burns_token = outcome.token_was_used;
+  outcome.forbidden = outcome.code == "UnauthorizedOperation";
   outcome.throttled = reaction == Reaction::throttled;
   outcome.transient = passes_by_itself(error.kind, reaction);
   if (action == "RunInstances" && is_about_the_offer(outcome.code, action)) {

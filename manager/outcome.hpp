@@ -26,6 +26,7 @@ struct Outcome {
   bool keeps_lease =
       false;  ///< a refused attach whose volume is attached all the same: the next look tells where
   bool refuses_instance = false;  ///< it takes no further volume: another one may
+  bool forbidden = false;         ///< the account may not use the call at all
   bool throttled = false;
   bool transient = false;                    ///< passes by itself
   std::vector<OfferRefusal> refused_offers;  ///< of a launch, also of an accepted one

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "manager/core/offers.hpp"
+
 namespace warmroot::manager {
 namespace {
 
@@ -49,6 +51,12 @@ std::int64_t count_nodes(const core::Plan& plan, const std::string& pool, auto p
   return std::count_if(plan.nodes.begin(), plan.nodes.end(), [&](const core::NodeRow& row) {
     return row.pool == pool && predicate(row);
   });
+}
+
+/// What the pool's instances cost an hour; empty when a price is not known.
+std::string cost_text(const core::Plan& plan, const std::string& pool) {
+  const auto cost = plan.cost_hour.find(pool);
+  return cost == plan.cost_hour.end() ? "" : core::usd_text(cost->second);
 }
 
 /// The nodes that the call is for; an instance's end concerns those it serves now.
@@ -122,7 +130,8 @@ Table pool_table(const core::Desired& desired, const core::Plan& plan,
                {"NODES", "nodes"},
                {"WANTED", "running_wanted"},
                {"SERVED", "nodes_served"},
-               {"VOLUMES", "volumes"}},
+               {"VOLUMES", "volumes"},
+               {"USD/H", "usd_hour"}},
               {}};
   for (const core::PoolSpec& pool : desired.pools) {
     const bool is_paused = paused.contains(pool.name);
@@ -140,7 +149,8 @@ Table pool_table(const core::Desired& desired, const core::Plan& plan,
                               : wanted == 0     ? "asleep"
                                                 : "served";
     table.rows.push_back({pool.name, state, pool.ami.empty() ? pool.snapshot : pool.ami, pool.zones,
-                          std::int64_t{pool.nodes}, wanted, served, std::int64_t{volumes}});
+                          std::int64_t{pool.nodes}, wanted, served, std::int64_t{volumes},
+                          text_or_absent(cost_text(plan, pool.name))});
   }
   return table;
 }

@@ -97,6 +97,7 @@ Reconciler::Reconciler(aws::Ec2& ec2, Ledger& ledger, ReconcilerOptions options)
       ledger_(ledger),
       options_(std::move(options)),
       observer_(ec2, options_.observer),
+      launch_check_(ec2),
       budget_(options_.budget_share) {}
 
 void Reconciler::render_user_data(core::Observed& observed) {
@@ -124,6 +125,7 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
   report.blind = std::move(look.blind);
   if (look.due && (!due_ || *look.due < *due_)) due_ = look.due;
   render_user_data(report.observed);
+  if (!report.blind) launch_check_.look(options_.desired, report.observed, report.started);
   if (options_.reports) report.observed.reports = options_.reports();
   report.observed.warnings = heard_.warnings;
   report.observed.events_live = heard_.live;

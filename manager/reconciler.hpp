@@ -14,6 +14,7 @@
 #include "manager/aws/ec2.hpp"
 #include "manager/core/budget.hpp"
 #include "manager/core/model.hpp"
+#include "manager/launch_check.hpp"
 #include "manager/ledger.hpp"
 #include "manager/observer.hpp"
 
@@ -98,6 +99,7 @@ class Reconciler {
   Observer observer_;
   bool began_ = false;
   std::map<std::string, std::string> shown_on_;  ///< volume to instance, at the last complete look
+  LaunchCheck launch_check_;
   core::Budget budget_;
   core::Heard heard_;           ///< at the beginning of this tick
   bool settled_ = false;        ///< the last plan was stable

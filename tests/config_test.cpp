@@ -140,6 +140,40 @@ user_data        = "#!/bin/sh\necho hello\n"
   EXPECT_EQ(pool.launch->user_data, "#!/bin/sh\necho hello\n");
 }
 
+TEST(Config, reads_what_a_launch_may_cost) {
+  const ParsedSpec parsed = parse_spec(kMinimal + kLaunch + R"(zone_fallback = false
+on_demand_fallback = true
+on_demand_after_s = 600
+on_demand_prices = { "g5.12xlarge" = 5.672 }
+replace_on_rebalance = true
+max_instances = 3
+max_price_hour = 12
+volume_with_launch = true
+)",
+                                       no_files);
+  ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+  const core::LaunchSpec& launch = *parsed.config.desired.pools[0].launch;
+  EXPECT_FALSE(launch.zone_fallback);
+  EXPECT_TRUE(launch.on_demand_fallback);
+  EXPECT_EQ(launch.on_demand_after, std::chrono::minutes(10));
+  EXPECT_THAT(launch.on_demand_prices, UnorderedElementsAre(Pair("g5.12xlarge", "5.672")));
+  EXPECT_TRUE(launch.replace_on_rebalance);
+  EXPECT_EQ(launch.max_instances, 3);
+  EXPECT_EQ(launch.max_price_hour, "12");
+  EXPECT_TRUE(launch.volume_with_launch);
+}
+
+TEST(Config, launches_cost_what_spot_costs_unless_the_spec_says_more) {
+  const ParsedSpec parsed = parse_spec(kMinimal + kLaunch, no_files);
+  const core::LaunchSpec& launch = *parsed.config.desired.pools[0].launch;
+  EXPECT_FALSE(launch.zone_fallback);
+  EXPECT_FALSE(launch.on_demand_fallback);
+  EXPECT_FALSE(launch.replace_on_rebalance);
+  EXPECT_FALSE(launch.max_instances.has_value());
+  EXPECT_EQ(launch.max_price_hour, "");
+  EXPECT_FALSE(launch.volume_with_launch);
+}
+
 TEST(Config, a_pool_without_launch_serves_the_instances_of_others) {
   const ParsedSpec parsed = parse_spec(kMinimal, no_files);
   ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
@@ -268,6 +302,18 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + kLaunch + "max_price = \"cheap\"\n",
                 "10:13: [pool.launch] max_price: \"cheap\" is not a number"},
         BadSpec{kMinimal + kLaunch + "max_price = 0.0001\n", "0.0001 is too low"},
+        BadSpec{kMinimal + kLaunch + "zone_fallback = true\n",
+                "[pool.launch] zone_fallback: the pool's only zone is us-east-1a, name another"},
+        BadSpec{kMinimal + kLaunch + "on_demand_after_s = 60\n",
+                "on_demand_after_s: nothing is bought on demand without on_demand_fallback"},
+        BadSpec{kMinimal + kLaunch + "max_instances = 0\n", "max_instances: 0 is"},
+        BadSpec{kMinimal + kLaunch + "max_price_hour = 0\n", "max_price_hour: 0 allows nothing"},
+        BadSpec{kMinimal + kLaunch + "max_price_hour = 9\non_demand_fallback = true\n",
+                "EC2 tells no on-demand prices, so that of g5.12xlarge is not known"},
+        BadSpec{kMinimal + kLaunch + "on_demand_prices = { \"g4dn.xlarge\" = 1 }\n",
+                "g4dn.xlarge is not one of instance_types (g5.12xlarge)"},
+        BadSpec{kMinimal + kLaunch + "on_demand_prices = { \"g5.12xlarge\" = \"a lot\" }\n",
+                "on_demand_prices g5.12xlarge: \"a lot\" is not a number"},
         BadSpec{kMinimal + kLaunch + "subnets = { us-east-1b = \"subnet-0123456789abcdef0\" }\n",
                 "us-east-1b is not one of the pool's zones (us-east-1a)"},
         BadSpec{kMinimal + kLaunch + "subnets = { us-east-1a = \"net-1\" }\n",

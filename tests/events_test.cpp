@@ -298,6 +298,7 @@ TEST(Warning, a_hint_is_left_alone_unless_the_spec_asks_for_it) {
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_EQ(departure_in(world.plan()), nullptr);
   world.pool().launch->replace_on_rebalance = true;
+  world.report("i-0", "vol-0", core::NodeStage::ready);
   const auto plan = world.plan();
   EXPECT_THAT(core::World::calls_of(plan), ElementsAre(HasSubstr("RunInstances")));
   ASSERT_NE(departure_in(plan), nullptr);

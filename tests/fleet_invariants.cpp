@@ -140,12 +140,13 @@ void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
 void Invariants::check_counts(const core::Desired& desired) {
   if (!counts) return;
   std::map<std::string, int> volumes;
-  std::map<std::string, int> stock;  // by pool, role, zone and lineage: an old source's is kept
+  std::map<std::string, int> stock;      // by pool, role, zone and lineage: an old source's is kept
+  std::map<std::string, int> by_launch;  // of no node yet
   for (const auto& [id, volume] : region_.volumes()) {
     if (tag(volume.tags, "warmroot:deployment") != deployment_ ||
         volume.state == sim::DiskState::deleting || volume.state == sim::DiskState::error ||
         volume.tags.contains("warmroot:quarantined") || volume.tags.contains("warmroot:retired") ||
-        copied.contains(id))
+        volume.tags.contains("warmroot:parked") || copied.contains(id))
       continue;
     const auto* pool = pool_named(desired, tag(volume.tags, "warmroot:pool"));
     if (is_pool_volume(volume)) {
@@ -154,6 +155,10 @@ void Invariants::check_counts(const core::Desired& desired) {
       const auto& node = volume.tags.at("warmroot:node");
       if (++volumes[node] == (rolls ? 3 : 2))
         violated(5, std::to_string(volumes[node]) + " volumes for " + node);
+    } else if (pool && tag(volume.tags, "warmroot:role") == "launch") {
+      if (!volume.root && ++by_launch[pool->name] == pool->nodes + 1)
+        violated(5, std::to_string(by_launch[pool->name]) + " volumes made by launches of " +
+                        pool->name);
     } else if (const auto role = tag(volume.tags, "warmroot:role"); !role.empty() && pool) {
       const auto kind = pool->name + " " + role + " in " + volume.zone + " of " +
                         tag(volume.tags, "warmroot:lineage");

@@ -13,7 +13,8 @@ std::vector<Result<HttpReply>> WatchedTransport::post(std::span<const std::strin
   std::vector<Result<HttpReply>> replies;
   for (const auto& body : bodies) {
     const auto form = aws::parse_form(body);
-    const bool mutates = !aws::is_read(aws::form_value(form, "Action"));
+    const bool mutates =
+        !aws::is_read(aws::form_value(form, "Action")) && aws::form_value(form, "DryRun") != "true";
     if (mutates && hooks_.before_call) hooks_.before_call(form, body);
     if (hooks_.effect) hooks_.effect(mutates ? "before a call" : kBeforeRead);
     auto reply = door_.post({&body, 1});

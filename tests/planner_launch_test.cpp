@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {},
                  "",
                  ""}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 
 TEST(PlannerLaunch, a_refused_offer_is_taken_again_after_three_minutes) {
   World world;
@@ -316,6 +316,14 @@ TEST(Breaker, the_note_of_an_open_breaker_stays_the_same_from_look_to_look) {
   EXPECT_EQ(world.notes(), first);
 }
 
+TEST(Breaker, the_failure_that_opens_it_is_followed_by_no_launch_in_the_same_plan) {
+  auto world = broken_pool(kBreakerOpensAfter - 1, minutes{1});
+  EXPECT_THAT(world.calls(), Not(IsEmpty()));
+  world.instance("i-bad", State::terminated).state_reason_code = "Server.InternalError";
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("3 launches in a row came to nothing, the last: i-bad"));
+}
+
 TEST(Breaker, half_opens_with_one_launch_and_no_second_beside_it) {
   auto world = broken_pool(kBreakerOpensAfter, kBreakerBase);
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
@@ -326,9 +334,9 @@ TEST(Breaker, half_opens_with_one_launch_and_no_second_beside_it) {
 TEST(Breaker, waits_longer_after_each_failed_probe) {
   auto world = broken_pool(kBreakerOpensAfter + 1, kBreakerBase / 2);
   EXPECT_THAT(world.calls(), IsEmpty());
-  const auto later = breaker_probe_at("p", world.ledger);
+  const auto later = breaker_probe_at("p", world.ledger.streaks);
   world.ledger.streaks["p"].failures = kBreakerOpensAfter;
-  const auto sooner = breaker_probe_at("p", world.ledger);
+  const auto sooner = breaker_probe_at("p", world.ledger.streaks);
   ASSERT_TRUE(later && sooner);
   EXPECT_GT(*later, *sooner);
 }
@@ -399,7 +407,7 @@ INSTANTIATE_TEST_SUITE_P(
                  false,
                  {},
                  {}}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 
 // ---- where ----
 
@@ -460,7 +468,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "",
                  "z-b"},
         ZoneCase{"RefusedEverywhereIsNoReason", {}, {}, {"z-a", "z-b"}, "", "z-a"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 
 TEST(PlannerPlace, equal_zones_share_the_nodes) {
   World world(4, 4, {"z-a", "z-b"});

@@ -6,6 +6,9 @@
 #include <charconv>
 #include <tuple>
 
+#include "manager/core/adopting.hpp"
+#include "manager/core/moving.hpp"
+#include "manager/core/replacing.hpp"
 #include "manager/core/stock_census.hpp"
 #include "manager/core/token.hpp"
 
@@ -16,7 +19,7 @@ namespace {
 bool usable(const aws::Volume& volume) {
   using enum aws::VolumeState;
   return (volume.state == creating || volume.state == available || volume.state == in_use) &&
-         !volume.tags.contains(kTagQuarantined);
+         !volume.tags.contains(kTagQuarantined) && !is_parked(volume);
 }
 
 /// Tags that say whose it is and tell the truth about the volume's origin.
@@ -146,6 +149,8 @@ void count_shown_volume(Draft& draft, const aws::Volume& volume,
     if (recorded) draft.record(RecordVolumeGone{volume.volume_id, "it was given to " + deployment});
     return;
   }
+  if (is_from_launch(volume)) return draft.from_launch.push_back(&volume);
+  if (is_parked(volume)) draft.parked.push_back(&volume);
   const Owner owner = owner_of(draft, volume);
   auto* pool = draft.find_pool(owner.pool);
   if (!pool) return;  // a pool that the spec does not name any more is left alone
@@ -267,6 +272,20 @@ bool speaks_of_present_volume(Draft& draft, const NodeReport& report) {
          held->volume_id == report.volume_id;
 }
 
+/// `up` was run again, after `down`, on an instance that others launched: it says hello anew and
+/// holds nothing. One that we launched has its end coming instead.
+bool serves_again(Draft& draft, const std::string& id, const Departure& departure) {
+  const auto* report = draft.report_of(id);
+  if (draft.ledger.instances.contains(id) || !report || report->stage != NodeStage::hello ||
+      report->received <= departure.since)
+    return false;
+  const auto seen = draft.observed.instances.find(id);
+  if (seen == draft.observed.instances.end() ||
+      is_own_token(draft.desired.deployment, seen->second.client_token))
+    return false;
+  return !draft.lease_on(id);
+}
+
 /// What the instance said about leaving is kept: reports are lost with the process, and one that
 /// failed to drain is not fit to serve either.
 std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
@@ -276,6 +295,14 @@ std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   const bool current = report && speaks_of_present_volume(draft, *report);
   const bool releases = current && report->stage == NodeStage::released;
   const bool drains = current && report->stage == NodeStage::draining;
+}
+
+  if (recorded && serves_again(draft, id, known->second)) {
+    draft.record(RecordDepartureOver{id});
+    return std::nullopt;
+  }
+  const bool releases = report && report->stage == NodeStage::released;
+  const bool drains = report && report->stage == NodeStage::draining;
   const auto* warning = warning_of(draft, id);
   if (!recorded && !releases && !drains && !warning) return std::nullopt;
   const bool interrupted = warning && warning->kind == WarningKind::interruption;
@@ -319,7 +346,8 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
   if (const auto departure = departure_of(draft, id)) {
     if (departure->released) return "has given its volume back";
     const auto* report = draft.report_of(id);
-    if (departure->advised) return kMayBeInterrupted;
+    if (departure->advised)
+      return draft.replaced.contains(id) ? std::string(kMayBeInterrupted) : std::string();
     if (departure->reclaim_at && (!report || report->stage != NodeStage::draining))
       return "is reclaimed by EC2 at " + to_iso8601(*departure->reclaim_at).substr(11, 8) + " UTC";
     const bool drains = !report || report->stage == NodeStage::draining;
@@ -368,6 +396,7 @@ void note_unnamed_pools(Draft& draft) {
 }
 
 void count_shown_instances(Draft& draft) {
+  draft.replaced = replaced_now(draft);
   for (const auto& [id, instance] : draft.observed.instances) {
     const bool recorded = draft.ledger.instances.contains(id);
     if (instance.state == aws::InstanceState::terminated) {

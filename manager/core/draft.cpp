@@ -44,6 +44,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
       ledger(ledger_),
       now(now_),
       leases(ledger_.leases),
+      streaks(ledger_.streaks),
       calls_left_(limits.calls) {
   for (const auto& spec : desired.pools) {
     PoolDraft pool;
@@ -64,8 +65,20 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
     pools.push_back(std::move(pool));
   }
   for (std::size_t place = 0; place < leases.size(); ++place) index_lease(place);
-  for (const auto& intent : ledger.intents)
+  for (const auto& intent : ledger.intents) {
     undecided_.insert(intent.resources.begin(), intent.resources.end());
+    if (intent.call.action != "RunInstances" && intent.call.action != "CreateFleet") continue;
+    const int asked = static_cast<int>(intent.nodes.size());
+    launches_asked_[{intent.pool, ""}] += asked;
+    // Those with volumes of their own are for the nodes that they name and for no other.
+    const bool with_volumes = intent.call.body.find(kLaunchMapping) != std::string::npos;
+    if (!intent.zone.empty() && !with_volumes) launches_asked_[{intent.pool, intent.zone}] += asked;
+  }
+}
+
+int Draft::launches_asked(const std::string& pool, const std::string& zone) const {
+  const auto found = launches_asked_.find({pool, zone});
+  return found == launches_asked_.end() ? 0 : found->second;
 }
 
 PoolDraft* Draft::find_pool(std::string_view name) {
@@ -172,6 +185,11 @@ bool Draft::act(aws::Mutation mutation, const std::string& pool, std::vector<std
   plan.actions.push_back(
       {std::move(mutation), pool, std::move(nodes), std::move(reason), std::move(zone)});
   return true;
+}
+
+std::optional<int> Draft::calls_left(std::string_view action) const {
+  const auto left = calls_left_.find(action);
+  return left == calls_left_.end() ? std::nullopt : std::optional(std::max(0, left->second));
 }
 
 void Draft::note(NoteKind kind, const std::string& pool, const std::string& node, std::string text,

@@ -44,6 +44,9 @@ inline constexpr const char* kFailsStatusChecks = "fails EC2's status checks";
 inline constexpr const char* kMayBeInterrupted =
     "may be interrupted soon, as EC2 recommends to rebalance";
 
+/// In the body of a launch that makes volumes.
+inline constexpr const char* kLaunchMapping = "BlockDeviceMapping.1.";
+
 struct NodeDraft {
   std::string name;
   int index = 0;
@@ -81,6 +84,7 @@ struct InstanceDraft {
   bool pending = false;
   bool running = false;
   bool stopped = false;
+  bool carries = false;   ///< a volume that its launch made, for a node of its own
   std::string departing;  ///< why it serves nobody any more; empty: it may serve
   bool ending = false;    ///< its end has been asked for in this plan
 };
@@ -115,7 +119,12 @@ class Draft {
   std::vector<PoolDraft> pools;
   std::map<std::string, InstanceDraft> instances;
   std::vector<Lease> leases;  ///< as projected, changed by set_lease alone; ended ones stay
-  bool frozen = false;        ///< too much vanished: nothing may be called
+  std::vector<const aws::Volume*> parked;       ///< left behind by nodes that changed their zone
+  std::vector<const aws::Volume*> from_launch;  ///< made by launches, of no node yet
+  /// As the ledger has them after this plan's records.
+  std::map<std::string, LaunchStreak> streaks;
+  std::set<std::string> replaced;  ///< instances that a rebalance hint gives up now
+  bool frozen = false;             ///< too much vanished: nothing may be called
   Plan plan;
 
   PoolDraft* find_pool(std::string_view name);
@@ -145,6 +154,8 @@ class Draft {
   /// changes nothing.
   bool act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
            std::string reason, std::string zone = {});
+  /// Calls of this name that may still be added; absent: as many as one likes.
+  std::optional<int> calls_left(std::string_view action) const;
   void note(NoteKind kind, const std::string& pool, const std::string& node, std::string text,
             bool blocking);
   void record(Record record);
@@ -157,6 +168,9 @@ class Draft {
   bool would_delete_volume(const std::string& instance_id);
   /// A recorded call without a definite answer names the volume or instance.
   bool undecided(const std::string& resource_id) const;
+  /// Instances of the pool that were asked for and are not decided yet: all, or in one zone those
+  /// that any node may have.
+  int launches_asked(const std::string& pool, const std::string& zone = {}) const;
   bool young_ledger() const { return now < ledger.created + kVisibilityWindow; }
   int generation(std::string_view action, const std::string& node) const;
   /// Times at which something that is waited for changes by itself, for next_look.
@@ -174,6 +188,8 @@ class Draft {
   std::unordered_map<std::string_view, std::size_t> pools_by_name_;
   LeaseIndex leases_by_volume_;
   LeaseIndex leases_by_instance_;
+  /// By pool, and by pool and zone ("" for all).
+  std::map<std::pair<std::string, std::string>, int> launches_asked_;
   std::unordered_set<std::string_view> undecided_;  ///< resources that open intents name
   /// Instances that would take a volume of ours along; made when it is first asked for.
   std::optional<std::unordered_set<std::string_view>> take_volumes_;

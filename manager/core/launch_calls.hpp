@@ -14,6 +14,22 @@ namespace warmroot::core {
 aws::RunInstances run_call(const Draft& draft, const PoolSpec& pool, const Offer& offer,
                            const std::vector<std::string>& nodes);
 
+/// What all instances of the pool have in common: everything but count, zone, type, price, token
+/// and tags.
+aws::RunInstances launch_contents(const Observed& observed, const PoolSpec& pool);
+
+/// One instance of the pool's first type in its first zone, for a dry run: it has no token.
+aws::RunInstances probe_call(const Observed& observed, const PoolSpec& pool);
+
+/// The same, and each instance comes with a new volume of the pool.
+aws::RunInstances run_call_with_volumes(const Draft& draft, const PoolDraft& pool,
+                                        const Offer& offer, const std::vector<std::string>& nodes);
+
+/// One CreateFleet for these nodes, in which EC2 chooses among `offers`.
+aws::CreateFleet fleet_call(const Draft& draft, const PoolSpec& pool,
+                            const std::string& template_id, const std::vector<PricedOffer>& offers,
+                            const std::vector<std::string>& nodes);
+
 /// "p-0, p-1 have no instance; g5.xlarge costs 0.41 USD an hour".
 std::string why_launched(const std::vector<std::string>& nodes, const ZoneOffers& offers);
 

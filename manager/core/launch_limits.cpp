@@ -37,7 +37,7 @@ std::optional<MicroUsd> dearest(const PoolSpec& pool, const Market& market) {
 
 /// A launch whose worth is not known yet is the probe: no second one beside it.
 bool probe_is_out(const Draft& draft, const PoolDraft& pool) {
-  if (launches_asked(draft, pool.spec->name) > 0) return true;
+  if (draft.launches_asked(pool.spec->name) > 0) return true;
   for (const auto& id : pool.instances) {
     const auto& instance = draft.instances.at(id);
     const auto record = draft.ledger.instances.find(id);
@@ -62,36 +62,75 @@ std::string time_of_day(Instant at) {
 
 }  // namespace
 
-std::optional<Instant> breaker_probe_at(const std::string& pool, const LedgerView& ledger) {
-  const auto streak = ledger.streaks.find(pool);
-  if (streak == ledger.streaks.end() || streak->second.failures < kBreakerOpensAfter)
-    return std::nullopt;
+std::optional<Instant> breaker_probe_at(const std::string& pool,
+                                        const std::map<std::string, LaunchStreak>& streaks) {
+  const auto streak = streaks.find(pool);
+  if (streak == streaks.end() || streak->second.failures < kBreakerOpensAfter) return std::nullopt;
   const int beyond = streak->second.failures - kBreakerOpensAfter + 1;
   const double jitter = hash_fraction({"breaker", pool, std::to_string(beyond)});
   return streak->second.last + backoff_delay(beyond, kBreakerBase, kBreakerCap, jitter);
 }
 
-std::optional<MicroUsd> hourly_cost(Draft& draft, const PoolDraft& pool) {
-  if (!pool.spec->launch) return std::nullopt;
-  const auto& launch = *pool.spec->launch;
-  int unseen = launches_asked(draft, pool.spec->name);
-  MicroUsd cost = 0;
-  for (const auto& id : pool.instances) {
-    const auto& instance = draft.instances.at(id);
-    if (!instance.launched || instance.ending || !(instance.pending || instance.running)) continue;
+namespace {
+
+/// The cost of one pool while its instances are added up.
+class Bill {
+ public:
+  Bill(const Draft& draft, const PoolSpec& pool) : draft_(draft), pool_(pool) {}
+
+  void add(const InstanceDraft& instance) {
+    if (!instance.launched || instance.ending || !(instance.pending || instance.running)) return;
     if (!instance.seen) {
-      ++unseen;
-      continue;
+      ++unseen_;
+      return;
     }
     const auto& seen = *instance.seen;
-    const auto price = price_of({seen.instance_type, seen.availability_zone, seen.spot}, launch,
-                                draft.observed.market);
-    if (!price) return std::nullopt;
-    cost += *price;
+    if (!last_ || last_->spot != seen.spot || last_->instance_type != seen.instance_type ||
+        last_->availability_zone != seen.availability_zone) {
+      last_ = &seen;
+      last_price_ = price_of({seen.instance_type, seen.availability_zone, seen.spot}, *pool_.launch,
+                             draft_.observed.market);
+    }
+    known_ = known_ && last_price_.has_value();
+    if (last_price_) sum_ += *last_price_;
   }
-  if (unseen == 0) return cost;
-  const auto most = dearest(*pool.spec, draft.observed.market);
-  return most ? std::optional(cost + *most * unseen) : std::nullopt;
+
+  std::optional<MicroUsd> total() const {
+    if (!known_) return std::nullopt;
+    const int unseen = unseen_ + draft_.launches_asked(pool_.name);
+    if (unseen == 0) return sum_;
+    const auto most = dearest(pool_, draft_.observed.market);
+    return most ? std::optional(sum_ + *most * unseen) : std::nullopt;
+  }
+
+ private:
+  const Draft& draft_;
+  const PoolSpec& pool_;
+  const aws::Instance* last_ = nullptr;  ///< most instances are like the one before
+  std::optional<MicroUsd> last_price_;
+  bool known_ = true;
+  int unseen_ = 0;
+  MicroUsd sum_ = 0;
+};
+
+}  // namespace
+
+std::optional<MicroUsd> hourly_cost(const Draft& draft, const PoolDraft& pool) {
+  if (!pool.spec->launch) return std::nullopt;
+  Bill bill(draft, *pool.spec);
+  for (const auto& id : pool.instances) bill.add(draft.instances.at(id));
+  return bill.total();
+}
+
+void tell_costs(Draft& draft) {
+  std::map<std::string_view, Bill> bills;
+  for (const auto& pool : draft.pools)
+    if (pool.spec->launch) bills.emplace(pool.spec->name, Bill(draft, *pool.spec));
+  for (const auto& [id, instance] : draft.instances)
+    if (const auto bill = bills.find(instance.pool); bill != bills.end())
+      bill->second.add(instance);
+  for (const auto& [name, bill] : bills)
+    if (const auto total = bill.total()) draft.plan.cost_hour[std::string(name)] = *total;
 }
 
 LaunchRoom::LaunchRoom(Draft& draft, const PoolDraft& pool) : draft_(draft), pool_(pool) {
@@ -99,16 +138,16 @@ LaunchRoom::LaunchRoom(Draft& draft, const PoolDraft& pool) : draft_(draft), poo
   const auto& launch = *pool.spec->launch;
   const auto& name = pool.spec->name;
   if (launch.max_instances) {
-    const int up = instances_up(draft, pool) + launches_asked(draft, name);
+    const int up = instances_up(draft, pool) + draft.launches_asked(name);
     count_left_ = std::max(0, *launch.max_instances - up);
     count_reason_ = "max_instances = " + std::to_string(*launch.max_instances) + " is reached, " +
                     std::to_string(up) + " run or come: raise it, or lower running";
   }
   limit_ = parse_usd(launch.max_price_hour);
   if (limit_) cost_ = hourly_cost(draft, pool);
-  const auto probe = breaker_probe_at(name, draft.ledger);
+  const auto probe = breaker_probe_at(name, draft.streaks);
   if (!probe) return;
-  const auto& streak = draft.ledger.streaks.at(name);
+  const auto& streak = draft.streaks.at(name);
   const bool out = probe_is_out(draft, pool);
   const bool waits = draft.now < *probe;
   if (waits) draft.wake_at(*probe);

@@ -19,11 +19,15 @@ inline constexpr Milliseconds kBreakerBase{300'000};
 inline constexpr Milliseconds kBreakerCap{7'200'000};
 
 /// When an open breaker lets one launch through; nullopt: it is closed.
-std::optional<Instant> breaker_probe_at(const std::string& pool, const LedgerView& ledger);
+std::optional<Instant> breaker_probe_at(const std::string& pool,
+                                        const std::map<std::string, LaunchStreak>& streaks);
 
 /// What the pool's instances cost an hour, those that are coming included; absent when the price of
 /// one is not known.
-std::optional<MicroUsd> hourly_cost(Draft& draft, const PoolDraft& pool);
+std::optional<MicroUsd> hourly_cost(const Draft& draft, const PoolDraft& pool);
+
+/// Fills Plan::cost_hour.
+void tell_costs(Draft& draft);
 
 class LaunchRoom {
  public:

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 
+#include "manager/core/adopting.hpp"
 #include "manager/core/budget.hpp"
 #include "manager/core/launch_calls.hpp"
 #include "manager/core/launch_limits.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
+#include "manager/core/templates.hpp"
 
 namespace warmroot::core {
 
@@ -22,18 +24,6 @@ bool without_instance(Draft& draft, const NodeDraft& node) {
   return node.wanted && !serving_lease(draft, node) && !waiting_lease(draft, node);
 }
 
-int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zone) {
-  int count = 0;
-  for (const auto& id : pool.instances) {
-    const auto& instance = draft.instances.at(id);
-    if (instance.zone == zone && unassigned(draft, instance)) ++count;
-  }
-  for (const auto& intent : draft.ledger.intents)
-    if (is_launch(intent.call.action) && intent.pool == pool.spec->name && intent.zone == zone)
-      count += static_cast<int>(intent.nodes.size());
-  return count;
-}
-
 /// The nodes of the zone that somebody has to launch for; those that an instance on its way will
 /// serve are marked.
 std::vector<NodeDraft*> find_missing(Draft& draft, PoolDraft& pool, const std::string& zone) {
@@ -44,7 +34,10 @@ std::vector<NodeDraft*> find_missing(Draft& draft, PoolDraft& pool, const std::s
     if (coming > 0) {
       node.covered = true;
       --coming;
-    } else if (!draft.backing_off("RunInstances", node.name)) {
+    } else if (node.asked) {
+      continue;  // it is about to leave this volume
+    } else if (!draft.backing_off("RunInstances", node.name) &&
+               !draft.backing_off("CreateFleet", node.name)) {
       missing.push_back(&node);
     }
   }
@@ -84,32 +77,96 @@ void note_nothing_to_buy(Draft& draft, const PoolDraft& pool, const std::string&
   draft.plan.notes.back().passes = offers.retry.has_value();
 }
 
+/// EC2 chooses in a fleet: it may be the dearest. Absent when the price of one is not known.
+std::optional<MicroUsd> dearest_of(const std::vector<PricedOffer>& offers) {
+  MicroUsd most = 0;
+  for (const auto& [offer, price] : offers) {
+    if (!price) return std::nullopt;
+    most = std::max(most, *price);
+  }
+  return most;
+}
+
+void send_launches(Draft& draft, PoolDraft& pool, const ZoneOffers& offers,
+                   const FleetChoice& fleet, const std::vector<NodeDraft*>& missing) {
+  const auto& best = offers.usable().front().offer;
+  for (std::size_t first = 0; first < missing.size(); first += kMostPerLaunch) {
+    const auto last = std::min(missing.size(), first + kMostPerLaunch);
+    std::vector<std::string> names;
+    for (auto i = first; i < last; ++i) names.push_back(missing[i]->name);
+    const auto reason = why_launched(names, offers);
+    aws::Mutation call = run_call(draft, *pool.spec, best, names);
+    if (fleet.way == FleetWay::fleet)
+      call = fleet_call(draft, *pool.spec, fleet.template_id, offers.usable(), names);
+    if (!draft.act(std::move(call), pool.spec->name, names, reason, best.zone)) return;
+    for (auto i = first; i < last; ++i) missing[i]->covered = true;
+  }
+}
+
+/// Nodes of the zone whose first volume may come with their first launch.
+std::vector<NodeDraft*> find_bare(Draft& draft, PoolDraft& pool, const std::string& zone) {
+  std::vector<NodeDraft*> bare;
+  if (!pool.spec->launch || !pool.spec->launch->volume_with_launch) return bare;
+  for (auto& node : pool.nodes)
+    if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() && !node.asked &&
+        !draft.backing_off("RunInstances", node.name))
+      bare.push_back(&node);
+  const int attaches = draft.calls_left("AttachVolume").value_or(static_cast<int>(bare.size()));
+  if (volumes_by_launch(static_cast<int>(bare.size()), attaches) == 0) bare.clear();
+  return bare;
+}
+
+/// What does not go out is left to stocking, which makes the volumes by themselves.
+void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone, LaunchRoom& room) {
+  auto bare = find_bare(draft, pool, zone);
+  if (bare.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
+  const auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
+  if (offers.usable().empty()) return;
+  const auto& best = offers.usable().front();
+  const int most = draft.take(kInstancesLaunched, static_cast<int>(bare.size()));
+  bare.resize(static_cast<std::size_t>(room.take(most, best.price)));
+  for (std::size_t first = 0; first < bare.size(); first += kMostPerLaunch) {
+    const auto last = std::min(bare.size(), first + kMostPerLaunch);
+    std::vector<std::string> names;
+    for (auto i = first; i < last; ++i) names.push_back(bare[i]->name);
+    if (!draft.act(run_call_with_volumes(draft, pool, best.offer, names), pool.spec->name, names,
+                   why_launched(names, offers) + "; the launch makes the volumes too", zone))
+      break;
+    for (auto i = first; i < last; ++i) bare[i]->asked = bare[i]->covered = true;
+  }
+}
+
 void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, LaunchRoom& room) {
+  launch_with_volumes(draft, pool, zone, room);
   auto missing = find_missing(draft, pool, zone);
   if (missing.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
   if (!pool.spec->launch) return ask_others(draft, pool, zone, missing);
   const auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
   if (offers.usable().empty())
     return note_nothing_to_buy(draft, pool, zone, offers, missing.size());
-  const auto& best = offers.usable().front();
+  const auto fleet = offers.usable().size() > 1 ? choose_fleet(draft, pool) : FleetChoice{};
+  if (fleet.way == FleetWay::wait) return;
+  const auto price =
+      fleet.way == FleetWay::fleet ? dearest_of(offers.usable()) : offers.usable().front().price;
   const int most = draft.take(kInstancesLaunched, static_cast<int>(missing.size()));
-  missing.resize(static_cast<std::size_t>(room.take(most, best.price)));
-  for (std::size_t first = 0; first < missing.size(); first += kMostPerLaunch) {
-    const auto last = std::min(missing.size(), first + kMostPerLaunch);
-    std::vector<std::string> names;
-    for (auto i = first; i < last; ++i) names.push_back(missing[i]->name);
-    auto call = run_call(draft, *pool.spec, best.offer, names);
-    const auto reason = why_launched(names, offers);
-    if (!draft.act(std::move(call), pool.spec->name, names, reason, zone)) return;
-    for (auto i = first; i < last; ++i) missing[i]->covered = true;
-  }
+  missing.resize(static_cast<std::size_t>(room.take(most, price)));
+  send_launches(draft, pool, offers, fleet, missing);
 }
 
 }  // namespace
 
+int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zone) {
+  int count = 0;
+  for (const auto& id : pool.instances) {
+    const auto& instance = draft.instances.at(id);
+    if (instance.zone == zone && unassigned(draft, instance)) ++count;
+  }
+  return count + draft.launches_asked(pool.spec->name, zone);
+}
+
 bool unassigned(Draft& draft, const InstanceDraft& instance) {
   return (instance.running || instance.pending) && instance.departing.empty() && !instance.ending &&
-         !draft.lease_on(instance.id);
+         !instance.carries && !draft.lease_on(instance.id);
 }
 
 int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::string& zone) {
@@ -117,17 +174,6 @@ int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::strin
   for (const auto& node : pool.nodes)
     if (node.zone == zone && without_instance(draft, node)) ++count;
   return count;
-}
-
-bool is_launch(std::string_view action) {
-  return action == "RunInstances" || action == "CreateFleet";
-}
-
-int launches_asked(const Draft& draft, const std::string& pool) {
-  std::size_t count = 0;
-  for (const auto& intent : draft.ledger.intents)
-    if (is_launch(intent.call.action) && intent.pool == pool) count += intent.nodes.size();
-  return static_cast<int>(count);
 }
 
 void count_coming(Draft& draft) {

@@ -13,11 +13,8 @@ void count_coming(Draft& draft);
 /// Also marks as covered those it launches for.
 void launch(Draft& draft);
 
-/// RunInstances and CreateFleet.
-bool is_launch(std::string_view action);
-/// Instances of the pool that were asked for and are not decided yet.
-int launches_asked(const Draft& draft, const std::string& pool);
-
+/// Instances of the pool in `zone` that may still take a node, those asked for included.
+int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zone);
 /// Nodes of `zone` that are wanted and have neither a serving lease nor a reservation.
 int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::string& zone);
 /// True for an instance of the pool that may still take a node: up or coming up, no lease, not on

@@ -14,7 +14,7 @@ namespace {
 
 /// One that takes no further volume, by EC2's word, is left alone for a while: another may do.
 bool idle(Draft& draft, const InstanceDraft& instance) {
-  return instance.running && instance.departing.empty() && !instance.ending &&
+  return instance.running && instance.departing.empty() && !instance.ending && !instance.carries &&
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
          !draft.backing_off("AttachVolume", instance.id);
 }

@@ -351,6 +351,12 @@ std::string_view to_string(NoteKind kind) {
       return "stock_outdated";
     case NoteKind::stock_waits:
       return "stock_waits";
+    case NoteKind::fleets_forbidden:
+      return "fleets_forbidden";
+    case NoteKind::zone_moved:
+      return "zone_moved";
+    case NoteKind::extra_instance:
+      return "extra_instance";
   }
   return "look_failed";
 }

@@ -30,6 +30,9 @@ inline constexpr const char* kTagQuarantined = "warmroot:quarantined";
 inline constexpr const char* kTagRole = "warmroot:role";
 /// Names the node from which a rollout took the volume; it is kept and not used again.
 inline constexpr const char* kTagRetired = "warmroot:retired";
+/// Names the zone that the volume's node moved to for want of capacity here; the volume is kept and
+/// the node returns to it when it has to move again, or when the tag is removed.
+inline constexpr const char* kTagParked = "warmroot:parked";
 
 // ---- what EC2 showed ----
 
@@ -81,6 +84,9 @@ struct Heard {
   bool live = false;                        ///< somebody listens and hears
 };
 
+/// Watches of launch templates that were asked for and are not listed yet begin so.
+inline constexpr const char* kWatchTemplate = "template/";
+
 /// One look at EC2. Maps are keyed by resource id (zones by name, user_data by pool).
 struct Observed {
   bool complete = false;           ///< every listing that the rules rely on was read to its end
@@ -96,6 +102,11 @@ struct Observed {
   std::map<std::string, Lookup<aws::Subnet>> subnets;
   std::map<std::string, Lookup<std::string>> user_data;  ///< rendered by the reconciler's owner
   Market market;
+  /// Launch templates tagged with our deployment; absent: they could not be listed, or no pool has
+  /// a use for them.
+  std::optional<std::vector<aws::LaunchTemplate>> templates;
+  std::map<std::string, Lookup<std::string>>
+      launch_checks;                          ///< by pool: would EC2 launch it? found: it would
   std::map<std::string, NodeReport> reports;  ///< latest of each instance
   /// How far new volumes are read from their snapshots, of those that somebody waits for; and the
   /// snapshots that need no reading. Looked up only for pools with a deadline.
@@ -312,6 +323,9 @@ struct RecordDeparture {
   std::string instance_id;
   Departure departure;
 };
+struct RecordDepartureOver {  ///< an instance that others launched serves again
+  std::string instance_id;
+};
 struct RecordFate {
   std::string instance_id;
   std::string pool;
@@ -324,8 +338,9 @@ struct RecordOrderSettled {
   bool met = false;
   std::string answer;  ///< one sentence for the operator
 };
-using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
-                            RecordInstanceGone, RecordDeparture, RecordFate, RecordOrderSettled>;
+using Record =
+    std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance, RecordInstanceGone,
+                 RecordDeparture, RecordFate, RecordOrderSettled, RecordDepartureOver>;
 
 /// What a note is about: stable names, for those who count or filter notes (their texts drift).
 enum class NoteKind {
@@ -356,8 +371,11 @@ enum class NoteKind {
   rollout,         ///< nodes move to volumes of the pool's new source, and what that means
   stock_outdated,  ///< spares or golden volumes of an older source
   stock_waits,     ///< stock cannot be filled up now, and why
+  fleets_forbidden,
+  zone_moved,      ///< a node left its volume behind, or may return to it
+  extra_instance,  ///< others launched more than the pool has nodes
 };
-inline constexpr NoteKind kLastNoteKind = NoteKind::stock_waits;
+inline constexpr NoteKind kLastNoteKind = NoteKind::extra_instance;
 std::string_view to_string(NoteKind kind);
 
 /// What the operator should know. `blocking`: a wish cannot be met until something changes.
@@ -454,6 +472,8 @@ struct Plan {
   /// Calls that were cut for want of tokens, by action name.
   std::map<std::string, int, std::less<>> short_of;
   std::optional<Instant> wake;  ///< when something that is waited for changes by itself
+  /// What each pool's instances cost an hour now; a pool that is no key: a price is not known.
+  std::map<std::string, MicroUsd> cost_hour;
   Milliseconds next_look{0};
   /// Every node that should run has its lease attached, nothing is in a transitional state, nothing
   /// is to be done and no outcome is awaited.

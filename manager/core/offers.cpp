@@ -157,6 +157,12 @@ std::string usd_text(MicroUsd amount) {
   return std::to_string(amount / kMicro) + "." + digits;
 }
 
+std::string region_of_zone(std::string_view zone) {
+  const auto number = zone.find_first_of("0123456789");
+  if (number == std::string_view::npos) return std::string(zone);
+  return std::string(zone.substr(0, zone.find_first_not_of("0123456789", number)));
+}
+
 std::optional<MicroUsd> price_of(const Offer& offer, const LaunchSpec& launch,
                                  const Market& market) {
   if (!offer.spot) return text_price(launch.on_demand_prices, offer.instance_type);

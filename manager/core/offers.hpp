@@ -53,4 +53,7 @@ ZoneOffers offers_in(const PoolSpec& pool, const std::string& zone, const Market
 std::optional<MicroUsd> price_of(const Offer& offer, const LaunchSpec& launch,
                                  const Market& market);
 
+/// "us-east-1" of "us-east-1a" or "us-east-1-lax-1a".
+std::string region_of_zone(std::string_view zone);
+
 }  // namespace warmroot::core

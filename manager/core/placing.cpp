@@ -23,15 +23,24 @@ struct ZoneFacts {
   std::optional<int> score;
 };
 
-bool is_free_spare(const aws::Volume& volume, const PoolDraft& pool) {
-  return tag_of(volume.tags, kTagRole) == "spare" &&
-         tag_of(volume.tags, kTagPool) == pool.spec->name &&
-         tag_of(volume.tags, kTagLineage) == pool.source.snapshot_id &&
-         volume.state == aws::VolumeState::available && volume.attachments.empty() &&
-         !volume.tags.contains(kTagQuarantined);
+/// Free spares by pool and zone: of the pool's present lineage, never leased.
+using Spares = std::map<std::pair<std::string, std::string>, int>;
+
+Spares free_spares(Draft& draft) {
+  Spares spares;
+  for (const auto& [id, volume] : draft.observed.volumes) {
+    if (tag_of(volume.tags, kTagRole) != to_string(VolumeRole::spare) ||
+        volume.state != aws::VolumeState::available || attachment_of(volume) ||
+        volume.tags.contains(kTagQuarantined))
+      continue;
+    const auto* pool = draft.find_pool(tag_of(volume.tags, kTagPool));
+    if (pool && tag_of(volume.tags, kTagLineage) == pool->source.snapshot_id)
+      ++spares[{pool->spec->name, volume.availability_zone}];
+  }
+  return spares;
 }
 
-std::vector<ZoneFacts> facts_of(Draft& draft, const PoolDraft& pool) {
+std::vector<ZoneFacts> facts_of(Draft& draft, const PoolDraft& pool, const Spares& spares) {
   std::vector<ZoneFacts> all;
   const auto& market = draft.observed.market;
   const auto scores = market.scores.find(pool.spec->name);
@@ -55,12 +64,10 @@ std::vector<ZoneFacts> facts_of(Draft& draft, const PoolDraft& pool) {
     if (scores != market.scores.end())
       if (const auto score = scores->second.find(zone); score != scores->second.end())
         facts.score = score->second;
+    if (const auto free = spares.find({pool.spec->name, zone}); free != spares.end())
+      facts.spares = free->second;
     all.push_back(std::move(facts));
   }
-  for (const auto& [id, volume] : draft.observed.volumes)
-    if (is_free_spare(volume, pool))
-      for (auto& facts : all)
-        if (facts.zone == volume.availability_zone) ++facts.spares;
   return all;
 }
 
@@ -117,12 +124,14 @@ void place_node(NodeDraft& node, std::vector<ZoneFacts>& all) {
 }  // namespace
 
 void place(Draft& draft) {
+  std::optional<Spares> spares;
   for (auto& pool : draft.pools) {
     if (pool.spec->zones.size() < 2) continue;
     std::vector<ZoneFacts> facts;
     for (auto& node : pool.nodes) {
       if (node.beyond || !node.volume_id.empty() || node.asked) continue;
-      if (facts.empty()) facts = facts_of(draft, pool);
+      if (!spares) spares = free_spares(draft);
+      if (facts.empty()) facts = facts_of(draft, pool, *spares);
       place_node(node, facts);
     }
   }

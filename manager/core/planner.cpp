@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "manager/core/adopting.hpp"
 #include "manager/core/backoff.hpp"
 #include "manager/core/census.hpp"
 #include "manager/core/draft.hpp"
 #include "manager/core/healing.hpp"
+#include "manager/core/launch_limits.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
+#include "manager/core/moving.hpp"
 #include "manager/core/ordering.hpp"
 #include "manager/core/placing.hpp"
 #include "manager/core/proving.hpp"
@@ -17,6 +20,7 @@
 #include "manager/core/rollout.hpp"
 #include "manager/core/standing.hpp"
 #include "manager/core/stocking.hpp"
+#include "manager/core/templates.hpp"
 
 namespace warmroot::core {
 
@@ -109,6 +113,10 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   take_census(draft);
   settle_leases(draft);
   judge_launches(draft);
+  if (!limits.orders_only) {
+    move_nodes(draft);
+    adopt(draft);
+  }
   place(draft);
   draft.plan.nodes_now = rows_before_actions(draft);
   obey(draft);
@@ -119,10 +127,12 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
     roll_out(draft);
     take_spares(draft);
     lease(draft);
+    keep_templates(draft);
     launch(draft);
     retire(draft);
     stock(draft);
   }
+  tell_costs(draft);
   note_failures(draft);
   note_reports(draft);
   note_undecided(draft);

@@ -97,6 +97,14 @@ void check_launch(const PoolSpec& pool, const Observed& observed, PoolSource& so
   if (const auto text = observed.user_data.find(pool.name);
       text != observed.user_data.end() && !text->second.found)
     source.problems.push_back(text->second.error);
+  if (const auto check = observed.launch_checks.find(pool.name);
+      check != observed.launch_checks.end() && !check->second.error.empty())
+    source.problems.push_back(check->second.error);
+  for (const auto& type : pool.launch->instance_types)
+    if (const auto offered = observed.market.offered.find(type);
+        offered != observed.market.offered.end() && offered->second.empty())
+      source.problems.push_back("no zone of this Region offers instance type " + type +
+                                ": correct `instance_types`");
 }
 
 }  // namespace

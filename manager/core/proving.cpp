@@ -51,7 +51,10 @@ void judge_launches(Draft& draft) {
     if (seen == draft.observed.instances.end()) continue;
     if (has_proved(draft, id)) {
       draft.record(RecordFate{id, launched.pool, InstanceFate::proved, ""});
+      draft.streaks.erase(launched.pool);
     } else if (auto why = why_failed(draft, id, seen->second); !why.empty()) {
+      auto& streak = draft.streaks[launched.pool];  // this plan's launches see it already
+      streak = {streak.failures + 1, draft.now, why};
       draft.record(RecordFate{id, launched.pool, InstanceFate::failed, std::move(why)});
     }
   }

@@ -124,6 +124,27 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   }
 }
 
+/// Others may launch more than there are nodes: those get nothing, and are not ours to end.
+void note_extra(Draft& draft, const PoolDraft& pool) {
+  std::map<std::string, std::vector<std::string>> by_zone;
+  for (const auto& id : pool.instances)
+    if (const auto& instance = draft.instances.at(id);
+        instance.running && !instance.launched && unassigned(draft, instance))
+      by_zone[instance.zone].push_back(id);
+  for (const auto& [zone, idle] : by_zone) {
+    const int wanted = nodes_without_instance(draft, pool, zone);
+    if (static_cast<int>(idle.size()) <= wanted) continue;
+    std::string ids;
+    for (std::size_t i = static_cast<std::size_t>(wanted); i < idle.size(); ++i)
+      ids += (ids.empty() ? "" : ", ") + idle[i];
+    draft.note(NoteKind::extra_instance, pool.spec->name, "",
+               "no node of " + pool.spec->name + " in " + zone + " needs " + ids +
+                   ", launched by others: it gets no volume and is not ended; raise running, or "
+                   "launch fewer",
+               false);
+  }
+}
+
 /// How many ids may share a call with this one. One that is gone or protected fails the whole call:
 /// after a refusal its ids go in smaller ones, then alone, so that only the culprit stays.
 std::size_t company_of(const Draft& draft, const Ending& ending) {
@@ -175,6 +196,7 @@ void retire(Draft& draft) {
         end_instance(draft, instance, id + " " + instance.departing, endings);
     }
     retire_surplus(draft, pool, endings);
+    if (!pool.spec->launch) note_extra(draft, pool);
     send_endings(draft, pool, endings);
   }
 }

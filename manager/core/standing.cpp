@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "manager/core/adopting.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/orphans.hpp"
@@ -127,6 +128,7 @@ void add_volume_rows(Draft& draft) {
       if (volume.fit) own.insert(volume.id);
   }
   for (const auto& [id, volume] : draft.observed.volumes) {
+    if (is_from_launch(volume)) continue;  // a base's own root, or adopted at the next look
     if (volume.state == aws::VolumeState::deleting || volume.state == aws::VolumeState::deleted)
       continue;
     VolumeRow row;

@@ -111,6 +111,8 @@ QueryReply QueryFront::execute(std::string_view text, CallRecord& record) {
   if (auto allowed = check_permission(*action, *form); !allowed) return error(allowed.error());
   const auto dry_run = form->boolean("DryRun");
   if (!dry_run) return error(dry_run.error());
+  if (*dry_run && name == "RunInstances")
+    if (auto checked = check_run_instances(region_, *form); !checked) return error(checked.error());
   if (*dry_run)
     return error({412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set."});
   QueryReply reply;

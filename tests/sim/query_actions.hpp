@@ -17,6 +17,8 @@ Answer<void> attach_volume_action(Region& region, const Form& form, XmlWriter& x
 Answer<void> detach_volume_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> delete_volume_action(Region& region, const Form& form, XmlWriter& xml);
 
+/// The part of a launch that a dry run sees: names and parameters, not capacity.
+Answer<void> check_run_instances(Region& region, const Form& form);
 Answer<void> run_instances_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_instances_action(Region& region, const Form& form, XmlWriter& xml);
 Answer<void> describe_instance_status_action(Region& region, const Form& form, XmlWriter& xml);

@@ -232,6 +232,12 @@ std::map<std::string, std::string> over_template(const std::map<std::string, std
   return out;
 }
 
+Answer<void> check_run_instances(Region& region, const Form& form) {
+  const auto args = parse_run(region, form);
+  if (!args) return tl::unexpected(args.error());
+  return region.check_launch(*args);
+}
+
 Answer<void> run_instances_action(Region& region, const Form& form, XmlWriter& xml) {
   auto values = form.values();
   Tags by_ec2;

@@ -123,6 +123,8 @@ class Region {
   std::string fast_restore_state(const std::pair<std::string, std::string>& place) const;
 
   // ---- instances ----
+  /// What a dry run of a launch tells: whether everything that it names is there.
+  Answer<void> check_launch(const RunInstancesArgs& args) const;
   Answer<std::vector<InstanceRecord>> run_instances(const RunInstancesArgs& args);
   Answer<std::vector<StateChange>> terminate_instances(const std::vector<std::string>& ids);
   Answer<std::vector<StateChange>> stop_instances(const std::vector<std::string>& ids);

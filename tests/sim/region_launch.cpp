@@ -124,6 +124,11 @@ Answer<void> Region::check_offered(const std::string& type, const std::string& w
                     others + ".");
 }
 
+Answer<void> Region::check_launch(const RunInstancesArgs& args) const {
+  if (const auto net = placement_of(args); !net) return tl::unexpected(net.error());
+  return check_run(args);
+}
+
 Answer<int> Region::capacity_for(const RunInstancesArgs& args, const std::string& where) const {
   if (auto checked = check_offered(args.type, where); !checked)
     return tl::unexpected(checked.error());

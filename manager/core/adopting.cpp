@@ -1,0 +1,167 @@
+// Order is by id everywhere, so that a second look after a crash gives the same node the same
+// volume.
+#include "manager/core/adopting.hpp"
+
+#include <algorithm>
+
+#include "manager/core/leasing.hpp"
+#include "manager/core/pool_source.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+/// Volumes made by launches and attached, by instance.
+using Carried = std::map<std::string, const aws::Volume*>;
+
+Carried carried_volumes(const Draft& draft) {
+  Carried carried;
+  for (const auto* volume : draft.from_launch)
+    if (const auto* attachment = attachment_of(*volume);
+        attachment && attachment->device == kLaunchDevice)
+      carried[attachment->instance_id] = volume;
+  return carried;
+}
+
+/// The node whose tags are on their way to the volume has it.
+void count_tagging(Draft& draft) {
+  for (const auto& intent : draft.ledger.intents) {
+    const bool tags = intent.call.action == "CreateTags";
+    const bool launches = intent.call.action == "RunInstances" &&
+                          intent.call.body.find(kLaunchMapping) != std::string::npos;
+    auto* pool = tags || launches ? draft.find_pool(intent.pool) : nullptr;
+    if (!pool) continue;
+    for (const auto& name : intent.nodes)
+      if (auto* node = pool->find_node(name); node && node->volume_id.empty()) {
+        node->asked = true;
+        node->covered = true;
+        if (!intent.zone.empty()) node->zone = intent.zone;
+      }
+  }
+}
+
+std::vector<NodeDraft*> nodes_without_volume(PoolDraft& pool) {
+  std::vector<NodeDraft*> nodes;
+  for (auto& node : pool.nodes)
+    if (!node.beyond && node.volume_id.empty() && !node.asked) nodes.push_back(&node);
+  std::stable_sort(nodes.begin(), nodes.end(), [](const NodeDraft* left, const NodeDraft* right) {
+    return left->wanted && !right->wanted;
+  });
+  return nodes;
+}
+
+enum class Carries { nothing, unseen, known, unwanted };
+
+/// What an instance that was launched with a volume has of it now.
+Carries carries_what(const Draft& draft, const aws::Instance& seen, const Carried& carried) {
+  if (carried.contains(seen.instance_id)) return Carries::known;
+  if (!seen.tags.contains(kTagLaunchVolume)) return Carries::nothing;
+  for (const auto& device : seen.block_devices) {
+    if (device.device_name != kLaunchDevice) continue;
+    const auto volume = draft.observed.volumes.find(device.volume_id);
+    if (volume == draft.observed.volumes.end()) return Carries::unseen;
+    return tag_of(volume->second.tags, kTagRole) == to_string(VolumeRole::spare) ? Carries::unwanted
+                                                                                 : Carries::nothing;
+  }
+  // Shown with its disks and without ours: somebody took it off.
+  const bool lost = seen.state == aws::InstanceState::running && !seen.block_devices.empty();
+  return lost ? Carries::nothing : Carries::unseen;
+}
+
+void tag_as(Draft& draft, const PoolDraft& pool, const aws::Volume& volume,
+            std::vector<std::string> nodes, aws::Tags tags, const std::string& reason) {
+  if (draft.undecided(volume.volume_id) || draft.backing_off("CreateTags", volume.volume_id))
+    return;
+  draft.act(aws::CreateTags{{volume.volume_id}, std::move(tags)}, pool.spec->name, std::move(nodes),
+            reason);
+}
+
+void give(Draft& draft, const PoolDraft& pool, const aws::Volume& volume, NodeDraft& node) {
+  node.zone = volume.availability_zone;
+  tag_as(draft, pool, volume, {node.name},
+         {{kTagNode, node.name},
+          {kTagRole, std::string(to_string(VolumeRole::node))},
+          {"Name", "warmroot " + node.name}},
+         node.name + " has no volume, and the launch made one");
+}
+
+void keep_as_spare(Draft& draft, const PoolDraft& pool, const aws::Volume& volume) {
+  tag_as(draft, pool, volume, {}, {{kTagRole, std::string(to_string(VolumeRole::spare))}},
+         "a launch made it and no node needs it: it is kept as a spare");
+}
+
+/// Takes a node of the zone, or where there is none and `any_zone`, the first one.
+NodeDraft* take_node(std::vector<NodeDraft*>& nodes, const std::string& zone, bool any_zone) {
+  auto found = std::find_if(nodes.begin(), nodes.end(),
+                            [&](const NodeDraft* node) { return node->zone == zone; });
+  if (found == nodes.end() && any_zone) found = nodes.begin();
+  if (found == nodes.end()) return nullptr;
+  NodeDraft* node = *found;
+  nodes.erase(found);
+  return node;
+}
+
+void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
+  auto nodes = nodes_without_volume(pool);
+  for (const auto& id : pool.instances) {
+    auto& instance = draft.instances.at(id);
+    if (!instance.launched || !instance.departing.empty() || draft.lease_on(id)) continue;
+    // One that is not shown yet may carry a volume: as long as a node lacks one, it is taken to.
+    const bool may = pool.spec->launch->volume_with_launch && !nodes.empty();
+    const auto what = instance.seen ? carries_what(draft, *instance.seen, carried)
+                      : may         ? Carries::unseen
+                                    : Carries::nothing;
+    if (what == Carries::unwanted) instance.departing = "carries a volume that no node needs";
+    if (what != Carries::known && what != Carries::unseen) continue;
+    const auto volume = carried.find(id);
+    instance.carries = true;
+    auto* node = take_node(nodes, instance.zone, volume != carried.end());
+    if (node) {
+      node->asked = true;
+      node->covered = true;
+    }
+    if (volume == carried.end()) continue;
+    if (node)
+      give(draft, pool, *volume->second, *node);
+    else if (!draft.undecided(volume->second->volume_id))
+      keep_as_spare(draft, pool, *volume->second);
+  }
+}
+
+/// What a launch made and its instance lost or took to its end: never leased, so a spare. The
+/// base's own root has the same tags and is told apart by its snapshot.
+void keep_orphans(Draft& draft) {
+  for (const auto* each : draft.from_launch) {
+    const auto& volume = *each;
+    if (attachment_of(volume) || volume.state != aws::VolumeState::available) continue;
+    auto* pool = draft.find_pool(tag_of(volume.tags, kTagPool));
+    if (!pool || !pool->spec->launch || volume.snapshot_id != tag_of(volume.tags, kTagLineage))
+      continue;
+    const auto base = draft.observed.images.find(pool->spec->launch->base_ami);
+    if (base == draft.observed.images.end() || !base->second.found ||
+        root_snapshot_of(*base->second.found) == volume.snapshot_id)
+      continue;
+    keep_as_spare(draft, *pool, volume);
+  }
+}
+
+}  // namespace
+
+bool is_from_launch(const aws::Volume& volume) {
+  return tag_of(volume.tags, kTagRole) == kRoleLaunch && !volume.tags.contains(kTagNode);
+}
+
+int volumes_by_launch(int nodes, int attaches_now) {
+  return nodes > attaches_now ? nodes : 0;
+}
+
+void adopt(Draft& draft) {
+  count_tagging(draft);
+  const auto carried = carried_volumes(draft);
+  for (auto& pool : draft.pools)
+    if (pool.spec->launch && (pool.spec->launch->volume_with_launch || !carried.empty()))
+      adopt_for(draft, pool, carried);
+  keep_orphans(draft);
+}
+
+}  // namespace warmroot::core

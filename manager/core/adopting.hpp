@@ -1,0 +1,32 @@
+// Volumes that a launch made itself: found by what EC2 shows (the role tag of the launch, the
+// instance, the device name, not being the base's root), then tagged as a node's own, which makes
+// its attachment a lease like any other. Nothing of it is remembered: a crash between the launch
+// and the tags ends right.
+#pragma once
+
+#include "manager/core/draft.hpp"
+
+namespace warmroot::core {
+
+/// The device that a launch gives the volume it makes.
+inline constexpr const char* kLaunchDevice = "/dev/sdf";
+/// Of every volume that such a launch makes, the base's root included.
+inline constexpr const char* kRoleLaunch = "launch";
+/// Of an instance launched with a volume: the volume's device name.
+inline constexpr const char* kTagLaunchVolume = "warmroot:launch-volume";
+
+/// Gives volumes of launches to the nodes that have none (asked and covered are set), keeps the
+/// others as spares.
+void adopt(Draft& draft);
+
+/// True for a volume that carries the role of a launch and belongs to no node yet.
+bool is_from_launch(const aws::Volume& volume);
+
+/// How many of `nodes` volumes should come with the launch: where more are needed than attaches may
+/// be sent at once, all of them. Up to then AttachVolume is as fast: create (1.5 s) ends before the
+/// instance runs (call 1.5 s, pending 5 s), attach (2 s) before the bootstrap looks for a disk
+/// (3 s and more after running), and no confirmation is needed. Beyond the bucket each attach waits
+/// 1/5 s, while the tag of an adopted volume waits 1/10 s. Source of the times: ec2.md 2.1, 2.3.
+int volumes_by_launch(int nodes, int attaches_now);
+
+}  // namespace warmroot::core

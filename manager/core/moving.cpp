@@ -1,0 +1,147 @@
+// The tag is the only memory: a manager that lost its ledger in the middle goes on from what EC2
+// shows.
+#include "manager/core/moving.hpp"
+
+#include <algorithm>
+
+#include "manager/core/census.hpp"
+#include "manager/core/launching.hpp"
+#include "manager/core/leasing.hpp"
+#include "manager/core/offers.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+ZoneOffers offers_of(const Draft& draft, const PoolDraft& pool, const std::string& zone) {
+  return offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
+}
+
+bool has_capacity(const ZoneOffers& offers) {
+  return !offers.usable().empty() && !offers.last_resort;
+}
+
+/// The zones of the pool that instances can be bought in now, in the spec's order.
+std::vector<std::string> zones_with_capacity(const Draft& draft, const PoolDraft& pool) {
+  std::vector<std::string> zones;
+  for (const auto& zone : pool.spec->zones)
+    if (has_capacity(offers_of(draft, pool, zone))) zones.push_back(zone);
+  return zones;
+}
+
+bool contains(const std::vector<std::string>& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+bool is_stranded(Draft& draft, const NodeDraft& node) {
+  return node.wanted && node.volume && node.volume->state == aws::VolumeState::available &&
+         !attachment_of(*node.volume) && !draft.holder_of(node.volume_id) &&
+         !waiting_lease(draft, node) && !draft.undecided(node.volume_id);
+}
+
+/// The volumes that nodes of the pools left behind, by node.
+std::map<std::string, std::vector<const aws::Volume*>> parked_volumes(const Draft& draft) {
+  std::map<std::string, std::vector<const aws::Volume*>> parked;
+  for (const auto* volume : draft.parked) {
+    const auto record = draft.ledger.volumes.find(volume->volume_id);
+    const auto node =
+        record != draft.ledger.volumes.end() ? record->second.node : tag_of(volume->tags, kTagNode);
+    parked[node].push_back(volume);
+  }
+  return parked;
+}
+
+void note_parked(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                 const aws::Volume& volume) {
+  draft.note(NoteKind::zone_moved, pool.spec->name, node.name,
+             "volume " + volume.volume_id + " (" + std::to_string(volume.size_gib) + " GiB) of " +
+                 node.name + " stays in " + volume.availability_zone +
+                 ", detached and kept with its data and warmth, because the node moved to " +
+                 tag_of(volume.tags, kTagParked) + " for want of capacity: remove its tag " +
+                 kTagParked + " to have " + node.name + " return to it at its next launch",
+             false);
+}
+
+/// A parked volume of its own before any other.
+void come_back(Draft& draft, PoolDraft& pool, NodeDraft& node,
+               const std::vector<const aws::Volume*>& parked,
+               const std::vector<std::string>& zones) {
+  for (const auto* volume : parked) {
+    if (!contains(zones, volume->availability_zone) || draft.undecided(volume->volume_id)) continue;
+    node.zone = volume->availability_zone;
+    node.asked = true;  // no other volume is made for it
+    if (!draft.backing_off("DeleteTags", volume->volume_id))
+      draft.act(aws::DeleteTags{{volume->volume_id}, {kTagParked}}, pool.spec->name, {node.name},
+                node.name + " returns to its own volume, " + node.zone + " has capacity");
+    return;
+  }
+}
+
+std::string what_it_gets(const Draft& draft, const PoolDraft& pool, const std::string& zone) {
+  for (const auto& [id, volume] : draft.observed.volumes)
+    if (tag_of(volume.tags, kTagRole) == to_string(VolumeRole::spare) &&
+        tag_of(volume.tags, kTagPool) == pool.spec->name && volume.availability_zone == zone &&
+        volume.state == aws::VolumeState::available)
+      return "takes spare " + id + " there";
+  return "gets a new volume from " + pool.source.snapshot_id + " there, which is cold";
+}
+
+void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node,
+               const std::vector<std::string>& zones) {
+  const auto& target = zones.front();
+  const auto& volume = *node.volume;
+  if (draft.backing_off("CreateTags", volume.volume_id)) return;
+  const std::string reason = node.zone + " has had no capacity for a minute: " + node.name +
+                             " moves to " + target + " and " + what_it_gets(draft, pool, target) +
+                             "; " + volume.volume_id + " stays in " + node.zone +
+                             ", detached and kept: its data and warmth do not come along";
+  if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagParked, target}}}, pool.spec->name,
+                 {node.name}, reason))
+    return;
+  draft.note(NoteKind::zone_moved, pool.spec->name, node.name, reason, false);
+  node.asked = true;  // until the tag is seen, nothing is made or launched for it
+}
+
+void move_pool(Draft& draft, PoolDraft& pool,
+               const std::map<std::string, std::vector<const aws::Volume*>>& parked) {
+  const auto zones = zones_with_capacity(draft, pool);
+  std::map<std::string, bool> dry;  // by zone: for long enough
+  for (const auto& zone : pool.spec->zones) {
+    const auto offers = offers_of(draft, pool, zone);
+    const bool empty = !has_capacity(offers) && offers.dry_since;
+    if (empty && draft.now < *offers.dry_since + kMoveAfter)
+      draft.wake_at(*offers.dry_since + kMoveAfter);
+    dry[zone] = empty && draft.now >= *offers.dry_since + kMoveAfter;
+  }
+  std::map<std::string, int> coming;
+  for (auto& node : pool.nodes) {
+    const auto left_behind = parked.find(node.name);
+    if (left_behind != parked.end())
+      for (const auto* volume : left_behind->second)
+        if (!node.volume_id.empty()) note_parked(draft, pool, node, *volume);
+    if (node.volume_id.empty() && !node.asked && left_behind != parked.end()) {
+      come_back(draft, pool, node, left_behind->second, zones);
+    } else if (pool.spec->launch->zone_fallback && !zones.empty() && dry[node.zone] &&
+               is_stranded(draft, node)) {
+      const auto [left, is_new] = coming.try_emplace(node.zone, 0);
+      if (is_new) left->second = instances_coming(draft, pool, node.zone);
+      if (left->second-- <= 0) move_away(draft, pool, node, zones);
+    }
+  }
+}
+
+}  // namespace
+
+bool is_parked(const aws::Volume& volume) {
+  return volume.tags.contains(kTagParked) && !attachment_of(volume);
+}
+
+void move_nodes(Draft& draft) {
+  const auto parked = parked_volumes(draft);
+  for (auto& pool : draft.pools)
+    if (pool.spec->launch && pool.source.problems.empty() &&
+        (pool.spec->launch->zone_fallback || !parked.empty()) && pool.spec->zones.size() > 1)
+      move_pool(draft, pool, parked);
+}
+
+}  // namespace warmroot::core

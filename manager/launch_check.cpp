@@ -1,0 +1,68 @@
+// Only what the spec or the account's rights are to blame for stops a pool; capacity and quotas are
+// the launches' own business.
+#include "manager/launch_check.hpp"
+
+#include "manager/core/launch_calls.hpp"
+
+namespace warmroot::manager {
+
+namespace {
+
+/// All that the answer depends on. Joined, not hashed: it is made at every look.
+std::string content_of(const aws::RunInstances& call) {
+  std::string content;
+  for (const auto* part :
+       {&call.image_id, &call.instance_type, &call.subnet_id, &call.availability_zone,
+        &call.key_name, &call.instance_profile, &call.max_price})
+    content += *part + "\n";
+  for (const auto& group : call.security_group_ids) content += group + "\n";
+  for (const auto& [key, value] : call.instance_tags) content += key + "=" + value + "\n";
+  return content + call.user_data;
+}
+
+}  // namespace
+
+core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Milliseconds& good_for) {
+  core::Lookup<std::string> lookup;
+  good_for = kCheckedFor;
+  const auto answer = ec2_.dry_run(call);
+  if (answer) {
+    lookup.found = "EC2 would launch it";
+    return lookup;
+  }
+  const Error& error = answer.error();
+  if (error.kind == ErrorKind::unauthorised || error.kind == ErrorKind::misconfigured) {
+    lookup.error = "EC2 would not launch this: " + error.message();
+    good_for = kRefusedCheckFor;
+  } else {
+    lookup.transient = true;  // no answer about the spec
+    if (error.kind == ErrorKind::retry_later || error.kind == ErrorKind::unknown_outcome)
+      good_for = kRefusedCheckFor;
+  }
+  return lookup;
+}
+
+void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
+  std::map<std::string, Answer> kept;
+  for (const auto& pool : desired.pools) {
+    if (!pool.launch || pool.nodes == 0) continue;
+    if (const auto text = observed.user_data.find(pool.name);
+        text != observed.user_data.end() && !text->second.found)
+      continue;
+    const auto call = core::probe_call(observed, pool);
+    auto content = content_of(call);
+    auto& answer = kept[pool.name];
+    if (const auto known = answers_.find(pool.name); known != answers_.end())
+      answer = std::move(known->second);
+    if (answer.content != content || now >= answer.until) {
+      Milliseconds good_for{0};
+      answer.lookup = ask(call, good_for);
+      answer.content = std::move(content);
+      answer.until = now + good_for;
+    }
+    observed.launch_checks[pool.name] = answer.lookup;
+  }
+  answers_ = std::move(kept);
+}
+
+}  // namespace warmroot::manager

@@ -1,0 +1,41 @@
+// Asks EC2 by a dry run whether it would launch a pool's instances, before anything is made for
+// them: an unknown key pair, security group, instance profile or type is told while nothing costs
+// money. Used by the reconciler, once for each content of a spec.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "manager/aws/ec2.hpp"
+#include "manager/core/model.hpp"
+
+namespace warmroot::manager {
+
+/// What was accepted stays so until the spec changes or the day is over.
+inline constexpr Milliseconds kCheckedFor{24 * 3'600'000};
+/// What was refused may be corrected in EC2 (an instance profile is known some 10 s after it was
+/// made).
+inline constexpr Milliseconds kRefusedCheckFor{30'000};
+
+class LaunchCheck {
+ public:
+  /// `ec2` has to outlive it.
+  explicit LaunchCheck(aws::Ec2& ec2) : ec2_(ec2) {}
+
+  /// Adds the answer for each pool that launches. Nothing known (throttled, no dry runs at this
+  /// endpoint) is no answer. Requires: `observed` holds the user-data.
+  void look(const core::Desired& desired, core::Observed& observed, Instant now);
+
+ private:
+  struct Answer {
+    std::string content;
+    core::Lookup<std::string> lookup;
+    Instant until{};
+  };
+  core::Lookup<std::string> ask(const aws::Mutation& call, Milliseconds& good_for);
+
+  aws::Ec2& ec2_;
+  std::map<std::string, Answer> answers_;  ///< by pool
+};
+
+}  // namespace warmroot::manager

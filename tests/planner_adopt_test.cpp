@@ -1,0 +1,242 @@
+// Rules about volumes that launches make themselves, and about replacements that EC2 recommends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "manager/core/adopting.hpp"
+#include "tests/planner_world.hpp"
+
+namespace warmroot::core {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using State = aws::InstanceState;
+using std::chrono::seconds;
+
+// ---- volumes made by launches ----
+
+/// Nodes without volumes, launches that may make them, and attaches for one of them at once.
+World bare_world(int nodes) {
+  World world(nodes, nodes);
+  world.pool().launch->volume_with_launch = true;
+  world.pool().launch->instance_types = {"g5.xlarge"};
+  world.limits.calls["AttachVolume"] = 1;
+  return world;
+}
+
+aws::Instance& carrier(World& world, const std::string& id, State state = State::running) {
+  auto& made = world.instance(id, state);
+  made.tags[kTagLaunchVolume] = kLaunchDevice;
+  return made;
+}
+
+/// As EC2 shows what the launch of `instance_id` made.
+aws::Volume& launched_volume(World& world, const std::string& id, const std::string& instance_id,
+                             const std::string& device = kLaunchDevice) {
+  auto& made = world.stranger(id);
+  made.tags.erase(kTagNode);
+  made.tags[kTagRole] = kRoleLaunch;
+  if (instance_id.empty()) return made;
+  made.state = aws::VolumeState::in_use;
+  made.attachments = {{id, instance_id, device, aws::AttachmentState::attached, kNow, false}};
+  world.observed.instances.at(instance_id)
+      .block_devices.push_back({device, id, aws::AttachmentState::attached, false});
+  return made;
+}
+
+TEST(Adopt, launches_make_the_volumes_where_attaches_would_queue) {
+  auto world = bare_world(2);
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), ElementsAre("RunInstances 2 x g5.xlarge in z-a"));
+  const auto* call = only<aws::RunInstances>(plan);
+  ASSERT_EQ(call->block_devices.size(), 1U);
+  const auto& device = call->block_devices.front();
+  EXPECT_EQ(device.device_name, kLaunchDevice);
+  EXPECT_EQ(device.snapshot_id, "snap-ami-volume");
+  EXPECT_FALSE(device.delete_on_termination);
+  EXPECT_EQ(call->volume_tags.at(kTagRole), kRoleLaunch);
+  EXPECT_EQ(call->volume_tags.at(kTagLineage), "snap-ami-volume");
+  EXPECT_EQ(call->instance_tags.at(kTagLaunchVolume), kLaunchDevice);
+}
+
+TEST(Adopt, up_to_the_attach_bucket_volumes_are_made_apart) {
+  auto world = bare_world(2);
+  world.limits.calls["AttachVolume"] = 2;
+  EXPECT_THAT(world.calls(), ElementsAre("CreateVolume from snap-ami-volume in z-a",
+                                         "CreateVolume from snap-ami-volume in z-a"));
+  world = bare_world(2);
+  world.pool().launch->volume_with_launch = false;
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("RunInstances"))));
+}
+
+TEST(Adopt, an_open_launch_with_volumes_asks_for_nothing_else) {
+  auto world = bare_world(2);
+  Intent intent;
+  intent.call = {"RunInstances", "Action=RunInstances&BlockDeviceMapping.1.DeviceName=x"};
+  intent.pool = "p";
+  intent.nodes = {"p-0", "p-1"};
+  intent.zone = "z-a";
+  world.ledger.intents.push_back(intent);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Adopt, an_accepted_launch_that_is_not_shown_yet_makes_no_second_volume) {
+  auto world = bare_world(2);
+  for (const auto* id : {"i-0", "i-1"})
+    world.ledger.instances[id] = {"p", "z-a", kNow - Milliseconds{500}};
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Adopt, a_pending_instance_whose_disk_is_not_shown_yet_makes_no_second_volume) {
+  auto world = bare_world(1);
+  world.limits.calls["AttachVolume"] = 0;
+  carrier(world, "i-0", State::pending);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Adopt, each_volume_becomes_one_nodes_by_its_tag) {
+  auto world = bare_world(2);
+  for (const auto* id : {"0", "1"}) {
+    carrier(world, std::string("i-") + id);
+    launched_volume(world, std::string("vol-") + id, std::string("i-") + id);
+  }
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateTags vol-0", "CreateTags vol-1"));
+  const auto* first = std::get_if<aws::CreateTags>(&plan.actions.front().mutation);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->tags.at(kTagNode), "p-0");
+  EXPECT_EQ(first->tags.at(kTagRole), "node");
+}
+
+TEST(Adopt, a_second_look_after_a_crash_gives_the_rest_their_own) {
+  auto world = bare_world(2);
+  for (const auto* id : {"0", "1"}) {
+    carrier(world, std::string("i-") + id);
+    launched_volume(world, std::string("vol-") + id, std::string("i-") + id);
+  }
+  auto& adopted = world.observed.volumes.at("vol-0").tags;
+  adopted[kTagNode] = "p-0";
+  adopted[kTagRole] = "node";
+  world.ledger = LedgerView{};  // lost with the process
+  world.ledger.created = kNow - seconds{60};
+  for (const auto* id : {"i-0", "i-1"})
+    world.observed.instances.at(id).client_token =
+        client_token({"test", "RunInstances", "p", "x", 0, "z-a"});
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateTags vol-1"));
+  EXPECT_EQ(std::get<aws::CreateTags>(plan.actions.front().mutation).tags.at(kTagNode), "p-1");
+  EXPECT_EQ(plan.nodes.front().instance_id, "i-0") << "its attachment is a lease";
+}
+
+TEST(Adopt, the_bases_own_root_is_nobodys) {
+  auto world = bare_world(1);
+  carrier(world, "i-0");
+  launched_volume(world, "vol-root", "i-0", "/dev/xvda");
+  launched_volume(world, "vol-0", "i-0");
+  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-0"));
+  EXPECT_THAT(world.notes(), Not(HasSubstr("vol-root")));
+}
+
+TEST(Adopt, what_an_instance_left_behind_is_kept_as_a_spare) {
+  auto world = bare_world(1);
+  launched_volume(world, "vol-0", "");
+  const auto plan = world.plan();
+  bool kept = false;
+  for (const auto& action : plan.actions)
+    if (const auto* call = std::get_if<aws::CreateTags>(&action.mutation))
+      kept = call->resource_ids.front() == "vol-0" && call->tags.at(kTagRole) == "spare";
+  EXPECT_TRUE(kept);
+}
+
+TEST(Adopt, an_instance_never_gets_a_second_volume_beside_the_one_it_carries) {
+  auto world = bare_world(2);
+  world.limits.calls["AttachVolume"] = 5;
+  world.volume("vol-own", 0);
+  carrier(world, "i-0");
+  launched_volume(world, "vol-1", "i-0");
+  EXPECT_THAT(world.calls(), Contains("CreateTags vol-1"));
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("AttachVolume"))));
+}
+
+// ---- replacements that EC2 recommends ----
+
+World hinted_world(int nodes) {
+  World world(nodes, nodes);
+  world.pool().launch->replace_on_rebalance = true;
+  world.pool().launch->instance_types = {"g5.xlarge"};
+  for (int i = 0; i < nodes; ++i) {
+    const auto id = std::to_string(i);
+    world.volume("vol-" + id, i);
+    world.instance("i-" + id);
+    world.attach("vol-" + id, "i-" + id);
+    world.report("i-" + id, "vol-" + id, NodeStage::ready);
+    world.observed.warnings["i-" + id] = {WarningKind::rebalance, kNow};
+  }
+  return world;
+}
+
+void record_hints(World& world) {
+  for (const auto& [id, warning] : world.observed.warnings)
+    world.ledger.departures[id] = {false, kNow - seconds{20}, {}, true};
+  world.observed.warnings.clear();  // an event is told once
+}
+
+TEST(Rebalance, a_hint_launches_a_replacement_and_disturbs_nobody_yet) {
+  auto world = hinted_world(2);
+  for (const bool recorded : {false, true}) {
+    if (recorded) record_hints(world);
+    const auto plan = world.plan();
+    EXPECT_THAT(World::calls_of(plan), ElementsAre("RunInstances 1 x g5.xlarge in z-a"))
+        << "one at a time";
+    EXPECT_THAT(plan.drains, IsEmpty());
+  }
+}
+
+TEST(Rebalance, the_hand_over_begins_when_the_replacement_runs) {
+  auto world = hinted_world(2);
+  record_hints(world);
+  world.instance("i-new", State::pending);
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.plan().drains, IsEmpty());
+  world.observed.instances.at("i-new").state = State::running;
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  ASSERT_EQ(plan.drains.size(), 1U);
+  EXPECT_EQ(plan.drains.begin()->first, "i-0");
+}
+
+TEST(Rebalance, no_more_nodes_than_may_be_unavailable) {
+  auto world = hinted_world(4);
+  world.pool().rollout.max_unavailable = 2;
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 2 x g5.xlarge in z-a"));
+  record_hints(world);
+  world.ledger.departures["i-3"] = {false, kNow - seconds{30}, kNow + seconds{90}, false};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 2 x g5.xlarge in z-a"))
+      << "for the one that is interrupted and for one by a hint";
+}
+
+TEST(Rebalance, the_earliest_hint_goes_first_and_stays_first) {
+  auto world = hinted_world(3);
+  record_hints(world);
+  world.ledger.departures["i-2"].since -= seconds{100};
+  world.instance("i-new");
+  ASSERT_EQ(world.plan().drains.size(), 1U);
+  EXPECT_EQ(world.plan().drains.begin()->first, "i-2");
+}
+
+TEST(Rebalance, without_the_wish_a_hint_is_nothing) {
+  auto world = hinted_world(1);
+  world.pool().launch->replace_on_rebalance = false;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  record_hints(world);
+  EXPECT_THAT(world.calls(), IsEmpty()) << "also where the wish was taken back";
+  world = hinted_world(1);
+  world.observed.reports.clear();
+  EXPECT_THAT(world.calls(), IsEmpty()) << "an instance that does not report cannot hand over";
+}
+
+}  // namespace
+}  // namespace warmroot::core
