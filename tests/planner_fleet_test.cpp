@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "manager/core/launch_calls.hpp"
 #include "manager/core/moving.hpp"
+#include "manager/core/orphans.hpp"
 #include "manager/core/templates.hpp"
 #include "tests/planner_world.hpp"
 
@@ -234,6 +237,20 @@ TEST(ZoneFallback, a_parked_volume_that_somebody_attached_is_in_use) {
   world.instance("i-0", State::running, "z-a");
   world.attach("vol-0", "i-0");
   EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-0");
+}
+
+TEST(ZoneFallback, a_parked_volume_is_no_orphan_while_the_spec_names_its_node) {
+  auto world = dry_world();
+  world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";
+  world.volume("vol-new", 0, "z-b");
+  auto plan = world.plan();
+  const auto row = std::find_if(plan.volumes.begin(), plan.volumes.end(),
+                                [](const VolumeRow& each) { return each.volume_id == "vol-0"; });
+  ASSERT_NE(row, plan.volumes.end());
+  EXPECT_EQ(row->condition, VolumeCondition::parked);
+  EXPECT_THAT(find_orphans(world.desired, world.ledger, plan), IsEmpty());
+  world.desired.pools.clear();
+  EXPECT_THAT(find_orphans(world.desired, world.ledger, world.plan()), Not(IsEmpty()));
 }
 
 // ---- instances that others launch ----

@@ -245,6 +245,7 @@ constexpr Row<V> kVolumeWords[] = {
     {V::missing, {"missing", "recorded, but EC2 does not show it"}},
     {V::ready, {"ready", "of no node yet; kept for the next that needs one, or to copy from"}},
     {V::retired, {"retired", "replaced by a newer one; kept until you delete it"}},
+    {V::parked, {"parked", "left behind by a node that changed its zone; kept for its return"}},
     {V::unclaimed, {"unclaimed", "of no node of the present spec; kept"}},
 };
 

@@ -418,6 +418,7 @@ enum class VolumeCondition {
   missing,
   ready,
   retired,
+  parked,
   unclaimed
 };
 

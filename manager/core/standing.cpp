@@ -2,8 +2,10 @@
 #include "manager/core/standing.hpp"
 
 #include <algorithm>
+#include <climits>
 
 #include "manager/core/adopting.hpp"
+#include "manager/core/census.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/orphans.hpp"
@@ -127,6 +129,12 @@ void add_volume_rows(Draft& draft) {
     for (const auto& volume : pool.stock)
       if (volume.fit) own.insert(volume.id);
   }
+  std::set<std::string_view> parked;  // of the spec's nodes: kept, and no orphans
+  for (const auto* volume : draft.parked)
+    if (const auto* pool = draft.find_pool(tag_of(volume->tags, kTagPool));
+        pool && node_index(pool->spec->name, tag_of(volume->tags, kTagNode)).value_or(INT_MAX) <
+                    pool->spec->nodes)
+      parked.insert(volume->volume_id);
   for (const auto& [id, volume] : draft.observed.volumes) {
     if (is_from_launch(volume)) continue;  // a base's own root, or adopted at the next look
     if (volume.state == aws::VolumeState::deleting || volume.state == aws::VolumeState::deleted)
@@ -143,6 +151,8 @@ void add_volume_rows(Draft& draft) {
     }
     row.role = role_of(draft, volume);
     row.condition = condition_of(volume, row.role, own.contains(id));
+    if (row.condition == VolumeCondition::unclaimed && parked.contains(id))
+      row.condition = VolumeCondition::parked;
     if (row.condition == VolumeCondition::unclaimed) draft.hold(orphan_key(id));
     draft.plan.volumes.push_back(std::move(row));
   }
