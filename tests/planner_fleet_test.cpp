@@ -206,6 +206,27 @@ TEST(ZoneFallback, only_where_the_spec_allows_it_and_after_a_minute_and_to_where
   EXPECT_EQ(parked_tags(world), aws::Tags{}) << "it is served";
 }
 
+TEST(ZoneFallback, nodes_go_where_a_spare_is_and_then_where_it_is_cheap) {
+  World world(2, 2, {"z-a", "z-b", "z-c", "z-d"});
+  world.pool().launch->instance_types = {"g5.xlarge"};
+  world.pool().launch->zone_fallback = true;
+  world.volume("vol-0", 0, "z-a");
+  world.volume("vol-1", 1, "z-a");
+  world.ledger.refused_offers[{"g5.xlarge", "z-a", true}] = {
+      kNow - minutes{2}, kNow - seconds{1}, 20, "InsufficientInstanceCapacity", "none"};
+  world.observed.market.spot_price["g5.xlarge"] = {
+      {"z-b", 900'000}, {"z-c", 300'000}, {"z-d", 900'000}};
+  auto& spare = world.stranger("vol-s", 0, "z-d");
+  spare.tags.erase(kTagNode);
+  spare.tags[kTagRole] = "spare";
+  std::map<std::string, std::string> targets;
+  for (const auto& action : world.plan().actions)
+    if (const auto* call = std::get_if<aws::CreateTags>(&action.mutation);
+        call && call->tags.contains(kTagParked))
+      targets[call->resource_ids.front()] = call->tags.at(kTagParked);
+  EXPECT_EQ(targets, (std::map<std::string, std::string>{{"vol-0", "z-d"}, {"vol-1", "z-c"}}));
+}
+
 TEST(ZoneFallback, a_node_without_its_volume_gets_a_new_one_where_capacity_is) {
   auto world = dry_world();
   world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";

@@ -143,7 +143,7 @@ TEST(PlannerLaunch, where_all_offers_are_refused_the_wait_begins_short_and_grows
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_THAT(world.notes(), HasSubstr("1 node waits for an instance in z-a: g5.xlarge: "
                                        "InsufficientInstanceCapacity, g4dn.xlarge: "
-                                       "InsufficientInstanceCapacity; tried again in "));
+                                       "InsufficientInstanceCapacity; tried again at "));
   const auto patient = world.plan().next_look;
   EXPECT_LE(patient, kOfferRefusedFor);
   for (auto& [offer, refusal] : world.ledger.refused_offers) refusal.count = 1;

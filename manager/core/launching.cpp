@@ -67,9 +67,10 @@ void note_nothing_to_buy(Draft& draft, const PoolDraft& pool, const std::string&
                      " for an instance in " + zone + ": " + joined(offers.reasons);
   if (offers.retry) {
     draft.wake_at(*offers.retry);
-    const auto wait = std::chrono::ceil<std::chrono::seconds>(
-        std::max(*offers.retry - draft.now, Milliseconds{0}));
-    text += "; tried again in " + std::to_string(wait.count()) + " s";
+    // A time of day, so that the note stays the same note from look to look.
+    text += "; tried again at " +
+            to_iso8601(std::chrono::ceil<std::chrono::seconds>(*offers.retry)).substr(11, 8) +
+            " UTC";
   }
   text += ": allow more instance_types or zones";
   if (offers.dry_since && !pool.spec->launch->on_demand_fallback) text += ", or on_demand_fallback";

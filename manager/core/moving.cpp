@@ -8,6 +8,7 @@
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
+#include "manager/core/placing.hpp"
 
 namespace warmroot::core {
 
@@ -86,11 +87,9 @@ std::string what_it_gets(const Draft& draft, const PoolDraft& pool, const std::s
   return "gets a new volume from " + pool.source.snapshot_id + " there, which is cold";
 }
 
-void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node,
-               const std::vector<std::string>& zones) {
-  const auto& target = zones.front();
+void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string& target) {
   const auto& volume = *node.volume;
-  if (draft.backing_off("CreateTags", volume.volume_id)) return;
+  if (target == node.zone || draft.backing_off("CreateTags", volume.volume_id)) return;
   const std::string reason = node.zone + " has had no capacity for a minute: " + node.name +
                              " moves to " + target + " and " + what_it_gets(draft, pool, target) +
                              "; " + volume.volume_id + " stays in " + node.zone +
@@ -113,6 +112,7 @@ void move_pool(Draft& draft, PoolDraft& pool,
       draft.wake_at(*offers.dry_since + kMoveAfter);
     dry[zone] = empty && draft.now >= *offers.dry_since + kMoveAfter;
   }
+  std::vector<const NodeDraft*> stranded;
   std::map<std::string, int> coming;
   for (auto& node : pool.nodes) {
     const auto left_behind = parked.find(node.name);
@@ -125,9 +125,12 @@ void move_pool(Draft& draft, PoolDraft& pool,
                is_stranded(draft, node)) {
       const auto [left, is_new] = coming.try_emplace(node.zone, 0);
       if (is_new) left->second = instances_coming(draft, pool, node.zone);
-      if (left->second-- <= 0) move_away(draft, pool, node, zones);
+      if (left->second-- <= 0) stranded.push_back(&node);
     }
   }
+  const auto targets = zones_for(draft, pool, stranded);
+  for (std::size_t i = 0; i < stranded.size(); ++i)
+    move_away(draft, pool, *pool.find_node(stranded[i]->name), targets[i]);
 }
 
 }  // namespace

@@ -123,6 +123,19 @@ void place_node(NodeDraft& node, std::vector<ZoneFacts>& all) {
 
 }  // namespace
 
+std::vector<std::string> zones_for(Draft& draft, const PoolDraft& pool,
+                                   const std::vector<const NodeDraft*>& nodes) {
+  std::vector<std::string> zones;
+  if (nodes.empty()) return zones;
+  auto facts = facts_of(draft, pool, free_spares(draft));
+  for (const auto* node : nodes) {
+    NodeDraft moved = *node;
+    place_node(moved, facts);
+    zones.push_back(std::move(moved.zone));
+  }
+  return zones;
+}
+
 void place(Draft& draft) {
   std::optional<Spares> spares;
   for (auto& pool : draft.pools) {

@@ -2,6 +2,9 @@
 // instances are cheap, then where capacity is. Nodes that have a volume are where it is.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "manager/core/draft.hpp"
 
 namespace warmroot::core {
@@ -13,5 +16,9 @@ inline constexpr int kScoreTolerance = 2;
 
 /// Sets the zone of every node that has no volume and for which none was asked.
 void place(Draft& draft);
+
+/// Where each of these nodes of the pool would get its volume if it had none.
+std::vector<std::string> zones_for(Draft& draft, const PoolDraft& pool,
+                                   const std::vector<const NodeDraft*>& nodes);
 
 }  // namespace warmroot::core
