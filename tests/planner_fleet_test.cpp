@@ -219,8 +219,9 @@ TEST(ZoneFallback, nodes_go_where_a_spare_is_and_then_where_it_is_cheap) {
   auto& spare = world.stranger("vol-s", 0, "z-d");
   spare.tags.erase(kTagNode);
   spare.tags[kTagRole] = "spare";
+  const auto plan = world.plan();
   std::map<std::string, std::string> targets;
-  for (const auto& action : world.plan().actions)
+  for (const auto& action : plan.actions)
     if (const auto* call = std::get_if<aws::CreateTags>(&action.mutation);
         call && call->tags.contains(kTagParked))
       targets[call->resource_ids.front()] = call->tags.at(kTagParked);

@@ -88,9 +88,11 @@ struct World {
     made.state = state;
     made.availability_zone = zone;
     made.root_device_name = "/dev/xvda";
-    made.launch_time = kNow - std::chrono::minutes{10};
+    const bool young = state == aws::InstanceState::pending;  // for ever is another matter
+    const Milliseconds age = young ? std::chrono::seconds{10} : std::chrono::minutes{10};
+    made.launch_time = kNow - age;
     made.tags = {{kTagDeployment, "test"}, {kTagPool, pool_name}};
-    ledger.instances[id] = {pool_name, zone, kNow - std::chrono::minutes{10}};
+    ledger.instances[id] = {pool_name, zone, kNow - age};
     return made;
   }
 

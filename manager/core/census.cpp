@@ -292,17 +292,13 @@ std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   const auto known = draft.ledger.departures.find(id);
   const bool recorded = known != draft.ledger.departures.end();
   const auto* report = draft.report_of(id);
-  const bool current = report && speaks_of_present_volume(draft, *report);
-  const bool releases = current && report->stage == NodeStage::released;
-  const bool drains = current && report->stage == NodeStage::draining;
-}
-
   if (recorded && serves_again(draft, id, known->second)) {
     draft.record(RecordDepartureOver{id});
     return std::nullopt;
   }
-  const bool releases = report && report->stage == NodeStage::released;
-  const bool drains = report && report->stage == NodeStage::draining;
+  const bool current = report && speaks_of_present_volume(draft, *report);
+  const bool releases = current && report->stage == NodeStage::released;
+  const bool drains = current && report->stage == NodeStage::draining;
   const auto* warning = warning_of(draft, id);
   if (!recorded && !releases && !drains && !warning) return std::nullopt;
   const bool interrupted = warning && warning->kind == WarningKind::interruption;
