@@ -208,6 +208,8 @@ TEST(ZoneFallback, only_where_the_spec_allows_it_and_after_a_minute_and_to_where
 
 TEST(ZoneFallback, nodes_go_where_a_spare_is_and_then_where_it_is_cheap) {
   World world(2, 2, {"z-a", "z-b", "z-c", "z-d"});
+  for (const auto* zone : {"z-c", "z-d"})
+    (world.observed.zones[zone] = world.observed.zones.at("z-a")).zone_name = zone;
   world.pool().launch->instance_types = {"g5.xlarge"};
   world.pool().launch->zone_fallback = true;
   world.volume("vol-0", 0, "z-a");
@@ -225,7 +227,8 @@ TEST(ZoneFallback, nodes_go_where_a_spare_is_and_then_where_it_is_cheap) {
     if (const auto* call = std::get_if<aws::CreateTags>(&action.mutation);
         call && call->tags.contains(kTagParked))
       targets[call->resource_ids.front()] = call->tags.at(kTagParked);
-  EXPECT_EQ(targets, (std::map<std::string, std::string>{{"vol-0", "z-d"}, {"vol-1", "z-c"}}));
+  EXPECT_EQ(targets, (std::map<std::string, std::string>{{"vol-0", "z-d"}, {"vol-1", "z-c"}}))
+      << world.notes();
 }
 
 TEST(ZoneFallback, a_node_without_its_volume_gets_a_new_one_where_capacity_is) {
