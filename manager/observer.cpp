@@ -3,6 +3,7 @@
 #include "manager/observer.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "manager/aws/paging.hpp"
 #include "manager/core/pool_source.hpp"
@@ -18,8 +19,29 @@ constexpr std::size_t kPoolsPerFilter = 100;
 /// DescribeInstanceStatus takes 100 ids.
 constexpr std::size_t kStatusIds = 100;
 
+/// Reads that go out together: well below EC2's bucket of 50 and more, full at the start.
+constexpr std::size_t kTogether = 16;
+
+aws::DescribeRequest page_request(const aws::Filter& filter, const std::string& token, int size) {
+  aws::DescribeRequest request;
+  request.filters = {filter};
+  request.max_results = size;
+  request.next_token = token;
+  return request;
+}
+
+aws::DescribeRequest id_request(bool volumes, const std::vector<std::string>& ids, int size) {
+  return page_request({volumes ? "volume-id" : "instance-id", ids}, "", size);
+}
+
 aws::Filter tag_filter(const char* key, std::vector<std::string> values) {
   return {std::string("tag:") + key, std::move(values)};
+}
+
+aws::DescribeRequest endings_request(const core::Desired& desired, int size) {
+  auto request = page_request(tag_filter(core::kTagDeployment, {desired.deployment}), "", size);
+  request.filters.push_back({"instance-state-name", {"shutting-down", "stopping", "stopped"}});
+  return request;
 }
 
 bool in_transition(const aws::Volume& volume) {
@@ -154,33 +176,36 @@ void Observer::begin_sweep(const core::Desired& desired) {
   sweep_ = std::move(sweep);
 }
 
-/// One page into the world; leaves the next one's token.
-Ok Observer::read_page(Listing listing, std::string& token) {
-  aws::DescribeRequest request;
-  request.filters = {std::move(listing.filter)};
-  request.max_results = options_.page_size;
-  request.next_token = token;
+/// One page into the world; leaves the next one's token, empty after the last.
+Ok Observer::read_page(Listing& listing) {
+  const auto request = page_request(listing.filter, listing.token, options_.page_size);
   if (listing.volumes) {
     TRY_ASSIGN(auto page, ec2_.describe_volumes(request));
     for (auto& volume : page.items) put(std::move(volume));
-    token = std::move(page.next_token);
+    listing.token = std::move(page.next_token);
   } else {
     TRY_ASSIGN(auto page, ec2_.describe_instances(request));
     for (auto& instance : page.items) put(std::move(instance));
-    token = std::move(page.next_token);
+    listing.token = std::move(page.next_token);
   }
   return {};
 }
 
-/// One page more. A token that EC2 has forgotten begins the sweep anew.
-Ok Observer::continue_sweep(Instant now) {
-  const auto read = read_page(sweep_->left.front(), sweep_->token);
-  if (!read) {
-    if (aws::reaction_for(read.error().code) == aws::Reaction::restart) sweep_.reset();
-    return read;
+/// One page more of so many listings. A token that EC2 has forgotten begins the sweep anew.
+Ok Observer::continue_sweep(std::size_t listings, Instant now) {
+  listings = std::min(listings, sweep_->left.size());
+  std::vector<Listing> unfinished;
+  for (std::size_t i = 0; i < listings; ++i) {
+    auto& listing = sweep_->left[i];
+    if (const auto read = read_page(listing); !read) {
+      if (aws::reaction_for(read.error().code) == aws::Reaction::restart) sweep_.reset();
+      return read;
+    }
+    if (!listing.token.empty()) unfinished.push_back(std::move(listing));
   }
-  if (!sweep_->token.empty()) return {};
-  sweep_->left.erase(sweep_->left.begin());
+  const auto rest = sweep_->left.begin() + static_cast<std::ptrdiff_t>(listings);
+  std::move(rest, sweep_->left.end(), std::back_inserter(unfinished));
+  sweep_->left = std::move(unfinished);
   if (!sweep_->left.empty()) return {};
   for (const auto& id : sweep_->unseen) drop(id);
   sweep_.reset();
@@ -188,14 +213,49 @@ Ok Observer::continue_sweep(Instant now) {
   return {};
 }
 
+/// The listings' next pages, and the lookups that follow them, which do not need one another.
+void Observer::expect_first_look(const core::Desired& desired, Instant now) {
+  std::vector<std::string> bodies;
+  for (const auto& listing : sweep_->left)
+    if (bodies.size() < kTogether)
+      bodies.push_back(
+          aws::encode(listing.volumes ? aws::Describe::volumes : aws::Describe::instances,
+                      page_request(listing.filter, listing.token, options_.page_size)));
+  const auto look_up = [&](const auto& cache, aws::Describe what, const std::string& id) {
+    const auto known = cache.find(id);
+    if (id.empty() || bodies.size() >= kTogether) return;
+    if (known != cache.end() && now < known->second.until) return;
+    aws::DescribeRequest request;
+    request.ids = {id};
+    auto body = aws::encode(what, request);
+    if (std::find(bodies.begin(), bodies.end(), body) == bodies.end())
+      bodies.push_back(std::move(body));
+  };
+  if (!lookups_expected_) {
+    for (const auto& pool : desired.pools) {
+      look_up(images_, aws::Describe::images, pool.ami);
+      look_up(snapshots_, aws::Describe::snapshots, pool.snapshot);
+      if (!pool.launch) continue;
+      look_up(images_, aws::Describe::images, pool.launch->base_ami);
+      for (const auto& [zone, subnet] : pool.launch->subnets)
+        look_up(subnets_, aws::Describe::subnets, subnet);
+    }
+    if (now >= zones_until_) bodies.push_back(aws::encode_describe_availability_zones());
+    lookups_expected_ = true;
+  }
+  ec2_.expect(bodies);
+}
+
 Ok Observer::list_everything(const core::Desired& desired, Instant now, Look& look) {
   bool restarted = false;
   begin_sweep(desired);
+  lookups_expected_ = false;
   for (int pages = 0; sweep_; ++pages) {
     if (pages == aws::kMaxPages)
       return fail(ErrorKind::broken,
                   "a listing did not end after " + std::to_string(pages) + " pages");
-    auto read = continue_sweep(now);
+    expect_first_look(desired, now);
+    auto read = continue_sweep(sweep_->left.size(), now);
     if (read) continue;
     if (sweep_ || restarted) {
       sweep_.reset();
@@ -211,10 +271,7 @@ Ok Observer::list_everything(const core::Desired& desired, Instant now, Look& lo
 /// Running instances are not asked for between sweeps; those that end are, by state.
 Ok Observer::list_endings(const core::Desired& desired, Instant now) {
   endings_until_ = now + (options_.told || events_live_ ? kEndingsEveryTold : kEndingsEvery);
-  aws::DescribeRequest request;
-  request.filters = {tag_filter(core::kTagDeployment, {desired.deployment}),
-                     {"instance-state-name", {"shutting-down", "stopping", "stopped"}}};
-  request.max_results = options_.page_size;
+  auto request = endings_request(desired, options_.page_size);
   TRY_ASSIGN(auto ending, aws::collect_all(ec2_, &aws::Ec2::describe_instances, request));
   for (auto& instance : ending) put(std::move(instance));
   std::vector<std::string> others;
@@ -292,9 +349,7 @@ Observer::Due Observer::what_is_due(const core::LedgerView& ledger, Instant now,
 Ok Observer::ask_by_id(const std::vector<std::string>& ids, bool volumes, Instant now) {
   for (std::size_t first = 0; first < ids.size(); first += aws::kMaxFilterValues) {
     const auto some = slice(ids, first, aws::kMaxFilterValues);
-    aws::DescribeRequest request;
-    request.filters = {{volumes ? "volume-id" : "instance-id", some}};
-    request.max_results = options_.page_size;
+    const auto request = id_request(volumes, some, options_.page_size);
     std::set<std::string> absent(some.begin(), some.end());
     if (volumes) {
       TRY_ASSIGN(auto found, aws::collect_all(ec2_, &aws::Ec2::describe_volumes, request));
@@ -318,8 +373,18 @@ Ok Observer::ask_by_id(const std::vector<std::string>& ids, bool volumes, Instan
   return {};
 }
 
-Ok Observer::look_by_id(const core::LedgerView& ledger, Instant now, Look& look) {
-  const auto due = what_is_due(ledger, now, look);
+void Observer::add_ids(const Due& due, int page_size, std::vector<std::string>& bodies) {
+  for (const bool volumes : {true, false}) {
+    const auto& ids = volumes ? due.volumes : due.instances;
+    for (std::size_t first = 0; first < ids.size() && bodies.size() < kTogether;
+         first += aws::kMaxFilterValues)
+      bodies.push_back(
+          aws::encode(volumes ? aws::Describe::volumes : aws::Describe::instances,
+                      id_request(volumes, slice(ids, first, aws::kMaxFilterValues), page_size)));
+  }
+}
+
+Ok Observer::look_by_id(const Due& due, Instant now, Look& look) {
   TRY(ask_by_id(due.volumes, true, now));
   TRY(ask_by_id(due.instances, false, now));
   for (const auto* ids : {&due.volumes, &due.instances})
@@ -460,24 +525,50 @@ void Observer::show(const core::Desired& desired, const Ok& read, Instant now, L
   filling_.look(desired, observed, now);
 }
 
+/// A page of the sweep that is under way, and instances that end. What the look asks for by id goes
+/// out with them.
+Ok Observer::look_at_part(const core::Desired& desired, const Due& due, Instant now) {
+  const bool endings = !small() && now >= endings_until_;
+  std::vector<std::string> bodies;
+  if (sweep_) {
+    const auto& listing = sweep_->left.front();
+    bodies.push_back(
+        aws::encode(listing.volumes ? aws::Describe::volumes : aws::Describe::instances,
+                    page_request(listing.filter, listing.token, options_.page_size)));
+  }
+  if (endings)
+    bodies.push_back(
+        aws::encode(aws::Describe::instances, endings_request(desired, options_.page_size)));
+  add_ids(due, options_.page_size, bodies);
+  if (!bodies.empty()) ec2_.expect(bodies);
+  if (sweep_) TRY(continue_sweep(1, now));
+  if (endings) TRY(list_endings(desired, now));
+  return {};
+}
+
 Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
                     bool settled, bool everything) {
   Look look;
   const auto apart = std::max(kSweepAtLeast, kSweepPerThing * static_cast<int>(things()));
   const bool overdue = swept_ && now - *swept_ >= apart;
+  std::optional<Due> due;
   Ok read;
   if (everything || !swept_ || (small() && (settled || overdue))) {
     read = list_everything(desired, now, look);
   } else {
     if (!sweep_ && overdue) begin_sweep(desired);
-    if (sweep_) read = continue_sweep(now);
-    if (read && !small() && now >= endings_until_) read = list_endings(desired, now);
+    due = what_is_due(ledger, now, look);
+    read = look_at_part(desired, *due, now);
+    // What the end of a sweep takes out of the world is asked for by id in the same look.
+    if (swept_ == now) due.reset();
   }
-  if (read) read = look_by_id(ledger, now, look);
+  if (!due) due = what_is_due(ledger, now, look);
+  if (read) read = look_by_id(*due, now, look);
   if (read) look_at_statuses(ledger, look.observed, now);
   if (read) market_.ask(desired, ledger, zones_, now);
   if (sweep_ && !small()) look.due = std::min(look.due.value_or(Instant::max()), now + kSweepPages);
   show(desired, read, now, look);
+  ec2_.expect({});
   return look;
 }
 
@@ -487,6 +578,9 @@ Look Observer::verify(const core::Desired& desired, const std::vector<std::strin
   std::vector<std::string> instances;
   for (const auto& id : ids) (is_volume(id) ? volumes : instances).push_back(id);
   Look look;
+  std::vector<std::string> bodies;
+  add_ids({volumes, instances}, options_.page_size, bodies);
+  if (!bodies.empty()) ec2_.expect(bodies);
   Ok read = ask_by_id(volumes, true, now);
   if (read) read = ask_by_id(instances, false, now);
   for (std::size_t first = 0; read && first < instances.size(); first += kPoolsPerFilter) {

@@ -109,11 +109,11 @@ class Observer {
   struct Listing {
     bool volumes = false;  ///< else instances
     aws::Filter filter;
+    std::string token{};  ///< of the next page
   };
   /// A listing of everything, some pages of which have been read.
   struct Sweep {
-    std::vector<Listing> left;  ///< the first one is being read
-    std::string token;
+    std::vector<Listing> left;     ///< those that have not been read to their end
     std::set<std::string> unseen;  ///< known before and not shown by any look since
   };
   /// What a look by id asks for.
@@ -128,10 +128,13 @@ class Observer {
   void drop(const std::string& id);
   Ok list_everything(const core::Desired& desired, Instant now, Look& look);
   void begin_sweep(const core::Desired& desired);
-  Ok read_page(Listing listing, std::string& token);
-  Ok continue_sweep(Instant now);
+  Ok read_page(Listing& listing);
+  Ok continue_sweep(std::size_t listings, Instant now);
+  void expect_first_look(const core::Desired& desired, Instant now);
+  static void add_ids(const Due& due, int page_size, std::vector<std::string>& bodies);
   Ok list_endings(const core::Desired& desired, Instant now);
-  Ok look_by_id(const core::LedgerView& ledger, Instant now, Look& look);
+  Ok look_by_id(const Due& due, Instant now, Look& look);
+  Ok look_at_part(const core::Desired& desired, const Due& due, Instant now);
   Due what_is_due(const core::LedgerView& ledger, Instant now, Look& look);
   Milliseconds patience_for(const std::string& id) const;
   Ok ask_by_id(const std::vector<std::string>& ids, bool volumes, Instant now);
@@ -164,7 +167,8 @@ class Observer {
   std::set<std::string> moving_;           ///< will change state by themselves
   std::map<std::string, Instant> looked_;  ///< when each of those asked for by id was
   bool events_live_ = false;
-  std::set<std::string> told_;             ///< named by events, not yet looked at
+  bool lookups_expected_ = false;  ///< in this look
+  std::set<std::string> told_;     ///< named by events, not yet looked at
 };
 
 }  // namespace warmroot::manager

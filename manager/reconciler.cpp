@@ -218,7 +218,8 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
       if (const Instant due = options_.now() + kAttachingEvery; !due_ || due < *due_) due_ = due;
     }
     if (tells_of_a_change(settlement.outcome)) observer_.doubt(intents[i].resources);
-    if (settlement.outcome.throttled) budget_.throttled(intents[i].call.action, options_.now());
+    if (settlement.outcome.throttled)
+      budget_.throttled(intents[i].call.action, sent, options_.now());
     report.calls.push_back(describe_call(intents[i], reasons[i], replayed, settlement.outcome));
     settlements.push_back(std::move(settlement));
   }

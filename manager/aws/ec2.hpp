@@ -431,8 +431,13 @@ class Ec2 {
   /// what EC2 would refuse it with; broken when the endpoint does not know dry runs.
   virtual Ok dry_run(const Mutation& mutation) = 0;
 
-  /// Sends all calls together and returns their outcomes in the same order. A call is sent again
-  /// only when EC2 throttled it, which means that it was not executed. Never waits for a state.
+  /// The caller is about to make these reads (their encoded bodies), one after the other: they may
+  /// go out together now. Each answer serves one read, and none outlives the next send() or an
+  /// empty list. Only a hint.
+  virtual void expect(const std::vector<std::string>& /*bodies*/) {}
+
+  /// Sends all calls together and returns their outcomes in the same order. Never sends one twice,
+  /// never pauses: what EC2 throttled was not executed, and its turn comes with a later tick.
   virtual std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) = 0;
 };
 

@@ -2,6 +2,7 @@
 #include "manager/aws/ec2_client.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace warmroot::aws {
 namespace {
@@ -17,11 +18,6 @@ bool may_pass(const Error& error, std::string_view action) {
   const Reaction reaction = reaction_for(error.code, action);
   return reaction == Reaction::throttled || reaction == Reaction::transient ||
          reaction == Reaction::unknown;
-}
-
-bool is_throttled(const Result<MutationAnswer>& result, std::string_view action) {
-  return !result && !result.error().code.empty() &&
-         reaction_for(result.error().code, action) == Reaction::throttled;
 }
 
 /// A failed delivery in words for the operator; what was not even tried (no credentials) speaks for
@@ -58,7 +54,11 @@ auto Ec2Client::read(const std::string& body, Decode decode) -> decltype(decode(
   const std::string_view action = action_of(body);
   int lost_answers = 0;
   for (int attempt = 1;; ++attempt) {
-    std::vector<Result<HttpReply>> replies = transport_.post({&body, 1});
+    std::vector<Result<HttpReply>> replies;
+    if (auto early = expected_.extract(body))
+      replies.push_back(std::move(early.mapped()));
+    else
+      replies = transport_.post({&body, 1});
     CHECK(replies.size() == 1);
     auto result =
         replies[0]
@@ -144,31 +144,30 @@ Ok Ec2Client::dry_run(const Mutation& mutation) {
               [&action](const HttpReply& reply) { return decode_dry_run(action, reply); });
 }
 
+void Ec2Client::expect(const std::vector<std::string>& bodies) {
+  if (bodies.empty()) expected_.clear();
+  if (bodies.size() < 2) return;  // nothing to go together with
+  auto replies = transport_.post(bodies);
+  CHECK(replies.size() == bodies.size());
+  for (std::size_t i = 0; i < bodies.size(); ++i)
+    expected_.insert_or_assign(bodies[i], std::move(replies[i]));
+}
+
 std::vector<Result<MutationAnswer>> Ec2Client::send(std::span<const EncodedCall> calls) {
-  std::vector<Result<MutationAnswer>> results(calls.size());
-  std::vector<std::size_t> pending;
-  for (std::size_t i = 0; i < calls.size(); ++i) pending.push_back(i);
-  for (int attempt = 1; !pending.empty(); ++attempt) {
-    std::vector<std::string> bodies;
-    for (const std::size_t i : pending) bodies.push_back(calls[i].body);
-    std::vector<Result<HttpReply>> replies = transport_.post(bodies);
-    CHECK(replies.size() == pending.size());
-    std::vector<std::size_t> throttled;
-    for (std::size_t n = 0; n < pending.size(); ++n) {
-      const EncodedCall& call = calls[pending[n]];
-      Result<MutationAnswer>& result = results[pending[n]];
-      result = replies[n]
-                   ? decode_answer(call.action, *replies[n])
-                   : Result<MutationAnswer>(fail(undelivered(std::move(replies[n]).error())));
-      if (is_throttled(result, call.action)) throttled.push_back(pending[n]);
-    }
-    if (attempt == kMaxAttempts) break;
-    pending = std::move(throttled);
-    if (!pending.empty()) sleep_(full_jitter(attempt, random_()));
+  expected_.clear();  // made before what these calls do
+  std::vector<std::string> bodies;
+  for (const auto& call : calls) bodies.push_back(call.body);
+  std::vector<Result<MutationAnswer>> results;
+  if (bodies.empty()) return results;
+  std::vector<Result<HttpReply>> replies = transport_.post(bodies);
+  CHECK(replies.size() == calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    auto result = replies[i]
+                      ? decode_answer(calls[i].action, *replies[i])
+                      : Result<MutationAnswer>(fail(undelivered(std::move(replies[i]).error())));
+    if (!result) result = fail(std::move(result).error().within(summary_of(calls[i].body)));
+    results.push_back(std::move(result));
   }
-  for (std::size_t i = 0; i < calls.size(); ++i)
-    if (!results[i])
-      results[i] = fail(std::move(results[i]).error().within(summary_of(calls[i].body)));
   return results;
 }
 

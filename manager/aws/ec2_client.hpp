@@ -1,9 +1,9 @@
-// Ec2 over a Transport: encodes, posts, decodes; retries reads and throttles, never a mutation that
-// may have been executed. Waiting and randomness are arguments, so that tests (and virtual time)
-// need neither.
+// Ec2 over a Transport: encodes, posts, decodes; retries reads, never a mutation. Waiting and
+// randomness are arguments, so that tests (and virtual time) need neither.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "bootstrap/base/units.hpp"
@@ -56,10 +56,11 @@ class Ec2Client : public Ec2 {
   Result<std::vector<SpotPlacementScore>> get_spot_placement_scores(
       const GetSpotPlacementScores& request) override;
 
+  void expect(const std::vector<std::string>& bodies) override;
+
   Ok dry_run(const Mutation& mutation) override;
 
-  /// Calls that EC2 throttled were not executed: they are sent again after a pause. Everything else
-  /// is returned as it came, so that the ledger decides.
+  /// Everything is returned as it came, so that the ledger decides.
   std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) override;
 
  private:
@@ -70,6 +71,7 @@ class Ec2Client : public Ec2 {
   Transport& transport_;
   Sleeper sleep_;
   RandomSource random_;
+  std::map<std::string, Result<HttpReply>> expected_;  ///< answers that came early, by body
 };
 
 }  // namespace warmroot::aws

@@ -19,7 +19,8 @@ Milliseconds backoff_delay(int failures, Milliseconds base, Milliseconds cap, do
 }
 
 Instant retry_at(const Failure& failure, const std::string& key) {
-  const bool brief = failure.code == "IncorrectState" || failure.code == "InvalidParameterValue";
+  const bool brief = failure.code == "IncorrectState" || failure.code == "InvalidParameterValue" ||
+                     failure.code == "RequestLimitExceeded";
   const double jitter = hash_fraction({key, std::to_string(failure.count)});
   return failure.last +
          backoff_delay(failure.count, brief ? kBackoffBrief : kBackoffBase, kBackoffCap, jitter);

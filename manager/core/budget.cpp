@@ -84,11 +84,13 @@ void Budget::answered(std::string_view action, Instant sent, Instant now) {
   if (bucket.in_flight == 0) bucket.held = false;
 }
 
-void Budget::throttled(std::string_view action, Instant now) {
+void Budget::throttled(std::string_view action, Instant sent, Instant now) {
   const auto found = buckets_.find(action);
   if (found == buckets_.end()) return;
-  fill(found->second, now);
-  found->second.tokens = std::min(found->second.tokens, 0.0);
+  auto& bucket = found->second;
+  fill(bucket, now);
+  const double seconds = std::chrono::duration<double>(now - sent).count() / 2;
+  bucket.tokens = std::min(bucket.tokens + 1, seconds * bucket.refill_per_s);
 }
 
 Milliseconds Budget::wait_for(std::string_view action, Instant now, int tokens) {

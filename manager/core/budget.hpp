@@ -27,8 +27,9 @@ class Budget {
   /// The answer came. Until then EC2 may not have taken the token, and its bucket, if it was full,
   /// not have begun to refill; half of the way there and back is taken for the way there.
   void answered(std::string_view action, Instant sent, Instant now);
-  /// EC2 said RequestLimitExceeded: whatever we thought was there is not.
-  void throttled(std::string_view action, Instant now);
+  /// EC2 said RequestLimitExceeded: whatever we thought was there was not, when the call that was
+  /// `sent` arrived; it has been refilled since. The call itself took no token.
+  void throttled(std::string_view action, Instant sent, Instant now);
   /// Time until `tokens` of `action` are there, or as many as its bucket holds.
   Milliseconds wait_for(std::string_view action, Instant now, int tokens = 1);
 
