@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "manager/aws/paging.hpp"
+#include "manager/core/adopting.hpp"
 #include "manager/core/pool_source.hpp"
 
 namespace warmroot::manager {
@@ -122,6 +123,11 @@ void Observer::put(aws::Instance instance) {
   else
     moving_.erase(id);
   if (sweep_) sweep_->unseen.erase(id);
+  std::erase_if(carried_, [&](const auto& entry) { return entry.second == id; });
+  if (instance.tags.contains(core::kTagLaunchVolume))
+    for (const auto& device : instance.block_devices)
+      if (device.device_name == core::kLaunchDevice && !world_.volumes.contains(device.volume_id))
+        carried_[device.volume_id] = id;
   world_.instances.insert_or_assign(id, std::move(instance));
 }
 
@@ -319,6 +325,11 @@ Observer::Due Observer::what_is_due(const core::LedgerView& ledger, Instant now,
   for (const auto& order : ledger.orders)
     if (!world_.volumes.contains(order.subject) && !world_.instances.contains(order.subject))
       add(order.subject, Instant{});
+  // Nobody asked for them by themselves, and a node waits for each.
+  std::erase_if(carried_, [&](const auto& entry) {
+    return world_.volumes.contains(entry.first) || !world_.instances.contains(entry.second);
+  });
+  for (const auto& [id, instance] : carried_) add(id, Instant{});
   for (const auto& id : told_)
     if (world_.volumes.contains(id) || world_.instances.contains(id)) add(id, Instant{});
   // What is about to be given up must have been looked at each time that counts.

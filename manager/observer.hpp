@@ -167,8 +167,9 @@ class Observer {
   std::set<std::string> moving_;           ///< will change state by themselves
   std::map<std::string, Instant> looked_;  ///< when each of those asked for by id was
   bool events_live_ = false;
-  bool lookups_expected_ = false;  ///< in this look
-  std::set<std::string> told_;     ///< named by events, not yet looked at
+  bool lookups_expected_ = false;               ///< in this look
+  std::map<std::string, std::string> carried_;  ///< made by launches, not yet seen; its instance
+  std::set<std::string> told_;                  ///< named by events, not yet looked at
 };
 
 }  // namespace warmroot::manager

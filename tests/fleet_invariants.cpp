@@ -127,7 +127,7 @@ void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
     if (!key.starts_with("InstanceId")) continue;
     const auto* instance = region_.instance(id);
     if (!instance) continue;
-    if (!core::is_own_token(deployment_, instance->client_token))
+    if (!core::is_own_launch(deployment_, instance->client_token, instance->tags))
       violated(11, "we did not launch " + id);
     for (const auto& [volume_id, volume] : region_.volumes())
       if (volume.link && volume.link->instance_id == id && is_pool_volume(volume) &&
@@ -168,7 +168,7 @@ void Invariants::check_counts(const core::Desired& desired) {
   }
   std::map<std::string, int> instances;
   for (const auto& [id, instance] : region_.instances())
-    if (live(instance) && core::is_own_token(deployment_, instance.client_token))
+    if (live(instance) && core::is_own_launch(deployment_, instance.client_token, instance.tags))
       ++instances[tag(instance.tags, "warmroot:pool")];
   for (const auto& pool : desired.pools)
     if (pool.launch && instances[pool.name] > 2 * most_running(pool))

@@ -9,6 +9,7 @@
 #include "manager/core/moving.hpp"
 #include "manager/core/orphans.hpp"
 #include "manager/core/templates.hpp"
+#include "manager/core/token.hpp"
 #include "tests/planner_world.hpp"
 
 namespace warmroot::core {
@@ -155,6 +156,18 @@ TEST(Fleets, where_templates_cannot_be_listed_types_are_tried_one_after_another)
   World world;
   world.volume("vol-0");
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
+TEST(Fleets, tags_that_people_copied_make_no_instance_ours) {
+  const std::string token = client_token({"test", "CreateFleet", "p", "x", 0, "z-a"});
+  const aws::Tags copied = {{kTagLaunch, token}, {kTagPool, "p"}};
+  auto of_fleet = copied;
+  of_fleet[kTagFleet] = "fleet-1";
+  EXPECT_TRUE(is_own_launch("test", token, {}));
+  EXPECT_TRUE(is_own_launch("test", "fleet-1-0", of_fleet));
+  EXPECT_FALSE(is_own_launch("test", "fleet-1-0", copied));
+  EXPECT_FALSE(is_own_launch("other", "fleet-1-0", of_fleet));
+  EXPECT_FALSE(is_own_launch("test", "", {{kTagFleet, "fleet-1"}}));
 }
 
 // ---- zone fallback ----

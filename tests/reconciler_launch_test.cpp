@@ -181,6 +181,21 @@ TEST(ReconcilerLaunch, several_types_are_one_fleet_on_a_template_of_ours) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerLaunch, a_fleets_instances_are_ours_also_after_the_ledger_is_lost) {
+  Fleet fleet(two_types(4));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable(minutes{2})) << fleet.note_text();
+  fleet.lose_ledger();
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable(minutes{2})) << fleet.note_text();
+  EXPECT_EQ(fleet.calls_of("CreateFleet"), 1) << "nothing is launched beside them";
+  fleet.desired.pools.front().running = 1;
+  fleet.reconciler->set_desired(fleet.desired);
+  ASSERT_TRUE(fleet.until([&] { return fleet.live_instances().size() == 1; }, minutes{5}))
+      << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerLaunch, a_fleets_errors_are_charged_to_their_types) {
   Fleet fleet(two_types(4));
   fleet.region.knobs.capacity[{"g5.xlarge", kZoneA}] = 0;
@@ -242,6 +257,16 @@ TEST(ReconcilerLaunch, beyond_the_attach_bucket_launches_make_the_volumes) {
   ASSERT_TRUE(fleet.until_stable(minutes{5})) << fleet.note_text();
   EXPECT_EQ(fleet.volume_of("p-7")->id, kept);
   EXPECT_THAT(fleet.pool_volumes(), SizeIs(kNodes));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerLaunch, between_sweeps_the_volumes_of_launches_are_looked_at_by_id) {
+  Fleet fleet(with_volumes(60));
+  fleet.observer.small_world = 0;
+  fleet.start();
+  const Instant start = fleet.region.now();
+  ASSERT_TRUE(fleet.until_stable(minutes{3})) << fleet.note_text();
+  EXPECT_LT(fleet.region.now() - start, std::chrono::seconds{40});
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 

@@ -281,7 +281,7 @@ bool serves_again(Draft& draft, const std::string& id, const Departure& departur
     return false;
   const auto seen = draft.observed.instances.find(id);
   if (seen == draft.observed.instances.end() ||
-      is_own_token(draft.desired.deployment, seen->second.client_token))
+      is_own_launch(draft.desired.deployment, seen->second.client_token, seen->second.tags))
     return false;
   return !draft.lease_on(id);
 }
@@ -406,7 +406,8 @@ void count_shown_instances(Draft& draft) {
     made.pool = pool->spec->name;
     made.zone = instance.availability_zone;
     made.seen = &instance;
-    made.launched = recorded || is_own_token(draft.desired.deployment, instance.client_token);
+    made.launched =
+        recorded || is_own_launch(draft.desired.deployment, instance.client_token, instance.tags);
     made.pending = instance.state == aws::InstanceState::pending;
     made.running = instance.state == aws::InstanceState::running;
     made.stopped = instance.state == aws::InstanceState::stopped;

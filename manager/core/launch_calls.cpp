@@ -129,6 +129,7 @@ aws::CreateFleet fleet_call(const Draft& draft, const PoolSpec& pool,
   call.volume_tags = spec.tags;
   call.client_token = client_token(
       {draft.desired.deployment, "CreateFleet", pool.name, subject, 0, offers.front().offer.zone});
+  call.instance_tags[kTagLaunch] = call.client_token;
   return call;
 }
 

@@ -73,4 +73,12 @@ bool is_own_token(std::string_view deployment, std::string_view token) {
   return token.starts_with(deployment_prefix(deployment));
 }
 
+bool is_own_launch(std::string_view deployment, std::string_view token,
+                   const std::map<std::string, std::string>& tags) {
+  if (is_own_token(deployment, token)) return true;
+  const auto launch = tags.find(kTagLaunch);
+  return launch != tags.end() && tags.contains(kTagFleet) &&
+         is_own_token(deployment, launch->second);
+}
+
 }  // namespace warmroot::core

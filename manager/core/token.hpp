@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,5 +34,15 @@ std::string client_token(const TokenFacts& facts);
 
 /// True when `token` was made by client_token for this deployment, by whichever ledger.
 bool is_own_token(std::string_view deployment, std::string_view token);
+
+/// On instances of a fleet: the fleet's token. EC2 gives them client tokens of its own.
+inline constexpr const char* kTagLaunch = "warmroot:launch";
+/// Given by EC2 to what a fleet launched; nobody can copy or remove it.
+inline constexpr const char* kTagFleet = "aws:ec2:fleet-id";
+
+/// True for an instance that a call with such a token launched, by itself or as a fleet. Tags that
+/// people copied to an instance of theirs do not make it ours.
+bool is_own_launch(std::string_view deployment, std::string_view token,
+                   const std::map<std::string, std::string>& tags);
 
 }  // namespace warmroot::core

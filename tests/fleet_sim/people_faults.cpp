@@ -114,7 +114,8 @@ bool person_removes_tags(World& world) {
   const auto* instance = of_volume ? nullptr : world.some_instance();
   if (!volume && !instance) return false;
   const std::string id = volume ? volume->id : instance->id;
-  const sim::Tags before = volume ? volume->tags : instance->tags;
+  sim::Tags before = volume ? volume->tags : instance->tags;
+  std::erase_if(before, [](const auto& tag) { return tag.first.starts_with("aws:"); });
   if (world.draw.percent(30))
     std::ignore = world.region.delete_tags({id}, {});
   else

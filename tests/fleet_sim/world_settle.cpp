@@ -122,7 +122,7 @@ void World::check_end() {
   for (const auto& [id, instance] : region.instances())
     if ((instance.state == sim::GuestState::running ||
          instance.state == sim::GuestState::pending) &&
-        core::is_own_token(kDeployment, instance.client_token))
+        core::is_own_launch(kDeployment, instance.client_token, instance.tags))
       ++instances[instance.tags.contains("warmroot:pool") ? instance.tags.at("warmroot:pool") : ""];
   for (const auto& pool : desired.pools)
     if (pool.launch && instances[pool.name] != pool.running)
