@@ -35,16 +35,17 @@ struct Wishes {
   std::string kind = "all";
   double share = 1.0;
   std::uint64_t seed = 1;
-  double jitter = 0.2;
+  double jitter = 0.6;
   bool as_json = false;
   bool by_create = false;  ///< launches may not make volumes
+  bool scripts = true;     ///< the polling client runs as well
 };
 
 int usage() {
   std::fprintf(stderr,
                "usage: scale_bench [--nodes N[,N...]] [--case running|launch|storm|faults|all]\n"
                "                   [--share S] [--seed S] [--jitter J]\n"
-               "                   [--no-launch-volumes] [--json]\n");
+               "                   [--no-launch-volumes] [--no-scripts] [--json]\n");
   return 2;
 }
 
@@ -215,6 +216,8 @@ std::optional<Wishes> parse(int argc, char** argv) {
       wishes.as_json = true;
     } else if (word == "--no-launch-volumes") {
       wishes.by_create = true;
+    } else if (word == "--no-scripts") {
+      wishes.scripts = false;
     } else if (i + 1 >= argc) {
       return std::nullopt;
     } else if (word == "--case") {
@@ -255,7 +258,7 @@ void add_case(json& rows, const Wishes& wishes, CaseKind kind, int nodes) {
         run_case({kind, nodes, wishes.share, wishes.seed, wishes.jitter, events}, launches));
     if (rows.back().at("bound_s").is_number()) bound = rows.back().at("bound_s");
   }
-  if (kind == CaseKind::running || kind == CaseKind::launch)
+  if (wishes.scripts && (kind == CaseKind::running || kind == CaseKind::launch))
     rows.push_back(
         run_scripts({kind, nodes, wishes.share, wishes.seed, wishes.jitter, false}, bound));
 }

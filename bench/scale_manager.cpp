@@ -179,6 +179,9 @@ int run_manager(int fd, int nodes, bool launches, double share, bool events) {
                 << report->observed.complete << " notes " << report->plan.notes.size();
       if (!report->plan.notes.empty()) std::cerr << " " << report->plan.notes.front().text;
       std::cerr << "\n";
+      for (const auto& call : report->calls)
+        if (call.action != "AttachVolume")
+          std::cerr << "  " << call.action << " " << call.resource << ": " << call.reason << "\n";
     }
     wait_as_the_daemon_does(fd, clock, reconciler, next);
   }

@@ -413,6 +413,8 @@ std::string World::serve(int fd) {
     while (hints_.empty() && reports_.empty() && region_.now() < until && !finished()) {
       Instant next = until;
       if (!events_.empty()) next = std::min(next, events_.begin()->first);
+      // In steps, so that hints of what happens meanwhile come at their time.
+      next = std::min(next, region_.now() + Milliseconds(50));
       advance(std::max(next, region_.now() + Milliseconds(1)));
     }
     Frame news;

@@ -27,7 +27,7 @@ struct CaseOptions {
   int nodes = 16;
   double share = 1.0;
   std::uint64_t seed = 1;
-  double jitter = 0.2;
+  double jitter = 0.6;
   bool events = false;  ///< changes are told to the manager, as its event queue and reports do
 };
 
