@@ -42,9 +42,9 @@ struct Clock {
       core::NodeReport report;
       std::string stage;
       words >> report.instance_id >> report.volume_id >> stage;
-      report.stage = stage == "ready"      ? core::NodeStage::ready
-                     : stage == "draining" ? core::NodeStage::draining
-                                           : core::NodeStage::released;
+      report.stage = stage == "ready"      ? NodeStage::ready
+                     : stage == "draining" ? NodeStage::draining
+                                           : NodeStage::released;
       report.received = now;
       reports[report.instance_id] = report;
       reported = true;

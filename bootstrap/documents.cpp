@@ -104,32 +104,6 @@ std::string step_text(const Json& step) {
 
 }  // namespace
 
-std::string_view to_string(Stage stage) {
-  switch (stage) {
-    case Stage::hello:
-      return "hello";
-    case Stage::disk_seen:
-      return "disk_seen";
-    case Stage::checked:
-      return "checked";
-    case Stage::mounted:
-      return "mounted";
-    case Stage::ready:
-      return "ready";
-    case Stage::warming:
-      return "warming";
-    case Stage::warm:
-      return "warm";
-    case Stage::draining:
-      return "draining";
-    case Stage::released:
-      return "released";
-    case Stage::failed:
-      return "failed";
-  }
-  return "failed";
-}
-
 std::string_view to_string(Outcome outcome) {
   switch (outcome) {
     case Outcome::ok:

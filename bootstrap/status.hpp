@@ -11,25 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "bootstrap/base/node_stage.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/warm_progress.hpp"
 
 namespace warmroot::bootstrap {
 
-/// In the order in which a node passes through them; failed can follow any.
-enum class Stage {
-  hello,
-  disk_seen,
-  checked,
-  mounted,
-  ready,
-  warming,
-  warm,
-  draining,
-  released,
-  failed
-};
-std::string_view to_string(Stage stage);
+using Stage = NodeStage;
 
 enum class Outcome { ok, failed, skipped };
 std::string_view to_string(Outcome outcome);

@@ -44,8 +44,8 @@ Result<bool> LedgerKeys::advance(const std::string& instance_id, std::uint64_t s
 }
 
 Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
-  const bool released = report.stage == core::NodeStage::released;
-  if (!released && report.stage != core::NodeStage::draining) return {};
+  const bool released = report.stage == NodeStage::released;
+  if (!released && report.stage != NodeStage::draining) return {};
   const std::lock_guard lock(mutex_);
   // A report of a volume that the instance has no lease of any more says nothing about its present
   // one.

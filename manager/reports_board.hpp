@@ -60,7 +60,7 @@ class ReportBoard {
  public:
   struct Entry {
     core::NodeReport latest;
-    std::map<core::NodeStage, Instant>
+    std::map<NodeStage, Instant>
         first_received;  ///< arrival of the first report of each stage
   };
 

@@ -25,14 +25,6 @@ constexpr std::size_t kMaxMessageCharacters = 1024;
 constexpr int kVersion = 1;
 constexpr std::size_t kKeyBytes = 32;
 
-constexpr std::pair<core::NodeStage, std::string_view> kStages[] = {
-    {core::NodeStage::hello, "hello"},       {core::NodeStage::disk_seen, "disk_seen"},
-    {core::NodeStage::checked, "checked"},   {core::NodeStage::mounted, "mounted"},
-    {core::NodeStage::ready, "ready"},       {core::NodeStage::warming, "warming"},
-    {core::NodeStage::warm, "warm"},         {core::NodeStage::draining, "draining"},
-    {core::NodeStage::released, "released"}, {core::NodeStage::failed, "failed"},
-};
-
 bool too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -103,20 +95,6 @@ std::string bytes_of_hex(const std::string& text) {
 }
 
 }  // namespace
-
-std::string_view to_string(core::NodeStage stage) {
-  const auto* found = std::find_if(std::begin(kStages), std::end(kStages),
-                                   [&](const auto& each) { return each.first == stage; });
-  CHECK(found != std::end(kStages));
-  return found->second;
-}
-
-std::optional<core::NodeStage> node_stage_from(std::string_view word) {
-  const auto* found = std::find_if(std::begin(kStages), std::end(kStages),
-                                   [&](const auto& each) { return each.second == word; });
-  if (found == std::end(kStages)) return std::nullopt;
-  return found->first;
-}
 
 Result<Hello> parse_hello(std::string_view body) {
   TRY_ASSIGN(const Json json, parse_object(body));

@@ -28,10 +28,6 @@ Result<Hello> parse_hello(std::string_view body);
 /// unknown stage.
 Result<core::NodeReport> parse_report(std::string_view body);
 
-/// The stage's word in reports, status documents and tables: "disk_seen".
-std::string_view to_string(core::NodeStage stage);
-std::optional<core::NodeStage> node_stage_from(std::string_view word);
-
 /// Answer to hello; empty names become null.
 std::string hello_answer(const Secret& key_hex, const std::string& node,
                          const std::string& volume_id);

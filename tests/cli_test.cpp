@@ -230,10 +230,10 @@ TEST(StatusPage, joins_the_plan_with_what_instances_reported) {
   ReportBoard board;
   core::NodeReport report;
   report.instance_id = "i-1";
-  report.stage = core::NodeStage::mounted;
+  report.stage = NodeStage::mounted;
   report.received = Instant(std::chrono::seconds(5));
   board.record(report);
-  report.stage = core::NodeStage::warming;
+  report.stage = NodeStage::warming;
   report.received = Instant(std::chrono::seconds(9));
   report.status_json = R"({"warm":{"warmth":0.25},"volume_os":"Debian"})";
   board.record(report);

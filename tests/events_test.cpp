@@ -274,7 +274,7 @@ TEST(Warning, an_interruption_launches_the_successor_at_once_and_detaches_nothin
 
 TEST(Warning, a_node_that_reports_is_asked_to_drain) {
   auto world = served();
-  world.report("i-0", "vol-0", core::NodeStage::ready);
+  world.report("i-0", "vol-0", NodeStage::ready);
   world.observed.warnings["i-0"] = {core::WarningKind::interruption, core::kNow};
   EXPECT_TRUE(world.plan().drains.contains("i-0"));
 }
@@ -298,7 +298,7 @@ TEST(Warning, a_hint_is_left_alone_unless_the_spec_asks_for_it) {
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_EQ(departure_in(world.plan()), nullptr);
   world.pool().launch->replace_on_rebalance = true;
-  world.report("i-0", "vol-0", core::NodeStage::ready);
+  world.report("i-0", "vol-0", NodeStage::ready);
   const auto plan = world.plan();
   EXPECT_THAT(core::World::calls_of(plan), ElementsAre(HasSubstr("RunInstances")));
   ASSERT_NE(departure_in(plan), nullptr);
@@ -308,7 +308,7 @@ TEST(Warning, a_hint_is_left_alone_unless_the_spec_asks_for_it) {
 TEST(Warning, after_a_hint_the_node_serves_until_its_successor_runs) {
   auto world = served();
   world.pool().launch->replace_on_rebalance = true;
-  world.report("i-0", "vol-0", core::NodeStage::ready);
+  world.report("i-0", "vol-0", NodeStage::ready);
   world.ledger.departures["i-0"] = {false, core::kNow - seconds{3600}, {}, true};
   world.instance("i-1", aws::InstanceState::pending);
   EXPECT_THAT(world.plan().drains, IsEmpty());

@@ -48,7 +48,7 @@ class Fleet : public ManagerProcess {
         invariants(region, desired.deployment) {
     invariants.gave_back = [this](const std::string& instance, const std::string&) {
       const auto latest = reports.find(instance);
-      return latest != reports.end() ? latest->second.stage == core::NodeStage::released
+      return latest != reports.end() ? latest->second.stage == NodeStage::released
                                      : released.contains(instance);
     };
   }
@@ -163,9 +163,9 @@ class Fleet : public ManagerProcess {
     for (const auto& note : last.plan.notes) text += note.text + "\n";
     return text;
   }
-  void report(const std::string& instance, const std::string& volume, core::NodeStage stage) {
+  void report(const std::string& instance, const std::string& volume, NodeStage stage) {
     reports[instance] = {instance, volume, stage, "", region.now(), ""};
-    if (stage == core::NodeStage::released) released.insert(instance);
+    if (stage == NodeStage::released) released.insert(instance);
   }
 
   std::string ledger_path() const { return directory.path() + "/ledger.sqlite"; }

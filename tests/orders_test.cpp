@@ -9,7 +9,7 @@
 namespace warmroot {
 namespace {
 
-using core::NodeStage;
+using NodeStage;
 using core::OrderKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

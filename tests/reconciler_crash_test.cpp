@@ -38,7 +38,7 @@ void handover(Fleet& fleet) {
 void release(Fleet& fleet) {
   first_start(fleet);
   const auto instance = fleet.instance_of("p-1");
-  fleet.report(instance, fleet.volume_of("p-1")->id, core::NodeStage::released);
+  fleet.report(instance, fleet.volume_of("p-1")->id, NodeStage::released);
   fleet.tick();
   fleet.until_stable();
 }

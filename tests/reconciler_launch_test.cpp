@@ -105,7 +105,7 @@ TEST(ReconcilerLaunch, a_probe_that_serves_closes_the_breaker) {
   fleet.on_tick = [&fleet] {  // whoever has a disk says that it is mounted
     for (const auto* volume : fleet.pool_volumes())
       if (volume->link && volume->link->state == sim::LinkState::attached)
-        fleet.report(volume->link->instance_id, volume->id, core::NodeStage::mounted);
+        fleet.report(volume->link->instance_id, volume->id, NodeStage::mounted);
   };
   fleet.start();
   ASSERT_TRUE(fleet.until_stable(minutes{30})) << fleet.note_text();

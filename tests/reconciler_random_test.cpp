@@ -76,7 +76,7 @@ class Chaos {
         if (instance) std::ignore = fleet.region.impair(instance->id);
         return;
       case 3:
-        if (instance) fleet.report(instance->id, "", core::NodeStage::released);
+        if (instance) fleet.report(instance->id, "", NodeStage::released);
         return;
       case 4:
         if (instance) std::ignore = fleet.region.terminate_instances({instance->id});

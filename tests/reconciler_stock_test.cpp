@@ -8,7 +8,7 @@
 namespace warmroot {
 namespace {
 
-using core::NodeStage;
+using NodeStage;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;

@@ -11,7 +11,7 @@
 namespace warmroot {
 namespace {
 
-using core::NodeStage;
+using NodeStage;
 using sim::FaultKind;
 using std::chrono::minutes;
 using std::chrono::seconds;

@@ -86,7 +86,7 @@ TEST_F(Reports, hello_gives_a_known_instance_its_key_once) {
   EXPECT_EQ(answer["node"], "imagenet-0");
   EXPECT_EQ(answer["volume_id"], kVolume);
   EXPECT_EQ(hello()->status, 409);
-  EXPECT_EQ(board_.snapshot().at(kInstance).stage, core::NodeStage::hello);
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::hello);
 }
 
 TEST_F(Reports, hello_answers_null_while_nothing_is_attached) {
@@ -109,7 +109,7 @@ TEST_F(Reports, an_authentic_report_is_kept_and_answered_with_wishes) {
   EXPECT_EQ(json::parse(reply->body),
             (json{{"wishes", {{"drain", false}, {"volume_id", kVolume}}}}));
   const core::NodeReport kept = board_.snapshot().at(kInstance);
-  EXPECT_EQ(kept.stage, core::NodeStage::mounted);
+  EXPECT_EQ(kept.stage, NodeStage::mounted);
   EXPECT_EQ(kept.volume_id, kVolume);
   EXPECT_EQ(kept.message, "so far");
   EXPECT_EQ(json::parse(kept.status_json)["warmth"], 0.5);
@@ -129,7 +129,7 @@ TEST_F(Reports, forged_and_unsigned_reports_are_refused) {
       << "other body";
   EXPECT_EQ(report(body(), 2, report_signature(Secret(secret), 1, body()))->status, 401)
       << "other sequence";
-  EXPECT_EQ(board_.snapshot().at(kInstance).stage, core::NodeStage::hello);
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::hello);
   EXPECT_EQ(signed_report(secret, body(), 1)->status, 200)
       << "forgeries must not use up sequence numbers";
 }
@@ -195,12 +195,12 @@ TEST(ReportBoard, a_new_stage_wakes_the_daemon_and_progress_does_not) {
   ReportBoard board;
   core::NodeReport report;
   report.instance_id = kInstance;
-  report.stage = core::NodeStage::warming;
+  report.stage = NodeStage::warming;
   board.record(report);
   EXPECT_TRUE(board.wait(Milliseconds(0))) << "kept until somebody waits";
   board.record(report);
   EXPECT_FALSE(board.wait(Milliseconds(0)));
-  report.stage = core::NodeStage::warm;
+  report.stage = NodeStage::warm;
   std::thread later([&] { board.record(report); });
   EXPECT_TRUE(board.wait(std::chrono::seconds(30)));
   later.join();
@@ -239,14 +239,14 @@ TEST(ReportBoard, remembers_when_each_stage_was_first_reported) {
   core::NodeReport report;
   report.instance_id = kInstance;
   for (const int second : {1, 2, 3}) {
-    report.stage = second < 3 ? core::NodeStage::warming : core::NodeStage::warm;
+    report.stage = second < 3 ? NodeStage::warming : NodeStage::warm;
     report.received = Instant(std::chrono::seconds(second));
     board.record(report);
   }
   const auto entry = board.entries().at(kInstance);
-  EXPECT_EQ(entry.first_received.at(core::NodeStage::warming), Instant(std::chrono::seconds(1)));
-  EXPECT_EQ(entry.first_received.at(core::NodeStage::warm), Instant(std::chrono::seconds(3)));
-  EXPECT_EQ(entry.latest.stage, core::NodeStage::warm);
+  EXPECT_EQ(entry.first_received.at(NodeStage::warming), Instant(std::chrono::seconds(1)));
+  EXPECT_EQ(entry.first_received.at(NodeStage::warm), Instant(std::chrono::seconds(3)));
+  EXPECT_EQ(entry.latest.stage, NodeStage::warm);
 }
 
 TEST(ReportBoard, forgets_instances_that_are_gone_and_silent) {

@@ -3,25 +3,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
+#include "bootstrap/base/node_stage.hpp"
 #include "bootstrap/base/units.hpp"
 
 namespace warmroot::core {
-
-/// In the order in which a node passes through them; failed can follow any.
-enum class NodeStage {
-  hello,
-  disk_seen,
-  checked,
-  mounted,
-  ready,
-  warming,
-  warm,
-  draining,
-  released,
-  failed
-};
 
 struct NodeReport {
   std::string instance_id;

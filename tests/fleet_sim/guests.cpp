@@ -9,7 +9,7 @@ namespace warmroot::fleet {
 
 namespace {
 
-using core::NodeStage;
+using NodeStage;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;

@@ -43,7 +43,7 @@ struct Guest {
   bool hangs = false;  ///< its sessions hold the volume for minutes when it should go
   bool over = false;   ///< powered off: never looked at again
   std::optional<Instant> notice_seen;
-  core::NodeStage stage = core::NodeStage::hello;
+  NodeStage stage = NodeStage::hello;
 };
 
 class Guests {
@@ -80,7 +80,7 @@ class Guests {
   void watch_notice(Guest& guest, const sim::InstanceRecord& instance);
   void watch_disk(Guest& guest);
   void report(Guest& guest);
-  void enter(Guest& guest, GuestStep step, core::NodeStage stage, Milliseconds lasts);
+  void enter(Guest& guest, GuestStep step, NodeStage stage, Milliseconds lasts);
 
   World& world_;
   Draw draw_;

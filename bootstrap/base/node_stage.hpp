@@ -1,0 +1,27 @@
+// The words in which a bootstrap tells its manager how far it is: one list for both programs.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace warmroot {
+
+/// In the order in which a node passes through them; failed can follow any.
+enum class NodeStage {
+  hello,
+  disk_seen,
+  checked,
+  mounted,
+  ready,
+  warming,
+  warm,
+  draining,
+  released,
+  failed
+};
+
+/// The stage's word in reports, status documents and tables: "disk_seen".
+std::string_view to_string(NodeStage stage);
+std::optional<NodeStage> node_stage_from(std::string_view word);
+
+}  // namespace warmroot
