@@ -45,12 +45,16 @@ std::optional<std::string> DiskFacts::volume_id() const {
 
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                        const std::optional<std::string>& confirmed) {
+  // A launch may bring its volume along: then it is in the mapping, and only the manager's word
+  // tells it from the other disks there.
+  if (confirmed)
+    for (const auto& disk : disks)
+      if (!disk.holds_base && disk.size_bytes != 0 && disk.volume_id() == confirmed)
+        return {disk, {}};
   std::vector<DiskFacts> candidates;
   for (const auto& disk : disks)
     if (is_candidate(disk, launch_names)) candidates.push_back(disk);
   if (confirmed) {
-    for (const auto& disk : candidates)
-      if (disk.volume_id() == confirmed) return {disk, {}};
     // A Xen disk has no serial to compare: the one that there is is what the manager means.
     if (candidates.size() == 1 && !candidates.front().volume_id()) return {candidates.front(), {}};
     std::vector<DiskFacts> newcomers;

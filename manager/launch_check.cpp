@@ -2,6 +2,7 @@
 // the launches' own business.
 #include "manager/launch_check.hpp"
 
+#include "manager/aws/ec2_codec.hpp"
 #include "manager/core/launch_calls.hpp"
 
 namespace warmroot::manager {
@@ -31,6 +32,10 @@ core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Millisecon
     return lookup;
   }
   const Error& error = answer.error();
+  if (aws::reaction_for(error.code, "RunInstances") == aws::Reaction::change) {
+    lookup.transient = true;  // about one type in one zone; the launch has others
+    return lookup;
+  }
   if (error.kind == ErrorKind::unauthorised || error.kind == ErrorKind::misconfigured) {
     lookup.error = "EC2 would not launch this: " + error.message();
     good_for = kRefusedCheckFor;
@@ -49,7 +54,7 @@ void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, I
     if (const auto text = observed.user_data.find(pool.name);
         text != observed.user_data.end() && !text->second.found)
       continue;
-    const auto call = core::probe_call(observed, pool);
+    const auto call = core::probe_call(observed, desired.deployment, pool);
     auto content = content_of(call);
     auto& answer = kept[pool.name];
     if (const auto known = answers_.find(pool.name); known != answers_.end())

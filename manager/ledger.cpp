@@ -98,6 +98,12 @@ Ok prune(Database& database, Instant now) {
   TRY(database.run("DELETE FROM orders WHERE state <> 'open' AND settled_ms < ?", {before}));
   TRY(database.run("DELETE FROM failures WHERE last_ms < ?", {before}));
   TRY(database.run("DELETE FROM refused_offers WHERE last_ms < ?", {before}));
+  // Of instances that others launched nobody records the end.
+  TRY(
+      database.run("DELETE FROM departures WHERE since_ms < ? AND instance_id NOT IN "
+                   "(SELECT instance_id FROM instances WHERE gone_ms IS NULL) AND instance_id NOT "
+                   "IN (SELECT instance_id FROM leases WHERE state <> 'ended')",
+                   {before}));
   return database.run("DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
                       {kKeepHistory});
 }

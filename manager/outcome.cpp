@@ -80,6 +80,7 @@ Outcome judge_empty(const core::Intent& intent, const aws::FleetAnswer& fleet) {
     }
     needs_somebody = needs_somebody || !one.transient;
     empty.transient = empty.transient || one.transient;
+    empty.forbidden = empty.forbidden || one.forbidden;
     all_throttled = all_throttled && one.throttled;
   }
   empty.throttled = all_throttled;
@@ -114,6 +115,7 @@ Outcome judge(const aws::FleetError& error) {
   outcome.sentence = sentence_of(error);
   outcome.throttled = entry != nullptr && entry->reaction == Reaction::throttled;
   outcome.transient = entry != nullptr && passes_by_itself(entry->kind, entry->reaction);
+  outcome.forbidden = outcome.code == "UnauthorizedOperation";
   outcome.only_offers = is_about_the_offer(outcome.code, "CreateFleet");
   return outcome;
 }

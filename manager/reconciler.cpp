@@ -7,6 +7,7 @@
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/core/backoff.hpp"
 #include "manager/core/draft.hpp"
+#include "manager/core/launching.hpp"
 #include "manager/core/planner.hpp"
 #include "manager/core/token.hpp"
 
@@ -226,10 +227,22 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
   return ledger_.settle(settlements, options_.now());
 }
 
+/// A launch that is not wanted any more is not sent again: if EC2 made instances of it after all,
+/// their tags show them, and they are ended as any that no node needs.
+bool Reconciler::launches_at_all(const std::string& pool, const core::LedgerView& view) const {
+  if (view.paused_pools.contains(pool)) return false;
+  const auto& pools = options_.desired.pools;
+  return std::any_of(pools.begin(), pools.end(), [&](const core::PoolSpec& spec) {
+    return spec.name == pool && spec.launch && spec.running > 0;
+  });
+}
+
 /// A create's token makes it harmless at any time. What names a volume or an instance is right only
 /// in the world that it was planned for, so it is planned anew from what EC2 shows: the same bytes,
 /// where they still are what is wanted. An attach is between the two, because EC2 is its lock.
-bool Reconciler::may_replay(const core::Intent& intent) const {
+bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& view) const {
+  const bool launches = intent.call.action == "RunInstances" || intent.call.action == "CreateFleet";
+  if (launches && !launches_at_all(intent.pool, view)) return false;
   if (!intent.token.empty() || intent.resources.empty()) return true;
   if (intent.call.action != "AttachVolume") return false;
   if (options_.now() - intent.recorded > kPlanExpires) return false;
@@ -243,7 +256,7 @@ Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& re
   for (const auto& intent : intents) {
     Outcome outcome;
     outcome.state = core::IntentState::refused;
-    outcome.code = "Withdrawn";
+    outcome.code = core::kWithdrawn;
     outcome.transient = true;
     outcome.sentence = aws::summary_of(intent.call.body) +
                        ": the first attempt had no clear answer; what EC2 shows decides";
@@ -259,7 +272,7 @@ Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
   std::vector<core::Intent> due;
   std::vector<core::Intent> stale;
   for (const auto& intent : view.intents) {
-    if (!may_replay(intent))
+    if (!may_replay(intent, view))
       stale.push_back(intent);
     else if (options_.now() >= replay_at(intent))
       due.push_back(intent);

@@ -65,6 +65,14 @@ TEST(ChooseDisk, two_candidates_are_no_choice_until_the_manager_says_which) {
   EXPECT_EQ(chosen(disks, {}, "vol-0ccc"), "nvme2n1");
 }
 
+TEST(ChooseDisk, a_disk_that_came_with_the_launch_is_the_assignment_once_the_manager_says_so) {
+  DiskFacts data = ebs("nvme1n1", "vol0ccc");
+  data.mapped_name = "sdf";
+  EXPECT_EQ(chosen({base_disk(), data}, {"sda1", "sdf"}, "vol-0ccc"), "nvme1n1");
+  EXPECT_THAT(chosen({base_disk(), data}, {"sda1", "sdf"}, "vol-0aaa"), HasSubstr("none"))
+      << "never the base";
+}
+
 TEST(ChooseDisk, another_disk_than_the_confirmed_one_is_not_taken) {
   EXPECT_EQ(chosen({base_disk(), ebs("nvme1n1", "vol0bbb")}, {}, "vol-0ddd"),
             "none: waiting for the disk of vol-0ddd");

@@ -245,6 +245,10 @@ TEST_F(LedgerTest, a_fleet_of_throttles_alone_is_throttled_and_of_quotas_alone_d
   aws::FleetAnswer quota;
   quota.errors = {{"VcpuLimitExceeded", "", "a", "z", ""}, {"NewCode", "", "b", "z", ""}};
   const Outcome outcome = judge(intent, aws::MutationAnswer(quota));
+  EXPECT_FALSE(outcome.forbidden);
+  aws::FleetAnswer no_right;
+  no_right.errors = {{"UnauthorizedOperation", "no", "a", "z", ""}};
+  EXPECT_TRUE(judge(intent, aws::MutationAnswer(no_right)).forbidden) << "inside HTTP 200";
   EXPECT_EQ(outcome.state, IntentState::refused);
   EXPECT_FALSE(outcome.transient);
   EXPECT_FALSE(outcome.throttled);
@@ -328,9 +332,9 @@ TEST_F(LedgerTest, a_warnings_time_is_kept_and_a_hint_that_became_serious_stays_
   const Instant reclaim = kNow + std::chrono::seconds{120};
   {
     auto ledger = open();
-    for (const auto& departure : {core::Departure{false, kNow, {}, true},
-                                  core::Departure{false, kNow, reclaim, false},
-                                  core::Departure{false, kNow, {}, false}}) {
+    for (const auto& departure :
+         {core::Departure{false, kNow, {}, true}, core::Departure{false, kNow, reclaim, false},
+          core::Departure{false, kNow, {}, false}}) {
       core::Plan plan;
       plan.records.push_back(core::RecordDeparture{"i-1", departure});
       ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());

@@ -9,7 +9,6 @@
 namespace warmroot {
 namespace {
 
-using NodeStage;
 using core::OrderKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

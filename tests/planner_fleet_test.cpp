@@ -219,6 +219,22 @@ TEST(ZoneFallback, only_where_the_spec_allows_it_and_after_a_minute_and_to_where
   EXPECT_EQ(parked_tags(world), aws::Tags{}) << "it is served";
 }
 
+TEST(ZoneFallback, a_quota_of_the_region_or_a_price_moves_nobody) {
+  for (const std::string code : {"MaxSpotInstanceCountExceeded", "SpotMaxPriceTooLow"}) {
+    auto world = dry_world();
+    world.ledger.refused_offers[{"g5.xlarge", "z-a", true}].code = code;
+    EXPECT_EQ(parked_tags(world), aws::Tags{}) << code;
+  }
+}
+
+TEST(ZoneFallback, a_volume_that_serves_again_loses_the_tag_that_came_late) {
+  auto world = dry_world();
+  world.instance("i-0", State::running, "z-a");
+  world.attach("vol-0", "i-0");
+  world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";
+  EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
+}
+
 TEST(ZoneFallback, nodes_go_where_a_spare_is_and_then_where_it_is_cheap) {
   World world(2, 2, {"z-a", "z-b", "z-c", "z-d"});
   for (const auto* zone : {"z-c", "z-d"})

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manager/core/launch_calls.hpp"
 #include "manager/core/launch_limits.hpp"
+#include "manager/core/launching.hpp"
 #include "manager/core/offers.hpp"
 #include "manager/core/placing.hpp"
 #include "manager/core/proving.hpp"
@@ -216,6 +218,48 @@ TEST(PlannerLaunch, a_price_above_the_maximum_is_no_want_of_capacity) {
     world.observed.market.spot_price[type]["z-a"] = kUsd;
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_THAT(world.notes(), HasSubstr("costs 1.00 USD an hour, above max_price"));
+}
+
+TEST(PlannerLaunch, neither_a_quota_nor_a_price_nor_one_type_too_dear_is_a_want_of_capacity) {
+  for (const std::string code : {"MaxSpotInstanceCountExceeded", "SpotMaxPriceTooLow"}) {
+    World world;
+    world.volume("vol-0");
+    world.pool().launch->on_demand_fallback = true;
+    for (const auto& type : world.pool().launch->instance_types)
+      world.ledger.refused_offers[{type, "z-a", true}] = refused(seconds{1}, code, minutes{10});
+    EXPECT_THAT(world.calls(), IsEmpty()) << code;
+  }
+  World world;
+  world.volume("vol-0");
+  auto& launch = *world.pool().launch;
+  launch.on_demand_fallback = true;
+  launch.max_price = "0.10";
+  world.observed.market.spot_price["g4dn.xlarge"]["z-a"] = kUsd;
+  world.ledger.refused_offers[{"g5.xlarge", "z-a", true}] =
+      refused(seconds{1}, "InsufficientInstanceCapacity", minutes{10});
+  EXPECT_THAT(world.calls(), IsEmpty()) << "one type is only too dear";
+}
+
+TEST(PlannerLaunch, the_dry_run_has_the_tags_of_a_launch) {
+  World world;
+  world.volume("vol-0");
+  const auto plan = world.plan();
+  const auto* call = only<aws::RunInstances>(plan);
+  ASSERT_NE(call, nullptr);
+  const auto probe = probe_call(world.observed, world.desired.deployment, world.pool());
+  EXPECT_EQ(probe.instance_tags, call->instance_tags) << "policies ask for them";
+  EXPECT_EQ(probe.volume_tags, call->volume_tags);
+}
+
+TEST(PlannerLaunch, an_instance_whose_end_had_no_clear_answer_gets_no_node_for_a_minute) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.ledger.failures["TerminateInstances/i-0"] = {1, kNow - seconds{30}, kWithdrawn, true, ""};
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("AttachVolume"))));
+  world.now += seconds{31};
+  world.observed.at = world.now;
+  EXPECT_THAT(world.calls(), Contains(HasSubstr("AttachVolume vol-0 to i-0")));
 }
 
 TEST(PlannerLaunch, a_token_of_on_demand_is_not_that_of_spot) {

@@ -185,7 +185,7 @@ TEST(Planner, a_refusal_is_left_alone_for_its_back_off_and_noted) {
   world.ledger.failures[failure_key("RunInstances", "p-0")] = {
       3, kNow - Milliseconds{100}, "InvalidParameterValue", false, "no such profile"};
   EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_THAT(world.notes(), HasSubstr("no such profile; tried 3 times, again in"));
+  EXPECT_THAT(world.notes(), HasSubstr("no such profile; tried 3 times, again at"));
   world.now += std::chrono::seconds{10};
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
 }

@@ -8,7 +8,6 @@
 namespace warmroot {
 namespace {
 
-using NodeStage;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;

@@ -11,7 +11,6 @@
 namespace warmroot {
 namespace {
 
-using NodeStage;
 using sim::FaultKind;
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -327,6 +326,25 @@ INSTANTIATE_TEST_SUITE_P(
                       Trouble{"zones_fail", "DescribeAvailabilityZones", FaultKind::internal, 20},
                       Trouble{"anything_throttled", "*", FaultKind::throttled, 15}),
     [](const auto& each) { return std::string(each.param.name); });
+
+TEST(Reconciler, a_launch_without_an_answer_is_not_repeated_for_a_pool_that_was_paused_meanwhile) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  const auto launches = [&] {
+    return std::count_if(
+        fleet.front.calls().begin(), fleet.front.calls().end(), [](const auto& call) {
+          return call.action == "RunInstances" && call.body.find("DryRun") == std::string::npos;
+        });
+  };
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return fleet.calls_of("CreateVolume") == 1; }, minutes{1}));
+  fleet.front.inject({"RunInstances", FaultKind::lost_before, 1, 0});
+  ASSERT_TRUE(fleet.until([&] { return launches() == 1; }, minutes{1}));
+  ASSERT_TRUE(*fleet.ledger->pause("p", fleet.region.now()));
+  EXPECT_TRUE(fleet.until_stable(minutes{2})) << fleet.note_text();
+  EXPECT_EQ(launches(), 1);
+  EXPECT_THAT(fleet.live_instances(), IsEmpty());
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
 
 TEST(Reconciler, a_create_whose_answer_is_lost_is_repeated_with_the_same_bytes) {
   Fleet fleet(pool_spec("p", 1, 0));

@@ -121,10 +121,12 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
       node->covered = true;
     }
     if (volume == carried.end()) continue;
+    // Without a node it becomes a spare once it is off the instance: attached, it would count as
+    // used.
     if (node)
       give(draft, pool, *volume->second, *node);
-    else if (!draft.undecided(volume->second->volume_id))
-      keep_as_spare(draft, pool, *volume->second);
+    else
+      instance.departing = "carries a volume that no node needs";
   }
 }
 

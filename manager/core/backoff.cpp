@@ -26,4 +26,15 @@ Instant retry_at(const Failure& failure, const std::string& key) {
          backoff_delay(failure.count, brief ? kBackoffBrief : kBackoffBase, kBackoffCap, jitter);
 }
 
+std::string time_of_day(Instant at) {
+  const std::chrono::hh_mm_ss time(std::chrono::ceil<std::chrono::seconds>(at.time_since_epoch()) %
+                                   std::chrono::days{1});
+  const auto two_digits = [](auto count) {
+    const std::string digits = std::to_string(count);
+    return digits.size() < 2 ? "0" + digits : digits;
+  };
+  return two_digits(time.hours().count()) + ":" + two_digits(time.minutes().count()) + ":" +
+         two_digits(time.seconds().count()) + " UTC";
+}
+
 }  // namespace warmroot::core

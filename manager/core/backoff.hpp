@@ -18,6 +18,10 @@ inline constexpr Milliseconds kBackoffCap{100'000};
 /// name taken).
 inline constexpr Milliseconds kBackoffBrief{300};
 
+/// "18:33:38 UTC", the next full second. Notes name times of day and not the seconds left, so that
+/// a note stays the same note from look to look.
+std::string time_of_day(Instant at);
+
 /// When the thing that failed may be tried again; `key` spreads nodes that failed together.
 Instant retry_at(const Failure& failure, const std::string& key);
 

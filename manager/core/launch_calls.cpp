@@ -11,9 +11,9 @@ namespace {
 /// More names make a reason unreadable.
 constexpr std::size_t kNamesShown = 6;
 
-aws::Tags instance_tags(const Draft& draft, const PoolSpec& pool) {
+aws::Tags instance_tags(const std::string& deployment, const PoolSpec& pool) {
   aws::Tags tags = pool.launch->tags;
-  tags[kTagDeployment] = draft.desired.deployment;
+  tags[kTagDeployment] = deployment;
   tags[kTagPool] = pool.name;
   tags.try_emplace("Name", "warmroot " + pool.name);
   return tags;
@@ -53,12 +53,14 @@ aws::RunInstances launch_contents(const Observed& observed, const PoolSpec& pool
   return call;
 }
 
-aws::RunInstances probe_call(const Observed& observed, const PoolSpec& pool) {
+aws::RunInstances probe_call(const Observed& observed, const std::string& deployment,
+                             const PoolSpec& pool) {
   aws::RunInstances call = launch_contents(observed, pool);
   const auto& types = pool.launch->instance_types;
   set_offer(call, *pool.launch,
             {types.empty() ? "" : types.front(), pool.zones.empty() ? "" : pool.zones.front()});
-  call.instance_tags = pool.launch->tags;
+  call.instance_tags = instance_tags(deployment, pool);
+  call.volume_tags = pool.launch->tags;
   return call;
 }
 
@@ -68,7 +70,7 @@ aws::RunInstances run_call(const Draft& draft, const PoolSpec& pool, const Offer
   aws::RunInstances call = launch_contents(draft.observed, pool);
   call.max_count = static_cast<int>(nodes.size());
   set_offer(call, spec, offer);
-  call.instance_tags = instance_tags(draft, pool);
+  call.instance_tags = instance_tags(draft.desired.deployment, pool);
   call.volume_tags = spec.tags;  // ours would make the base's root look like a pool volume
   const std::string subject = token_subject(draft, "RunInstances", nodes) + offer.instance_type +
                               (offer.spot ? "" : " on-demand");
@@ -125,7 +127,7 @@ aws::CreateFleet fleet_call(const Draft& draft, const PoolSpec& pool,
     subject += " " + offer.instance_type + (offer.spot ? "" : " on-demand");
   }
   call.fleet_tags = {{kTagDeployment, draft.desired.deployment}, {kTagPool, pool.name}};
-  call.instance_tags = instance_tags(draft, pool);
+  call.instance_tags = instance_tags(draft.desired.deployment, pool);
   call.volume_tags = spec.tags;
   call.client_token = client_token(
       {draft.desired.deployment, "CreateFleet", pool.name, subject, 0, offers.front().offer.zone});

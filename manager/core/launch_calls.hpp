@@ -18,8 +18,10 @@ aws::RunInstances run_call(const Draft& draft, const PoolSpec& pool, const Offer
 /// and tags.
 aws::RunInstances launch_contents(const Observed& observed, const PoolSpec& pool);
 
-/// One instance of the pool's first type in its first zone, for a dry run: it has no token.
-aws::RunInstances probe_call(const Observed& observed, const PoolSpec& pool);
+/// One instance of the pool's first type in its first zone, for a dry run: it has no token. Its
+/// tags are a real launch's, because IAM policies ask for them.
+aws::RunInstances probe_call(const Observed& observed, const std::string& deployment,
+                             const PoolSpec& pool);
 
 /// The same, and each instance comes with a new volume of the pool.
 aws::RunInstances run_call_with_volumes(const Draft& draft, const PoolDraft& pool,

@@ -48,18 +48,6 @@ bool probe_is_out(const Draft& draft, const PoolDraft& pool) {
   return false;
 }
 
-/// "18:33:38 UTC". A time of day and not the seconds left, so that the note stays the same note.
-std::string time_of_day(Instant at) {
-  const std::chrono::hh_mm_ss time(std::chrono::ceil<std::chrono::seconds>(at.time_since_epoch()) %
-                                   std::chrono::days{1});
-  const auto two_digits = [](auto count) {
-    const std::string digits = std::to_string(count);
-    return digits.size() < 2 ? "0" + digits : digits;
-  };
-  return two_digits(time.hours().count()) + ":" + two_digits(time.minutes().count()) + ":" +
-         two_digits(time.seconds().count()) + " UTC";
-}
-
 }  // namespace
 
 std::optional<Instant> breaker_probe_at(const std::string& pool,

@@ -167,7 +167,13 @@ int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zon
 
 bool unassigned(Draft& draft, const InstanceDraft& instance) {
   return (instance.running || instance.pending) && instance.departing.empty() && !instance.ending &&
-         !instance.carries && !draft.lease_on(instance.id);
+         !instance.carries && !draft.lease_on(instance.id) && !may_end_late(draft, instance.id);
+}
+
+bool may_end_late(const Draft& draft, const std::string& instance_id) {
+  const auto failure = draft.ledger.failures.find("TerminateInstances/" + instance_id);
+  return failure != draft.ledger.failures.end() && failure->second.code == kWithdrawn &&
+         draft.now - failure->second.last < kMayEndLateFor;
 }
 
 int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::string& zone) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "manager/core/device_names.hpp"
+#include "manager/core/launching.hpp"
 #include "manager/core/stocking.hpp"
 
 namespace warmroot::core {
@@ -16,7 +17,7 @@ namespace {
 bool idle(Draft& draft, const InstanceDraft& instance) {
   return instance.running && instance.departing.empty() && !instance.ending && !instance.carries &&
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
-         !draft.backing_off("AttachVolume", instance.id);
+         !may_end_late(draft, instance.id) && !draft.backing_off("AttachVolume", instance.id);
 }
 
 /// Idle instances of a pool, by zone: the longest running last, so that it is taken first and the

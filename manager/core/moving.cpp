@@ -133,6 +133,23 @@ void move_pool(Draft& draft, PoolDraft& pool,
     move_away(draft, pool, *pool.find_node(stranded[i]->name), targets[i]);
 }
 
+/// A node that was served again before its parking took effect stays: the tag would make its volume
+/// look left behind at the next interruption.
+void unpark_attached(Draft& draft) {
+  for (const auto& [id, volume] : draft.observed.volumes) {
+    const auto* attachment = attachment_of(volume);
+    if (!attachment || !volume.tags.contains(kTagParked) ||
+        !draft.find_instance(attachment->instance_id) || draft.undecided(id) ||
+        draft.backing_off("DeleteTags", id))
+      continue;
+    const std::string node = tag_of(volume.tags, kTagNode);
+    const auto* pool = draft.find_pool_of(node);
+    if (pool)
+      draft.act(aws::DeleteTags{{id}, {kTagParked}}, pool->spec->name, {node},
+                node + " serves from it again");
+  }
+}
+
 }  // namespace
 
 bool is_parked(const aws::Volume& volume) {
@@ -140,10 +157,11 @@ bool is_parked(const aws::Volume& volume) {
 }
 
 void move_nodes(Draft& draft) {
+  unpark_attached(draft);
   const auto parked = parked_volumes(draft);
   for (auto& pool : draft.pools)
     if (pool.spec->launch && pool.source.problems.empty() &&
-        (pool.spec->launch->zone_fallback || !parked.empty()) && pool.spec->zones.size() > 1)
+        (!parked.empty() || (pool.spec->launch->zone_fallback && pool.spec->zones.size() > 1)))
       move_pool(draft, pool, parked);
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <set>
 
 #include "manager/core/backoff.hpp"
 #include "manager/core/token.hpp"
@@ -93,14 +94,22 @@ void add_last_resort(const std::vector<Refused>& refused, Instant now, ZoneOffer
   }
 }
 
-/// Adds the offers of one market that may be asked for now. True: each that the zone has and the
-/// price allows is refused at present, and there is one; `since` is when the last of them began to
-/// be.
+/// A quota of the Region is full in every zone, and a price above ours is a wish, not a shortage.
+bool tells_of_a_shortage(const RefusedOffer& refusal) {
+  static const std::set<std::string_view> kNone = {"MaxSpotInstanceCountExceeded",
+                                                   "VcpuLimitExceeded", "SpotMaxPriceTooLow"};
+  return !kNone.contains(refusal.code);
+}
+
+/// Adds the offers of one market that may be asked for now. True: the zone has no capacity for any
+/// that it offers; one that costs too much or meets a quota has not shown that; `since` is when the
+/// last of them began to be.
 bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const Market& market,
                 const LedgerView& ledger, Instant now, ZoneOffers& offers, Instant& since) {
   const auto limit = spot ? parse_usd(pool.launch->max_price) : std::nullopt;
   auto& list = spot ? offers.spot : offers.on_demand;
   std::vector<Refused> refused;
+  bool shortage = true;
   for (const auto& type : pool.launch->instance_types) {
     const PricedOffer priced{{type, zone, spot},
                              price_of({type, zone, spot}, *pool.launch, market)};
@@ -111,6 +120,7 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
     if (limit && priced.price && *priced.price > *limit) {
       offers.reasons.push_back(type + ": costs " + usd_text(*priced.price) +
                                " USD an hour, above max_price");
+      shortage = false;
       continue;
     }
     const auto* refusal = refusal_of(priced.offer, ledger);
@@ -120,12 +130,13 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
     }
     offers.reasons.push_back(code_clause(priced.offer, *refusal));
     refused.push_back({priced, refusal});
+    shortage = shortage && tells_of_a_shortage(*refusal);
     since = std::max(since, refusal->since);
   }
-  const bool dry = !refused.empty() && list.empty();
-  if (dry) add_last_resort(refused, now, offers, list);
+  const bool all_refused = !refused.empty() && list.empty();
+  if (all_refused) add_last_resort(refused, now, offers, list);
   cheapest_first(list, market);
-  return dry;
+  return all_refused && shortage;
 }
 
 }  // namespace

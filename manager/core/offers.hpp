@@ -18,7 +18,7 @@ inline constexpr Milliseconds kOfferRefusedFor{180'000};
 /// One that the zone does not offer at all ("Unsupported") hardly appears by itself.
 inline constexpr Milliseconds kOfferUnsupportedFor{3'600'000};
 /// Refusals further apart than this are not in a row: nobody asked in between.
-inline constexpr Milliseconds kOfferStreakGap{2 * kOfferUnsupportedFor};
+inline constexpr Milliseconds kOfferStreakGap{2 * kOfferRefusedFor};
 
 /// "0.3512" as millionths of a dollar; nullopt when it is no decimal number of up to a million.
 std::optional<MicroUsd> parse_usd(std::string_view text);
@@ -35,7 +35,7 @@ struct ZoneOffers {
   std::vector<PricedOffer> spot;
   /// Usable now; empty unless the pool may fall back and spot has been dry for long enough.
   std::vector<PricedOffer> on_demand;
-  std::optional<Instant> dry_since;  ///< every spot offer has been refused since
+  std::optional<Instant> dry_since;  ///< EC2 has had no capacity for any spot offer since
   bool last_resort = false;          ///< what is usable was refused lately, like all the rest
   std::optional<Instant> retry;      ///< when what is not usable now may become so
   std::vector<std::string> reasons;  ///< why others are not usable, a clause each

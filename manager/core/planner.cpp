@@ -51,12 +51,9 @@ bool still_matters(Draft& draft, const std::string& resource) {
   return node && !node_settled(draft, *node);
 }
 
-std::string waits_for(const Failure& failure, Instant retry, Instant now) {
-  const auto wait_s =
-      std::chrono::ceil<std::chrono::seconds>(std::max(retry - now, Milliseconds{0}));
+std::string waits_for(const Failure& failure, Instant retry) {
   return failure.sentence + "; tried " + std::to_string(failure.count) +
-         (failure.count == 1 ? " time" : " times") + ", again in " +
-         std::to_string(wait_s.count()) + " s";
+         (failure.count == 1 ? " time" : " times") + ", again at " + time_of_day(retry);
 }
 
 /// One note for each refusal, however many nodes it hit: a launch of 100 is refused once.
@@ -73,7 +70,7 @@ void note_failures(Draft& draft) {
     const auto* owner = draft.find_pool_of(resource);
     const std::string pool = owner ? owner->spec->name : "";
     draft.note(NoteKind::refused_call, pool, pool.empty() ? "" : resource,
-               waits_for(failure, retry_at(failure, key), draft.now), !failure.transient);
+               waits_for(failure, retry_at(failure, key)), !failure.transient);
   }
   for (const auto& [sentence, place] : notes)
     if (place.second > 1)

@@ -136,7 +136,11 @@ void add_volume_rows(Draft& draft) {
                     pool->spec->nodes)
       parked.insert(volume->volume_id);
   for (const auto& [id, volume] : draft.observed.volumes) {
-    if (is_from_launch(volume)) continue;  // a base's own root, or adopted at the next look
+    // A base's own root, or adopted at the next look; what neither happened to is somebody's to
+    // see.
+    if (is_from_launch(volume) &&
+        (attachment_of(volume) || volume.state == aws::VolumeState::creating))
+      continue;
     if (volume.state == aws::VolumeState::deleting || volume.state == aws::VolumeState::deleted)
       continue;
     VolumeRow row;

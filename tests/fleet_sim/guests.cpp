@@ -9,7 +9,6 @@ namespace warmroot::fleet {
 
 namespace {
 
-using NodeStage;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
