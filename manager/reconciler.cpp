@@ -79,8 +79,11 @@ std::map<std::string, std::string> attachments_of(const core::Observed& observed
   return shown;
 }
 
-/// What was called for is not as the last look had it, or may not be.
-bool tells_of_a_change(const Outcome& outcome) {
+/// What was called for is not as the last look had it, or may not be. Of what changes by itself the
+/// observer knows when to look.
+bool tells_of_a_change(std::string_view action, const Outcome& outcome) {
+  if (outcome.state == core::IntentState::accepted)
+    return action == "CreateTags" || action == "DeleteTags";
   if (outcome.state == core::IntentState::unknown) return true;
   return outcome.state == core::IntentState::refused && !outcome.throttled &&
          !outcome.refuses_device;
@@ -218,7 +221,8 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
       observer_.learn(*attachment, options_.now());
       if (const Instant due = options_.now() + kAttachingEvery; !due_ || due < *due_) due_ = due;
     }
-    if (tells_of_a_change(settlement.outcome)) observer_.doubt(intents[i].resources);
+    if (tells_of_a_change(intents[i].call.action, settlement.outcome))
+      observer_.doubt(intents[i].resources);
     if (settlement.outcome.throttled)
       budget_.throttled(intents[i].call.action, sent, options_.now());
     report.calls.push_back(describe_call(intents[i], reasons[i], replayed, settlement.outcome));
@@ -228,7 +232,7 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
 }
 
 /// A launch that is not wanted any more is not sent again: if EC2 made instances of it after all,
-/// their tags show them, and they are ended as any that no node needs.
+/// their tags show them, and they fare like the others of their pool.
 bool Reconciler::launches_at_all(const std::string& pool, const core::LedgerView& view) const {
   if (view.paused_pools.contains(pool)) return false;
   const auto& pools = options_.desired.pools;
@@ -237,9 +241,14 @@ bool Reconciler::launches_at_all(const std::string& pool, const core::LedgerView
   });
 }
 
-/// A create's token makes it harmless at any time. What names a volume or an instance is right only
-/// in the world that it was planned for, so it is planned anew from what EC2 shows: the same bytes,
-/// where they still are what is wanted. An attach is between the two, because EC2 is its lock.
+/// What happens to a call without a clear answer. One with a client token (CreateVolume,
+/// RunInstances, CreateFleet, CopyVolumes) is sent again byte for byte until the answer is
+/// definite: its token makes that harmless at any time, and nothing else tells what it made; only a
+/// launch for a pool that wants none any more is not. One without, whose effect a listing shows
+/// (DetachVolume, TerminateInstances, tags, attributes), is right only in the world that it was
+/// planned for: it is withdrawn, and planned anew from what EC2 shows. AttachVolume is EC2's lock
+/// and may be executed late, so it is sent again and counts against both the volume and the
+/// instance, until it is a minute old or EC2 shows the volume elsewhere.
 bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& view) const {
   const bool launches = intent.call.action == "RunInstances" || intent.call.action == "CreateFleet";
   if (launches && !launches_at_all(intent.pool, view)) return false;

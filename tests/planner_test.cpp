@@ -64,13 +64,36 @@ TEST(Planner, a_pending_instance_counts_as_coming) {
   EXPECT_EQ(world.plan().nodes.front().condition, NodeCondition::launching);
 }
 
-TEST(Planner, an_instance_that_stays_pending_is_ended_and_another_one_launched) {
+TEST(Planner, an_instance_that_stays_pending_is_ended_and_then_another_one_launched) {
   World world;
   world.volume("vol-0");
   world.instance("i-0", State::pending);
   world.ledger.instances.at("i-0").recorded = kNow - kPendingPatience;
-  EXPECT_THAT(world.calls(), UnorderedElementsAre(StartsWith("RunInstances"),
-                                                  StartsWith("TerminateInstances i-0")));
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("TerminateInstances i-0")));
+  world.observed.instances.at("i-0").state = State::shutting_down;
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances")));
+}
+
+TEST(Planner, an_instance_that_one_look_does_not_show_is_not_replaced_yet) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0", State::running);
+  world.ledger.instances.at("i-0").recorded = kNow - 10 * kGoneAfter;
+  world.observed.instances.clear();
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Planner, an_instance_with_a_volume_that_no_lease_knows_gets_no_second_one) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  world.instance("i-0", State::running);
+  world.attach("vol-1", "i-0");
+  world.ledger.leases.clear();
+  // Our own attach of it lost against another manager's a moment ago.
+  world.lease("vol-1", "i-other", LeaseState::attaching);
+  world.ledger.leases.back().since = kNow;
+  for (const auto& call : world.calls()) EXPECT_FALSE(call.starts_with("AttachVolume")) << call;
 }
 
 TEST(Planner, an_accepted_launch_that_is_not_visible_yet_counts_as_coming) {

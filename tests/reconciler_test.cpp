@@ -359,6 +359,38 @@ TEST(Reconciler, a_create_whose_answer_is_lost_is_repeated_with_the_same_bytes) 
   EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
 }
 
+TEST(Reconciler, a_detach_whose_answer_is_lost_is_not_sent_again_for_an_attachment_made_since) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-0")->id;
+  fleet.front.inject({"DetachVolume", FaultKind::lost_after, 1, 0});
+  fleet.report(fleet.instance_of("p-0"), volume, NodeStage::released);
+  ASSERT_TRUE(fleet.until([&] { return fleet.calls_of("DetachVolume") == 1; }));
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  int sent = 0;
+  for (const auto& call : fleet.front.calls()) sent += call.action == "DetachVolume";
+  EXPECT_EQ(sent, 1) << "EC2 shows that it was executed";
+  EXPECT_NE(fleet.instance_of("p-0"), "");
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(Reconciler, an_attach_that_is_executed_late_finds_neither_volume_nor_instance_given_away) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  sim::Fault late;
+  late.action = "AttachVolume";
+  late.kind = FaultKind::late;
+  late.count = 2;
+  late.delay = seconds{20};
+  fleet.front.inject(late);
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  fleet.region.advance_by(minutes{1});
+  EXPECT_NE(fleet.instance_of("p-0"), fleet.instance_of("p-1"));
+  EXPECT_THAT(fleet.live_instances(), SizeIs(2));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(Reconciler, an_unreachable_endpoint_is_said_and_changes_nothing) {
   Fleet fleet(pool_spec("p", 1, 1));
   fleet.front.inject({"*", FaultKind::unreachable, 1000, 0});

@@ -422,15 +422,20 @@ void count_shown_instances(Draft& draft) {
 void count_missing_instances(Draft& draft) {
   for (const auto& [id, launched] : draft.ledger.instances) {
     if (draft.observed.instances.contains(id)) continue;
-    const Watch gone = draft.hold("gone/" + id);
-    if (gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter) {
-      draft.record(RecordInstanceGone{id});
-      continue;
-    }
-    draft.wake_at(gone.since + kGoneAfter);
     auto* pool = draft.find_pool(launched.pool);
-    // One that was shown before is not waited for: its absence means that it is gone.
-    if (!pool || draft.now - launched.recorded >= kGoneAfter) continue;
+    // Where EC2 does not show the volumes either, its word on instances counts for nothing.
+    if (!draft.frozen) {
+      const Watch gone = draft.hold("gone/" + id);
+      if (gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter) {
+        draft.record(RecordInstanceGone{id});
+        continue;
+      }
+      draft.wake_at(gone.since + kGoneAfter);
+      // One that was shown before is not waited for long: several looks mean that it is gone.
+      if (!pool || (draft.now - launched.recorded >= kGoneAfter && gone.looks >= kLooksUntilGone))
+        continue;
+    }
+    if (!pool) continue;
     InstanceDraft made;
     made.id = id;
     made.pool = launched.pool;

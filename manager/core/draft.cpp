@@ -229,6 +229,17 @@ bool Draft::would_delete_volume(const std::string& instance_id) {
   return take_volumes_->contains(instance_id);
 }
 
+bool Draft::shows_volume_on(const std::string& instance_id) {
+  if (!with_volume_) {
+    with_volume_.emplace();
+    for (const auto& [id, volume] : observed.volumes)
+      if (const auto* attachment = attachment_of(volume);
+          attachment && (volume.tags.contains(kTagNode) || ledger.volumes.contains(id)))
+        with_volume_->insert(attachment->instance_id);
+  }
+  return with_volume_->contains(instance_id);
+}
+
 bool Draft::undecided(const std::string& resource_id) const {
   return undecided_.contains(resource_id);
 }

@@ -166,6 +166,8 @@ class Draft {
   bool backing_off(std::string_view action, const std::string& resource);
   /// EC2 would delete a volume of ours together with this instance.
   bool would_delete_volume(const std::string& instance_id);
+  /// EC2 shows a node's volume on this instance, whatever the leases say.
+  bool shows_volume_on(const std::string& instance_id);
   /// A recorded call without a definite answer names the volume or instance.
   bool undecided(const std::string& resource_id) const;
   /// Instances of the pool that were asked for and are not decided yet: all, or in one zone those
@@ -191,6 +193,8 @@ class Draft {
   /// By pool, and by pool and zone ("" for all).
   std::map<std::pair<std::string, std::string>, int> launches_asked_;
   std::unordered_set<std::string_view> undecided_;  ///< resources that open intents name
+  /// Instances with a node's volume, by EC2's word; made when it is first asked for.
+  std::optional<std::unordered_set<std::string_view>> with_volume_;
   /// Instances that would take a volume of ours along; made when it is first asked for.
   std::optional<std::unordered_set<std::string_view>> take_volumes_;
 };

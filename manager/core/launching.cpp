@@ -24,6 +24,15 @@ bool without_instance(Draft& draft, const NodeDraft& node) {
   return node.wanted && !serving_lease(draft, node) && !waiting_lease(draft, node);
 }
 
+/// One that leaves without ever having had a volume still costs a place until EC2 shows it on its
+/// way out: its end is asked for in this plan, beside which a launch would be one too many.
+bool holds_its_place(Draft& draft, const InstanceDraft& instance) {
+  return (instance.pending || instance.running) && instance.launched && instance.seen &&
+         !instance.departing.empty() && !draft.lease_on(instance.id) &&
+         !draft.would_delete_volume(instance.id) &&
+         !draft.ledger.failures.contains(failure_key("TerminateInstances", instance.id));
+}
+
 /// The nodes of the zone that somebody has to launch for; those that an instance on its way will
 /// serve are marked.
 std::vector<NodeDraft*> find_missing(Draft& draft, PoolDraft& pool, const std::string& zone) {
@@ -160,14 +169,16 @@ int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zon
   int count = 0;
   for (const auto& id : pool.instances) {
     const auto& instance = draft.instances.at(id);
-    if (instance.zone == zone && unassigned(draft, instance)) ++count;
+    if (instance.zone == zone && (unassigned(draft, instance) || holds_its_place(draft, instance)))
+      ++count;
   }
   return count + draft.launches_asked(pool.spec->name, zone);
 }
 
 bool unassigned(Draft& draft, const InstanceDraft& instance) {
   return (instance.running || instance.pending) && instance.departing.empty() && !instance.ending &&
-         !instance.carries && !draft.lease_on(instance.id) && !may_end_late(draft, instance.id);
+         !instance.carries && !draft.lease_on(instance.id) && !draft.shows_volume_on(instance.id) &&
+         !may_end_late(draft, instance.id);
 }
 
 bool may_end_late(const Draft& draft, const std::string& instance_id) {

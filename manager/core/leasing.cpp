@@ -17,7 +17,8 @@ namespace {
 bool idle(Draft& draft, const InstanceDraft& instance) {
   return instance.running && instance.departing.empty() && !instance.ending && !instance.carries &&
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
-         !may_end_late(draft, instance.id) && !draft.backing_off("AttachVolume", instance.id);
+         !draft.shows_volume_on(instance.id) && !may_end_late(draft, instance.id) &&
+         !draft.backing_off("AttachVolume", instance.id);
 }
 
 /// Idle instances of a pool, by zone: the longest running last, so that it is taken first and the

@@ -99,13 +99,26 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
   end_instance(draft, instance, reason, endings, lease);
 }
 
+/// It holds a volume that no node goes by: a second manager's doing, or people's. A lagging look
+/// shows the same for a moment.
+void retire_misled(Draft& draft, InstanceDraft& instance, Endings& endings) {
+  const Watch misled = draft.hold("misled/" + instance.id);
+  draft.wake_at(misled.since + kUnattachedAfter);
+  if (draft.now - misled.since >= kUnattachedAfter)
+    end_instance(draft, instance, instance.id + " holds a volume that is no node's", endings);
+}
+
 void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   if (draft.young_ledger()) return;  // what makes them look idle may not be visible yet
   std::map<std::string, std::vector<InstanceDraft*>> by_zone;
-  for (const auto& id : pool.instances)
-    if (auto& instance = draft.instances.at(id);
-        instance.launched && instance.seen && unassigned(draft, instance) && !draft.undecided(id))
+  for (const auto& id : pool.instances) {
+    auto& instance = draft.instances.at(id);
+    if (!instance.launched || !instance.seen || draft.undecided(id)) continue;
+    if (unassigned(draft, instance))
       by_zone[instance.zone].push_back(&instance);
+    else if (instance.departing.empty() && !draft.lease_on(id) && draft.shows_volume_on(id))
+      retire_misled(draft, instance, endings);
+  }
   for (auto& [zone, idle] : by_zone) {
     int surplus = static_cast<int>(idle.size()) - nodes_without_instance(draft, pool, zone);
     // The latest launched goes first: it has done least.

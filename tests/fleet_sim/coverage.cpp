@@ -9,10 +9,11 @@ namespace warmroot::fleet {
 
 namespace {
 
-/// The calls that the rules may plan. Those that only commands make are not here.
-constexpr const char* kActions[] = {"AttachVolume",      "CreateTags",   "CreateVolume",
-                                    "DetachVolume",      "RunInstances", "ModifyInstanceAttribute",
-                                    "TerminateInstances"};
+/// The calls that the rules and orders may plan.
+constexpr const char* kActions[] = {
+    "AttachVolume", "CopyVolumes",       "CreateTags",   "CreateVolume",
+    "DeleteTags",   "DeleteVolume",      "DetachVolume", "ModifyInstanceAttribute",
+    "RunInstances", "TerminateInstances"};
 constexpr const char* kOutcomes[] = {"accepted", "refused", "unknown"};
 
 std::string_view name_of(aws::Reaction reaction) {

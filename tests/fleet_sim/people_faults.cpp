@@ -93,6 +93,14 @@ void protect(World& world, const std::string& id, bool on) {
               {"DisableApiTermination.Value", on ? "true" : "false"}});
 }
 
+/// People try again when EC2 does not take it.
+void unprotect(World& world, const std::string& id) {
+  protect(world, id, false);
+  const auto* instance = world.region.instance(id);
+  if (instance && instance->api_termination_disabled)
+    world.later(seconds{10}, [&world, id] { unprotect(world, id); });
+}
+
 /// And then the instance should go.
 bool person_protects(World& world) {
   const auto* instance = world.some_instance();
@@ -101,8 +109,7 @@ bool person_protects(World& world) {
   protect(world, id, true);
   if (!world.region.instance(id)->api_termination_disabled) return false;
   if (world.draw.percent(60)) std::ignore = world.region.impair(id);
-  world.spell(world.draw.span(seconds{30}, minutes{5}),
-              [&world, id] { protect(world, id, false); });
+  world.spell(world.draw.span(seconds{30}, minutes{5}), [&world, id] { unprotect(world, id); });
   return true;
 }
 
@@ -189,6 +196,44 @@ bool operator_pauses(World& world) {
       world.later(seconds{130}, resume);
   });
   return true;
+}
+
+bool order(World& world, core::OrderKind kind, const std::string& subject,
+           const std::string& pool = "") {
+  Host& host = world.host();
+  if (!host.process.running() || host.in_tick) return false;
+  world.say("ordered: " + std::string(core::to_string(kind)) + " " + subject);
+  return host.process.ledger
+      ->place_order({0, kind, subject, pool, "by hand", world.region.now() + host.clock_at_start})
+      .has_value();
+}
+
+bool order_release(World& world) {
+  const auto* instance = world.some_instance();
+  return instance && order(world, core::OrderKind::release, instance->id);
+}
+
+/// And some time later it is returned, or not.
+bool order_quarantine(World& world) {
+  const auto* volume = world.some_volume(available);
+  if (!volume) {
+    const auto* instance = world.some_instance();
+    if (!instance) return false;
+    std::ignore = world.region.end_now(instance->id);
+    volume = world.some_volume(available);
+  }
+  if (!volume || !order(world, core::OrderKind::quarantine, volume->id)) return false;
+  if (world.draw.percent(50))
+    world.later(world.draw.span(seconds{5}, minutes{3}), [&world, id = volume->id] {
+      if (!world.region.volume(id) || !order(world, core::OrderKind::return_volume, id)) return;
+      world.invariants.copied.insert(id);  // its node has another one by now
+    });
+  return true;
+}
+
+bool order_delete(World& world) {
+  const auto* volume = world.some_volume(world.draw.percent(70) ? available : attached);
+  return volume && order(world, core::OrderKind::delete_volume, volume->id);
 }
 
 // ---- us ----
@@ -286,6 +331,9 @@ const std::vector<FaultEntry>& people_faults() {
       {"person_copies_tags", "people", person_copies_tags},
       {"spec_changes", "people", spec_changes},
       {"operator_pauses", "people", operator_pauses},
+      {"order_release", "people", order_release},
+      {"order_quarantine", "people", order_quarantine},
+      {"order_delete", "people", order_delete},
   };
   return faults;
 }

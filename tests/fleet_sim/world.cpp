@@ -97,6 +97,13 @@ void World::make_spec() {
   desired.pools.push_back(pool_of("p", of_p, {kZones[0], kZones[1]}));
   desired.pools.push_back(pool_of("q", of_q, {kZones[1]}));
   if (draw.percent(30)) desired.pools[0].running = std::max(1, of_p - 1);
+  if (draw.percent(30)) {
+    auto& stock = desired.pools[0].stock;
+    stock.spares = 1;
+    stock.golden = draw.percent(40);
+    if (draw.percent(50)) stock.ready_within = minutes{draw.between(1, 30)};
+    if (stock.golden) stock.copy_usd_gib = "0.0001";
+  }
   if (draw.percent(20)) {
     others_pool = "q";
     desired.pools[1].launch.reset();

@@ -54,6 +54,7 @@ struct Host {
   std::map<std::string, std::uint64_t> keys;  ///< last sequence number by instance; in the ledger
   manager::TickReport last;
   std::uint64_t ticks = 0;
+  bool resumed = false;  ///< the operator has looked for pools that are paused by mistake
   std::optional<Instant> frozen_since;  ///< since when the plan has said "frozen"
 };
 

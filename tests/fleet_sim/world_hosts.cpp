@@ -86,6 +86,7 @@ void World::start(Host& host) {
   say("manager " + std::to_string(host.number) + " starts");
   host.next_tick = region.now();
   host.frozen_since.reset();
+  host.resumed = false;
   spending_.restarted(host.number);
 }
 
@@ -297,8 +298,15 @@ World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
   return {true, host.drains.contains(guest.id)};
 }
 
-/// What a blocking note asks for, once what it complains of is put right.
+/// What a blocking note asks for, once what it complains of is put right. An old copy of the ledger
+/// may have pools paused that were resumed since.
 void World::act_on_notes(Host& host, const manager::TickReport& report) {
+  if (!std::exchange(host.resumed, true)) {
+    const auto paused = host.process.spy->query("SELECT pool FROM paused_pools");
+    CHECK(paused.has_value());
+    for (const auto& row : *paused)
+      std::ignore = host.process.ledger->resume(row.text(0), time_of(host));
+  }
   for (const auto& note : report.plan.notes)
     if (note.kind == core::NoteKind::breaker_open) {
       say("the operator resumes " + note.pool + ", as the note says");

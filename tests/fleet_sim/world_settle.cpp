@@ -61,6 +61,7 @@ void World::lift() {
   stop_second_manager();
   Host& host = *hosts_[0];
   host.die_in = 0;
+  host.resumed = false;
   host.freeze_after_look = host.freeze_after_record = Milliseconds{0};
   if (!host.process.running()) start(host);
 }
