@@ -3,7 +3,9 @@
 #include "manager/launch_check.hpp"
 
 #include "manager/aws/ec2_codec.hpp"
+#include "manager/core/lacking.hpp"
 #include "manager/core/launch_calls.hpp"
+#include "manager/core/pool_source.hpp"
 
 namespace warmroot::manager {
 
@@ -49,6 +51,7 @@ core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Millisecon
 
 void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
   std::map<std::string, Answer> kept;
+  const auto lacking = core::lacking_pools(desired, observed);
   for (const auto& pool : desired.pools) {
     if (!pool.launch || pool.nodes == 0) continue;
     if (const auto text = observed.user_data.find(pool.name);
@@ -59,7 +62,12 @@ void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, I
     auto& answer = kept[pool.name];
     if (const auto known = answers_.find(pool.name); known != answers_.end())
       answer = std::move(known->second);
-    if (answer.content != content || now >= answer.until) {
+    const bool asked = answer.content == content && now < answer.until;
+    // Where nothing is to be launched, or cannot be for another reason, nobody needs the answer.
+    if (!asked &&
+        (!lacking.contains(pool.name) || !core::find_source(pool, observed).problems.empty()))
+      continue;
+    if (!asked) {
       Milliseconds good_for{0};
       answer.lookup = ask(call, good_for);
       answer.content = std::move(content);

@@ -51,7 +51,25 @@ std::vector<const core::PoolSpec*> choosing_zones(const core::Desired& desired,
   return choosing;
 }
 
+aws::DescribeSpotPrices price_request(const std::vector<std::string>& types, Instant now) {
+  aws::DescribeSpotPrices request;
+  request.instance_types = types;
+  request.start_time = now;
+  request.max_results = kPageOfPrices;
+  return request;
+}
+
 }  // namespace
+
+std::vector<std::string> MarketWatch::first_questions(const core::Desired& desired,
+                                                      Instant now) const {
+  const auto types = types_of(desired);
+  if (types.empty() || !types_.empty()) return {};
+  aws::DescribeRequest offerings;
+  offerings.filters = {{"instance-type", types}};
+  return {aws::encode(price_request(types, now)),
+          aws::encode(aws::Describe::instance_type_offerings, offerings)};
+}
 
 void MarketWatch::settle(Asking& asking, const char* action, const Error* error,
                          Milliseconds good_for, Instant now) {
@@ -66,11 +84,8 @@ void MarketWatch::settle(Asking& asking, const char* action, const Error* error,
 }
 
 void MarketWatch::ask_prices(const std::vector<std::string>& types, Instant now) {
-  aws::DescribeSpotPrices request;
-  request.instance_types = types;
-  request.start_time = now;
-  request.max_results = kPageOfPrices;
-  const auto prices = aws::collect_all(ec2_, &aws::Ec2::describe_spot_price_history, request);
+  const auto prices =
+      aws::collect_all(ec2_, &aws::Ec2::describe_spot_price_history, price_request(types, now));
   settle(prices_, "ec2:DescribeSpotPriceHistory", prices ? nullptr : &prices.error(), kPricesFor,
          now);
   if (!prices) return;

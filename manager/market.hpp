@@ -34,6 +34,8 @@ class MarketWatch {
   /// the names of scored ones.
   void ask(const core::Desired& desired, const core::LedgerView& ledger,
            const std::map<std::string, aws::AvailabilityZone>& zones, Instant now);
+  /// Encoded bodies of what the first ask() will ask, for Ec2::expect.
+  std::vector<std::string> first_questions(const core::Desired& desired, Instant now) const;
   /// Adds what is known, and at most one note.
   void add(core::Observed& observed) const;
 

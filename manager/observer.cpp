@@ -247,6 +247,7 @@ void Observer::expect_first_look(const core::Desired& desired, Instant now) {
         look_up(subnets_, aws::Describe::subnets, subnet);
     }
     if (now >= zones_until_) bodies.push_back(aws::encode_describe_availability_zones());
+    for (auto& body : market_.first_questions(desired, now)) bodies.push_back(std::move(body));
     lookups_expected_ = true;
   }
   ec2_.expect(bodies);

@@ -212,7 +212,7 @@ TEST(HttpTransport, no_credentials_at_all_send_nothing) {
   EXPECT_EQ(replies.at(0).error().kind, ErrorKind::unauthorised);
 }
 
-TEST(HttpTransport, a_read_survives_a_503_and_a_throttled_mutation_too) {
+TEST(HttpTransport, a_read_survives_a_503_and_a_throttled_mutation_is_told_at_once) {
   Server server([](int number, const httplib::Request& request, httplib::Response& response) {
     if (number % 2 == 1) {
       response.status = 503;
@@ -227,6 +227,9 @@ TEST(HttpTransport, a_read_survives_a_503_and_a_throttled_mutation_too) {
   Ec2Client client = client_of(transport);
   EXPECT_TRUE(client.describe_volumes({}));
   const EncodedCall call = encode(DeleteVolume{"vol-1"});
+  const auto throttled = client.send({&call, 1}).at(0);
+  ASSERT_FALSE(throttled) << "its turn comes with a later tick";
+  EXPECT_EQ(throttled.error().code, "RequestLimitExceeded");
   EXPECT_TRUE(client.send({&call, 1}).at(0));
   EXPECT_EQ(server.requests().size(), 4u);
 }

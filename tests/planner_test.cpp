@@ -652,6 +652,15 @@ TEST(Planner, an_instance_whose_volume_would_be_deleted_with_it_is_not_ended) {
   EXPECT_THAT(world.notes(), HasSubstr("DeleteOnTermination of /dev/sdf is set to false"));
 }
 
+TEST(Planner, a_volume_whose_detach_the_guest_holds_up_is_kept_from_its_instances_end_too) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0", aws::AttachmentState::busy);
+  world.observed.volumes.at("vol-0").attachments.front().delete_on_termination = true;
+  EXPECT_THAT(world.calls(), Contains(StartsWith("ModifyInstanceAttribute")));
+}
+
 TEST(Planner, fewer_nodes_keep_the_volume_and_say_so) {
   World world(1, 0);
   world.volume("vol-0");

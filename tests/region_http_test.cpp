@@ -309,10 +309,14 @@ TEST_P(Contract, a_lost_answer_is_an_unknown_outcome_and_the_replay_is_harmless)
   });
 }
 
-TEST_P(Contract, a_throttled_call_is_made_again_and_a_page_of_html_is_explained) {
+TEST_P(Contract,
+       a_throttled_call_did_nothing_and_may_be_made_again_and_a_page_of_html_is_explained) {
   door->with([](sim::Region&, sim::QueryFront& front) {
-    front.inject({"CreateVolume", sim::FaultKind::throttled, 2});
+    front.inject({"CreateVolume", sim::FaultKind::throttled, 1});
   });
+  const auto throttled = send(volume_request("throttled"));
+  ASSERT_FALSE(throttled);
+  EXPECT_EQ(throttled.error().kind, ErrorKind::retry_later);
   EXPECT_FALSE(create("throttled").empty());
   door->with([](sim::Region&, sim::QueryFront& front) {
     front.inject({"DescribeVolumes", sim::FaultKind::html});

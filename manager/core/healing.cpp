@@ -192,13 +192,17 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
     return detach(draft, lease,
                   "attaching for more than 90 s and the guest never saw the disk; starting over");
   }
-  if (attachment.state == aws::AttachmentState::busy)
+  // A detach that the guest holds up is an attachment still, and ends with the instance.
+  const bool held_up = attachment.state == aws::AttachmentState::busy;
+  if (attachment.delete_on_termination && instance &&
+      (held_up || attachment.state == aws::AttachmentState::attached))
+    keep_after_termination(draft, lease, attachment);
+  if (held_up)
     draft.note(NoteKind::still_mounted, lease.pool, lease.node,
                "volume " + lease.volume_id + " is still mounted on " + lease.instance_id +
                    ", which holds its detach up: unmount it there or end the instance",
                false);
   if (attachment.state != aws::AttachmentState::attached || !instance) return;
-  if (attachment.delete_on_termination) keep_after_termination(draft, lease, attachment);
   if (instance->stopped) return detach(draft, lease, "instance " + instance->id + " is stopped");
   if (instance->running && has_released(draft, lease))
     detach(draft, lease, instance->id + " has unmounted and released the volume");

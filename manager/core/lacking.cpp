@@ -1,0 +1,25 @@
+#include "manager/core/lacking.hpp"
+
+#include <map>
+
+#include "manager/core/draft.hpp"
+
+namespace warmroot::core {
+
+std::set<std::string> lacking_pools(const Desired& desired, const Observed& observed) {
+  std::map<std::string, int> volumes;
+  std::map<std::string, int> instances;
+  for (const auto& [id, volume] : observed.volumes)
+    if (volume.tags.contains(kTagNode)) ++volumes[tag_of(volume.tags, kTagPool)];
+  for (const auto& [id, instance] : observed.instances)
+    if (instance.state == aws::InstanceState::pending ||
+        instance.state == aws::InstanceState::running)
+      ++instances[tag_of(instance.tags, kTagPool)];
+  std::set<std::string> lacking;
+  for (const auto& pool : desired.pools)
+    if (volumes[pool.name] < pool.nodes || instances[pool.name] < pool.running)
+      lacking.insert(pool.name);
+  return lacking;
+}
+
+}  // namespace warmroot::core
