@@ -260,12 +260,17 @@ void World::heed(const std::string& event) {
     by_volume_[volume].create_call_s = up;
     since_[volume] = now;
     pool_volumes_.insert(volume);
+  } else if (event.starts_with("launch volume=")) {
+    pool_volumes_.insert(volume);
+    came_with_[instance] = volume;
   } else if (event.starts_with("launch ")) {
     by_instance_[instance].run_call_s = up;
     since_[instance] = now;
   } else if (event.starts_with("running ")) {
     by_instance_[instance].pending_s = waited(instance);
     hint(instance);
+    running_.insert(instance);
+    count_launched(instance);
   } else if (event.starts_with("attaching ")) {
     by_volume_[volume].attach_call_s = up;
     since_[volume] = now;
@@ -284,6 +289,17 @@ void World::heed(const std::string& event) {
   } else if (event.starts_with("terminated ") || event.starts_with("shutting down")) {
     hint(instance);
   }
+}
+
+/// A volume that came with its launch serves once the instance runs and the manager has given it a
+/// node: before that the bootstrap waits.
+void World::count_launched(const std::string& instance) {
+  const auto came = came_with_.find(instance);
+  if (came == came_with_.end() || !running_.contains(instance)) return;
+  const auto* volume = region_.volume(came->second);
+  if (!volume || !volume->tags.contains(core::kTagNode) || !attached_.insert(volume->id).second)
+    return;
+  done_ = region_.now();
 }
 
 bool World::finished() const {
@@ -331,6 +347,12 @@ sim::QueryReply World::execute(const std::string& body, Milliseconds up) {
     const auto shown = complete_instances(reply.body);
     if (shown > 0) instance_bytes_ += reply.body.size();
     instances_shown_ += shown;
+  }
+  if (action == "CreateTags" && reply.code.empty()) {
+    const auto form = aws::parse_form(body);
+    if (const auto* volume = region_.volume(std::string(aws::form_value(form, "ResourceId.1")));
+        volume && volume->link)
+      count_launched(volume->link->instance_id);
   }
   front_.forget_calls();
   return reply;

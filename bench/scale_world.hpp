@@ -98,6 +98,7 @@ class World {
   sim::QueryReply execute(const std::string& body, Milliseconds up);
   std::optional<sim::ApiError> fault_of(const std::string& action, const std::string& body);
   void heed(const std::string& event);
+  void count_launched(const std::string& instance);
   void hint(const std::string& id);
   void put_news(Frame& frame);
   bool finished() const;
@@ -118,7 +119,9 @@ class World {
   std::map<std::string, NodeWaits> by_instance_;
   std::map<std::string, Instant> since_;  ///< when a resource entered its waiting state
   std::set<std::string> pool_volumes_;
-  std::set<std::string> attached_;  ///< pool volumes that are
+  std::set<std::string> attached_;                ///< pool volumes that are
+  std::set<std::string> running_;                 ///< instances that came up
+  std::map<std::string, std::string> came_with_;  ///< volumes of launches, by instance
   std::optional<Instant> first_attach_;
   Instant last_attach_{};
   Instant done_{};

@@ -72,6 +72,16 @@ TEST(Adopt, up_to_the_attach_bucket_volumes_are_made_apart) {
   EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("RunInstances"))));
 }
 
+TEST(Adopt, a_launch_in_one_zone_carries_for_nodes_that_would_be_put_in_another) {
+  World world(4, 4, {"z-a", "z-b"});
+  world.pool().launch->volume_with_launch = true;
+  world.pool().launch->instance_types = {"g5.xlarge"};
+  world.limits.calls["AttachVolume"] = 1;
+  for (const auto* id : {"i-0", "i-1", "i-2", "i-3"})
+    world.ledger.instances[id] = {"p", "z-b", kNow - seconds{2}};  // not shown yet
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("CreateVolume"))));
+}
+
 TEST(Adopt, an_open_launch_with_volumes_asks_for_nothing_else) {
   auto world = bare_world(2);
   Intent intent;

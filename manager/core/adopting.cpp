@@ -90,11 +90,12 @@ void keep_as_spare(Draft& draft, const PoolDraft& pool, const aws::Volume& volum
          "a launch made it and no node needs it: it is kept as a spare");
 }
 
-/// Takes a node of the zone, or where there is none and `any_zone`, the first one.
-NodeDraft* take_node(std::vector<NodeDraft*>& nodes, const std::string& zone, bool any_zone) {
+/// Takes a node of the zone, or where there is none the first one: without a volume, a node's zone
+/// is only where it would be put today.
+NodeDraft* take_node(std::vector<NodeDraft*>& nodes, const std::string& zone) {
   auto found = std::find_if(nodes.begin(), nodes.end(),
                             [&](const NodeDraft* node) { return node->zone == zone; });
-  if (found == nodes.end() && any_zone) found = nodes.begin();
+  if (found == nodes.end()) found = nodes.begin();
   if (found == nodes.end()) return nullptr;
   NodeDraft* node = *found;
   nodes.erase(found);
@@ -115,7 +116,7 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
     if (what != Carries::known && what != Carries::unseen) continue;
     const auto volume = carried.find(id);
     instance.carries = true;
-    auto* node = take_node(nodes, instance.zone, volume != carried.end());
+    auto* node = take_node(nodes, instance.zone);
     if (node) {
       node->asked = true;
       node->covered = true;
