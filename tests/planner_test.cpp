@@ -661,6 +661,29 @@ TEST(Planner, a_volume_whose_detach_the_guest_holds_up_is_kept_from_its_instance
   EXPECT_THAT(world.calls(), Contains(StartsWith("ModifyInstanceAttribute")));
 }
 
+TEST(Planner, an_attach_that_sticks_on_somebody_elses_instance_is_not_started_over) {
+  World world;
+  world.volume("vol-0");
+  world.observed.volumes.at("vol-0").state = aws::VolumeState::in_use;
+  world.observed.volumes.at("vol-0").attachments = {{"vol-0", "i-foreign", "/dev/sdf",
+                                                     aws::AttachmentState::attaching,
+                                                     kNow - std::chrono::minutes{5}, false}};
+  world.ledger.watches["attaching/vol-0/i-foreign"] = {kNow - std::chrono::minutes{5}, 100};
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("DetachVolume"))));
+}
+
+TEST(Planner, a_reserved_instance_that_got_another_volume_meanwhile_gets_no_second_one) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  world.instance("i-0");
+  world.lease("vol-0", "i-0", LeaseState::reserved);
+  world.observed.volumes.at("vol-1").state = aws::VolumeState::in_use;
+  world.observed.volumes.at("vol-1").attachments = {
+      {"vol-1", "i-0", "/dev/sdf", aws::AttachmentState::attached, kNow, false}};
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("AttachVolume"))));
+}
+
 TEST(Planner, fewer_nodes_keep_the_volume_and_say_so) {
   World world(1, 0);
   world.volume("vol-0");

@@ -145,7 +145,8 @@ void end_useless_reservations(Draft& draft) {
     const auto* serving = holder ? draft.find_instance(holder->instance_id) : nullptr;
     const bool served = serving && serving->departing.empty();
     const bool useful = instance && instance->departing.empty() && node && node->wanted &&
-                        node->volume_id == lease.volume_id && !served;
+                        node->volume_id == lease.volume_id && !served &&
+                        !draft.shows_volume_on(instance->id);  // another manager's, or a person's
     if (useful) continue;
     Lease ended = lease;
     ended.state = LeaseState::ended;
@@ -183,6 +184,7 @@ void keep_after_termination(Draft& draft, const Lease& lease, const aws::Attachm
 void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
   const auto* instance = draft.find_instance(lease.instance_id);
   if (attachment.state == aws::AttachmentState::attaching) {
+    if (!instance) return;  // somebody else's to start over
     const Watch stuck = draft.hold("attaching/" + lease.volume_id + "/" + lease.instance_id);
     if (guest_saw_disk(draft, lease)) return;
     const bool asked = lease.state == LeaseState::leaving;
