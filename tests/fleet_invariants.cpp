@@ -146,7 +146,7 @@ void Invariants::check_counts(const core::Desired& desired) {
     if (tag(volume.tags, "warmroot:deployment") != deployment_ ||
         volume.state == sim::DiskState::deleting || volume.state == sim::DiskState::error ||
         volume.tags.contains("warmroot:quarantined") || volume.tags.contains("warmroot:retired") ||
-        volume.tags.contains("warmroot:parked") || copied.contains(id))
+        volume.tags.contains("warmroot:parked") || copied.contains(id) || unknowable.contains(id))
       continue;
     const auto* pool = pool_named(desired, tag(volume.tags, "warmroot:pool"));
     if (is_pool_volume(volume)) {

@@ -43,8 +43,11 @@ class Invariants {
   std::map<std::string, Instant> attached_at;  ///< when EC2 last finished an attach of a volume
   std::map<std::string, int> running;          ///< by pool: the most instances ever wanted
   std::set<std::string> copied;                ///< volumes that people gave a node's tags
-  std::set<std::string> foreign;               ///< ids that no call may ever name
-  std::set<std::string> used;                  ///< volumes that were attached once
+  /// Volumes whose tags were away while no ledger knew them: nobody could tell whose they were, so
+  /// their nodes may have been given others.
+  std::set<std::string> unknowable;
+  std::set<std::string> foreign;  ///< ids that no call may ever name
+  std::set<std::string> used;     ///< volumes that were attached once
   bool counts = true;  ///< false: people or a second manager make more than one manager would
   std::vector<std::string> violations;  ///< "(5) 3 volumes for 2 nodes"
 

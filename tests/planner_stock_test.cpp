@@ -226,6 +226,7 @@ TEST(Stock, spares_that_are_there_coming_or_asked_for_are_counted) {
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_TRUE(world.plan().stable) << world.notes();
   world.observed.volumes.erase("vol-s");
+  EXPECT_THAT(world.calls(), IsEmpty()) << "one look without it";
   world.ledger.volumes["vol-s"].seen = false;
   EXPECT_THAT(world.calls(), IsEmpty()) << "accepted, not visible yet";
   world.ledger.volumes.erase("vol-s");

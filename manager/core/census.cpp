@@ -216,7 +216,8 @@ void count_missing_volumes(Draft& draft) {
     }
     auto* pool = draft.find_pool(owned.pool);
     if (pool && is_stock(owned.role)) {
-      pool->stock.push_back({id, owned.role, owned.zone, "", nullptr, !owned.seen});
+      // One look that does not show it, or not any more, is no reason to make another.
+      pool->stock.push_back({id, owned.role, owned.zone, "", nullptr, !owned.ever_used});
       draft.wake_at(gone.since + kGoneAfter);
       continue;
     }

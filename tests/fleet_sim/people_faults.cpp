@@ -113,6 +113,14 @@ bool person_protects(World& world) {
   return true;
 }
 
+/// The manager that runs, if one does, has it in its ledger.
+bool is_known(World& world, const std::string& volume_id) {
+  const auto& ledger = world.host().process.ledger;
+  if (!ledger) return false;
+  const auto view = ledger->view();
+  return view && view->volumes.contains(volume_id);
+}
+
 bool person_removes_tags(World& world) {
   const std::vector<std::string> keys = {"warmroot:deployment", "warmroot:pool", "warmroot:node",
                                          "warmroot:lineage"};
@@ -127,8 +135,13 @@ bool person_removes_tags(World& world) {
     std::ignore = world.region.delete_tags({id}, {});
   else
     std::ignore = world.region.delete_tags({id}, {{world.draw.pick(keys), std::nullopt}});
+  if (volume) {
+    world.untagged.insert(id);
+    if (!is_known(world, id)) world.invariants.unknowable.insert(id);
+  }
   // He is told, and puts them back.
   world.spell(world.draw.span(seconds{30}, minutes{5}), [&world, id, before] {
+    world.untagged.erase(id);
     if (world.region.volume(id) || world.region.instance(id))
       std::ignore = world.region.create_tags({id}, before);
   });

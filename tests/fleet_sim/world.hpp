@@ -130,6 +130,7 @@ class World {
   std::string others_pool;  ///< the pool that other people launch for; empty: none
   std::string last_fault;
   bool lifted = false;
+  std::set<std::string> untagged;  ///< volumes that lack tags which people took away
   Instant settled_at{};
   bool two_managers = false;      ///< there were two, once
   bool people_took_part = false;  ///< things were changed that only people may put right

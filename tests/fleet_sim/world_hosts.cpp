@@ -123,6 +123,7 @@ void World::start_again(Host& host) {
 void World::forget_ledger(Host& host) {
   remove_ledger(host.ledger_path);
   host.keys.clear();
+  invariants.unknowable.insert(untagged.begin(), untagged.end());
 }
 
 void World::start_second_manager() {
