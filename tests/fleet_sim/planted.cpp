@@ -25,9 +25,8 @@ enum Bug {
   kGoneAtOnce = 9,
   kEndsStrangers = 10,
   kAcrossZones = 11,
-  kNoBudget = 13,
-  kFlagUnseen = 14,
-  kForgetsPending = 15,
+  kFlagUnseen = 13,
+  kForgetsPending = 14,
 };
 
 // ---- wrong judgement ----
@@ -120,7 +119,6 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kEndsStrangers, "terminates what we did not launch"},
       {kAcrossZones, "attach across zones"},
       {kUncheckedMount, "the bootstrap mounts without a check"},
-      {kNoBudget, "calls without a budget"},
       {kFlagUnseen, "DeleteOnTermination is not looked at"},
       {kForgetsPending, "instances that are coming are not counted"},
   };
@@ -133,7 +131,6 @@ std::unique_ptr<aws::Ec2> planted_ec2(int bug, std::unique_ptr<aws::Ec2> truth) 
 }
 
 void plant(int bug, World&, Host& host, ProcessSetup& setup) {
-  if (bug == kNoBudget) setup.options.budget_share = 1;
   if (bug == kRecordedLate) {
     // The row that was written before the call is hidden while it is sent.
     auto check = setup.hooks.before_call;
@@ -174,10 +171,11 @@ void planted_after_tick(int bug, World& world, Host& host) {
     for (const auto& [id, volume] : world.region.volumes())
       if (!volume.root && !volume.link && volume.state == sim::DiskState::available &&
           volume.tags.contains("warmroot:node") && !world.invariants.foreign.contains(id)) {
+        // With a token, or the manager would withdraw it instead of sending it.
         const auto call = aws::encode(aws::DeleteVolume{id});
         std::ignore = host.process.spy->run(
             "INSERT INTO intents (action, body, pool, nodes, resources, zone, token, reason, "
-            "state, recorded_ms) VALUES (?, ?, '', '', ?, '', '', '', 'open', 1)",
+            "state, recorded_ms) VALUES (?, ?, '', '', ?, '', 'planted', '', 'open', 1)",
             {call.action, call.body, id});
         return;
       }
