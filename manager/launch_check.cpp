@@ -54,9 +54,6 @@ void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, I
   const auto lacking = core::lacking_pools(desired, observed);
   for (const auto& pool : desired.pools) {
     if (!pool.launch || pool.nodes == 0) continue;
-    if (const auto text = observed.user_data.find(pool.name);
-        text != observed.user_data.end() && !text->second.found)
-      continue;
     const auto call = core::probe_call(observed, desired.deployment, pool);
     auto content = content_of(call);
     auto& answer = kept[pool.name];

@@ -1,6 +1,6 @@
 // Asks EC2 by a dry run whether it would launch a pool's instances, before anything is made for
 // them: an unknown key pair, security group, instance profile or type is told while nothing costs
-// money. Used by the reconciler, once for each content of a spec.
+// money. Asked once for each content of a spec; each question holds its look up.
 #pragma once
 
 #include <map>
@@ -22,8 +22,9 @@ class LaunchCheck {
   /// `ec2` has to outlive it.
   explicit LaunchCheck(aws::Ec2& ec2) : ec2_(ec2) {}
 
-  /// Adds the answer for each pool that launches. Nothing known (throttled, no dry runs at this
-  /// endpoint) is no answer. Requires: `observed` holds the user-data.
+  /// Adds the answers that are known, and asks for each pool that lacks volumes or instances and
+  /// has no other problem. Nothing known (throttled, no dry runs at this endpoint) is no answer.
+  /// Requires: `observed` holds the user-data.
   void look(const core::Desired& desired, core::Observed& observed, Instant now);
 
  private:

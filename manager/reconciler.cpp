@@ -7,7 +7,6 @@
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/core/backoff.hpp"
 #include "manager/core/draft.hpp"
-#include "manager/core/launching.hpp"
 #include "manager/core/planner.hpp"
 #include "manager/core/token.hpp"
 

@@ -17,6 +17,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
+#include "tests/must_run.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -76,8 +77,7 @@ class BootNamespace : public testing::Test {
 
   void SetUp() override {
     if (!reason_.empty()) {
-      const char* must = std::getenv("WARMROOT_MUST_RUN");
-      if (must != nullptr && std::string(must) == "1") FAIL() << "cannot run: " << reason_;
+      if (must_run()) FAIL() << "cannot run: " << reason_;
       GTEST_SKIP() << "SKIPPED, not tested: " << reason_;
     }
     ASSERT_TRUE(make_directory(kRunDirectory, 0755));

@@ -24,6 +24,7 @@
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/base/units.hpp"
+#include "tests/must_run.hpp"
 #include "tests/sim/ebs_probe.hpp"
 
 namespace warmroot::sim {
@@ -125,7 +126,7 @@ class Ebs : public testing::Test {
                                .profile = without_tails(),
                                .seed = kSeed});
     const Ok started = server_->start();
-    if (!started && std::getenv("WARMROOT_MUST_RUN") == nullptr)
+    if (!started && !must_run())
       GTEST_SKIP() << "SKIPPED, nothing was tested: " << started.error().message();
     ASSERT_TRUE(started) << started.error().message();
   }

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "manager/ledger.hpp"
+#include "tests/must_run.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace warmroot::manager {
@@ -32,7 +33,7 @@ class LedgerDiskTest : public ::testing::Test {
       mounted_ = true;
       return;
     }
-    if (std::getenv("WARMROOT_MUST_RUN") != nullptr) FAIL() << "a tmpfs cannot be mounted here";
+    if (must_run()) FAIL() << "a tmpfs cannot be mounted here";
     GTEST_SKIP() << "a tmpfs cannot be mounted here (needs root)";
   }
   void TearDown() override {

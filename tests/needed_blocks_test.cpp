@@ -17,6 +17,7 @@
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
 #include "bootstrap/warm/fsmap.hpp"
+#include "tests/must_run.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -96,8 +97,7 @@ class Ext : public testing::TestWithParam<const char*> {
     const std::string command =
         std::string("mkfs.ext4 -q -F ") + GetParam() + " " + image_ + " >&2";
     if (std::system(command.c_str()) != 0) {
-      const char* must = std::getenv("WARMROOT_MUST_RUN");
-      if (must != nullptr && std::string(must) == "1") FAIL() << "mkfs.ext4 failed";
+      if (must_run()) FAIL() << "mkfs.ext4 failed";
       GTEST_SKIP() << "NOT TESTED: mkfs.ext4 failed";
     }
   }

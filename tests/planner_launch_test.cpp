@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manager/core/backoff.hpp"
 #include "manager/core/launch_calls.hpp"
 #include "manager/core/launch_limits.hpp"
-#include "manager/core/launching.hpp"
 #include "manager/core/offers.hpp"
 #include "manager/core/placing.hpp"
 #include "manager/core/proving.hpp"

@@ -17,6 +17,7 @@
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/read_pump.hpp"
+#include "tests/must_run.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -43,8 +44,7 @@ class EngineOnFile : public testing::TestWithParam<EngineChoice> {
   void TearDown() override { std::filesystem::remove(path_); }
 
   void skip(const std::string& what) {
-    const char* must = std::getenv("WARMROOT_MUST_RUN");
-    if (must != nullptr && std::string(must) == "1") FAIL() << "this machine lacks " << what;
+    if (must_run()) FAIL() << "this machine lacks " << what;
     GTEST_SKIP() << "NOT TESTED: this machine lacks " << what;
   }
 

@@ -27,6 +27,7 @@
 #include "bootstrap/warm/block_set.hpp"
 #include "bootstrap/warm/warm_progress_json.hpp"
 #include "bootstrap/warm/warmer.hpp"
+#include "tests/must_run.hpp"
 #include "tests/sim/ebs.hpp"
 
 namespace warmroot::warm {
@@ -106,8 +107,7 @@ class WarmerTest : public testing::Test {
 
   void SetUp() override {
     if (const std::string missing = lacking(); !missing.empty()) {
-      const char* must = std::getenv("WARMROOT_MUST_RUN");
-      if (must != nullptr && std::string(must) == "1") FAIL() << "this machine lacks " << missing;
+      if (must_run()) FAIL() << "this machine lacks " << missing;
       GTEST_SKIP() << "NOT TESTED: this machine lacks " << missing;
     }
     std::string pattern = (fs::temp_directory_path() / "warmer_test_XXXXXX").string();

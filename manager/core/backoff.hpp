@@ -22,6 +22,10 @@ inline constexpr Milliseconds kBackoffBrief{300};
 /// a note stays the same note from look to look.
 std::string time_of_day(Instant at);
 
+/// Code of a Failure that is ours and not EC2's: the first attempt had no clear answer, and the
+/// call is planned anew although EC2 may still carry it out.
+inline constexpr const char* kWithdrawn = "Withdrawn";
+
 /// When the thing that failed may be tried again; `key` spreads nodes that failed together.
 Instant retry_at(const Failure& failure, const std::string& key);
 

@@ -2,10 +2,12 @@
 // launched for only when its volume was made, so that a refused volume does not leave an instance
 // that is paid for nothing.
 #include "manager/core/launching.hpp"
+#include "manager/core/backoff.hpp"
 
 #include <algorithm>
 
 #include "manager/core/adopting.hpp"
+#include "manager/core/backoff.hpp"
 #include "manager/core/budget.hpp"
 #include "manager/core/launch_calls.hpp"
 #include "manager/core/launch_limits.hpp"

@@ -21,9 +21,6 @@ int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::strin
 /// its way out.
 bool unassigned(Draft& draft, const InstanceDraft& instance);
 
-/// Code of a call whose first attempt had no clear answer and which is planned anew: EC2 may still
-/// carry it out.
-inline constexpr const char* kWithdrawn = "Withdrawn";
 /// A request that EC2 has not carried out by then is lost. Assumed: documented nowhere.
 inline constexpr Milliseconds kMayEndLateFor{60'000};
 /// True for an instance whose end was asked for without a clear answer so lately that it may still
