@@ -1,6 +1,7 @@
 """What people and machines do with a warm root, in real guests of the simulated region: sessions by the stock OpenSSH
 programs, a power cut, pause and resume, and volumes that must be refused without locking anybody out. Each check is a line;
-ends with `N passed, N failed`. Run by tests/run.sh after the images and build/release are there."""
+ends with `N passed, N failed`. Run by tests/run.sh after the images and build/release are there.
+Usage: guest_test.py [PART...] (see PARTS; all of them)"""
 import filecmp
 import os
 import subprocess
@@ -15,6 +16,9 @@ REFUSED = [
     {"name": "noroot", "source": 'snapshot = "snap-0noroot0000000001"', "nodes": 1, "running": 1},
     {"name": "foreign", "source": 'snapshot = "snap-0arm6400000000001"', "nodes": 1, "running": 1},
 ]
+# More first volumes than attaches may be sent at once (half of EC2's bucket of 50), so that the launch makes them.
+FIRST = {"name": "first", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 26, "running": 26,
+         "instance_type": "g5.xlarge", "launch": "volume_with_launch = true"}
 SESSION_STAGES = ("ready", "warming", "warm")
 BASE_OS = "warmroot test base"
 VOLUME_OS = "Imagenet AMI"
@@ -130,6 +134,31 @@ def pause_and_resume(world, checks, node):
     checks.that("its data is there after pause and resume", text == "kept", text)
 
 
+def attaches_of(world, volume):
+    with open(world.path("manager.log"), encoding="utf-8", errors="replace") as file:
+        return [line for line in file if "AttachVolume" in line and volume in line]
+
+
+def first_volume_from_launch(world, checks):
+    """EC2 has capacity for one of 26: the volume of that one is made by the launch call itself."""
+    node = ready(world, "first-0")
+    first, volume = node["instance_id"], node["volume_id"]
+    shown = world.volume(volume)
+    checks.that("a launch brings its node's first volume along", shown["instance_id"] == first, str(shown))
+    checks.that("nobody attached it", not attaches_of(world, volume), "".join(attaches_of(world, volume)))
+    code, text = world.ssh(first, ". /etc/os-release; echo $PRETTY_NAME; echo brought > brought && sync brought && sync .")
+    checks.that("a session lands in a volume that came with the launch", code == 0 and VOLUME_OS in text, text)
+    world.change_pool("first", running=1)
+    world.say(f"EC2 ends {first}")
+    world.post("end", instance=first)
+    node = ready(world, "first-0", not_on=first)
+    checks.that("the volume outlives the instance that it came with", node["volume_id"] == volume, str(node))
+    attached = [line for line in attaches_of(world, volume) if "outcome=accepted" in line and node["instance_id"] in line]
+    checks.that("the replacement got it by AttachVolume", len(attached) == 1, "".join(attaches_of(world, volume)))
+    code, text = world.ssh(node["instance_id"], "cat brought")
+    checks.that("the replacement has what the person wrote", text == "brought", text)
+
+
 def refused_volumes(checks):
     with World(os.path.join(DIRECTORY, "refused"), REFUSED) as world:
         for pool, word in (("noroot", "root"), ("foreign", "arm64")):
@@ -147,18 +176,31 @@ def refused_volumes(checks):
             checks.that(f"{pool}: a login is told what failed", "warmroot" in shown and word in shown, shown[-400:])
 
 
+def good_volume(checks):
+    with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
+        node = ready(world, "imagenet-0")
+        sessions(world, checks, node["instance_id"])
+        transfers(world, checks, node["instance_id"])
+        agent_forwarding(world, checks, node["instance_id"])
+        node = power_cut(world, checks, node)
+        pause_and_resume(world, checks, node)
+
+
+def first_launch(checks):
+    capacity = ("capacity", {"type": FIRST["instance_type"], "zone": "us-east-1a", "count": 1})
+    with World(os.path.join(DIRECTORY, "first"), [FIRST], controls=[capacity]) as world:
+        first_volume_from_launch(world, checks)
+
+
+PARTS = {"good": good_volume, "refused": refused_volumes, "first": first_launch}
+
+
 def main():
     checks = Checks()
     subprocess.run(["rm", "-rf", DIRECTORY], check=True)
     try:
-        with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
-            node = ready(world, "imagenet-0")
-            sessions(world, checks, node["instance_id"])
-            transfers(world, checks, node["instance_id"])
-            agent_forwarding(world, checks, node["instance_id"])
-            node = power_cut(world, checks, node)
-            pause_and_resume(world, checks, node)
-        refused_volumes(checks)
+        for name in sys.argv[1:] or PARTS:
+            PARTS[name](checks)
     except (Exception, SystemExit):  # one lost guest must not hide the counts
         traceback.print_exc()
         checks.that("the run came to its end", False)

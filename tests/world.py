@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -45,9 +46,10 @@ running = {running}
 type = "gp3"
 [pool.launch]
 base_ami       = "ami-0base000000000001"
-instance_types = ["g5.12xlarge"]
+instance_types = ["{instance_type}"]
 subnets        = {{ us-east-1a = "subnet-0a00000000000001" }}
 key_name       = "operator"
+{launch}
 """
 
 
@@ -63,12 +65,13 @@ def free_port():
 
 
 class World:
-    """The region, the manager and their files below `directory`."""
+    """The region, the manager and their files below `directory`. `controls` are done before the manager starts."""
 
-    def __init__(self, directory, pools, sim_options=()):
+    def __init__(self, directory, pools, sim_options=(), controls=()):
         self.directory = directory
         self.pools = pools
         self.sim_options = list(sim_options)
+        self.controls = controls
         self.started = time.monotonic()
         self.children = []
         self.endpoint = None
@@ -88,6 +91,8 @@ class World:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
         try:
             self.start_region()
+            for what, parameters in self.controls:
+                self.post(what, **parameters)
             self.start_manager()
         except BaseException:
             self.stop()
@@ -133,14 +138,24 @@ class World:
 
     def start_manager(self):
         port = free_port()
-        with open(self.path("spec.toml"), "w", encoding="utf-8") as file:
-            file.write(f'deployment  = "demo"\nmanager_url = "http://{HOST_SEEN_BY_GUESTS}:{port}"\n\n')
-            file.write("\n".join(POOL.format(**pool) for pool in self.pools))
+        self.manager = f"http://127.0.0.1:{port}"
+        self.write_spec()
         child = self.start("manager", [f"{BUILD}/warmroot", "--spec", self.path("spec.toml"), "--state",
                                        self.path("state"), "serve", "--listen", f"127.0.0.1:{port}"],
                            env=self.environment())
         self.wait_for_line("manager", child, "listening=", 20)
-        self.manager = f"http://127.0.0.1:{port}"
+
+    def write_spec(self):
+        port = self.manager.rsplit(":", 1)[1]
+        with open(self.path("spec.toml"), "w", encoding="utf-8") as file:
+            file.write(f'deployment  = "demo"\nmanager_url = "http://{HOST_SEEN_BY_GUESTS}:{port}"\n\n')
+            file.write("\n".join(POOL.format(**{"instance_type": "g5.12xlarge", "launch": "", **pool}) for pool in self.pools))
+
+    def change_pool(self, name, **keys):
+        """As an operator does who edits the spec and sends the daemon SIGHUP."""
+        self.pools = [{**pool, **keys} if pool["name"] == name else pool for pool in self.pools]
+        self.write_spec()
+        next(child for kind, child in self.children if kind == "manager").send_signal(signal.SIGHUP)
 
     def stop(self):
         for _, child in reversed(self.children):
@@ -183,6 +198,12 @@ class World:
         subprocess.run([f"{BUILD}/warmroot-sim", command, instance_id, "--endpoint-url", self.endpoint], check=True,
                        stdout=subprocess.DEVNULL)
 
+    def post(self, what, **parameters):
+        """One order to the region's control, as server.hpp lists them."""
+        url = f"{self.endpoint}/_control/{what}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(urllib.request.Request(url, data=b"", method="POST"), timeout=10) as reply:
+            return json.load(reply)
+
     def warmroot(self, *arguments):
         """Runs the manager's command line beside the daemon's state and returns the completed process."""
         return subprocess.run([f"{BUILD}/warmroot", "--spec", self.path("spec.toml"), "--state", self.path("state"),
@@ -221,6 +242,7 @@ class World:
                 raise SystemExit(f"gave up after {seconds} s waiting for {what}; logs are in {self.directory}")
             if time.monotonic() - spoken > 5:
                 spoken = time.monotonic()
-                stages = ", ".join(f"{node['node']} {node.get('lease')}/{node.get('stage') or '-'}" for node in status["nodes"])
+                shown = [node for node in status["nodes"] if node.get("instance_id")] or status["nodes"][:4]
+                stages = ", ".join(f"{node['node']} {node.get('lease')}/{node.get('stage') or '-'}" for node in shown)
                 self.say(f"  waiting for {what} ({stages})")
             time.sleep(0.25)
