@@ -12,6 +12,7 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/root_mount.hpp"
 #include "bootstrap/sshd.hpp"
 
 namespace warmroot::bootstrap {
@@ -188,8 +189,7 @@ class Work {
   Result<std::string> prove() {
     const std::string& type = assignment_.partition.content;
     TRY(make_directory(kVolumePoint, 0755));
-    TRY(mount_device(assignment_.partition_node, kVolumePoint, type,
-                     untouched_mount_options(type)));
+    TRY(mount_at_point(untouched_mount_options(type)));
     assignment_.mounted = true;
     auto accepted = accept_root();
     TRY(unmount_tree(kVolumePoint));
@@ -220,12 +220,17 @@ class Work {
     return "not left clean; e2fsck -p repaired it";
   }
 
+  Ok mount_at_point(const std::string& options) const {
+    const PartitionFacts& partition = assignment_.partition;
+    return mount_root_filesystem(assignment_.partition_node, disk_fd_.get(), partition.offset_bytes,
+                                 kVolumePoint, partition.content, options);
+  }
+
   Result<std::string> mount_candidate() {
     const std::string& type = assignment_.partition.content;
     TRY(make_directory(kVolumePoint, 0755));
     // Read-only until it has proved to be a root: another system's data partition is left as it is.
-    TRY(mount_device(assignment_.partition_node, kVolumePoint, type,
-                     root_mount_options(type, false)));
+    TRY(mount_at_point(root_mount_options(type, false)));
     assignment_.mounted = true;
     if (auto accepted = accept_root(); !accepted) {
       TRY(unmount_tree(kVolumePoint));
@@ -244,7 +249,11 @@ class Work {
 
   Ok accept_root() {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    TRY(check_is_root(root));
+    if (Ok accepted = check_is_root(root); !accepted) {
+      Error error = std::move(accepted).error();
+      if (assignment_.partition.content == "btrfs") error.context += subvolume_hint(root);
+      return fail(std::move(error));
+    }
     TRY(check_chroot_path(kVolumePoint));
     auto release = root.read("etc/os-release", kMaxOsRelease);
     if (!release) release = root.read("usr/lib/os-release", kMaxOsRelease);

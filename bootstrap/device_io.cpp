@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "bootstrap/files.hpp"
+#include "bootstrap/root_mount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -48,12 +49,15 @@ bool is_whole_disk(const std::string& directory, const std::string& name) {
 }
 
 bool in_use(const std::string& directory, const std::string& name,
-            const std::set<std::string>& mounted) {
-  if (mounted.count(read_attribute(directory + "/dev")) != 0) return true;
+            const std::set<std::string>& mounted, const std::set<std::string>& members) {
+  if (mounted.count(read_attribute(directory + "/dev")) != 0 || members.count(name) != 0)
+    return true;
   if (!list_directory(directory + "/holders").empty()) return true;
   for (const auto& entry : list_directory(directory)) {
     if (entry.rfind(name, 0) != 0) continue;
-    if (mounted.count(read_attribute(directory + "/" + entry + "/dev")) != 0) return true;
+    if (mounted.count(read_attribute(directory + "/" + entry + "/dev")) != 0 ||
+        members.count(entry) != 0)
+      return true;
     if (!list_directory(directory + "/" + entry + "/holders").empty()) return true;
   }
   return false;
@@ -87,11 +91,12 @@ std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<st
                                   const std::set<std::string>& present_at_start) {
   std::vector<DiskFacts> disks;
   const std::string blocks = sys_root + "/block";
+  const std::set<std::string> members = btrfs_members(sys_root);
   for (const auto& name : list_directory(blocks)) {
     const std::string directory = blocks + "/" + name;
     if (!is_whole_disk(directory, name)) continue;
     DiskFacts disk = read_disk(directory, name);
-    disk.holds_base = in_use(directory, name, mounted);
+    disk.holds_base = in_use(directory, name, mounted, members);
     disk.present_at_start = present_at_start.count(name) != 0;
     disks.push_back(std::move(disk));
   }

@@ -73,6 +73,8 @@ std::string root_mount_options(const std::string& filesystem, bool writable) {
   std::string options = writable ? "rw,relatime,nodev" : "ro,nodev";
   // A volume made from the base's own AMI has the base root's UUID, and xfs refuses a second one.
   if (filesystem == "xfs") options += ",nouuid";
+  // From 6.2 on btrfs discards by itself what a file system frees.
+  if (filesystem == "btrfs") options += ",nodiscard";
   return options;
 }
 
@@ -80,6 +82,7 @@ std::string untouched_mount_options(const std::string& filesystem) {
   std::string options = root_mount_options(filesystem, false);
   if (filesystem == "ext3" || filesystem == "ext4") options += ",noload";
   if (filesystem == "xfs") options += ",norecovery";
+  if (filesystem == "btrfs") options += ",rescue=nologreplay";
   return options;
 }
 

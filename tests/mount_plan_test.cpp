@@ -90,5 +90,15 @@ TEST(MountPlan, xfs_is_mounted_although_the_base_root_has_the_same_uuid) {
   EXPECT_EQ(root_mount_options("ext4", true), "rw,relatime,nodev");
 }
 
+TEST(MountPlan, a_look_at_a_root_replays_nothing_whatever_the_type) {
+  EXPECT_EQ(untouched_mount_options("ext4"), "ro,nodev,noload");
+  EXPECT_EQ(untouched_mount_options("xfs"), "ro,nodev,nouuid,norecovery");
+  EXPECT_EQ(untouched_mount_options("btrfs"), "ro,nodev,nodiscard,rescue=nologreplay");
+}
+
+TEST(MountPlan, btrfs_discards_nothing_on_the_volume) {
+  EXPECT_EQ(root_mount_options("btrfs", true), "rw,relatime,nodev,nodiscard");
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap
