@@ -335,6 +335,25 @@ TEST_F(Ebs, a_power_cut_keeps_the_commit_block_that_guests_write_with_fua) {
   EXPECT_EQ(file.read(64 * kPage), commit);
 }
 
+TEST_F(Ebs, a_power_cut_keeps_what_xfs_and_btrfs_write_with_fua) {
+  DirectFile file(fresh("vol-a"));
+  std::string record(3 * kPage, 'r');
+  record.replace(0, 4, "\xfe\xed\xba\xbe");
+  std::string superblock(kPage, 's');
+  superblock.replace(0x30, 8, std::string("\0\0\1\0\0\0\0\0", 8)).replace(0x40, 8, "_BHRfS_M");
+  std::string mirror = superblock;
+  mirror.replace(0x30, 8, std::string("\0\0\0\4\0\0\0\0", 8));
+  file.write_bytes(64 * kPage, record);
+  file.write_bytes(80 * kPage, superblock);
+  EXPECT_EQ(server().counters("vol-a").unflushed_bytes, 0u);
+  file.write_bytes(96 * kPage, mirror);
+  EXPECT_EQ(server().counters("vol-a").unflushed_bytes, kPage);
+  server().power_cut("vol-a");
+  EXPECT_EQ(file.read(64 * kPage), record.substr(0, kPage));
+  EXPECT_EQ(file.read(66 * kPage), record.substr(0, kPage).replace(0, 4, "rrrr"));
+  EXPECT_EQ(file.read(80 * kPage), superblock);
+}
+
 TEST_F(Ebs, a_killed_opener_is_no_flush) {
   DirectFile(fresh("vol-a")).write(0, 'U', kUnit);
   EXPECT_EQ(server().counters("vol-a").unflushed_bytes, kUnit);

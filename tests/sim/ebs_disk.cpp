@@ -10,22 +10,32 @@
 #include <cerrno>
 #include <random>
 #include <string>
+#include <string_view>
 
 namespace warmroot::sim {
 namespace {
 
+bool holds(std::span<const char> bytes, std::size_t at, std::string_view text) {
+  return bytes.size() >= at + text.size() && std::equal(text.begin(), text.end(), &bytes[at]);
+}
+
 /// Whether the guest sent this write with FUA ("on the medium before you answer"). QEMU 7.2's NVMe
 /// accepts the bit and drops it, and a journal whose commit block can be lost is one that no real
-/// disk has. So those writes are known by what they are: ext4 sends just the commit block and the
-/// superblock of its journal with FUA, each alone (jbd2's header: magic, then block type).
+/// disk has. So those writes are known by what they are, each alone: ext4's commit block and the
+/// superblock of its journal (jbd2's header: magic, then block type), a record of xfs's log, and
+/// the first superblock of btrfs (which says at 0x30 where it lies).
 bool is_forced(std::uint64_t offset, std::span<const char> bytes) {
+  using namespace std::string_view_literals;
+  constexpr std::size_t kSector = 512, kBtrfsPlace = 0x30, kBtrfsMagic = 0x40;
+  if (offset % kSector == 0 && holds(bytes, 0, "\xfe\xed\xba\xbe")) return true;
   if (offset % kDiskPage != 0 || bytes.size() != kDiskPage) return false;
-  constexpr std::array<unsigned char, 7> kJournalMagic{0xc0, 0x3b, 0x39, 0x98, 0, 0, 0};
-  const auto* head = reinterpret_cast<const unsigned char*>(bytes.data());
-  const unsigned char type = head[kJournalMagic.size()];
-  constexpr unsigned char kCommit = 2, kSuperblockV1 = 3, kSuperblockV2 = 4;
-  return std::equal(kJournalMagic.begin(), kJournalMagic.end(), head) &&
-         (type == kCommit || type == kSuperblockV1 || type == kSuperblockV2);
+  if (holds(bytes, kBtrfsMagic, "_BHRfS_M") && holds(bytes, kBtrfsPlace, "\0\0\1\0\0\0\0\0"sv))
+    return true;
+  constexpr char kCommit = 2, kSuperblockV1 = 3, kSuperblockV2 = 4;
+  constexpr std::size_t kTypeAt = 7;
+  if (!holds(bytes, 0, "\xc0\x3b\x39\x98\0\0\0"sv)) return false;
+  const char type = bytes[kTypeAt];
+  return type == kCommit || type == kSuperblockV1 || type == kSuperblockV2;
 }
 
 /// Reads all of `into`; what lies past the file's end reads as zeros.
@@ -181,6 +191,7 @@ Ok EbsDisk::write(std::uint64_t offset, std::span<const char> bytes) {
   const std::lock_guard lock(mutex_);
   const bool forced = is_forced(offset, bytes);
   const std::uint64_t first_page = offset / kDiskPage;
+  const std::uint64_t end_page = (offset + bytes.size() + kDiskPage - 1) / kDiskPage;
   while (!bytes.empty()) {
     const std::uint64_t page = offset / kDiskPage;
     const std::uint64_t within = offset % kDiskPage;
@@ -199,7 +210,8 @@ Ok EbsDisk::write(std::uint64_t offset, std::span<const char> bytes) {
     bytes = bytes.subspan(whole_pages * kDiskPage);
     offset += whole_pages * kDiskPage;
   }
-  if (forced && undo_.erase(first_page) != 0) std::erase(undo_order_, first_page);
+  for (std::uint64_t page = first_page; forced && page < end_page; ++page)
+    if (undo_.erase(page) != 0) std::erase(undo_order_, page);
   return {};
 }
 
