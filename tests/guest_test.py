@@ -19,6 +19,13 @@ REFUSED = [
 # More first volumes than attaches may be sent at once (half of EC2's bucket of 50), so that the launch makes them.
 FIRST = {"name": "first", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 26, "running": 26,
          "instance_type": "g5.xlarge", "launch": "volume_with_launch = true"}
+# The twins' base has file systems of the volumes' UUIDs mounted.
+TWINS = {"base_ami": "ami-0twins000000000001", "nodes": 1, "running": 1}
+FILE_SYSTEMS = [
+    {**TWINS, "name": "xfs", "source": 'snapshot = "snap-0xfs0000000000001"'},
+    {"name": "btrfs", "source": 'snapshot = "snap-0btrfs00000000001"', "nodes": 1, "running": 1},
+    {**TWINS, "name": "twin", "source": 'snapshot = "snap-0btrfs00000000001"'},
+]
 SESSION_STAGES = ("ready", "warming", "warm")
 BASE_OS = "warmroot test base"
 VOLUME_OS = "Imagenet AMI"
@@ -37,9 +44,15 @@ class Checks:
             self.failed.append(name)
 
 
+def says(world, name):
+    return (world.node(name).get("status") or {}).get("message", "")
+
+
 def ready(world, name, not_on=None):
     def condition(status):
         node = world.node(name, status)
+        if node.get("stage") == "failed" and node.get("instance_id") != not_on:
+            raise SystemExit(f"{name} failed: {says(world, name)}")
         good = node.get("stage") in SESSION_STAGES and node.get("instance_id") not in (None, not_on)
         return node if good else None
 
@@ -176,6 +189,44 @@ def refused_volumes(checks):
             checks.that(f"{pool}: a login is told what failed", "warmroot" in shown and word in shown, shown[-400:])
 
 
+def written(world, checks, node, kind, name):
+    code, text = world.ssh(node["instance_id"], f"echo {name} > {name} && sync && cat {name} && cat /etc/os-release")
+    checks.that(f"{kind}: a session lands on the volume and writes", code == 0 and name in text and f"AMI on {kind}" in text, text)
+
+
+def handed_over(world, checks, old, kind, names, how):
+    node = ready(world, f"{kind}-0", not_on=old["instance_id"])
+    checks.that(f"{kind}: after {how} the same volume serves a replacement", node["volume_id"] == old["volume_id"], str(node))
+    code, text = world.ssh(node["instance_id"], "cat " + " ".join(names))
+    checks.that(f"{kind}: what was written is there after {how}", code == 0 and text.split() == names, text)
+    return node
+
+
+def file_systems(checks):
+    with World(os.path.join(DIRECTORY, "file_systems"), FILE_SYSTEMS, ("--notice-ms", "60000")) as world:
+        nodes = {kind: ready(world, f"{kind}-0") for kind in ("xfs", "btrfs")}
+        for kind, node in nodes.items():
+            written(world, checks, node, kind, "noticed")
+        code, text = world.ssh(nodes["xfs"]["instance_id"], "grep -c ' xfs ' /proc/self/mountinfo; dmesg | grep -i xfs", user="root")
+        checks.that("xfs: it is mounted beside another of the same UUID", code == 0 and int(text.split()[0]) >= 1, text)
+        world.wait("the twin to be refused", lambda status: world.node("twin-0", status).get("stage") == "failed", 240)
+        checks.that("a btrfs with the UUID of a mounted one is refused in one sentence that says why", "same UUID" in says(world, "twin-0")
+                    and "\n" not in says(world, "twin-0"), says(world, "twin-0"))
+        text = world.ssh_when_up(world.node("twin-0")["instance_id"], ". /etc/os-release; echo $PRETTY_NAME")
+        checks.that("its sessions land on the base", BASE_OS in text, text)
+        for node in nodes.values():
+            world.post("interrupt", instance=node["instance_id"])
+        for kind, node in nodes.items():
+            nodes[kind] = handed_over(world, checks, node, kind, ["noticed"], "a spot notice")
+            written(world, checks, nodes[kind], kind, "cut")
+        for node in nodes.values():
+            world.post("crash", instance=node["instance_id"])
+        for kind, node in nodes.items():
+            nodes[kind] = handed_over(world, checks, node, kind, ["noticed", "cut"], "a power cut")
+        code, text = world.ssh(nodes["xfs"]["instance_id"], "dmesg | grep -i 'xfs.*recovery'", user="root")
+        checks.that("xfs: the log was replayed", code == 0 and "nvme" in text, text)
+
+
 def good_volume(checks):
     with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
         node = ready(world, "imagenet-0")
@@ -192,7 +243,7 @@ def first_launch(checks):
         first_volume_from_launch(world, checks)
 
 
-PARTS = {"good": good_volume, "refused": refused_volumes, "first": first_launch}
+PARTS = {"good": good_volume, "refused": refused_volumes, "first": first_launch, "file_systems": file_systems}
 
 
 def main():

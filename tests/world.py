@@ -22,10 +22,14 @@ snapshots = [
   {{ id = "snap-0base000000000001", size_gib = 1, image_file = "{images}/base.img" }},
   {{ id = "snap-0ami0000000000001", size_gib = 4, image_file = "{images}/ami.img" }},
   {{ id = "snap-0arm6400000000001", size_gib = 1, image_file = "{images}/arm64.img" }},
+  {{ id = "snap-0twins00000000001", size_gib = 1, image_file = "{images}/base-twins.img" }},
+  {{ id = "snap-0xfs0000000000001", size_gib = 1, image_file = "{images}/xfs.img" }},
+  {{ id = "snap-0btrfs00000000001", size_gib = 1, image_file = "{images}/btrfs.img" }},
   {{ id = "snap-0noroot0000000001", size_gib = 1, image_file = "{images}/noroot.img" }},
 ]
 images = [
   {{ id = "ami-0base000000000001", name = "base", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0base000000000001" }},
+  {{ id = "ami-0twins000000000001", name = "base with twins", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0twins00000000001" }},
   {{ id = "ami-0imagenet00000001", name = "imagenet", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0ami0000000000001" }},
 ]
 subnets = [
@@ -45,12 +49,13 @@ running = {running}
 [pool.volumes]
 type = "gp3"
 [pool.launch]
-base_ami       = "ami-0base000000000001"
+base_ami       = "{base_ami}"
 instance_types = ["{instance_type}"]
 subnets        = {{ us-east-1a = "subnet-0a00000000000001" }}
 key_name       = "operator"
 {launch}
 """
+DEFAULTS = {"base_ami": "ami-0base000000000001", "instance_type": "g5.12xlarge", "launch": ""}
 
 
 def dies_with_parent():
@@ -149,7 +154,7 @@ class World:
         port = self.manager.rsplit(":", 1)[1]
         with open(self.path("spec.toml"), "w", encoding="utf-8") as file:
             file.write(f'deployment  = "demo"\nmanager_url = "http://{HOST_SEEN_BY_GUESTS}:{port}"\n\n')
-            file.write("\n".join(POOL.format(**{"instance_type": "g5.12xlarge", "launch": "", **pool}) for pool in self.pools))
+            file.write("\n".join(POOL.format(**{**DEFAULTS, **pool}) for pool in self.pools))
 
     def change_pool(self, name, **keys):
         """As an operator does who edits the spec and sends the daemon SIGHUP."""

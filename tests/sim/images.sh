@@ -2,7 +2,9 @@
 # Makes what the simulated region's machines boot from, in build/images:
 #   vmlinuz            Debian's cloud kernel
 #   base.img           the base system (base AMI): a small Debian with sshd and a busybox init that plays cloud-init
+#   base-twins.img     the same, with file systems mounted that have the UUIDs of xfs.img's and btrfs.img's
 #   ami.img            the AMI whose snapshot fills pool volumes: another Debian, GPT, with python3-numpy and a workload
+#   xfs.img, btrfs.img small AMIs whose roots are of these types
 #   arm64.img, noroot.img   an AMI of another architecture and one without a root file system, for refusals
 #   id_ed25519{,.pub}  the key pair that instances are launched with
 # Called by tests/run.sh and tests/demo.sh from the top directory; skips what this version of the script already made.
@@ -49,6 +51,40 @@ ext4_image() {
     sfdisk --quiet "$1" >/dev/null
 }
 
+# in_partition FILE FILESYSTEM: wraps an image of a file system into a disk with one partition at 1 MiB.
+in_partition() {
+  rm -f "$1"
+  size=$(($(stat -c %s "$2") / 1048576))
+  truncate -s "$((size + 2))M" "$1"
+  dd if="$2" of="$1" bs=1M seek=1 conv=sparse,notrunc status=none
+  printf 'label: gpt\nstart=1MiB, size=%sMiB, type=linux-root-x86-64, name="root"\n' "$size" | sfdisk --quiet "$1" >/dev/null
+  rm "$2"
+}
+
+# xfs_protofile TREE: what mkfs.xfs -p fills a file system from; no mount and no kernel support is needed.
+xfs_protofile() {
+  python3 - "$1" <<'END'
+import os, stat, sys
+
+def entry(path, name, indent):
+    facts = os.lstat(path)
+    mode, owner = facts.st_mode, f"{facts.st_uid} {facts.st_gid}"
+    bits = ("u" if mode & stat.S_ISUID else "-") + ("g" if mode & stat.S_ISGID else "-") + f"{mode & 0o777:03o}"
+    if stat.S_ISDIR(mode):
+        print(f"{indent}{name} d{bits} {owner}".strip() if not name else f"{indent}{name} d{bits} {owner}")
+        for child in sorted(os.listdir(path)):
+            entry(os.path.join(path, child), child, indent + " ")
+        print(f"{indent}$")
+    elif stat.S_ISLNK(mode):
+        print(f"{indent}{name} l{bits} {owner} {os.readlink(path)}")
+    else:
+        print(f"{indent}{name} -{bits} {owner} {path}")
+
+print("/dev/null\n0 0")
+entry(sys.argv[1], "", "")
+END
+}
+
 step "guest images: kernel"
 debian kernel extract linux-image-cloud-amd64
 cp "$work"/kernel/boot/vmlinuz-* "$images/vmlinuz"
@@ -59,7 +95,7 @@ base=$work/base
 release=$(ls "$work/kernel/lib/modules")
 mkdir -p "$base/lib/modules/$release"
 for part in drivers/virtio drivers/net/virtio_net.ko drivers/net/net_failover.ko net/core drivers/char/virtio_console.ko \
-  drivers/char/hw_random fs/xfs lib fs/fuse; do
+  drivers/char/hw_random fs/xfs fs/btrfs fs/fuse drivers/block/loop.ko crypto arch/x86/crypto lib; do
   [ -e "$work/kernel/lib/modules/$release/kernel/$part" ] || continue
   mkdir -p "$base/lib/modules/$release/kernel/$(dirname "$part")"
   cp -r "$work/kernel/lib/modules/$release/kernel/$part" "$base/lib/modules/$release/kernel/$part"
@@ -91,6 +127,33 @@ install -m 755 tests/sim/guest/workload "$ami/usr/local/bin/workload"
 chroot "$ami" python3 /usr/local/bin/workload --make-dataset
 rm -rf "$ami"/var/lib/apt/lists/* "$ami"/var/cache/apt/*
 ext4_image "$images/ami.img" 4096 "$ami" 1
+
+step "guest images: roots on xfs and btrfs"
+xfs_uuid=5f0a1c52-8d2b-4b6e-9a63-77a1e0f5c0aa btrfs_uuid=b7d3c9e4-1f60-4c1d-8c55-0d1f2a9be0bb
+for type in xfs btrfs; do
+  tree=$work/$type
+  mkdir -p "$tree/bin" "$tree/lib64" "$tree/lib" "$tree/etc" "$tree/home/admin" "$tree/root" "$tree/proc" "$tree/sys" \
+    "$tree/dev" "$tree/run" "$tree/tmp" "$tree/var/lib"
+  cp "$base/bin/busybox" "$base/bin/bash" "$tree/bin/"
+  cp "$base/lib64/ld-linux-x86-64.so.2" "$tree/lib64/"
+  cp "$base/lib/x86_64-linux-gnu/libtinfo.so.6" "$base/lib/x86_64-linux-gnu/libc.so.6" "$tree/lib/"
+  for applet in sh cat id ls dmesg grep sync mount tty; do ln -s busybox "$tree/bin/$applet"; done
+  printf 'PRETTY_NAME="AMI on %s"\n' "$type" >"$tree/etc/os-release"
+  printf 'root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n' >"$tree/etc/passwd"
+  printf 'root:x:0:\nadmin:x:1000:\n' >"$tree/etc/group"
+  chown 1000:1000 "$tree/home/admin"
+  chmod 1777 "$tree/tmp"
+done
+xfs_protofile "$work/xfs" >"$work/xfs.proto"
+truncate -s 320M "$work/xfs.fs" "$work/btrfs.fs"
+run_logged mkfs-xfs mkfs.xfs -q -m "uuid=$xfs_uuid" -p "$work/xfs.proto" "$work/xfs.fs"
+run_logged mkfs-btrfs mkfs.btrfs -q -U "$btrfs_uuid" --rootdir "$work/btrfs" "$work/btrfs.fs"
+mkdir -p "$base/usr/share/warmroot-test"
+cp --sparse=always "$work/xfs.fs" "$work/btrfs.fs" "$base/usr/share/warmroot-test/"
+ext4_image "$images/base-twins.img" 1024 "$base" 0
+rm -r "$base/usr/share/warmroot-test"
+in_partition "$images/xfs.img" "$work/xfs.fs"
+in_partition "$images/btrfs.img" "$work/btrfs.fs"
 
 step "guest images: two that must be refused"
 mkdir -p "$work/arm64/bin" "$work/arm64/etc" "$work/noroot/photos"
