@@ -13,6 +13,7 @@
 #include "manager/aws/sigv4.hpp"
 #include "manager/clock.hpp"
 #include "manager/config.hpp"
+#include "manager/listening.hpp"
 #include "manager/reports_codec.hpp"
 
 namespace warmroot::manager {
@@ -192,16 +193,10 @@ Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& a
   server.set_read_timeout(kReadTimeoutSeconds);
   server.set_write_timeout(kWriteTimeoutSeconds);
   server.set_payload_max_length(kMaxReportBytes);
-  // cpp-httplib's default sets SO_REUSEPORT, with which two managers would share one port
-  // unnoticed.
-  server.set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
   state->route();
   errno = 0;
-  state->port = address.port == 0 ? server.bind_to_any_port(address.host) : address.port;
-  if (state->port < 0 || (address.port != 0 && !server.bind_to_port(address.host, address.port)))
+  state->port = bind_and_listen(server, address.host, address.port);
+  if (state->port < 0)
     return fail(
         ErrorKind::misconfigured,
         fmt::format("cannot listen on {}:{}: {}; choose another address with --listen HOST:PORT",

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "bootstrap/base/unique_fd.hpp"
+#include "manager/listening.hpp"
 
 using namespace warmroot;
 using namespace warmroot::aws;
@@ -51,9 +52,10 @@ class Server {
                    }
                    handler(number, request, response);
                  });
-    // One thread a connection: a kept-alive one holds its thread for seconds.
-    server_.new_task_queue = [] { return new httplib::ThreadPool(40); };
-    port_ = server_.bind_to_any_port("127.0.0.1");
+    // One thread a connection, and as many as the transport opens (64): a kept-alive one holds its
+    // thread for seconds, and one more would wait for it.
+    server_.new_task_queue = [] { return new httplib::ThreadPool(72); };
+    port_ = manager::bind_and_listen(server_, "127.0.0.1", 0);
     thread_ = std::thread([this] { server_.listen_after_bind(); });
     while (!server_.is_running()) std::this_thread::sleep_for(Milliseconds(1));
   }
@@ -147,7 +149,7 @@ TEST(HttpTransport, several_bodies_are_posted_together_and_answered_in_order) {
   const auto replies = transport.post(bodies);
   ASSERT_EQ(replies.size(), bodies.size());
   for (std::size_t i = 0; i < bodies.size(); ++i) {
-    ASSERT_TRUE(replies[i]);
+    ASSERT_TRUE(replies[i]) << replies[i].error().message();
     EXPECT_EQ(replies[i]->body, bodies[i]);
   }
 }

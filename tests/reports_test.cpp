@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "bootstrap/base/unique_fd.hpp"
+#include "manager/listening.hpp"
 #include "manager/reports_codec.hpp"
 
 namespace warmroot::manager {
@@ -259,6 +263,26 @@ TEST(ReportBoard, forgets_instances_that_are_gone_and_silent) {
   EXPECT_EQ(board.entries().size(), 1u);
   board.forget_unknown(Instant(std::chrono::seconds(11)));
   EXPECT_EQ(board.entries().size(), 0u);
+}
+
+TEST(Listening, a_storm_of_connections_waits_in_the_queue_and_not_for_retransmissions) {
+  httplib::Server server;  // bound, and accepts nothing
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(bind_and_listen(server, "127.0.0.1", 0)));
+  constexpr int kStorm = 200;
+  std::vector<UniqueFd> sockets;
+  for (int i = 0; i < kStorm; ++i) {
+    sockets.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    (void)::connect(sockets.back().get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  }
+  int connected = 0;
+  for (const auto& socket : sockets) {
+    pollfd writable{socket.get(), POLLOUT, 0};
+    connected += ::poll(&writable, 1, 100) == 1 && (writable.revents & POLLOUT) != 0;
+  }
+  EXPECT_EQ(connected, kStorm);
 }
 
 TEST(ListenAddress, is_read_in_its_usual_forms) {

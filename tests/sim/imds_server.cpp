@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "manager/listening.hpp"
 #include "tests/sim/imds.hpp"
 
 namespace warmroot::sim {
@@ -57,7 +58,7 @@ struct ImdsServer::Listener {
           response.set_content(reply.body, reply.content_type);
           return httplib::Server::HandlerResponse::Handled;
         });
-    const int port = server.bind_to_any_port("127.0.0.1");
+    const int port = manager::bind_and_listen(server, "127.0.0.1", 0);
     if (port <= 0) return 0;
     thread = std::thread([this] { server.listen_after_bind(); });
     // stop() does nothing to a server that has not begun yet.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "manager/listening.hpp"
 #include "tests/sim/control.hpp"
 #include "tests/sim/server_identity.hpp"
 
@@ -205,11 +206,7 @@ RegionServer::~RegionServer() {
 
 Ok RegionServer::start() {
   http_ = std::make_unique<Http>(*this);
-  if (options_.port == 0) {
-    port_ = http_->server.bind_to_any_port("127.0.0.1");
-  } else {
-    port_ = http_->server.bind_to_port("127.0.0.1", options_.port) ? options_.port : 0;
-  }
+  port_ = manager::bind_and_listen(http_->server, "127.0.0.1", options_.port);
   if (port_ <= 0)
     return fail(ErrorKind::misconfigured,
                 "cannot listen on 127.0.0.1:" + std::to_string(options_.port));
