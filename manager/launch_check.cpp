@@ -51,26 +51,36 @@ core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Millisecon
 
 void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
   std::map<std::string, Answer> kept;
+  std::vector<Question> questions;
   const auto lacking = core::lacking_pools(desired, observed);
   for (const auto& pool : desired.pools) {
     if (!pool.launch || pool.nodes == 0) continue;
-    const auto call = core::probe_call(observed, desired.deployment, pool);
+    auto call = core::probe_call(observed, desired.deployment, pool);
     auto content = content_of(call);
     auto& answer = kept[pool.name];
     if (const auto known = answers_.find(pool.name); known != answers_.end())
       answer = std::move(known->second);
-    const bool asked = answer.content == content && now < answer.until;
+    if (answer.content == content && now < answer.until)
+      observed.launch_checks[pool.name] = answer.lookup;
     // Where nothing is to be launched, or cannot be for another reason, nobody needs the answer.
-    if (!asked &&
-        (!lacking.contains(pool.name) || !core::find_source(pool, observed).problems.empty()))
-      continue;
-    if (!asked) {
-      Milliseconds good_for{0};
-      answer.lookup = ask(call, good_for);
-      answer.content = std::move(content);
-      answer.until = now + good_for;
-    }
-    observed.launch_checks[pool.name] = answer.lookup;
+    else if (lacking.contains(pool.name) && core::find_source(pool, observed).problems.empty())
+      questions.push_back({&pool.name, std::move(call), std::move(content)});
+  }
+  if (questions.size() > kAskedAtOnce) {
+    for (auto later = questions.begin() + kAskedAtOnce; later != questions.end(); ++later)
+      observed.launch_checks[*later->pool].error = "its launch has not been checked with EC2 yet";
+    questions.resize(kAskedAtOnce);
+  }
+  std::vector<std::string> bodies;
+  for (const auto& question : questions) bodies.push_back(aws::encode_dry_run(question.call));
+  if (!bodies.empty()) ec2_.expect(bodies);
+  for (auto& question : questions) {
+    auto& answer = kept[*question.pool];
+    Milliseconds good_for{0};
+    answer.lookup = ask(question.call, good_for);
+    answer.content = std::move(question.content);
+    answer.until = now + good_for;
+    observed.launch_checks[*question.pool] = answer.lookup;
   }
   answers_ = std::move(kept);
 }

@@ -1,6 +1,6 @@
 // Asks EC2 by a dry run whether it would launch a pool's instances, before anything is made for
 // them: an unknown key pair, security group, instance profile or type is told while nothing costs
-// money. Asked once for each content of a spec; each question holds its look up.
+// money. Asked once for each content of a spec; the questions of a look go out together.
 #pragma once
 
 #include <map>
@@ -16,6 +16,8 @@ inline constexpr Milliseconds kCheckedFor{24 * 3'600'000};
 /// What was refused may be corrected in EC2 (an instance profile is known some 10 s after it was
 /// made).
 inline constexpr Milliseconds kRefusedCheckFor{30'000};
+/// Below EC2's bucket of RunInstances requests (5, refilled by 2 a second), which dry runs use too.
+inline constexpr std::size_t kAskedAtOnce = 4;
 
 class LaunchCheck {
  public:
@@ -23,7 +25,8 @@ class LaunchCheck {
   explicit LaunchCheck(aws::Ec2& ec2) : ec2_(ec2) {}
 
   /// Adds the answers that are known, and asks for each pool that lacks volumes or instances and
-  /// has no other problem. Nothing known (throttled, no dry runs at this endpoint) is no answer.
+  /// has no other problem, the first kAskedAtOnce of them; the others wait for a later look.
+  /// Nothing known (throttled, no dry runs at this endpoint) is no answer.
   /// Requires: `observed` holds the user-data.
   void look(const core::Desired& desired, core::Observed& observed, Instant now);
 
@@ -32,6 +35,11 @@ class LaunchCheck {
     std::string content;
     core::Lookup<std::string> lookup;
     Instant until{};
+  };
+  struct Question {
+    const std::string* pool;
+    aws::RunInstances call;
+    std::string content;
   };
   core::Lookup<std::string> ask(const aws::Mutation& call, Milliseconds& good_for);
 

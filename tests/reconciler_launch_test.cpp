@@ -84,6 +84,31 @@ TEST(ReconcilerLaunch, an_unknown_key_pair_is_told_before_anything_is_made) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerLaunch,
+     dry_runs_of_many_pools_stay_inside_ec2s_bucket_and_nothing_goes_ahead_of_its_own) {
+  core::Desired desired{kDeployment, {}};
+  constexpr int kPools = 10;
+  for (int i = 0; i < kPools; ++i) {
+    desired.pools.push_back(pool_spec("p" + std::to_string(i), 1, 1));
+    desired.pools.back().launch->key_name = "nobody";
+  }
+  Fleet fleet(desired);
+  fleet.start();
+  std::size_t checked = 0;
+  int asked = 0;
+  EXPECT_TRUE(fleet.until([&] {
+    const int now_asked = calls_seen(fleet, "RunInstances");
+    EXPECT_LE(now_asked - asked, static_cast<int>(manager::kAskedAtOnce)) << "in one look";
+    asked = now_asked;
+    checked = 0;
+    for (const auto& [pool, check] : fleet.last.observed.launch_checks)
+      checked += check.error.find("nobody") != std::string::npos;
+    return checked == kPools;
+  })) << fleet.note_text();
+  EXPECT_THAT(fleet.pool_volumes(), IsEmpty());
+  EXPECT_EQ(asked, kPools) << "nobody was asked twice meanwhile";
+}
+
 TEST(ReconcilerLaunch, launches_that_always_fail_stop_and_go_on_when_the_operator_says_so) {
   Fleet fleet(pool_spec("p", 1, 1));
   fleet.region.knobs.failing_launches = 1000;
