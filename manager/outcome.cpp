@@ -5,6 +5,7 @@
 
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/aws/form.hpp"
+#include "manager/core/offers.hpp"
 
 namespace warmroot::manager {
 
@@ -15,8 +16,7 @@ using core::IntentState;
 
 /// Another type, zone or market may do. Source: Karpenter's set of codes, with what the table says.
 bool is_about_the_offer(std::string_view code, std::string_view action) {
-  return aws::reaction_for(code, action) == Reaction::change ||
-         code == "MaxSpotInstanceCountExceeded" || code == "VcpuLimitExceeded";
+  return aws::reaction_for(code, action) == Reaction::change || core::is_full_quota(code);
 }
 
 /// What a RunInstances asked for.

@@ -96,9 +96,7 @@ void add_last_resort(const std::vector<Refused>& refused, Instant now, ZoneOffer
 
 /// A quota of the Region is full in every zone, and a price above ours is a wish, not a shortage.
 bool tells_of_a_shortage(const RefusedOffer& refusal) {
-  static const std::set<std::string_view> kNone = {"MaxSpotInstanceCountExceeded",
-                                                   "VcpuLimitExceeded", "SpotMaxPriceTooLow"};
-  return !kNone.contains(refusal.code);
+  return !is_full_quota(refusal.code) && refusal.code != "SpotMaxPriceTooLow";
 }
 
 /// Adds the offers of one market that may be asked for now. True: the zone has no capacity for any
@@ -140,6 +138,10 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
 }
 
 }  // namespace
+
+bool is_full_quota(std::string_view code) {
+  return code == "MaxSpotInstanceCountExceeded" || code == "VcpuLimitExceeded";
+}
 
 std::optional<MicroUsd> parse_usd(std::string_view text) {
   constexpr MicroUsd kMost = 1'000'000;

@@ -20,6 +20,9 @@ inline constexpr Milliseconds kOfferUnsupportedFor{3'600'000};
 /// Refusals further apart than this are not in a row: nobody asked in between.
 inline constexpr Milliseconds kOfferStreakGap{2 * kOfferRefusedFor};
 
+/// EC2's word for a quota of the whole Region that is full: no zone helps, another market may.
+bool is_full_quota(std::string_view code);
+
 /// "0.3512" as millionths of a dollar; nullopt when it is no decimal number of up to a million.
 std::optional<MicroUsd> parse_usd(std::string_view text);
 /// "0.3512", with as many digits as it needs and at least two.
