@@ -17,9 +17,12 @@ Milliseconds uptime() {
 
 Instant wall_clock() {
   static const Milliseconds began = uptime();
-  static const Instant wall =
-      std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
+  static const Instant wall = calendar_clock();
   return wall + (uptime() - began);
+}
+
+Instant calendar_clock() {
+  return std::chrono::time_point_cast<Milliseconds>(std::chrono::system_clock::now());
 }
 
 }  // namespace warmroot::manager

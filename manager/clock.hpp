@@ -10,4 +10,7 @@ namespace warmroot::manager {
 /// included). Never steps.
 Instant wall_clock();
 
+/// What the system's clock says, which may be set: only for times that others have stamped.
+Instant calendar_clock();
+
 }  // namespace warmroot::manager

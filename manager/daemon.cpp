@@ -96,11 +96,13 @@ Pages Daemon::pages() {
 Ok Daemon::listen_to_events() {
   if (context_.config.queue_url == queue_url_) return {};
   listener_.reset();
+  inbox_.forget_receipts();
   queue_url_ = context_.config.queue_url;
   if (queue_url_.empty()) return {};
   TRY_ASSIGN(auto address, aws::parse_queue_url(queue_url_, context_.connection.settings.region));
   ListenerHooks hooks;
   hooks.now = wall_clock;
+  hooks.calendar = calendar_clock;
   hooks.known = [this](const std::string& id) { return board_.known(id).has_value(); };
   hooks.wake = [this] { board_.wake(); };
   hooks.failed = [](const Error& error) {
@@ -118,7 +120,7 @@ Ok Daemon::listen_to_events() {
 
 Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   TRY_ASSIGN(const std::unique_ptr<LedgerKeys> keys,
-             LedgerKeys::open(ledger_path(context_.options)));
+             LedgerKeys::open(ledger_path(context_.options), wall_clock));
   last_good_look_ms_ = wall_clock().time_since_epoch().count();
   TRY_ASSIGN(const std::unique_ptr<ReportServer> server,
              ReportServer::start(address, board_, *keys, program_, pages()));

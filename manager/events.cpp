@@ -85,10 +85,16 @@ std::vector<std::string> EventInbox::settle() {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> receipts;
   for (; handed_out_ > 0; --handed_out_) {
-    receipts.push_back(std::move(entries_.front().receipt));
+    if (auto& receipt = entries_.front().receipt; !receipt.empty())
+      receipts.push_back(std::move(receipt));
     entries_.pop_front();
   }
   return receipts;
+}
+
+void EventInbox::forget_receipts() {
+  const std::lock_guard lock(mutex_);
+  for (auto& entry : entries_) entry.receipt.clear();
 }
 
 void EventInbox::listened(Instant now) {
@@ -151,7 +157,7 @@ void EventListener::take(const std::vector<aws::QueueMessage>& messages) {
   bool wake = false;
   std::vector<std::string> useless;
   for (const auto& message : messages) {
-    const auto event = parse_envelope(message.body);
+    auto event = parse_envelope(message.body);
     if (!event) {
       inbox_.count("unparsable");
       hooks_.unparsable(message.message_id, event.error());
@@ -160,6 +166,8 @@ void EventListener::take(const std::vector<aws::QueueMessage>& messages) {
       inbox_.count("other");
       useless.push_back(message.receipt);
     } else {
+      // EC2's clock is ours only as far as NTP sees to it; ours may have been wrong at the start.
+      event->time += hooks_.now() - hooks_.calendar();
       wake |= inbox_.take(*event, message.receipt, hooks_.known(event->instance_id), hooks_.now());
     }
   }

@@ -32,6 +32,8 @@ class EventInbox {
   core::Heard heard(Instant now);
   /// The tick after the last heard() has recorded what it was told: receipts to delete.
   std::vector<std::string> settle();
+  /// Their queue is not listened to any more: what was heard stays, nothing is deleted for it.
+  void forget_receipts();
   /// A receive succeeded: events are live for a while.
   void listened(Instant now);
 
@@ -55,6 +57,7 @@ class EventInbox {
 
 struct ListenerHooks {
   std::function<Instant()> now;
+  std::function<Instant()> calendar;  ///< what others' stamps are compared with
   std::function<bool(const std::string& instance_id)> known;  ///< one of ours, by the last tick
   std::function<void()> wake;
   std::function<void(const Error&)> failed;  ///< told once for each new sentence

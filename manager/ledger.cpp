@@ -11,7 +11,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 7;
+constexpr int kSchemaVersion = 8;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -41,7 +41,8 @@ std::string order_tables() {
 
 /// Version 1 did not know departures, version 2 no volumes but nodes',
 /// version 3 neither refused offers nor how launches fared, version 4 no orders,
-/// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks.
+/// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks,
+/// version 7 not when a key was last used.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -70,6 +71,8 @@ Ok migrate(Database& database, std::int64_t from) {
         "ALTER TABLE departures ADD COLUMN advised INTEGER NOT NULL DEFAULT 0"));
   if (from < 7)
     TRY(database.run("ALTER TABLE departures ADD COLUMN volume_id TEXT NOT NULL DEFAULT ''"));
+  if (from < 8)
+    TRY(database.run("ALTER TABLE keys ADD COLUMN heard_ms INTEGER NOT NULL DEFAULT 0"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -87,7 +90,7 @@ Ok check_pin(Database& database, const std::string& key, const std::string& want
                                             ", not " + wanted + ": give another --state");
 }
 
-Ok prune(Database& database, Instant now) {
+Ok forget_old(Database& database, Instant now) {
   const auto before = to_sql(now - kKeepSettled);
   TRY(database.run("DELETE FROM intents WHERE state IN ('accepted', 'refused') AND settled_ms < ?",
                    {before}));
@@ -101,6 +104,11 @@ Ok prune(Database& database, Instant now) {
   // Of instances that others launched nobody records the end.
   TRY(
       database.run("DELETE FROM departures WHERE since_ms < ? AND instance_id NOT IN "
+                   "(SELECT instance_id FROM instances WHERE gone_ms IS NULL) AND instance_id NOT "
+                   "IN (SELECT instance_id FROM leases WHERE state <> 'ended')",
+                   {before}));
+  TRY(
+      database.run("DELETE FROM keys WHERE heard_ms < ? AND instance_id NOT IN "
                    "(SELECT instance_id FROM instances WHERE gone_ms IS NULL) AND instance_id NOT "
                    "IN (SELECT instance_id FROM leases WHERE state <> 'ended')",
                    {before}));
@@ -142,8 +150,12 @@ Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Ins
   if (found > 0 && found < kSchemaVersion) TRY(migrate(database, found));
   TRY(check_pin(database, "deployment", pins.deployment));
   TRY(check_pin(database, "region", pins.region));
-  TRY(prune(database, now));
+  TRY(forget_old(database, now));
   return Ledger(std::move(database));
+}
+
+Ok Ledger::prune(Instant now) {
+  return forget_old(database_, now);
 }
 
 Ok Ledger::pin_account(const std::string& account) {
@@ -179,6 +191,7 @@ Ok Ledger::begin_anew(Instant now) {
                                                                   {"refused_offers", "since_ms"},
                                                                   {"refused_offers", "last_ms"},
                                                                   {"launch_streaks", "last_ms"},
+                                                                  {"keys", "heard_ms"},
                                                                   {"orders", "asked_ms"}}) {
     const std::string name(column);
     TRY(database_.run(

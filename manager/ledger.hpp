@@ -48,6 +48,9 @@ class Ledger {
   /// Region or to a newer version of warmroot.
   static Result<Ledger> open(const std::string& path, const LedgerPins& pins, Instant now);
 
+  /// Forgets what was settled or last heard of long ago. At each opening, and now and then.
+  Ok prune(Instant now);
+
   /// Binds the ledger to the account for ever. Errors: misconfigured when it belongs to another.
   Ok pin_account(const std::string& account);
   /// The account that it belongs to; empty: not known yet.

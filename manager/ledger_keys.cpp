@@ -6,15 +6,15 @@
 
 namespace warmroot::manager {
 
-Result<std::unique_ptr<LedgerKeys>> LedgerKeys::open(const std::string& path) {
+Result<std::unique_ptr<LedgerKeys>> LedgerKeys::open(const std::string& path, Clock now) {
   TRY_ASSIGN(auto database, Database::open(path));
-  return std::unique_ptr<LedgerKeys>(new LedgerKeys(std::move(database)));
+  return std::unique_ptr<LedgerKeys>(new LedgerKeys(std::move(database), std::move(now)));
 }
 
 Result<bool> LedgerKeys::add_key(const std::string& instance_id, const Secret& key_hex) {
   const std::lock_guard lock(mutex_);
-  TRY(database_.run("INSERT OR IGNORE INTO keys (instance_id, key_hex) VALUES (?, ?)",
-                    {instance_id, key_hex.reveal()}));
+  TRY(database_.run("INSERT OR IGNORE INTO keys (instance_id, key_hex, heard_ms) VALUES (?, ?, ?)",
+                    {instance_id, key_hex.reveal(), now_ms()}));
   return database_.changes() > 0;
 }
 
@@ -38,8 +38,8 @@ Result<bool> LedgerKeys::advance(const std::string& instance_id, std::uint64_t s
     std::from_chars(text.data(), text.data() + text.size(), last);
     if (sequence <= last) return false;
   }
-  TRY(database_.run("UPDATE keys SET last_sequence = ? WHERE instance_id = ?",
-                    {std::to_string(sequence), instance_id}));
+  TRY(database_.run("UPDATE keys SET last_sequence = ?, heard_ms = ? WHERE instance_id = ?",
+                    {std::to_string(sequence), now_ms(), instance_id}));
   return true;
 }
 

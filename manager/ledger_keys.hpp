@@ -3,6 +3,7 @@
 // reconciler.
 #pragma once
 
+#include <functional>
 #include <mutex>
 
 #include "manager/reports_board.hpp"
@@ -12,8 +13,9 @@ namespace warmroot::manager {
 
 class LedgerKeys : public KeyStore {
  public:
-  /// `path` is that of a Ledger which was opened before.
-  static Result<std::unique_ptr<LedgerKeys>> open(const std::string& path);
+  using Clock = std::function<Instant()>;
+  /// `path` is that of a Ledger which was opened before. `now` tells when a key was last used.
+  static Result<std::unique_ptr<LedgerKeys>> open(const std::string& path, Clock now);
 
   Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
   Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
@@ -21,10 +23,12 @@ class LedgerKeys : public KeyStore {
   Ok keep_departure(const core::NodeReport& report) override;
 
  private:
-  explicit LedgerKeys(Database database) : database_(std::move(database)) {}
+  LedgerKeys(Database database, Clock now) : database_(std::move(database)), now_(std::move(now)) {}
+  std::int64_t now_ms() const { return now_().time_since_epoch().count(); }
 
   std::mutex mutex_;
   Database database_;
+  Clock now_;
 };
 
 }  // namespace warmroot::manager

@@ -15,6 +15,8 @@ namespace warmroot::manager {
 namespace {
 
 /// A replay that got no answer again waits a little longer each time.
+/// What is forgotten is a week old.
+constexpr std::chrono::hours kPruneEvery{6};
 constexpr Milliseconds kReplayBase{200};
 constexpr Milliseconds kReplayCap{30'000};
 
@@ -310,8 +312,15 @@ Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickRepor
 
 Result<TickReport> Reconciler::tick(std::stop_token stop) {
   TickReport replays;
-  if (!began_) TRY(ledger_.begin_anew(options_.now()));
-  began_ = true;
+  if (!began_) {
+    TRY(ledger_.begin_anew(options_.now()));
+    pruned_ = options_.now();  // it was when it was opened
+    began_ = true;
+  }
+  if (options_.now() - pruned_ >= kPruneEvery) {
+    TRY(ledger_.prune(options_.now()));
+    pruned_ = options_.now();
+  }
   TRY_ASSIGN(auto view, ledger_.view());
   if (!view.intents.empty()) {
     TRY(replay(view, replays));

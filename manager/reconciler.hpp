@@ -99,6 +99,7 @@ class Reconciler {
   ReconcilerOptions options_;
   Observer observer_;
   bool began_ = false;
+  Instant pruned_{};
   std::map<std::string, std::string> shown_on_;  ///< volume to instance, at the last complete look
   LaunchCheck launch_check_;
   core::Budget budget_;

@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 7 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 8 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
@@ -142,7 +142,8 @@ CREATE TABLE paused_pools (
 CREATE TABLE keys (
   instance_id TEXT PRIMARY KEY,
   key_hex TEXT NOT NULL,
-  last_sequence TEXT NOT NULL DEFAULT ''  -- decimal: 64 bits without a sign do not fit SQLite's INTEGER; '' is none
+  last_sequence TEXT NOT NULL DEFAULT '',  -- decimal: 64 bits without a sign do not fit SQLite's INTEGER; '' is none
+  heard_ms INTEGER NOT NULL DEFAULT 0      -- when the instance last signed something with it
 ) STRICT, WITHOUT ROWID;
 
 -- What an operator ordered by hand. `serve` or the command itself carries it out and writes the answer.

@@ -208,6 +208,15 @@ TEST(EventInbox, a_message_is_given_up_only_after_the_tick_that_heard_it) {
   EXPECT_THAT(inbox.settle(), ElementsAre("r2"));
 }
 
+TEST(EventInbox, another_queue_is_not_asked_to_delete_what_the_old_one_sent) {
+  manager::EventInbox inbox;
+  inbox.take(event(manager::EventKind::interruption, "i-1", "a"), "old", true, core::kNow);
+  inbox.forget_receipts();
+  inbox.take(event(manager::EventKind::interruption, "i-2", "b"), "new", true, core::kNow);
+  EXPECT_TRUE(inbox.heard(core::kNow).warnings.contains("i-1")) << "what was heard stays";
+  EXPECT_THAT(inbox.settle(), ElementsAre("new"));
+}
+
 TEST(EventInbox, a_double_is_deleted_and_wakes_nobody) {
   using manager::EventKind;
   manager::EventInbox inbox;

@@ -355,6 +355,7 @@ TEST_F(LedgerTest, a_ledger_of_version_1_is_brought_up_to_date) {
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 1").has_value());
   }
@@ -376,6 +377,7 @@ TEST_F(LedgerTest, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
     for (const char* column : {"reclaim_ms", "advised", "volume_id"})
       ASSERT_TRUE(
@@ -559,7 +561,7 @@ TEST_F(LedgerTest, a_directory_that_is_not_there_is_named) {
 TEST_F(LedgerTest, keys_are_given_once_and_sequences_only_grow_also_after_a_restart) {
   { open(); }
   {
-    auto keys = *LedgerKeys::open(path_);
+    auto keys = *LedgerKeys::open(path_, [] { return kNow; });
     EXPECT_EQ(*keys->add_key("i-1", Secret("aa")), true);
     EXPECT_EQ(*keys->add_key("i-1", Secret("bb")), false);
     EXPECT_EQ(*keys->advance("i-1", 0), true);
@@ -567,10 +569,33 @@ TEST_F(LedgerTest, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
     EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), true);
     EXPECT_EQ(*keys->advance("i-2", 1), false) << "no hello, no report";
   }
-  auto keys = *LedgerKeys::open(path_);
+  auto keys = *LedgerKeys::open(path_, [] { return kNow; });
   EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "aa");
   EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), false);
   EXPECT_FALSE(keys->key_of("i-2")->has_value());
+}
+
+TEST_F(LedgerTest, keys_of_instances_that_are_long_gone_are_forgotten_and_no_others) {
+  auto ledger = open();
+  core::Plan plan;
+  core::Lease lease;
+  lease.pool = "p";
+  lease.node = "p-0";
+  lease.volume_id = "vol-1";
+  lease.instance_id = "i-leased";
+  lease.state = core::LeaseState::active;
+  plan.records.push_back(core::RecordLease{lease, "test"});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  Instant now = kNow;
+  auto keys = *LedgerKeys::open(path_, [&] { return now; });
+  for (const char* id : {"i-leased", "i-gone", "i-heard"})
+    ASSERT_TRUE(*keys->add_key(id, Secret("aa")));
+  now += std::chrono::hours{24 * 6};
+  ASSERT_TRUE(*keys->advance("i-heard", 1));
+  ASSERT_TRUE(ledger.prune(kNow + std::chrono::hours{24 * 8}).has_value());
+  EXPECT_TRUE(keys->key_of("i-leased")->has_value());
+  EXPECT_TRUE(keys->key_of("i-heard")->has_value());
+  EXPECT_FALSE(keys->key_of("i-gone")->has_value());
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ void World::start(Host& host) {
     invariants.violated(0, "the manager does not start: " + started.error().message());
     return;
   }
-  auto keys = manager::LedgerKeys::open(host.ledger_path);
+  auto keys = manager::LedgerKeys::open(host.ledger_path, [this, &host] { return time_of(host); });
   if (keys) host.report_keys = std::move(*keys);
   say("manager " + std::to_string(host.number) + " starts");
   host.next_tick = region.now();
