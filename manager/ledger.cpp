@@ -202,7 +202,14 @@ Ok Ledger::begin_anew(Instant now) {
 }
 
 Result<core::LedgerView> Ledger::view() {
-  return read_view(database_);
+  TRY_ASSIGN(const auto version, database_.version());
+  if (version != viewed_version_) {
+    TRY_ASSIGN(auto reading, Transaction::begin_reading(database_));
+    TRY_ASSIGN(viewed_, read_view(database_));
+    TRY(reading.commit());
+    viewed_version_ = version;
+  }
+  return viewed_;
 }
 
 // ---- a plan ----

@@ -61,6 +61,7 @@ class Ledger {
   /// everything wait until they are reached.
   Ok begin_anew(Instant now);
 
+  /// What matters of it now. Read again only after a change.
   Result<core::LedgerView> view();
 
   /// Writes the plan's records and watches, and its actions as open intents, in one transaction.
@@ -118,6 +119,8 @@ class Ledger {
   Ok commit(Transaction& transaction, const char* what);
 
   Database database_;
+  core::LedgerView viewed_;  ///< as of `viewed_version_`
+  std::pair<std::int64_t, std::int64_t> viewed_version_{-1, -1};
 };
 
 }  // namespace warmroot::manager

@@ -1,7 +1,7 @@
 // One query a table; rows that are over stay in the file and out of the view.
 #include "manager/ledger_view.hpp"
 
-#include <sstream>
+#include <algorithm>
 
 namespace warmroot::manager {
 
@@ -72,8 +72,8 @@ Ok read_things(Database& database, core::LedgerView& view) {
              database.query("SELECT instance_id, released, since_ms, reclaim_ms, advised, "
                             "volume_id FROM departures"));
   for (const auto& row : departures) {
-    core::Departure departure{row.number(1) != 0, instant_from_sql(row.number(2)), {}, false,
-                              row.text(5)};
+    core::Departure departure{
+        row.number(1) != 0, instant_from_sql(row.number(2)), {}, false, row.text(5)};
     if (row.number(3) != 0) departure.reclaim_at = instant_from_sql(row.number(3));
     departure.advised = row.number(4) != 0;
     view.departures[row.text(0)] = departure;
@@ -169,9 +169,12 @@ std::string join_words(const std::vector<std::string>& words) {
 }
 
 std::vector<std::string> split_words(const std::string& text) {
-  std::istringstream stream(text);
   std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
+  for (std::size_t from = 0; from < text.size();) {
+    const auto to = std::min(text.find(' ', from), text.size());
+    if (to > from) words.push_back(text.substr(from, to - from));
+    from = to + 1;
+  }
   return words;
 }
 

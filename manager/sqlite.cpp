@@ -187,8 +187,19 @@ int Database::changes() const {
   return sqlite3_changes(state_->connection.get());
 }
 
+Result<std::pair<std::int64_t, std::int64_t>> Database::version() {
+  TRY_ASSIGN(const auto others, query("PRAGMA data_version"));
+  return std::pair{others.empty() ? std::int64_t{0} : others.front().number(0),
+                   std::int64_t{sqlite3_total_changes(state_->connection.get())}};
+}
+
 Result<Transaction> Transaction::begin(Database& database) {
   TRY(database.run("BEGIN IMMEDIATE"));
+  return Transaction(database);
+}
+
+Result<Transaction> Transaction::begin_reading(Database& database) {
+  TRY(database.run("BEGIN"));
   return Transaction(database);
 }
 

@@ -47,6 +47,8 @@ class Database {
   std::int64_t last_id() const;
   /// Rows that the last statement changed.
   int changes() const;
+  /// Another value after every change of what is in the file, by this connection or another one.
+  Result<std::pair<std::int64_t, std::int64_t>> version();
 
  private:
   struct State;
@@ -58,6 +60,8 @@ class Database {
 class Transaction {
  public:
   static Result<Transaction> begin(Database& database);
+  /// All that is read in it is of one moment, whoever else writes.
+  static Result<Transaction> begin_reading(Database& database);
   Transaction(Transaction&& other) noexcept;
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
