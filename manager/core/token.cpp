@@ -2,6 +2,8 @@
 // (isthe.com/chongo/tech/comp/fnv).
 #include "manager/core/token.hpp"
 
+#include <array>
+
 namespace warmroot::core {
 
 namespace {
@@ -28,9 +30,10 @@ std::uint64_t finish(std::uint64_t half) {
   return half ^ (half >> 33);
 }
 
-Uint128 hash_fields(const std::vector<std::string>& fields) {
+template <typename Fields>
+Uint128 hash_fields(const Fields& fields) {
   Uint128 hash = kOffsetBasis;
-  for (const auto& field : fields) {
+  for (const std::string_view field : fields) {
     for (const char digit : std::to_string(field.size()))
       add_byte(hash, static_cast<unsigned char>(digit));
     add_byte(hash, ':');
@@ -41,19 +44,27 @@ Uint128 hash_fields(const std::vector<std::string>& fields) {
   return make(high, low);
 }
 
+/// The first hexadecimal digits of a hash, 32 at most.
+std::string hex_of(Uint128 hash, std::size_t digits) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string text(digits, '0');
+  int shift = 128;
+  for (auto& digit : text) digit = kHex[static_cast<unsigned>(hash >> (shift -= 4)) & 0xfU];
+  return text;
+}
+
+/// Asked of every instance in every plan.
 std::string deployment_prefix(std::string_view deployment) {
-  return "wr-" + hash_text({"deployment", std::string(deployment)}).substr(0, 8) + "-";
+  const std::array<std::string_view, 2> fields = {"deployment", deployment};
+  std::string prefix = "wr-";
+  prefix.append(hex_of(hash_fields(fields), 8)).append("-");
+  return prefix;
 }
 
 }  // namespace
 
 std::string hash_text(const std::vector<std::string>& fields) {
-  constexpr char kHex[] = "0123456789abcdef";
-  const Uint128 hash = hash_fields(fields);
-  std::string text;
-  for (int shift = 124; shift >= 0; shift -= 4)
-    text += kHex[static_cast<unsigned>(hash >> shift) & 0xfU];
-  return text;
+  return hex_of(hash_fields(fields), 32);
 }
 
 double hash_fraction(const std::vector<std::string>& fields) {
