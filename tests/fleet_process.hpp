@@ -3,7 +3,9 @@
 // it. Used by fleet_harness.hpp and by fleet_sim.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,6 +37,10 @@ class WatchedTransport : public aws::Transport {
  public:
   WatchedTransport(aws::Transport& door, const ProcessHooks& hooks) : door_(door), hooks_(hooks) {}
   std::vector<Result<HttpReply>> post(std::span<const std::string> bodies) override;
+
+  /// Answers that were fetched before they are asked for: a post of the body alone takes its own.
+  std::map<std::string, Result<HttpReply>> early;
+  std::uint64_t posts = 0;  ///< so many others
 
  private:
   aws::Transport& door_;

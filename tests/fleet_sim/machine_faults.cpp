@@ -249,8 +249,8 @@ bool report_from_dead_lease(World& world) {
   core::NodeReport report;
   report.instance_id = instance->id;
   report.volume_id = volume->id;
-  const std::vector<NodeStage> stages = {NodeStage::released, NodeStage::released,
-                                               NodeStage::ready, NodeStage::disk_seen};
+  const std::vector<NodeStage> stages = {NodeStage::released, NodeStage::released, NodeStage::ready,
+                                         NodeStage::disk_seen};
   report.stage = world.draw.pick(stages);
   world.say("report of a dead lease: " + instance->id + " about " + volume->id);
   world.hear(host, report);

@@ -161,9 +161,21 @@ void World::run_due() {
   guests.step();
 }
 
-std::uint64_t World::shown_version() const {
-  const bool young = region.now() < youngest_ + region.times().visibility;
-  return young || replicas || !front.faults().empty() ? 0 : region.revision();
+/// How many things are there that no listing shows yet.
+std::uint64_t World::too_young() const {
+  if (region.now() >= youngest_ + region.times().visibility) return 0;
+  std::uint64_t young = 0;
+  for (const auto& [id, volume] : region.volumes()) young += !region.visible(volume.create_time);
+  for (const auto& [id, guest] : region.instances()) young += !region.visible(guest.launch_time);
+  return young;
+}
+
+std::uint64_t World::shown_version(const std::string& body) const {
+  constexpr std::uint64_t kMostYoung = 1'000;
+  const std::string_view start = "Action=";
+  const auto action = body.substr(start.size(), body.find('&') - start.size());
+  if (replicas || front.faults().may_hit(action, body, region.now())) return 0;
+  return region.revision() * kMostYoung + std::min(too_young(), kMostYoung - 1);
 }
 
 void World::pass_time(Milliseconds time) {
@@ -194,7 +206,12 @@ void World::live_until(Instant end, const std::function<bool()>& reached) {
   }
 }
 
+/// Nothing is counted again before something has changed that the counts depend on.
 void World::check_step() {
+  const Counted now{region.revision(), desired_version_, invariants.copied.size(),
+                    invariants.unknowable.size(), invariants.counts};
+  if (now == counted_) return;
+  counted_ = now;
   invariants.check_counts(desired);
 }
 
@@ -240,6 +257,7 @@ std::string World::some_zone() {
 
 void World::set_desired(core::Desired changed) {
   desired = std::move(changed);
+  ++desired_version_;
   for (const auto& pool : desired.pools)
     invariants.running[pool.name] = std::max(invariants.running[pool.name], pool.running);
   for (const auto& each : hosts_)

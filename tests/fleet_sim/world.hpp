@@ -163,8 +163,9 @@ class World {
   Milliseconds bound() const;
   std::string who_waits() const;
   void check_end();
-  /// Which world a listing shows now; 0: not the present one, or not all of it.
-  std::uint64_t shown_version() const;
+  /// Which world the listing of this body would show now; 0: that cannot be told.
+  std::uint64_t shown_version(const std::string& body) const;
+  std::uint64_t too_young() const;
   void on_region_event(const std::string& text);
 
   const std::string directory_;
@@ -175,6 +176,17 @@ class World {
   std::uint64_t seed_;
   Instant youngest_{};  ///< when something was last made
   std::map<std::string, int> released_others_;
+  /// What the counts of the last check_step() followed from.
+  struct Counted {
+    std::uint64_t region = 0;
+    std::uint64_t desired = 0;
+    std::size_t copied = 0;
+    std::size_t unknowable = 0;
+    bool counts = false;
+    bool operator==(const Counted&) const = default;
+  };
+  Counted counted_;
+  std::uint64_t desired_version_ = 1;
 };
 
 }  // namespace warmroot::fleet

@@ -61,7 +61,8 @@ ProcessSetup World::setup_of(Host& host) {
   setup.hooks.effect = [this, &host](const char* what) { effect(host, what); };
   setup.disguise = [this, &host](aws::Ec2& client) -> std::unique_ptr<aws::Ec2> {
     auto memo = std::make_unique<MemoEc2>(
-        client, [this] { return shown_version(); },
+        client, *host.process.transport,
+        [this](const std::string& body) { return shown_version(body); },
         [this, &host] {
           pass_time(draw.span(kLeastLatency, kMostLatency));
           effect(host, kBeforeRead);

@@ -65,6 +65,11 @@ std::optional<FaultKind> fault_kind(std::string_view name) {
   return std::nullopt;
 }
 
+bool FaultList::may_hit(const std::string& action, std::string_view form, Instant now) const {
+  return std::any_of(faults_.begin(), faults_.end(),
+                     [&](const Fault& fault) { return applies(fault, action, form, now); });
+}
+
 std::optional<Fault> FaultList::next(const std::string& action, std::string_view form,
                                      Instant now) {
   std::optional<Fault> hit;

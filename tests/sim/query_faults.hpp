@@ -68,6 +68,8 @@ class FaultList {
   void inject(Fault fault) { faults_.push_back(std::move(fault)); }
   void clear() { faults_.clear(); }
   bool empty() const { return faults_.empty(); }
+  /// True when a fault waits for such a call, now or after others.
+  bool may_hit(const std::string& action, std::string_view form, Instant now) const;
   void seed(std::uint64_t seed) { random_.seed(seed); }
 
   /// The fault that hits this call, if any; counts it.

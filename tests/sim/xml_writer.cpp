@@ -3,6 +3,19 @@
 
 namespace warmroot::sim {
 
+namespace {
+
+/// Most text has nothing to escape.
+bool is_plain(std::string_view text) {
+  for (const char letter : text)
+    if (static_cast<unsigned char>(letter) < 0x20 || letter == '&' || letter == '<' ||
+        letter == '>' || letter == '"')
+      return false;
+  return true;
+}
+
+}  // namespace
+
 std::string xml_escape(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -50,9 +63,9 @@ void XmlWriter::open(std::string_view name, std::string_view attributes) {
   child();
   const std::size_t begin = out_.size();
   indent();
-  out_ += "<" + std::string(name);
-  if (!attributes.empty()) out_ += " " + std::string(attributes);
-  out_ += ">\n";
+  out_.append("<").append(name);
+  if (!attributes.empty()) out_.append(" ").append(attributes);
+  out_.append(">\n");
   open_.push_back({std::string(name), begin, out_.size(), {}});
 }
 
@@ -81,14 +94,19 @@ void XmlWriter::close() {
   }
   if (shape_.shuffle != 0 && element.children.size() > 1) shuffle(element);
   indent();
-  out_ += "</" + element.name + ">\n";
+  out_.append("</").append(element.name).append(">\n");
 }
 
 void XmlWriter::text(std::string_view name, std::string_view value) {
   if (value.empty()) return empty(name);
   child();
   indent();
-  out_ += "<" + std::string(name) + ">" + xml_escape(value) + "</" + std::string(name) + ">\n";
+  out_.append("<").append(name).append(">");
+  if (is_plain(value))
+    out_.append(value);
+  else
+    out_.append(xml_escape(value));
+  out_.append("</").append(name).append(">\n");
 }
 
 void XmlWriter::number(std::string_view name, std::int64_t value) {
@@ -103,7 +121,7 @@ void XmlWriter::empty(std::string_view name) {
   if (shape_.empty_lists == XmlShape::EmptyLists::left_out && names_list(name)) return;
   child();
   indent();
-  out_ += "<" + std::string(name) + "/>\n";
+  out_.append("<").append(name).append("/>\n");
 }
 
 }  // namespace warmroot::sim
