@@ -7,14 +7,12 @@
 #include "manager/core/launch_limits.hpp"
 #include "manager/core/offers.hpp"
 #include "manager/core/placing.hpp"
-#include "manager/core/proving.hpp"
 #include "tests/planner_world.hpp"
 
 namespace warmroot::core {
 namespace {
 
 using ::testing::Contains;
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -279,13 +277,6 @@ TEST(PlannerLaunch, a_token_of_on_demand_is_not_that_of_spot) {
 
 // ---- how many ----
 
-World three_waiting() {
-  World world(3, 3);
-  for (int i = 0; i < 3; ++i) world.volume("vol-" + std::to_string(i), i);
-  world.pool().launch->instance_types = {"g5.xlarge"};
-  return world;
-}
-
 TEST(PlannerLaunch, max_instances_counts_what_runs_and_what_comes) {
   auto world = three_waiting();
   world.pool().launch->max_instances = 2;
@@ -330,128 +321,6 @@ TEST(PlannerLaunch, what_is_asked_for_and_not_shown_yet_counts_at_the_dearest_pr
   world.ledger.instances["i-new"] = {"p", "z-a", kNow - Milliseconds{500}};
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
 }
-
-// ---- the breaker ----
-
-World broken_pool(int failures, Milliseconds ago) {
-  auto world = three_waiting();
-  world.ledger.streaks["p"] = {failures, kNow - ago, "the bootstrap on i-9 failed: no space"};
-  return world;
-}
-
-TEST(Breaker, two_failures_in_a_row_stop_nothing) {
-  EXPECT_THAT(broken_pool(kBreakerOpensAfter - 1, seconds{1}).calls(),
-              ElementsAre("RunInstances 3 x g5.xlarge in z-a"));
-}
-
-TEST(Breaker, three_failures_in_a_row_stop_launches_and_say_so) {
-  const auto world = broken_pool(kBreakerOpensAfter, seconds{1});
-  EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_THAT(world.notes(), HasSubstr("3 launches in a row came to nothing, the last: the "
-                                       "bootstrap on i-9 failed: no space; none is made before"));
-  EXPECT_THAT(world.notes(), HasSubstr("`warmroot pool resume p` tries at once"));
-}
-
-TEST(Breaker, the_note_of_an_open_breaker_stays_the_same_from_look_to_look) {
-  auto world = broken_pool(kBreakerOpensAfter, seconds{1});
-  const auto first = world.notes();
-  world.now += seconds{2};
-  world.observed.at = world.now;
-  EXPECT_EQ(world.notes(), first);
-}
-
-TEST(Breaker, the_failure_that_opens_it_is_followed_by_no_launch_in_the_same_plan) {
-  auto world = broken_pool(kBreakerOpensAfter - 1, minutes{1});
-  EXPECT_THAT(world.calls(), Not(IsEmpty()));
-  world.instance("i-bad", State::terminated).state_reason_code = "Server.InternalError";
-  EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_THAT(world.notes(), HasSubstr("3 launches in a row came to nothing, the last: i-bad"));
-}
-
-TEST(Breaker, half_opens_with_one_launch_and_no_second_beside_it) {
-  auto world = broken_pool(kBreakerOpensAfter, kBreakerBase);
-  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
-  world.instance("i-probe", State::pending);
-  EXPECT_THAT(world.calls(), IsEmpty());
-}
-
-TEST(Breaker, waits_longer_after_each_failed_probe) {
-  auto world = broken_pool(kBreakerOpensAfter + 1, kBreakerBase / 2);
-  EXPECT_THAT(world.calls(), IsEmpty());
-  const auto later = breaker_probe_at("p", world.ledger.streaks);
-  world.ledger.streaks["p"].failures = kBreakerOpensAfter;
-  const auto sooner = breaker_probe_at("p", world.ledger.streaks);
-  ASSERT_TRUE(later && sooner);
-  EXPECT_GT(*later, *sooner);
-}
-
-struct FateCase {
-  const char* name;
-  State state;
-  std::string reason;
-  std::optional<NodeStage> stage;
-  bool attached;
-  Milliseconds attached_for;
-  std::optional<InstanceFate> expected;
-};
-
-class Fate : public ::testing::TestWithParam<FateCase> {};
-
-TEST_P(Fate, of_a_fresh_instance_is_told_once) {
-  const auto& param = GetParam();
-  World world;
-  world.volume("vol-0");
-  world.instance("i-0", param.state).state_reason_code = param.reason;
-  if (param.attached) {
-    world.attach("vol-0", "i-0");
-    world.ledger.leases.back().since = kNow - param.attached_for;
-  }
-  if (param.attached && !param.stage) world.ledger.leases.back().state = LeaseState::checking;
-  if (param.stage) world.report("i-0", "vol-0", *param.stage);
-  const auto fate_in = [](const Plan& plan) -> std::optional<InstanceFate> {
-    for (const auto& record : plan.records)
-      if (const auto* fate = std::get_if<RecordFate>(&record)) return fate->fate;
-    return std::nullopt;
-  };
-  EXPECT_EQ(fate_in(world.plan()), param.expected);
-  world.ledger.instances["i-0"].fate = InstanceFate::failed;
-  EXPECT_EQ(fate_in(world.plan()), std::nullopt);
-}
-
-using enum InstanceFate;
-INSTANTIATE_TEST_SUITE_P(
-    Cases, Fate,
-    ::testing::Values(
-        FateCase{"Pending", State::pending, "", {}, false, {}, {}},
-        FateCase{"MountedProves", State::running, "", NodeStage::mounted, true, seconds{1}, proved},
-        FateCase{"AFailedBootstrap", State::running, "", NodeStage::failed, true, seconds{1},
-                 failed},
-        FateCase{"SilentAndYoung", State::running, "", {}, true, minutes{9}, {}},
-        FateCase{"SilentAndOldProves", State::running, "", {}, true, minutes{10}, proved},
-        FateCase{"EndedByItself",
-                 State::terminated,
-                 "Client.InstanceInitiatedShutdown",
-                 {},
-                 false,
-                 {},
-                 failed},
-        FateCase{"AKeyThatMayNotBeUsed",
-                 State::terminated,
-                 "Client.InternalError",
-                 {},
-                 false,
-                 {},
-                 failed},
-        FateCase{
-            "Reclaimed", State::shutting_down, "Server.SpotInstanceTermination", {}, false, {}, {}},
-        FateCase{"EndedByPeople",
-                 State::shutting_down,
-                 "Client.UserInitiatedShutdown",
-                 {},
-                 false,
-                 {},
-                 {}}),
-    [](const auto& each) { return each.param.name; });
 
 // ---- where ----
 

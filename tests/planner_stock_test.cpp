@@ -6,7 +6,7 @@
 #include "manager/core/draft.hpp"
 #include "manager/core/filling.hpp"
 #include "manager/core/planner.hpp"
-#include "tests/planner_world.hpp"
+#include "tests/planner_stock_world.hpp"
 
 namespace warmroot::core {
 namespace {
@@ -17,7 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
-using State = aws::InstanceState;
 
 // ---- ways to fill a volume ----
 
@@ -155,47 +154,6 @@ TEST(FillingText, says_the_way_the_time_the_price_and_what_it_was_compared_with)
 }
 
 // ---- spares ----
-
-struct StockWorld : World {
-  explicit StockWorld(int nodes = 1, int running = 1, std::vector<std::string> zones = {"z-a"})
-      : World(nodes, running, std::move(zones)) {
-    pool().stock.spares = 1;
-  }
-  aws::Volume& stock_volume(const std::string& id, VolumeRole role = VolumeRole::spare,
-                            const std::string& zone = "z-a") {
-    auto& made = stranger(id, 0, zone);
-    made.tags.erase(kTagNode);
-    made.tags[kTagRole] = std::string(to_string(role));
-    ledger.volumes[id] = {"p", "", zone, kNow - std::chrono::minutes{20}, true, false, role};
-    return made;
-  }
-  /// The spec names a newer snapshot.
-  void new_source() {
-    pool().ami.clear();
-    pool().snapshot = "snap-new";
-    observed.snapshots["snap-new"].found =
-        aws::Snapshot{"snap-new", "completed", "1", 8, false, {}};
-  }
-  aws::Volume& next(const std::string& id, int index = 0) {
-    auto& made = volume(id, index);
-    made.snapshot_id = made.tags[kTagLineage] = "snap-new";
-    ledger.volumes[id].ever_used = false;
-    return made;
-  }
-  void served(const std::string& volume_id, const std::string& instance_id) {
-    instance(instance_id);
-    attach(volume_id, instance_id);
-    report(instance_id, volume_id, NodeStage::ready);
-  }
-};
-
-template <typename Call>
-std::vector<const Call*> all(const Plan& plan) {
-  std::vector<const Call*> found;
-  for (const auto& action : plan.actions)
-    if (const auto* call = std::get_if<Call>(&action.mutation)) found.push_back(call);
-  return found;
-}
 
 TEST(Stock, spares_are_made_in_every_zone_beside_the_nodes_volumes) {
   StockWorld world(1, 0, {"z-a", "z-b"});
@@ -503,190 +461,6 @@ TEST(Golden, fast_snapshot_restore_is_used_while_credits_last) {
   }
   const auto later = world.plan();
   EXPECT_EQ(only<aws::CreateVolume>(later)->initialization_rate, 200);
-}
-
-// ---- rollout ----
-
-struct RolloutWorld : StockWorld {
-  explicit RolloutWorld(int nodes = 3, int running = 3) : StockWorld(nodes, running) {
-    pool().stock.spares = 0;
-    pool().rollout.policy = RolloutSpec::Policy::replace;
-    for (int i = 0; i < nodes; ++i) {
-      volume("vol-" + std::to_string(i), i);
-      if (i < running) served("vol-" + std::to_string(i), "i-" + std::to_string(i));
-    }
-    new_source();
-  }
-};
-
-TEST(Rollout, with_policy_keep_nodes_keep_their_volumes_and_one_note_says_so) {
-  RolloutWorld world;
-  world.pool().rollout.policy = RolloutSpec::Policy::keep;
-  EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_TRUE(world.plan().stable);
-  EXPECT_THAT(
-      world.notes(),
-      HasSubstr("3 of 3 volumes were made from snap-ami-volume, the spec now says snap-new: "
-                "nodes keep their volumes and all data on them"));
-}
-
-TEST(Rollout, makes_the_next_volume_of_as_many_nodes_as_may_be_interrupted_and_says_what_it_means) {
-  RolloutWorld world;
-  const auto plan = world.plan();
-  EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateVolume from snap-new in z-a"));
-  EXPECT_EQ(only<aws::CreateVolume>(plan)->tags.at(kTagNode), "p-0");
-  EXPECT_THAT(plan.drains, IsEmpty());
-  EXPECT_FALSE(plan.stable);
-  EXPECT_THAT(world.notes(),
-              HasSubstr("WHAT PEOPLE WROTE ON THE OLD VOLUME IS NOT ON THE NEW ONE"));
-  world.pool().rollout.max_unavailable = 2;
-  EXPECT_THAT(world.calls(), ElementsAre("CreateVolume from snap-new in z-a",
-                                         "CreateVolume from snap-new in z-a"));
-}
-
-TEST(Rollout, a_next_volume_that_is_not_shown_yet_is_not_made_again) {
-  RolloutWorld world;
-  world.ledger.volumes["vol-n"] = {"p", "p-0", "z-a", kNow, false, false, VolumeRole::node};
-  EXPECT_THAT(world.calls(), IsEmpty());
-}
-
-TEST(Rollout, drains_a_node_once_its_next_volume_is_there) {
-  RolloutWorld world;
-  world.next("vol-n").state = aws::VolumeState::creating;
-  EXPECT_THAT(world.plan().drains, IsEmpty());
-  world.observed.volumes.at("vol-n").state = aws::VolumeState::available;
-  const auto plan = world.plan();
-  ASSERT_EQ(plan.drains.size(), 1u);
-  EXPECT_EQ(plan.drains.begin()->first, "i-0");
-  EXPECT_THAT(plan.drains.begin()->second, HasSubstr("p-0 moves to a volume of snap-new"));
-  EXPECT_TRUE(plan.watches.contains("rollout/p-0"));
-  EXPECT_THAT(plan.actions, IsEmpty());
-}
-
-TEST(Rollout, waits_until_the_next_volume_is_read_as_far_as_the_spec_asks_for_that) {
-  RolloutWorld world(1, 1);
-  world.pool().stock.ready_within = std::chrono::minutes{10};
-  world.next("vol-n").create_time = kNow - std::chrono::minutes{1};
-  EXPECT_THAT(world.plan().drains, IsEmpty());
-  world.observed.volume_statuses["vol-n"] = {"vol-n", "ok", "completed", "default", 100};
-  EXPECT_EQ(world.plan().drains.size(), 1u);
-  world.observed.volume_statuses.clear();
-  world.observed.volumes.at("vol-n").create_time = kNow - std::chrono::minutes{10};
-  EXPECT_EQ(world.plan().drains.size(), 1u) << "not waited for beyond the deadline";
-}
-
-TEST(Rollout, no_more_nodes_than_allowed_are_interrupted_and_lost_ones_count) {
-  RolloutWorld world;
-  for (int i = 0; i < 3; ++i) world.next("vol-n" + std::to_string(i), i);
-  EXPECT_EQ(world.plan().drains.size(), 1u);
-  world.pool().rollout.max_unavailable = 2;
-  EXPECT_EQ(world.plan().drains.size(), 2u);
-  // p-2 has just lost its instance by itself, so one interruption is left.
-  world.observed.instances.at("i-2").state = State::shutting_down;
-  EXPECT_EQ(world.plan().drains.size(), 1u);
-}
-
-TEST(Rollout, a_node_whose_drain_has_begun_goes_on_draining) {
-  RolloutWorld world;
-  for (int i = 0; i < 3; ++i) world.next("vol-n" + std::to_string(i), i);
-  world.ledger.watches["rollout/p-1"] = {kNow, 1};
-  const auto plan = world.plan();
-  ASSERT_EQ(plan.drains.size(), 1u);
-  EXPECT_EQ(plan.drains.begin()->first, "i-1");
-}
-
-TEST(Rollout, hands_over_when_the_old_volume_is_free_and_keeps_it_as_retired) {
-  RolloutWorld world(1, 1);
-  world.next("vol-n");
-  world.observed.volumes.at("vol-0").state = aws::VolumeState::available;
-  world.observed.volumes.at("vol-0").attachments.clear();
-  world.ledger.leases.clear();
-  world.observed.reports.clear();
-  world.observed.instances.at("i-0").state = State::terminated;
-  world.instance("i-1");
-  const auto plan = world.plan();
-  EXPECT_THAT(World::calls_of(plan),
-              ElementsAre("CreateTags vol-0", "AttachVolume vol-n to i-1 as /dev/sdf"));
-  EXPECT_EQ(only<aws::CreateTags>(plan)->tags.at(kTagRetired), "p-0");
-  std::map<std::string, VolumeRole> roles;
-  for (const auto& each : plan.records)
-    if (const auto* volume = std::get_if<RecordVolume>(&each))
-      roles[volume->volume_id] = volume->volume.role;
-  EXPECT_EQ(roles.at("vol-0"), VolumeRole::retired);
-
-  // The old one is not taken again, tag or record alone tell that.
-  world.ledger.volumes["vol-0"].role = VolumeRole::retired;
-  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-n");
-  EXPECT_THAT(world.calls(), Contains("CreateTags vol-0")) << "the tag is still missing";
-  world.observed.volumes.at("vol-0").tags[kTagRetired] = "p-0";
-  world.ledger.volumes.erase("vol-0");
-  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-n");
-  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateTags"))));
-}
-
-TEST(Rollout, the_old_volume_is_not_attached_again_while_its_node_moves) {
-  RolloutWorld world(1, 1);
-  world.next("vol-n");
-  world.instance("i-1");
-  world.report("i-0", "vol-0", NodeStage::draining);
-  const auto plan = world.plan();
-  EXPECT_THAT(all<aws::AttachVolume>(plan), IsEmpty());
-  for (const auto& each : plan.records)
-    if (const auto* lease = std::get_if<RecordLease>(&each))
-      EXPECT_NE(lease->lease.instance_id, "i-1") << "waits for the new volume, not for the old";
-}
-
-TEST(Rollout, a_sleeping_node_moves_without_anybody_being_interrupted) {
-  RolloutWorld world(2, 0);
-  world.next("vol-n");
-  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-0", "CreateVolume from snap-new in z-a"))
-      << "p-0 has moved, p-1 is next";
-}
-
-TEST(Rollout, a_spare_of_the_new_source_serves_as_the_next_volume) {
-  RolloutWorld world(1, 1);
-  auto& spare = world.stock_volume("vol-s");
-  spare.snapshot_id = spare.tags[kTagLineage] = "snap-new";
-  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-s"));
-}
-
-TEST(Rollout, the_old_source_set_again_takes_the_retired_volume_back) {
-  RolloutWorld world(1, 0);
-  world.next("vol-n").create_time = kNow;
-  world.observed.volumes.at("vol-0").tags[kTagRetired] = "p-0";
-  world.ledger.volumes["vol-0"].role = VolumeRole::retired;
-  EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_TRUE(world.plan().stable) << world.notes();
-  world.pool().snapshot = "snap-ami-volume";
-  const auto plan = world.plan();
-  EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateTags vol-n", "DeleteTags vol-0"));
-  EXPECT_EQ(plan.nodes.front().volume_id, "vol-0");
-}
-
-TEST(Rollout, a_node_whose_volumes_are_all_retired_takes_the_one_of_the_source_back) {
-  RolloutWorld world(1, 0);
-  world.next("vol-n").tags[kTagRetired] = "p-0";
-  world.observed.volumes.at("vol-0").tags[kTagRetired] = "p-0";
-  world.ledger.volumes.clear();
-  EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-n"));
-  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-n");
-}
-
-TEST(Rollout, deleted_retired_volumes_do_not_look_like_another_account) {
-  RolloutWorld world(3, 0);
-  for (int i = 0; i < 3; ++i) {
-    world.next("vol-n" + std::to_string(i), i);
-    world.ledger.volumes["vol-" + std::to_string(i)].role = VolumeRole::retired;
-    world.observed.volumes.erase("vol-" + std::to_string(i));
-  }
-  EXPECT_THAT(world.notes(), Not(HasSubstr("nothing is changed")));
-}
-
-TEST(Rollout, a_young_ledger_moves_nobody) {
-  RolloutWorld world(1, 0);
-  world.next("vol-n");
-  world.ledger.created = kNow - Milliseconds{100};
-  EXPECT_THAT(world.calls(), IsEmpty());
 }
 
 }  // namespace

@@ -145,4 +145,12 @@ const Call* only(const Plan& plan) {
   return found;
 }
 
+/// Three nodes with volumes and nothing that runs.
+inline World three_waiting() {
+  World world(3, 3);
+  for (int i = 0; i < 3; ++i) world.volume("vol-" + std::to_string(i), i);
+  world.pool().launch->instance_types = {"g5.xlarge"};
+  return world;
+}
+
 }  // namespace warmroot::core

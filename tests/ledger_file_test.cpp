@@ -1,0 +1,178 @@
+// The ledger as a file: to whom it belongs, what older versions of it become, and the keys of
+// instances in it.
+#include "manager/ledger.hpp"
+
+#include "manager/account.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "manager/ledger_keys.hpp"
+#include "tests/temporary_directory.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+using core::LeaseState;
+using ::testing::HasSubstr;
+
+const Instant kNow{std::chrono::hours{24 * 20'000}};
+const LedgerPins kPins{"research", "us-east-1"};
+
+class LedgerFile : public ::testing::Test {
+ protected:
+  Ledger open() {
+    auto ledger = Ledger::open(path_, kPins, kNow);
+    EXPECT_TRUE(ledger.has_value()) << ledger.error().message();
+    return std::move(*ledger);
+  }
+
+  TemporaryDirectory directory_;
+  std::string path_ = directory_.path() + "/ledger.sqlite";
+};
+
+TEST_F(LedgerFile, a_ledger_of_version_1_is_brought_up_to_date) {
+  { open(); }
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    for (const char* table : {"departures", "refused_offers", "launch_streaks"})
+      ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
+    ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 1").has_value());
+  }
+  EXPECT_TRUE(open().view().has_value());
+}
+
+TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
+  {
+    auto ledger = open();
+    core::Plan plan;
+    plan.records.push_back(
+        core::RecordVolume{"vol-1", {"p", "p-0", "z-a", kNow, true, true, core::VolumeRole::node}});
+    ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  }
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    for (const char* table : {"refused_offers", "launch_streaks"})
+      ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
+    ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
+    for (const char* column : {"reclaim_ms", "advised", "volume_id"})
+      ASSERT_TRUE(
+          database->run(std::string("ALTER TABLE departures DROP COLUMN ") + column).has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 2").has_value());
+  }
+  const auto view = open().view();
+  ASSERT_TRUE(view.has_value()) << view.error().message();
+  EXPECT_EQ(view->volumes.at("vol-1").role, core::VolumeRole::node);
+  EXPECT_EQ(view->volumes.at("vol-1").node, "p-0");
+}
+
+TEST_F(LedgerFile, belongs_to_one_account_and_outlives_an_sts_that_is_silent) {
+  Ledger ledger = open();
+  const auto silent = []() -> Result<std::string> {
+    return fail(ErrorKind::retry_later, "no connection");
+  };
+  const auto account = [](const char* id) {
+    return [id]() -> Result<std::string> { return std::string(id); };
+  };
+  const auto unknown = check_account(ledger, silent);
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().context, testing::HasSubstr("reachable once"));
+  ASSERT_TRUE(check_account(ledger, account("111122223333")));
+  EXPECT_EQ(*ledger.account(), "111122223333");
+  Ledger again = open();
+  const auto other = check_account(again, account("444455556666"));
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(other.error().context,
+              testing::HasSubstr("belongs to account 111122223333, not 444455556666"));
+  const auto note = check_account(again, silent);
+  ASSERT_TRUE(note);
+  EXPECT_THAT(note->value_or(""), testing::HasSubstr("going on as account 111122223333"));
+  EXPECT_EQ(*check_account(again, account("111122223333")), std::nullopt);
+}
+
+TEST_F(LedgerFile, belongs_to_one_deployment_and_region) {
+  { open(); }
+  const auto other = Ledger::open(path_, {"research", "eu-west-1"}, kNow);
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(other.error().message(), HasSubstr("belongs to region us-east-1, not eu-west-1"));
+}
+
+TEST_F(LedgerFile, a_newer_or_damaged_file_is_refused_with_a_remedy) {
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 99").has_value());
+  }
+  auto refused = Ledger::open(path_, kPins, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), HasSubstr("newer warmroot"));
+
+  const std::string damaged = directory_.path() + "/damaged.sqlite";
+  std::ofstream(damaged) << std::string(8192, 'x');
+  refused = Ledger::open(damaged, kPins, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), HasSubstr("move it away"));
+}
+
+TEST_F(LedgerFile, a_directory_that_is_not_there_is_named) {
+  const auto refused = Ledger::open(directory_.path() + "/none/ledger", kPins, kNow);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().kind, ErrorKind::misconfigured);
+}
+
+TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_restart) {
+  { open(); }
+  {
+    auto keys = *LedgerKeys::open(path_, [] { return kNow; });
+    EXPECT_EQ(*keys->add_key("i-1", Secret("aa")), true);
+    EXPECT_EQ(*keys->add_key("i-1", Secret("bb")), false);
+    EXPECT_EQ(*keys->advance("i-1", 0), true);
+    EXPECT_EQ(*keys->advance("i-1", 0), false);
+    EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), true);
+    EXPECT_EQ(*keys->advance("i-2", 1), false) << "no hello, no report";
+  }
+  auto keys = *LedgerKeys::open(path_, [] { return kNow; });
+  EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "aa");
+  EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), false);
+  EXPECT_FALSE(keys->key_of("i-2")->has_value());
+}
+
+TEST_F(LedgerFile, keys_of_instances_that_are_long_gone_are_forgotten_and_no_others) {
+  auto ledger = open();
+  core::Plan plan;
+  core::Lease lease;
+  lease.pool = "p";
+  lease.node = "p-0";
+  lease.volume_id = "vol-1";
+  lease.instance_id = "i-leased";
+  lease.state = core::LeaseState::active;
+  plan.records.push_back(core::RecordLease{lease, "test"});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  Instant now = kNow;
+  auto keys = *LedgerKeys::open(path_, [&] { return now; });
+  for (const char* id : {"i-leased", "i-gone", "i-heard"})
+    ASSERT_TRUE(*keys->add_key(id, Secret("aa")));
+  now += std::chrono::hours{24 * 6};
+  ASSERT_TRUE(*keys->advance("i-heard", 1));
+  ASSERT_TRUE(ledger.prune(kNow + std::chrono::hours{24 * 8}).has_value());
+  EXPECT_TRUE(keys->key_of("i-leased")->has_value());
+  EXPECT_TRUE(keys->key_of("i-heard")->has_value());
+  EXPECT_FALSE(keys->key_of("i-gone")->has_value());
+}
+
+}  // namespace
+}  // namespace warmroot::manager

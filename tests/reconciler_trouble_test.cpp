@@ -1,0 +1,179 @@
+// The whole manager when answers are lost, late or refused, and EC2 is in trouble. Invariants are
+// checked at every call by the harness.
+#include "manager/reconciler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fleet_harness.hpp"
+
+namespace warmroot {
+namespace {
+
+using sim::FaultKind;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+struct Trouble {
+  const char* name;
+  const char* action;
+  FaultKind kind;
+  int count;
+};
+
+class TroubleTable : public ::testing::TestWithParam<Trouble> {};
+
+TEST_P(TroubleTable, ends_with_exactly_what_was_asked_for) {
+  const auto& trouble = GetParam();
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.front.inject({trouble.action, trouble.kind, trouble.count, 0});
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(2));
+  EXPECT_THAT(fleet.live_instances(), SizeIs(2));
+  EXPECT_EQ(fleet.region.volumes().size(), 2U + 2U) << "two roots of instances beside ours";
+  EXPECT_EQ(fleet.calls_of("AttachVolume"), 2);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, TroubleTable,
+    ::testing::Values(Trouble{"create_answer_lost", "CreateVolume", FaultKind::lost_after, 2},
+                      Trouble{"create_never_arrived", "CreateVolume", FaultKind::lost_before, 2},
+                      Trouble{"create_answer_cut_off", "CreateVolume", FaultKind::truncated, 1},
+                      Trouble{"create_internal_error", "CreateVolume", FaultKind::internal, 3},
+                      Trouble{"run_answer_lost", "RunInstances", FaultKind::lost_after, 1},
+                      Trouble{"run_answer_cut_off", "RunInstances", FaultKind::truncated, 1},
+                      Trouble{"run_unreachable", "RunInstances", FaultKind::unreachable, 2},
+                      Trouble{"run_throttled", "RunInstances", FaultKind::throttled, 4},
+                      Trouble{"run_unavailable", "RunInstances", FaultKind::unavailable, 2},
+                      Trouble{"attach_answer_lost", "AttachVolume", FaultKind::lost_after, 2},
+                      Trouble{"attach_never_arrived", "AttachVolume", FaultKind::lost_before, 1},
+                      Trouble{"attach_html", "AttachVolume", FaultKind::html, 1},
+                      Trouble{"attach_throttled_for_long", "AttachVolume", FaultKind::throttled,
+                              14},
+                      Trouble{"listing_fails", "DescribeVolumes", FaultKind::internal, 9},
+                      Trouble{"listing_html", "DescribeInstances", FaultKind::html, 3},
+                      Trouble{"zones_fail", "DescribeAvailabilityZones", FaultKind::internal, 20},
+                      Trouble{"anything_throttled", "*", FaultKind::throttled, 15}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(ReconcilerTrouble,
+     a_launch_without_an_answer_is_not_repeated_for_a_pool_that_was_paused_meanwhile) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  const auto launches = [&] {
+    return std::count_if(
+        fleet.front.calls().begin(), fleet.front.calls().end(), [](const auto& call) {
+          return call.action == "RunInstances" && call.body.find("DryRun") == std::string::npos;
+        });
+  };
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return fleet.calls_of("CreateVolume") == 1; }, minutes{1}));
+  fleet.front.inject({"RunInstances", FaultKind::lost_before, 1, 0});
+  ASSERT_TRUE(fleet.until([&] { return launches() == 1; }, minutes{1}));
+  ASSERT_TRUE(*fleet.ledger->pause("p", fleet.region.now()));
+  EXPECT_TRUE(fleet.until_stable(minutes{2})) << fleet.note_text();
+  EXPECT_EQ(launches(), 1);
+  EXPECT_THAT(fleet.live_instances(), IsEmpty());
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerTrouble, a_create_whose_answer_is_lost_is_repeated_with_the_same_bytes) {
+  Fleet fleet(pool_spec("p", 1, 0));
+  fleet.front.inject({"CreateVolume", FaultKind::lost_after, 1, 0});
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  std::vector<std::string> bodies;
+  for (const auto& call : fleet.front.calls())
+    if (call.action == "CreateVolume") bodies.push_back(call.body);
+  ASSERT_THAT(bodies, SizeIs(2));
+  EXPECT_EQ(bodies[0], bodies[1]);
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
+}
+
+TEST(ReconcilerTrouble,
+     a_detach_whose_answer_is_lost_is_not_sent_again_for_an_attachment_made_since) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto volume = fleet.volume_of("p-0")->id;
+  fleet.front.inject({"DetachVolume", FaultKind::lost_after, 1, 0});
+  fleet.report(fleet.instance_of("p-0"), volume, NodeStage::released);
+  ASSERT_TRUE(fleet.until([&] { return fleet.calls_of("DetachVolume") == 1; }));
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  int sent = 0;
+  for (const auto& call : fleet.front.calls()) sent += call.action == "DetachVolume";
+  EXPECT_EQ(sent, 1) << "EC2 shows that it was executed";
+  EXPECT_NE(fleet.instance_of("p-0"), "");
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerTrouble,
+     an_attach_that_is_executed_late_finds_neither_volume_nor_instance_given_away) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  sim::Fault late;
+  late.action = "AttachVolume";
+  late.kind = FaultKind::late;
+  late.count = 2;
+  late.delay = seconds{20};
+  fleet.front.inject(late);
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  fleet.region.advance_by(minutes{1});
+  EXPECT_NE(fleet.instance_of("p-0"), fleet.instance_of("p-1"));
+  EXPECT_THAT(fleet.live_instances(), SizeIs(2));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerTrouble, an_unreachable_endpoint_is_said_and_changes_nothing) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.front.inject({"*", FaultKind::unreachable, 1000, 0});
+  fleet.start();
+  const auto report = fleet.tick();
+  EXPECT_FALSE(report.observed.complete);
+  ASSERT_TRUE(report.blind.has_value());
+  EXPECT_THAT(report.plan.actions, IsEmpty());
+  EXPECT_THAT(fleet.note_text(), HasSubstr("EC2 was not reached"));
+}
+
+TEST(ReconcilerTrouble, missing_capacity_is_noted_and_tried_again_with_growing_patience) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.region.knobs.capacity[{"g5.xlarge", "us-east-1a"}] = 0;
+  fleet.start();
+  ASSERT_FALSE(fleet.until_stable(minutes{5}));
+  EXPECT_THAT(fleet.note_text(), HasSubstr("InsufficientInstanceCapacity"));
+  int tries = 0;
+  for (const auto& call : fleet.front.calls()) tries += call.action == "RunInstances";
+  EXPECT_GE(tries, 5);
+  EXPECT_LE(tries, 12);
+  fleet.region.knobs.capacity.clear();
+  EXPECT_TRUE(fleet.until_stable());
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerTrouble, a_fleet_within_ec2s_own_throttles_is_never_throttled_by_us) {
+  Fleet fleet(pool_spec("p", 120, 120));
+  fleet.front.set_throttle_scale(1.0);
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  for (const auto& call : fleet.front.calls())
+    EXPECT_NE(call.code, "RequestLimitExceeded") << call.action;
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerTrouble, looks_in_pages_and_by_id_find_the_same_world) {
+  Fleet fleet(pool_spec("p", 40, 40));
+  fleet.observer.page_size = 5;
+  fleet.observer.small_world = 10;
+  fleet.region.knobs.empty_first_page = true;
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_THAT(fleet.live_instances(), SizeIs(40));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+}  // namespace
+}  // namespace warmroot
