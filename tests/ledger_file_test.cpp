@@ -11,7 +11,7 @@
 #include <fstream>
 
 #include "manager/ledger_keys.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/ledger_fixture.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -19,20 +19,7 @@ namespace {
 using core::LeaseState;
 using ::testing::HasSubstr;
 
-const Instant kNow{std::chrono::hours{24 * 20'000}};
-const LedgerPins kPins{"research", "us-east-1"};
-
-class LedgerFile : public ::testing::Test {
- protected:
-  Ledger open() {
-    auto ledger = Ledger::open(path_, kPins, kNow);
-    EXPECT_TRUE(ledger.has_value()) << ledger.error().message();
-    return std::move(*ledger);
-  }
-
-  TemporaryDirectory directory_;
-  std::string path_ = directory_.path() + "/ledger.sqlite";
-};
+using LedgerFile = LedgerFixture;
 
 TEST_F(LedgerFile, a_ledger_of_version_1_is_brought_up_to_date) {
   { open(); }

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "manager/aws/ec2_codec.hpp"
-#include "tests/temporary_directory.hpp"
+#include "tests/ledger_fixture.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -18,17 +18,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-const Instant kNow{std::chrono::hours{24 * 20'000}};
-const LedgerPins kPins{"research", "us-east-1"};
-
-class LedgerTest : public ::testing::Test {
+class LedgerTest : public LedgerFixture {
  protected:
-  Ledger open() {
-    auto ledger = Ledger::open(path_, kPins, kNow);
-    EXPECT_TRUE(ledger.has_value()) << ledger.error().message();
-    return std::move(*ledger);
-  }
-
   static std::vector<aws::EncodedCall> encoded(const core::Plan& plan) {
     std::vector<aws::EncodedCall> calls;
     for (const auto& action : plan.actions) calls.push_back(aws::encode(action.mutation));
@@ -81,9 +72,6 @@ class LedgerTest : public ::testing::Test {
   static Result<aws::MutationAnswer> refusal(const std::string& code, ErrorKind kind) {
     return fail(Error{kind, "refused", code, "req-1"});
   }
-
-  TemporaryDirectory directory_;
-  std::string path_ = directory_.path() + "/ledger.sqlite";
 };
 
 TEST_F(LedgerTest, an_intent_survives_a_crash_with_its_exact_bytes) {
