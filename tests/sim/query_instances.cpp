@@ -2,6 +2,7 @@
 #include "tests/sim/query_instances.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "tests/sim/query_actions.hpp"
@@ -30,9 +31,13 @@ void write_check(XmlWriter& xml, std::string_view element, const std::string& st
   xml.close();
 }
 
+/// The values of an instance under a filter's name.
+using FilterOf = std::function<FilterValues(const InstanceView&, const std::string&)>;
+
 /// Instances by `InstanceId.N` and filters; refuses unknown ids.
 Answer<std::vector<InstanceView>> select(const Region& region, const std::vector<std::string>& ids,
-                                         const std::vector<FilterClause>& filters) {
+                                         const std::vector<FilterClause>& filters,
+                                         const FilterOf& filter_of) {
   std::vector<std::string> unknown;
   for (const auto& id : ids) {
     const InstanceRecord* guest = region.instance(id);
@@ -45,8 +50,7 @@ Answer<std::vector<InstanceView>> select(const Region& region, const std::vector
   const auto consider = [&](const InstanceRecord& guest) {
     if (!region.visible(guest.launch_time)) return;
     InstanceView view = instance_view(region, guest);
-    if (passes(filters,
-               [&](const std::string& name) { return instance_filter(region, view, name); }))
+    if (passes(filters, [&](const std::string& name) { return filter_of(view, name); }))
       out.push_back(std::move(view));
   };
   if (ids.empty())
@@ -62,17 +66,17 @@ struct Listing {
   PageRequest page;
 };
 
-Answer<Listing> list_instances(const Region& region, const Form& form) {
+Answer<Listing> list_instances(const Region& region, const Form& form, const FilterOf& filter_of) {
   const auto ids = parse_ids(region, form, "InstanceId");
   if (!ids) return tl::unexpected(ids.error());
   const InstanceRecord nobody;
   const auto filters = parse_filters(form, [&](const std::string& name) {
-    return instance_filter(region, {&nobody, {}}, name);
+    return filter_of({&nobody, {}}, name);
   });
   if (!filters) return tl::unexpected(filters.error());
   const auto page = parse_page(region, form, "instancesSet", *ids);
   if (!page) return tl::unexpected(page.error());
-  auto items = select(region, *ids, *filters);
+  auto items = select(region, *ids, *filters, filter_of);
   if (!items) return tl::unexpected(items.error());
   return Listing{std::move(*items), *page};
 }
@@ -84,7 +88,9 @@ std::string key_of(const InstanceView& view) {
 }  // namespace
 
 Answer<void> describe_instances_action(Region& region, const Form& form, XmlWriter& xml) {
-  auto listing = list_instances(region, form);
+  auto listing = list_instances(region, form, [&](const auto& view, const std::string& name) {
+    return instance_filter(region, view, name);
+  });
   if (!listing) return tl::unexpected(listing.error());
   auto [items, next] = cut_page(region, form, listing->page, listing->items, key_of);
   // One reservation for each launch call, as far as the page holds its instances.
@@ -116,7 +122,11 @@ Answer<void> describe_instance_status_action(Region& region, const Form& form, X
   constexpr std::size_t kMostIds = 100;
   if (form.elements("InstanceId").size() > kMostIds)
     return refuse("InvalidParameterValue", "At most 100 instance IDs can be given");
-  auto listing = list_instances(region, form);
+  auto listing = list_instances(region, form, [&](const auto& view, const std::string& name) {
+    if (name == "system-status.status" || name == "instance-status.status")
+      return FilterValues({check_status(region, *view.guest)});
+    return instance_filter(region, view, name);
+  });
   if (!listing) return tl::unexpected(listing.error());
   if (!*everything)
     std::erase_if(listing->items, [](const InstanceView& view) {
