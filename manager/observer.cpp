@@ -20,6 +20,9 @@ constexpr std::size_t kPoolsPerFilter = 100;
 /// DescribeInstanceStatus takes 100 ids.
 constexpr std::size_t kStatusIds = 100;
 
+/// Of how many listings a sweep that is under way reads a page at once: the volumes' and the
+/// instances'.
+constexpr std::size_t kListingsAtOnce = 2;
 /// Reads that go out together: well below EC2's bucket of 50 and more, full at the start.
 constexpr std::size_t kTogether = 16;
 
@@ -56,6 +59,10 @@ bool in_transition(const aws::Volume& volume) {
 bool in_transition(const aws::Instance& instance) {
   return instance.state != aws::InstanceState::running &&
          instance.state != aws::InstanceState::terminated;
+}
+
+Milliseconds milliseconds_for(std::size_t things, double each) {
+  return Milliseconds{static_cast<Milliseconds::rep>(static_cast<double>(things) * each)};
 }
 
 bool is_volume(const std::string& id) {
@@ -155,14 +162,23 @@ void Observer::doubt(const std::vector<std::string>& ids) {
   }
 }
 
-void Observer::learn(const aws::Attachment& attachment, Instant now) {
-  const auto found = world_.volumes.find(attachment.volume_id);
-  if (found == world_.volumes.end()) return;
-  aws::Volume volume = found->second;
-  volume.state = aws::VolumeState::in_use;
-  volume.attachments = {attachment};
-  put(std::move(volume));
+/// What was learned waits for the next look: until then others may hold the world as it was shown,
+/// and a change would copy it.
+void Observer::learn(aws::Attachment attachment, Instant now) {
+  if (!world_.volumes.contains(attachment.volume_id)) return;
   looked_.insert_or_assign(attachment.volume_id, now);
+  learned_.push_back(std::move(attachment));
+}
+
+void Observer::take_in_what_was_learned() {
+  for (auto& attachment : std::exchange(learned_, {})) {
+    const auto found = world_.volumes.find(attachment.volume_id);
+    if (found == world_.volumes.end()) continue;
+    aws::Volume volume = found->second;
+    volume.state = aws::VolumeState::in_use;
+    volume.attachments = {std::move(attachment)};
+    put(std::move(volume));
+  }
 }
 
 // ---- sweeps ----
@@ -296,14 +312,19 @@ Ok Observer::list_endings(const core::Desired& desired, Instant now) {
 
 // ---- looks by id ----
 
+Milliseconds Observer::attaching_patience() const {
+  return std::clamp(milliseconds_for(things(), kAttachingPatiencePerThingMs), kAttachingEvery,
+                    kAttachingPatienceMost);
+}
+
 Milliseconds Observer::patience_for(const std::string& id) const {
   const bool attaching = is_volume(id) && !wait_for_volume(world_, id);
-  if (told_.contains(id)) return attaching ? kAttachingEvery : Milliseconds{0};
+  if (told_.contains(id))
+    return attaching ? std::max(kAttachingTold, attaching_patience()) : Milliseconds{0};
   if (options_.told || (events_live_ && !is_volume(id)))
-    return attaching ? kAttachingEveryTold : kMovingEveryTold;
-  const Milliseconds spread{
-      static_cast<Milliseconds::rep>(static_cast<double>(moving_.size()) * kPatiencePerMovingMs)};
-  return std::max(attaching ? kAttachingEvery : kMovingEvery, spread);
+    return attaching ? std::max(kAttachingEveryTold, attaching_patience()) : kMovingEveryTold;
+  return std::max(attaching ? attaching_patience() : kMovingEvery,
+                  milliseconds_for(moving_.size(), kPatiencePerMovingMs));
 }
 
 /// What changes by itself, what leases wait for, what is recorded and not shown; each in its time.
@@ -537,13 +558,14 @@ void Observer::show(const core::Desired& desired, const Ok& read, Instant now, L
   filling_.look(desired, observed, now);
 }
 
-/// A page of the sweep that is under way, and instances that end. What the look asks for by id goes
+/// Pages of the sweep that is under way, and instances that end. What the look asks for by id goes
 /// out with them.
 Ok Observer::look_at_part(const core::Desired& desired, const Due& due, Instant now) {
   const bool endings = !small() && now >= endings_until_;
   std::vector<std::string> bodies;
-  if (sweep_) {
-    const auto& listing = sweep_->left.front();
+  const std::size_t listings = sweep_ ? std::min(sweep_->left.size(), kListingsAtOnce) : 0;
+  for (std::size_t i = 0; i < listings; ++i) {
+    const auto& listing = sweep_->left[i];
     bodies.push_back(
         aws::encode(listing.volumes ? aws::Describe::volumes : aws::Describe::instances,
                     page_request(listing.filter, listing.token, options_.page_size)));
@@ -553,13 +575,14 @@ Ok Observer::look_at_part(const core::Desired& desired, const Due& due, Instant 
         aws::encode(aws::Describe::instances, endings_request(desired, options_.page_size)));
   add_ids(due, options_.page_size, bodies);
   if (!bodies.empty()) ec2_.expect(bodies);
-  if (sweep_) TRY(continue_sweep(1, now));
+  if (sweep_) TRY(continue_sweep(listings, now));
   if (endings) TRY(list_endings(desired, now));
   return {};
 }
 
 Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
                     bool settled, bool everything) {
+  take_in_what_was_learned();
   Look look;
   const auto apart = std::max(kSweepAtLeast, kSweepPerThing * static_cast<int>(things()));
   const bool overdue = swept_ && now - *swept_ >= apart;
@@ -578,7 +601,10 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   if (read) read = look_by_id(*due, now, look);
   if (read) look_at_statuses(ledger, look.observed, now);
   if (read) market_.ask(desired, ledger, zones_, now);
-  if (sweep_ && !small()) look.due = std::min(look.due.value_or(Instant::max()), now + kSweepPages);
+  if (sweep_ && !small())
+    look.due =
+        std::min(look.due.value_or(Instant::max()),
+                 now + std::max(kSweepPages, milliseconds_for(things(), kSweepPatiencePerThingMs)));
   show(desired, read, now, look);
   ec2_.expect({});
   return look;

@@ -38,7 +38,14 @@ inline constexpr Milliseconds kAttachingEvery{2'000};
 inline constexpr Milliseconds kMovingEvery{500};
 /// The same where events say what changed: a second thought for those that get lost.
 inline constexpr Milliseconds kAttachingEveryTold{10'000};
+/// An event says that an attach is complete: looked at together with others.
+inline constexpr Milliseconds kAttachingTold{5'000};
 inline constexpr Milliseconds kMovingEveryTold{5'000};
+/// In a large world a look at attachments alone is not worth a plan so often.
+inline constexpr double kAttachingPatiencePerThingMs = 2;
+inline constexpr Milliseconds kAttachingPatienceMost{10'000};
+/// So is a page of a sweep.
+inline constexpr double kSweepPatiencePerThingMs = 0.4;
 /// With many things on the move each is looked at less often, so that looks leave EC2's bucket of
 /// 20 calls a second alone.
 inline constexpr double kPatiencePerMovingMs = 1.25;
@@ -79,8 +86,10 @@ class Observer {
   Look look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
             bool settled = false, bool everything = false);
 
-  /// EC2 has just said this of an attachment; a look at it can wait.
-  void learn(const aws::Attachment& attachment, Instant now);
+  /// EC2 has just said this of an attachment: the next look shows it, and asks for it after
+  /// attaching_patience().
+  void learn(aws::Attachment attachment, Instant now);
+  Milliseconds attaching_patience() const;
 
   /// Reads these volumes and instances, and what is attached to the instances, once more: before
   /// something is ended or detached for what was seen a while ago.
@@ -123,6 +132,7 @@ class Observer {
   };
 
   void show(const core::Desired& desired, const Ok& read, Instant now, Look& look);
+  void take_in_what_was_learned();
   void put(aws::Volume volume);
   void put(aws::Instance instance);
   void drop(const std::string& id);
@@ -170,6 +180,7 @@ class Observer {
   bool lookups_expected_ = false;               ///< in this look
   std::map<std::string, std::string> carried_;  ///< made by launches, not yet seen; its instance
   std::set<std::string> told_;                  ///< named by events, not yet looked at
+  std::vector<aws::Attachment> learned_;        ///< not yet in the world
 };
 
 }  // namespace warmroot::manager

@@ -171,7 +171,9 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
   }
   outcome.keeps_lease = reaction == Reaction::look;
   outcome.refuses_device = reaction == Reaction::device;
-  outcome.refuses_instance = action == "AttachVolume" && reaction == Reaction::change;
+  // Which of the two is not ready, EC2 says in its text alone; the volume was seen free.
+  outcome.refuses_instance =
+      action == "AttachVolume" && (reaction == Reaction::change || reaction == Reaction::wait);
   return outcome;
 }
 

@@ -25,7 +25,7 @@ struct Outcome {
   bool refuses_device = false;  ///< EC2 does not take this device name on this instance
   bool keeps_lease =
       false;  ///< a refused attach whose volume is attached all the same: the next look tells where
-  bool refuses_instance = false;  ///< it takes no further volume: another one may
+  bool refuses_instance = false;  ///< it takes no further volume, or not yet: another one may
   bool forbidden = false;         ///< the account may not use the call at all
   bool throttled = false;
   bool transient = false;                    ///< passes by itself

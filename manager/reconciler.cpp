@@ -33,9 +33,12 @@ constexpr Milliseconds kPaceSoonest{50};
 constexpr Milliseconds kPacePerThing{1};
 /// A tick of a large world waits for several tokens: one for so many things, within bounds well
 /// below the 50 that the bucket holds.
-constexpr std::size_t kThingsPerToken = 200;
+constexpr std::size_t kThingsPerToken = 100;
 constexpr std::size_t kFewestTokens = 5;
 constexpr std::size_t kMostTokens = 40;
+
+/// One of so many calls of one tick that is throttled says nothing of the bucket.
+constexpr int kFewThrottled = 4;
 
 /// What calls that cannot be taken back name.
 std::vector<std::string> ids_to_verify(const core::Plan& plan) {
@@ -183,7 +186,10 @@ void Reconciler::pace(const core::LedgerView& view, TickReport& report) {
     consider(now + budget_.wait_for(action, now, std::min(missing, worth)));
   for (const auto& call : report.calls) {
     if (call.outcome.state == core::IntentState::unknown) return;
-    if (call.action != "AttachVolume" || call.outcome.state != core::IntentState::accepted)
+    // Where attaches wait for tokens, the next token is the next chance of a refused one as well.
+    const bool attaches = call.action == "AttachVolume";
+    if (!attaches || (call.outcome.state != core::IntentState::accepted &&
+                      !plan.short_of.contains("AttachVolume")))
       consider(now + kAfterCall);
   }
   if (!next) return;
@@ -213,6 +219,7 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
   auto answers = ec2_.send(calls);
   CHECK(answers.size() == calls.size());
   std::vector<Settlement> settlements;
+  std::map<std::string, int> throttled;
   for (const auto& intent : intents) budget_.answered(intent.call.action, sent, options_.now());
   for (std::size_t i = 0; i < intents.size(); ++i) {
     Settlement settlement{intents[i], judge(intents[i], answers[i]), {}};
@@ -220,16 +227,32 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
     if (const auto* attachment = std::get_if<aws::Attachment>(&settlement.answer);
         attachment && intents[i].call.action == "AttachVolume") {
       observer_.learn(*attachment, options_.now());
-      if (const Instant due = options_.now() + kAttachingEvery; !due_ || due < *due_) due_ = due;
+      const Instant due = options_.now() + observer_.attaching_patience();
+      if (!due_ || due < *due_) due_ = due;
     }
     if (tells_of_a_change(intents[i].call.action, settlement.outcome))
       observer_.doubt(intents[i].resources);
-    if (settlement.outcome.throttled)
-      budget_.throttled(intents[i].call.action, sent, options_.now());
+    if (settlement.outcome.throttled) ++throttled[intents[i].call.action];
     report.calls.push_back(describe_call(intents[i], reasons[i], replayed, settlement.outcome));
     settlements.push_back(std::move(settlement));
   }
+  heed_throttles(intents, throttled, sent);
   return ledger_.settle(settlements, options_.now());
+}
+
+/// A few of many that went out together do not mean that EC2's bucket is empty: it took the others.
+void Reconciler::heed_throttles(const std::vector<core::Intent>& intents,
+                                const std::map<std::string, int>& throttled, Instant sent) {
+  for (const auto& [action, refused] : throttled) {
+    const auto together = std::count_if(intents.begin(), intents.end(), [&](const auto& intent) {
+      return intent.call.action == action;
+    });
+    for (int i = 0; i < refused; ++i)
+      if (refused * kFewThrottled <= together)
+        budget_.passed_over(action, options_.now());
+      else
+        budget_.throttled(action, sent, options_.now());
+  }
 }
 
 /// A launch that is not wanted any more is not sent again: if EC2 made instances of it after all,

@@ -92,6 +92,8 @@ class Reconciler {
   bool launches_at_all(const std::string& pool, const core::LedgerView& view) const;
   Ok send(const std::vector<core::Intent>& intents, const std::vector<std::string>& reasons,
           bool replayed, TickReport& report);
+  void heed_throttles(const std::vector<core::Intent>& intents,
+                      const std::map<std::string, int>& throttled, Instant sent);
   void render_user_data(core::Observed& observed);
 
   aws::Ec2& ec2_;

@@ -19,11 +19,12 @@ Milliseconds backoff_delay(int failures, Milliseconds base, Milliseconds cap, do
 }
 
 Instant retry_at(const Failure& failure, const std::string& key) {
-  const bool brief = failure.code == "IncorrectState" || failure.code == "InvalidParameterValue" ||
+  const bool brief = failure.code == kIncorrectState || failure.code == "InvalidParameterValue" ||
                      failure.code == "RequestLimitExceeded";
+  const bool pending = failure.code == kIncorrectState && key.find("/i-") != std::string::npos;
+  const Milliseconds base = pending ? kBackoffPending : brief ? kBackoffBrief : kBackoffBase;
   const double jitter = hash_fraction({key, std::to_string(failure.count)});
-  return failure.last +
-         backoff_delay(failure.count, brief ? kBackoffBrief : kBackoffBase, kBackoffCap, jitter);
+  return failure.last + backoff_delay(failure.count, base, kBackoffCap, jitter);
 }
 
 std::string time_of_day(Instant at) {

@@ -93,6 +93,14 @@ void Budget::throttled(std::string_view action, Instant sent, Instant now) {
   bucket.tokens = std::min(bucket.tokens + 1, seconds * bucket.refill_per_s);
 }
 
+void Budget::passed_over(std::string_view action, Instant now) {
+  const auto found = buckets_.find(action);
+  if (found == buckets_.end()) return;
+  auto& bucket = found->second;
+  fill(bucket, now);
+  bucket.tokens = std::min(bucket.capacity, bucket.tokens + 1);
+}
+
 Milliseconds Budget::wait_for(std::string_view action, Instant now, int tokens) {
   const auto found = buckets_.find(action);
   if (found == buckets_.end()) return Milliseconds{0};

@@ -30,6 +30,9 @@ class Budget {
   /// EC2 said RequestLimitExceeded: whatever we thought was there was not, when the call that was
   /// `sent` arrived; it has been refilled since. The call itself took no token.
   void throttled(std::string_view action, Instant sent, Instant now);
+  /// EC2 throttled the call and took many that were sent with it, so that its bucket is not empty:
+  /// somebody else was in the way for a moment. The call took no token.
+  void passed_over(std::string_view action, Instant now);
   /// Time until `tokens` of `action` are there, or as many as its bucket holds.
   Milliseconds wait_for(std::string_view action, Instant now, int tokens = 1);
 

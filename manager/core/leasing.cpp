@@ -73,7 +73,9 @@ bool volume_is_free(Draft& draft, const NodeDraft& node) {
 
 bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
             const InstanceDraft& instance) {
-  if (draft.undecided(instance.id) || draft.backing_off("AttachVolume", node.name)) return false;
+  if (draft.undecided(instance.id) || draft.backing_off("AttachVolume", node.name) ||
+      draft.backing_off("AttachVolume", instance.id))
+    return false;
   if (!draft.afford("AttachVolume")) return false;
   const auto device = next_device_name(used_names(draft, instance));
   if (!device) {
