@@ -126,13 +126,17 @@ std::string node_of(const core::Intent& intent) {
   return role_of(intent) == core::VolumeRole::node ? join_words(intent.nodes) : "";
 }
 
-/// Where refusals of a call are counted: its nodes, or else what it names, or else its pool.
+/// Of what refusals and used tokens of a call are counted: its nodes, or else what it names, or
+/// else its pool.
+std::vector<std::string> subjects_of(const core::Intent& intent) {
+  if (intent.nodes.empty() && intent.resources.empty()) return {intent.pool};
+  return intent.nodes.empty() ? intent.resources : intent.nodes;
+}
+
 std::vector<std::string> failure_keys(const core::Intent& intent) {
   std::vector<std::string> keys;
-  if (intent.nodes.empty() && intent.resources.empty())
-    keys.push_back(core::failure_key(intent.call.action, intent.pool));
-  for (const auto& name : intent.nodes.empty() ? intent.resources : intent.nodes)
-    keys.push_back(core::failure_key(intent.call.action, name));
+  for (const auto& subject : subjects_of(intent))
+    keys.push_back(core::failure_key(intent.call.action, subject));
   return keys;
 }
 
@@ -461,10 +465,10 @@ Ok Ledger::count_full_instance(const core::Intent& intent, const Outcome& outcom
 /// ever.
 Result<bool> Ledger::burns_on(const core::Intent& intent, const Outcome& outcome) {
   if (!outcome.token_was_used) return false;
-  for (const auto& node : intent.nodes) {
+  for (const auto& subject : subjects_of(intent)) {
     TRY_ASSIGN(const auto rows,
                database_.query("SELECT value FROM generations WHERE key = ?",
-                               {SqlValue(core::generation_key(intent.call.action, node))}));
+                               {SqlValue(core::generation_key(intent.call.action, subject))}));
     if (!rows.empty() && rows.front().number(0) % kBurntAtOnce == 0) return false;
   }
   return true;
@@ -520,11 +524,11 @@ Ok Ledger::settle_one(const Settlement& settlement, Instant now) {
       {std::string(core::to_string(outcome.state)), decided ? SqlValue(to_sql(now)) : SqlValue(),
        outcome.sentence, std::int64_t{decided ? 0 : 1}, to_sql(now), intent.id}));
   if (outcome.burns_token)
-    for (const auto& node : intent.nodes)
+    for (const auto& subject : subjects_of(intent))
       TRY(
           database_.run("INSERT INTO generations VALUES (?, 1) "
                         "ON CONFLICT (key) DO UPDATE SET value = value + 1",
-                        {core::generation_key(intent.call.action, node)}));
+                        {core::generation_key(intent.call.action, subject)}));
   TRY(remember_refused(outcome, now));
   if (outcome.state == core::IntentState::accepted) return settle_accepted(settlement, now);
   if (outcome.state == core::IntentState::refused) return settle_refused(settlement, now);

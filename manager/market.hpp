@@ -36,6 +36,8 @@ class MarketWatch {
            const std::map<std::string, aws::AvailabilityZone>& zones, Instant now);
   /// Encoded bodies of what the first ask() will ask, for Ec2::expect.
   std::vector<std::string> first_questions(const core::Desired& desired, Instant now) const;
+  /// EC2 did not know a template that a call named: the next ask() lists them again.
+  void doubt_templates() { templates_.until = {}; }
   /// Adds what is known, and at most one note.
   void add(core::Observed& observed) const;
 

@@ -80,6 +80,9 @@ class Observer {
   explicit Observer(aws::Ec2& ec2, ObserverOptions options = {})
       : ec2_(ec2), options_(options), filling_(ec2), market_(ec2) {}
 
+  /// See MarketWatch.
+  void doubt_templates() { market_.doubt_templates(); }
+
   /// One look. Never fails: what could not be read makes `complete` false and is noted. With
   /// `everything` all listings are read to their end, as in the first look and in a small world
   /// that was `settled`.

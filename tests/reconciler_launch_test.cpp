@@ -206,6 +206,21 @@ TEST(ReconcilerLaunch, several_types_are_one_fleet_on_a_template_of_ours) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerLaunch, a_template_that_somebody_deleted_is_made_again_when_a_fleet_misses_it) {
+  Fleet fleet(two_types(2));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable(minutes{2})) << fleet.note_text();
+  ASSERT_THAT(fleet.region.templates(), SizeIs(1));
+  fleet.region.delete_template(std::string(fleet.region.templates().begin()->first));
+  ASSERT_TRUE(fleet.region.crash(fleet.instance_of("p-0")));
+  fleet.region.advance_by(seconds{1});
+  EXPECT_TRUE(fleet.until([&] { return fleet.live_instances().size() == 2; }, minutes{2}))
+      << fleet.note_text();
+  EXPECT_EQ(fleet.calls_of("CreateLaunchTemplate"), 2);
+  EXPECT_EQ(fleet.calls_of("RunInstances"), 0);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerLaunch, a_fleets_instances_are_ours_also_after_the_ledger_is_lost) {
   Fleet fleet(two_types(4));
   fleet.start();
