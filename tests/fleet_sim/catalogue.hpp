@@ -19,6 +19,7 @@ struct FaultEntry {
 const std::vector<FaultEntry>& answer_faults();
 const std::vector<FaultEntry>& machine_faults();  ///< machines, volumes and events
 const std::vector<FaultEntry>& people_faults();
+const std::vector<FaultEntry>& order_faults();  ///< wishes, orders and the queue
 const std::vector<FaultEntry>& own_faults();
 
 /// All of them, in their order.

@@ -176,7 +176,8 @@ bool spec_changes(World& world) {
     }
   }
   auto changed = world.desired;
-  auto& pool = changed.pools[static_cast<std::size_t>(world.draw.below(2))];
+  auto& pool = changed.pools[static_cast<std::size_t>(
+      world.draw.below(static_cast<int>(changed.pools.size())))];
   if (world.draw.percent(40)) pool.nodes = std::max(1, pool.nodes + world.draw.between(-1, 1));
   pool.running = world.draw.between(0, pool.nodes);
   world.later(world.draw.span(Milliseconds{0}, seconds{4}), [&world, changed] {

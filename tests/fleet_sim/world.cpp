@@ -20,8 +20,6 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 constexpr const char* kZones[] = {"us-east-1a", "us-east-1b"};
-constexpr const char* kVolumeAmi = "ami-01000000000000001";
-constexpr const char* kBaseAmi = "ami-02000000000000002";
 /// How often those who launch for a pool of their own look after it.
 constexpr seconds kOthersLook{10};
 
@@ -45,6 +43,20 @@ sim::RegionTimes times_of(std::uint64_t seed) {
   return times;
 }
 
+/// The built-in one, and the session root made anew.
+sim::Catalog catalog() {
+  auto catalog = sim::builtin_catalog("us-east-1", {kZones[0], kZones[1]});
+  auto snapshot = catalog.snapshots.front();
+  snapshot.id = "snap-05000000000000005";
+  auto image = catalog.images.front();
+  image.id = kNewerAmi;
+  image.name = "session-root-newer";
+  image.snapshot_id = snapshot.id;
+  catalog.snapshots.push_back(snapshot);
+  catalog.images.push_back(image);
+  return catalog;
+}
+
 core::PoolSpec pool_of(const std::string& name, int nodes, std::vector<std::string> zones) {
   core::PoolSpec pool;
   pool.name = name;
@@ -60,16 +72,22 @@ core::PoolSpec pool_of(const std::string& name, int nodes, std::vector<std::stri
 
 }  // namespace
 
+core::PoolSpec* find_spec(core::Desired& desired, const std::string& name) {
+  const auto found = std::find_if(desired.pools.begin(), desired.pools.end(),
+                                  [&](const auto& pool) { return pool.name == name; });
+  return found == desired.pools.end() ? nullptr : &*found;
+}
+
 World::World(std::uint64_t seed, const Options& options_)
     : options(options_),
       draw(seed),
-      region(sim::builtin_catalog("us-east-1", {kZones[0], kZones[1]}), times_of(seed), hardware,
-             kStart, seed),
+      region(catalog(), times_of(seed), hardware, kStart, seed),
       front(region),
       door(front),
       trace(kStart, options.trace_lines),
       invariants(region, kDeployment),
       guests(*this, seed ^ 0x6775'6573'7473ULL),
+      events(*this, seed ^ 0x6576'656e'7473ULL),
       directory_(new_directory()),
       seed_(seed) {
   region.on_event = [this](const std::string& text) { on_region_event(text); };
@@ -90,6 +108,19 @@ World::~World() {
   std::filesystem::remove_all(directory_, ignored);
 }
 
+/// What the pool allows beyond the usual; the same for the whole run.
+void World::draw_launch(core::PoolSpec& pool) {
+  auto& launch = *pool.launch;
+  launch.zone_fallback = draw.percent(25);
+  launch.on_demand_fallback = draw.percent(20);
+  launch.on_demand_after = seconds{draw.between(20, 120)};
+  launch.volume_with_launch = draw.percent(20);
+  launch.replace_on_rebalance = draw.percent(30);
+  if (!draw.percent(30)) return;
+  pool.rollout.policy = core::RolloutSpec::Policy::replace;
+  pool.rollout.max_unavailable = draw.between(1, 2);
+}
+
 void World::make_spec() {
   desired.deployment = kDeployment;
   const int of_q = std::max(1, options.nodes / 3);
@@ -104,6 +135,8 @@ void World::make_spec() {
     if (draw.percent(50)) stock.ready_within = minutes{draw.between(1, 30)};
     if (stock.golden) stock.copy_usd_gib = "0.0001";
   }
+  for (auto& pool : desired.pools) draw_launch(pool);
+  events.on = draw.percent(40);
   if (draw.percent(20)) {
     others_pool = "q";
     desired.pools[1].launch.reset();
@@ -147,7 +180,7 @@ void World::on_region_event(const std::string& text) {
 // ---- the loop ----
 
 Instant World::next_event() const {
-  Instant next = guests.next();
+  Instant next = std::min(guests.next(), events.next());
   if (!agenda_.empty()) next = std::min(next, agenda_.begin()->first);
   return next;
 }
@@ -159,6 +192,7 @@ void World::run_due() {
     region.changed();
   }
   guests.step();
+  if (!hosts_.empty()) events.step(*hosts_[0]);
 }
 
 /// How many things are there that no listing shows yet.
@@ -260,15 +294,22 @@ void World::set_desired(core::Desired changed) {
   ++desired_version_;
   for (const auto& pool : desired.pools)
     invariants.running[pool.name] = std::max(invariants.running[pool.name], pool.running);
-  for (const auto& each : hosts_)
-    if (each->process.running()) each->process.reconciler->set_desired(desired);
+  for (const auto& each : hosts_) tell_desired(*each);
+}
+
+/// The daemon reads its spec again between two ticks.
+void World::tell_desired(Host& host) {
+  host.new_desired = host.in_tick;
+  if (!host.in_tick && host.process.running()) host.process.reconciler->set_desired(desired);
 }
 
 /// Those who launch for a pool without launch: as many as should run, and an end for those that
 /// have given their volume back.
 void World::keep_others_pool() {
   later(kOthersLook, [this] { keep_others_pool(); });
-  const auto& pool = desired.pools[1];
+  const auto* found = find_spec(desired, others_pool);
+  if (!found) return;
+  const core::PoolSpec& pool = *found;
   int live = 0;
   std::vector<std::string> useless;
   for (const auto& [id, instance] : region.instances()) {

@@ -11,11 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "manager/events.hpp"
 #include "manager/ledger_keys.hpp"
 #include "tests/fleet_invariants.hpp"
 #include "tests/fleet_process.hpp"
 #include "tests/fleet_sim/coverage.hpp"
 #include "tests/fleet_sim/draw.hpp"
+#include "tests/fleet_sim/event_queue.hpp"
 #include "tests/fleet_sim/guests.hpp"
 #include "tests/fleet_sim/options.hpp"
 #include "tests/fleet_sim/spending.hpp"
@@ -28,6 +30,12 @@ namespace warmroot::fleet {
 
 inline const Instant kStart{std::chrono::hours{24 * 20'000}};
 inline constexpr const char* kDeployment = "research";
+inline constexpr const char* kVolumeAmi = "ami-01000000000000001";
+inline constexpr const char* kNewerAmi = "ami-05000000000000005";
+inline constexpr const char* kBaseAmi = "ami-02000000000000002";
+
+/// The pool of that name, or nullptr.
+core::PoolSpec* find_spec(core::Desired& desired, const std::string& name);
 
 /// A manager's host: its clock, its disk, what its process knows beyond the ledger.
 struct Host {
@@ -53,6 +61,9 @@ struct Host {
   std::set<std::string> drains;               ///< that the last plan asked to drain
   std::map<std::string, std::uint64_t> keys;  ///< last sequence number by instance; in the ledger
   manager::TickReport last;
+  std::unique_ptr<manager::EventInbox> inbox;  ///< of a process that listens
+  Instant polled{};                            ///< when the queue last answered it
+  bool new_desired = false;                    ///< the spec changed inside a tick
   std::uint64_t ticks = 0;
   bool resumed = false;  ///< the operator has looked for pools that are paused by mistake
   std::optional<Instant> frozen_since;  ///< since when the plan has said "frozen"
@@ -124,6 +135,8 @@ class World {
   Invariants invariants;
   Guests guests;
   Coverage coverage;
+  EventQueue events;
+  Instant forged_at{};      ///< when somebody last wrote to the queue
   int reports_lost = 0;     ///< so many of the next reports do not arrive
   int reports_doubled = 0;  ///< so many arrive a second time, later
   int reports_late = 0;     ///< so many arrive out of order
@@ -139,6 +152,7 @@ class World {
 
  private:
   void make_spec();
+  void draw_launch(core::PoolSpec& pool);
   void make_neighbours();
   void schedule_faults();
   void start(Host& host);
@@ -156,11 +170,15 @@ class World {
   void live_until(Instant end, const std::function<bool()>& reached = {});
   void check_step();
   void keep_others_pool();
+  void tell_desired(Host& host);
+  void finish_rollouts();
+  bool rolling() const;
   void act_as_operator();
   void act_on_notes(Host& host, const manager::TickReport& report);
   void lift();
   void settle();
   Milliseconds bound() const;
+  Milliseconds rollout_bound() const;
   std::string who_waits() const;
   void check_end();
   /// Which world the listing of this body would show now; 0: that cannot be told.

@@ -43,6 +43,8 @@ ProcessSetup World::setup_of(Host& host) {
     }
     return planted_reports(options.planted, host.board);
   };
+  if (host.number == 0 && events.on)
+    setup.options.heard = [this, &host] { return host.inbox->heard(time_of(host)); };
   setup.options.user_data = [](const core::PoolSpec&) { return Result<std::string>("#!/bin/sh"); };
   setup.ledger_path = host.ledger_path;
   setup.door = &door;
@@ -77,6 +79,8 @@ ProcessSetup World::setup_of(Host& host) {
 void World::start(Host& host) {
   host.clock_at_start = host.clock;
   host.last_look = host.look_started = Instant{};
+  host.inbox = std::make_unique<manager::EventInbox>();
+  host.polled = Instant{};
   const auto started = host.process.start(setup_of(host));
   if (!started) {
     invariants.violated(0, "the manager does not start: " + started.error().message());
@@ -95,6 +99,8 @@ void World::start(Host& host) {
 void World::bury(Host& host) {
   say("manager " + std::to_string(host.number) + " dies");
   host.process.stop();
+  host.inbox.reset();
+  host.new_desired = false;
   host.report_keys.reset();
   host.board.clear();
   host.shown.clear();
@@ -220,12 +226,14 @@ void World::tick(Host& host) {
     return;
   }
   host.in_tick = false;
+  if (host.new_desired) tell_desired(host);
   planted_after_tick(options.planted, *this, host);
   if (host.die_in == 1 && host.after_death) bury(host);
 }
 
 void World::digest(Host& host, manager::TickReport report) {
   coverage.add(report);
+  if (report.recorded && host.inbox) events.remove(host.inbox->settle());
   if (!report.blind) {
     host.known.clear();
     for (const auto& [id, instance] : report.observed.instances)

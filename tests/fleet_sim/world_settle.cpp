@@ -16,10 +16,44 @@ constexpr minutes kAllowance{2};
 /// Nodes of one zone that start from nothing: create 1.5 s, pending 5 s, boot 20 s, attach 2 s,
 /// check 20 s, each with the region's jitter of a half, and a look between each.
 constexpr seconds kFromNothing{65};
+/// A guest asked to drain lets go within this time, hanging sessions included.
+constexpr seconds kDrain{60};
 /// How long what is left over may take to end after everybody is served.
 constexpr minutes kTidyUp{8};
 
 }  // namespace
+
+/// Nodes that move to a volume of a new source go through an end and a start each, in turn.
+Milliseconds World::rollout_bound() const {
+  Milliseconds bound{0};
+  for (const auto& pool : desired.pools) {
+    if (pool.rollout.policy != core::RolloutSpec::Policy::replace) continue;
+    const auto* image = region.image(pool.ami);
+    for (const auto& [id, volume] : region.volumes())
+      if (volume.tags.contains(core::kTagNode) && volume.tags.contains(core::kTagPool) &&
+          volume.tags.at(core::kTagPool) == pool.name && image &&
+          !volume.tags.contains(core::kTagRetired) && volume.snapshot_id != image->snapshot_id)
+        bound += kFromNothing + kDrain + region.times().shutting_down_max;
+  }
+  return bound;
+}
+
+bool World::rolling() const {
+  const auto& notes = hosts_[0]->last.plan.notes;
+  return std::any_of(notes.begin(), notes.end(),
+                     [](const core::Note& note) { return note.kind == core::NoteKind::rollout; });
+}
+
+/// A rollout that is under way when the run ends has some node between two volumes at any moment.
+void World::finish_rollouts() {
+  const bool under_way = rolling() || !who_waits().empty();
+  if (rollout_bound() == Milliseconds{0} || !under_way) return;
+  live_until(region.now() + rollout_bound() + kAllowance,
+             [this] { return !rolling() && who_waits().empty(); });
+  // Volumes may wait for their time to be read in full; the nodes are not kept waiting for that.
+  live_until(region.now() + kFromNothing + kDrain + region.times().shutting_down_max + kAllowance,
+             [this] { return who_waits().empty(); });
+}
 
 /// What EC2 and the guests still need for what the faults have left behind; then a start from
 /// nothing. Named waits of the manager (a stuck attach, a dead host) are EC2's own.
@@ -40,12 +74,14 @@ Milliseconds World::bound() const {
     if (volume.link) stuck |= volume.link->state == sim::LinkState::attaching;
   for (const auto& node : hosts_[0]->last.plan.nodes)
     lost |= !node.volume_id.empty() && !region.volume(node.volume_id);
+  // A warning that nobody meant makes the node drain as one that was.
+  notice |= forged_at != Instant{} && region.now() - forged_at < minutes{12};
   if (stuck) bound += seconds{95};
   if (dead) bound += seconds{150};
   if (lost) bound += seconds{60};
   if (notice) bound += region.times().notice;
   if (ending) bound += region.times().shutting_down_max;
-  return bound;
+  return bound + rollout_bound();
 }
 
 void World::lift() {
@@ -112,6 +148,7 @@ void World::settle() {
   }
   settled_at = region.now();
   live_until(region.now() + kTidyUp);
+  finish_rollouts();
   if (!violated()) check_end();
 }
 

@@ -1,0 +1,317 @@
+// What operators wish: another source, tighter limits, a pool less, and what they order by hand.
+#include "manager/core/device_names.hpp"
+#include "manager/core/orphans.hpp"
+#include "tests/fleet_sim/catalogue.hpp"
+#include "tests/fleet_sim/world.hpp"
+#include "tests/sim/event_bus.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+bool available(const sim::VolumeRecord& volume) {
+  return !volume.link && volume.state == sim::DiskState::available;
+}
+bool attached(const sim::VolumeRecord& volume) {
+  return volume.link && volume.link->state == sim::LinkState::attached;
+}
+
+bool place(World& world, core::OrderKind kind, const std::string& subject, const std::string& pool,
+           const std::string& detail) {
+  Host& host = world.host();
+  if (!host.process.running() || host.in_tick) return false;
+  world.say("ordered: " + std::string(core::to_string(kind)) + " " + subject);
+  return host.process.ledger
+      ->place_order({0, kind, subject, pool, detail, world.region.now() + host.clock_at_start})
+      .has_value();
+}
+
+void upset(World& world) {
+  if (const auto* instance = world.some_instance()) std::ignore = world.region.crash(instance->id);
+}
+
+// ---- the spec ----
+
+/// The pool's image is made anew; later perhaps somebody goes back to the old one.
+bool newer_ami(World& world) {
+  auto changed = world.desired;
+  auto& pool = changed.pools[static_cast<std::size_t>(
+      world.draw.below(static_cast<int>(changed.pools.size())))];
+  pool.ami = pool.ami == kVolumeAmi ? kNewerAmi : kVolumeAmi;
+  world.set_desired(changed);
+  return true;
+}
+
+/// Less than what runs; in the end the limit is taken away.
+bool limits_tighten(World& world) {
+  const std::string name = "p";
+  auto changed = world.desired;
+  auto* pool = find_spec(changed, name);
+  if (!pool || !pool->launch) return false;
+  if (world.draw.percent(50))
+    pool->launch->max_instances = world.draw.between(1, std::max(1, pool->running - 1));
+  else
+    pool->launch->max_price_hour = world.draw.percent(50) ? "0.05" : "0.6";
+  world.set_desired(changed);
+  world.spell(world.draw.span(seconds{30}, minutes{5}), [&world, name] {
+    auto last = world.desired;
+    if (auto* again = find_spec(last, name); again && again->launch) {
+      again->launch->max_instances.reset();
+      again->launch->max_price_hour.clear();
+      world.set_desired(last);
+    }
+  });
+  upset(world);
+  return true;
+}
+
+/// `warmroot pool delete`, as manager/cli_orders.cpp does it.
+void delete_pool(World& world, const std::string& name, bool keep) {
+  if (find_spec(world.desired, name)) return;
+  std::vector<std::string> free_ones;
+  for (const auto& [id, volume] : world.region.volumes()) {
+    const auto tag = volume.tags.find(core::kTagPool);
+    const auto deployment = volume.tags.find(core::kTagDeployment);
+    if (tag == volume.tags.end() || tag->second != name || volume.root ||
+        deployment == volume.tags.end() || deployment->second != kDeployment)
+      continue;
+    if (volume.link) return world.say("pool delete is refused: " + id + " is attached");
+    free_ones.push_back(id);
+  }
+  world.say("pool " + name + " is deleted" + (keep ? ", its volumes are kept" : ""));
+  world.coverage.add("order", keep ? "pool delete, volumes kept" : "pool delete");
+  if (keep) return;
+  for (const auto& id : free_ones) place(world, core::OrderKind::delete_volume, id, "", "yes");
+}
+
+/// A pool leaves the spec, after its instances or with them; some minutes later it is named again.
+bool pool_removed(World& world) {
+  const std::string name = "q";
+  const auto* spec = find_spec(world.desired, name);
+  if (!spec) return false;
+  const core::PoolSpec before = *spec;
+  const bool drained = world.draw.percent(60);
+  const bool keep = world.draw.percent(40);
+  if (drained) {
+    auto changed = world.desired;
+    find_spec(changed, name)->running = 0;
+    world.set_desired(changed);
+  }
+  const auto goes = drained ? world.draw.span(minutes{1}, minutes{3}) : Milliseconds{0};
+  world.later(goes, [&world, name] {
+    if (world.lifted) return;
+    auto changed = world.desired;
+    std::erase_if(changed.pools, [&](const core::PoolSpec& pool) { return pool.name == name; });
+    world.set_desired(changed);
+  });
+  world.later(goes + world.draw.span(seconds{5}, minutes{1}), [&world, name, keep] {
+    if (!world.lifted) delete_pool(world, name, keep);
+  });
+  world.spell(goes + world.draw.span(minutes{1}, minutes{4}), [&world, before] {
+    auto changed = world.desired;
+    auto* pool = find_spec(changed, before.name);
+    if (!pool) {
+      changed.pools.push_back(before);
+      pool = &changed.pools.back();
+    }
+    pool->running = std::max(1, before.running);
+    world.set_desired(changed);
+  });
+  return true;
+}
+
+// ---- by hand ----
+
+/// Somebody starts a machine of his own, a node loses its instance, and he orders its volume to
+/// his machine.
+bool order_attach(World& world) {
+  const auto* volume = world.some_volume(attached);
+  if (!volume) return false;
+  sim::RunInstancesArgs args;
+  args.image_id = kBaseAmi;
+  args.type = "m5.large";
+  args.zone = volume->zone;
+  const auto made = world.region.run_instances(args);
+  if (!made) return false;
+  const std::string theirs = made->front().id;
+  const std::string pool = volume->tags.at(core::kTagPool);
+  world.later(world.draw.span(seconds{6}, seconds{15}), [&world, theirs, pool, id = volume->id] {
+    if (world.lifted) return;
+    const auto* wanted = world.region.volume(id);
+    if (wanted && wanted->link) std::ignore = world.region.end_now(wanted->link->instance_id);
+    place(world, core::OrderKind::attach, theirs, pool, "");
+  });
+  world.spell(world.draw.span(minutes{1}, minutes{6}),
+              [&world, theirs] { std::ignore = world.region.terminate_instances({theirs}); });
+  return true;
+}
+
+/// What was without use at so many looks that the grace is over; `reap` in manager/cli_orders.cpp.
+void reap_now(World& world, Milliseconds grace, bool yes) {
+  Host& host = world.host();
+  if (!host.process.running() || host.in_tick || host.last.blind) return;
+  const auto view = host.process.ledger->view();
+  if (!view) return;
+  const Instant now = world.region.now() + host.clock_at_start;
+  for (const auto& orphan : core::find_orphans(world.desired, *view, host.last.plan)) {
+    if (!orphan.since || now - *orphan.since < grace || (orphan.maybe_used && !yes)) continue;
+    const auto* volume = world.region.volume(orphan.volume_id);
+    if (volume && volume->link && volume->link->attach_time < host.look_started - world.stale_by)
+      world.invariants.violated(3, "reap takes " + orphan.volume_id + ", which is attached");
+    for (const auto& row : host.last.plan.nodes)
+      if (row.volume_id == orphan.volume_id)
+        world.invariants.violated(
+            3, "reap takes " + orphan.volume_id + ", which is " + row.node + "'s");
+    world.coverage.add("order", "reap");
+    place(world, core::OrderKind::delete_volume, orphan.volume_id, "", yes ? "yes" : "");
+  }
+}
+
+/// Volumes lose their node, and the reaper comes by twice.
+bool order_reap(World& world) {
+  const auto* volume = world.some_volume();
+  if (volume && world.draw.percent(50)) {
+    sim::CreateVolumeArgs args;
+    args.zone = volume->zone;
+    args.snapshot_id = volume->snapshot_id;
+    args.type = "gp3";
+    args.tags = volume->tags;
+    const auto made = world.region.create_volume(args);
+    if (made) world.invariants.copied.insert(made->id);
+  }
+  const Milliseconds grace = world.draw.span(seconds{20}, minutes{2});
+  const bool yes = world.draw.percent(70);
+  for (const auto wait : {grace / 2, grace + minutes{1}})
+    world.later(wait, [&world, grace, yes] {
+      if (!world.lifted) reap_now(world, grace, yes);
+    });
+  return true;
+}
+
+/// EC2 has its own view of whether a volume is free.
+bool delete_refused(World& world) {
+  const auto* volume = world.some_volume(available);
+  if (!volume) return false;
+  sim::Fault fault{"DeleteVolume", sim::FaultKind::refused};
+  fault.count = world.draw.between(1, 3);
+  fault.code = world.draw.percent(50) ? "VolumeInUse" : "IncorrectState";
+  world.front.inject(fault);
+  return place(world, core::OrderKind::delete_volume, volume->id, "", "yes");
+}
+
+/// EC2 calls a request wrong that it takes a moment later: a deploy of theirs, or of ours.
+bool refused_request(World& world) {
+  const std::vector<std::string> codes = {"InvalidParameterCombination", "UnknownParameter",
+                                          "InvalidParameterValue", "ValidationError"};
+  const std::vector<std::string> actions = {"AttachVolume", "CreateVolume", "RunInstances",
+                                            "CreateFleet",  "CreateTags",   "TerminateInstances"};
+  sim::Fault fault{world.draw.pick(actions), sim::FaultKind::refused};
+  fault.count = world.draw.between(1, 3);
+  fault.code = world.draw.pick(codes);
+  fault.until = world.region.now() + world.draw.span(seconds{20}, minutes{4});
+  world.front.inject(fault);
+  upset(world);
+  return true;
+}
+
+/// An instance that has been through so many attaches that no device name is left; people end it,
+/// as the note says.
+bool device_names_used(World& world) {
+  Host& host = world.host();
+  if (!host.process.running() || host.in_tick) return false;
+  const auto* volume = world.some_volume(attached);
+  if (!volume) return false;
+  const std::string instance = volume->link->instance_id;
+  std::set<std::string> names;
+  while (const auto name = core::next_device_name(names)) {
+    names.insert(*name);
+    const std::int64_t now = (world.region.now() + host.clock_at_start).time_since_epoch().count();
+    std::ignore = host.process.spy->run(
+        "INSERT OR IGNORE INTO refused_devices (instance_id, device, time_ms) VALUES (?, ?, ?)",
+        {instance, *name, now});
+  }
+  std::ignore = world.region.detach_volume(volume->id, "", "", true);
+  world.spell(world.draw.span(seconds{30}, minutes{4}),
+              [&world, instance] { std::ignore = world.region.terminate_instances({instance}); });
+  return true;
+}
+
+// ---- the queue of EC2's events ----
+
+/// The queue works otherwise for a while, and somebody is warned meanwhile.
+bool queue_spell(World& world, const std::function<void(EventQueue&)>& begin) {
+  if (!world.events.on) return false;
+  begin(world.events);
+  world.spell(world.draw.span(seconds{30}, minutes{5}), [&world] {
+    world.events.missing = world.events.doubled = 0;
+    world.events.late = world.events.spread = Milliseconds{0};
+    world.events.deaf = false;
+  });
+  const auto* instance = world.some_instance();
+  return instance && world.region.interrupt(instance->id).has_value();
+}
+
+bool events_missing(World& world) {
+  return queue_spell(world, [&](EventQueue& queue) { queue.missing = world.draw.unit(); });
+}
+bool events_late(World& world) {
+  return queue_spell(world, [&](EventQueue& queue) {
+    queue.late = world.draw.span(seconds{5}, world.draw.percent(20) ? minutes{15} : minutes{2});
+  });
+}
+bool events_doubled(World& world) {
+  return queue_spell(world, [&](EventQueue& queue) { queue.doubled = 1; });
+}
+bool events_out_of_order(World& world) {
+  return queue_spell(
+      world, [&](EventQueue& queue) { queue.spread = world.draw.span(seconds{5}, minutes{2}); });
+}
+bool queue_silent(World& world) {
+  return queue_spell(world, [](EventQueue& queue) { queue.deaf = true; });
+}
+
+/// What anybody who may write to the queue can put there.
+bool events_forged(World& world) {
+  if (!world.events.on) return false;
+  const auto* instance = world.some_instance();
+  if (!instance || world.draw.percent(20)) {
+    world.events.put(world.draw.percent(50) ? "{\"detail-type\": 7}" : "hello");
+    return true;
+  }
+  using Kind = sim::InstanceEvent::Kind;
+  const std::vector<Kind> kinds = {Kind::interruption, Kind::rebalance, Kind::state_change};
+  const Instant at = world.region.now() - world.draw.span(Milliseconds{0}, minutes{12});
+  world.events.put(sim::envelope_of(
+      world.region,
+      {world.draw.pick(kinds), instance->id, instance->zone, sim::GuestState::terminated, at},
+      "forged-" + std::to_string(world.draw.below(1'000'000))));
+  world.forged_at = world.region.now();
+  return true;
+}
+
+}  // namespace
+
+const std::vector<FaultEntry>& order_faults() {
+  static const std::vector<FaultEntry> faults = {
+      {"newer_ami", "people", newer_ami},
+      {"limits_tighten", "people", limits_tighten},
+      {"pool_removed", "people", pool_removed},
+      {"order_attach", "people", order_attach},
+      {"order_reap", "people", order_reap},
+      {"delete_refused", "answers", delete_refused},
+      {"refused_request", "answers", refused_request},
+      {"device_names_used", "machines", device_names_used},
+      {"events_missing", "events", events_missing},
+      {"events_late", "events", events_late},
+      {"events_doubled", "events", events_doubled},
+      {"events_out_of_order", "events", events_out_of_order},
+      {"events_forged", "events", events_forged},
+      {"queue_silent", "events", queue_silent},
+  };
+  return faults;
+}
+
+}  // namespace warmroot::fleet
