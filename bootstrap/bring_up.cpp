@@ -80,9 +80,14 @@ class Work {
     return disks;
   }
 
+  void show(const std::string& message) const {
+    [[maybe_unused]] const Ok shown = set_banner(input_.pool, message);
+  }
+
   Result<std::string> find_disk() {
     TRY_ASSIGN(const UeventSocket uevents, UeventSocket::open());
     std::string waiting;
+    bool told = false;
     while (true) {
       TRY(check_stop());
       const auto disks = scan();
@@ -93,10 +98,15 @@ class Work {
         if (wait_for_word()) break;
         continue;  // the word may name another disk
       }
-      if (choice.waiting_for != waiting) {
-        waiting = choice.waiting_for;
+      const auto refusal = input_.no_volume ? input_.no_volume() : std::nullopt;
+      const std::string& now = refusal ? *refusal : choice.waiting_for;
+      if (now != waiting) {
+        waiting = now;
         book_.update([&](Status& status) { status.message = waiting; });
         log_event(LogLevel::notice, waiting);
+        // Whoever logs in meanwhile lands on the base and should know why.
+        if (refusal || told) show(refusal.value_or(""));
+        told = refusal.has_value();
       }
       uevents.wait(kLook);
     }

@@ -99,9 +99,10 @@ class Daemon {
   }
 
   void hear(const Wishes& wishes) {
-    if (wishes.volume_id) {
+    {
       const std::lock_guard lock(mutex_);
-      confirmed_ = wishes.volume_id;
+      if (wishes.volume_id) confirmed_ = wishes.volume_id;
+      no_volume_ = wishes.no_volume;
     }
     if (wishes.drain) stop_.request({"manager-wish", "the manager asked for the volume"});
   }
@@ -177,6 +178,10 @@ class Daemon {
     input_.confirmed_volume = [this] {
       const std::lock_guard lock(mutex_);
       return confirmed_;
+    };
+    input_.no_volume = [this] {
+      const std::lock_guard lock(mutex_);
+      return no_volume_;
     };
     if (!ticket_.manager_url.empty()) input_.confirmation_limit = kConfirmationLimit;
     input_.enter_stage = [this](Stage stage, const std::string& message) {
@@ -291,7 +296,7 @@ class Daemon {
   std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_;
   std::future<void> warmer_ended_;
-  std::optional<std::string> confirmed_;
+  std::optional<std::string> confirmed_, no_volume_;
   Reporter reporter_;
   // Last, so that they end first.
   std::jthread ticker_, watcher_, agents_, warmer_;

@@ -185,7 +185,7 @@ Wishes parse_wishes(std::string_view text) {
   if (wishes == answer.end() || !wishes->is_object()) return {};
   const auto drain = wishes->find("drain");
   return {drain != wishes->end() && drain->is_boolean() && drain->get<bool>(),
-          optional_text(*wishes, "volume_id")};
+          optional_text(*wishes, "volume_id"), optional_text(*wishes, "no_volume")};
 }
 
 std::optional<std::string> parse_instance_action(std::string_view text) {

@@ -121,7 +121,7 @@ bool Reporter::ask_for_key() {
       write_file_atomic(key_file_, answer->key_hex + "\n" + answer->node.value_or("") + "\n", 0600);
   book_.update([&](Status& status) { status.node = answer->node; });
   log_event(LogLevel::notice, "hello answered", {{"node", answer->node.value_or("-")}});
-  on_wishes_({false, answer->volume_id});
+  on_wishes_({false, answer->volume_id, {}});
   return true;
 }
 

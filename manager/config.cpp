@@ -267,7 +267,10 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading,
   if (!table.has("nodes")) table.missing("nodes", "write nodes = 1, the number of volumes kept");
   const std::optional<int> nodes = table.whole("nodes", 0, kMaxNodes);
   pool.nodes = nodes.value_or(0);
-  pool.running = table.whole("running", 0, kMaxNodes).value_or(0);
+  pool.auto_scaling_group = table.text("auto_scaling_group").value_or("");
+  // A group says itself how many run: every node may have one of its instances.
+  const int unless_told = pool.auto_scaling_group.empty() ? 0 : pool.nodes;
+  pool.running = table.whole("running", 0, kMaxNodes).value_or(unless_told);
   if (nodes && pool.running > *nodes)
     table.mistake(
         "running",
@@ -288,6 +291,9 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading,
     pool.launch =
         read_launch(TableReader("[pool.launch]", *launch, reading.default_launch, reading.mistakes),
                     reading, &pool.zones);
+  if (pool.launch && !pool.auto_scaling_group.empty())
+    table.mistake("auto_scaling_group",
+                  "the group launches, and so would [pool.launch]: leave one of them out");
   table.report_unknown();
   return pool;
 }

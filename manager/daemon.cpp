@@ -230,7 +230,9 @@ void Daemon::publish_known(const TickReport& report) {
     if (instance.state == aws::InstanceState::terminated) continue;
     const auto pool = instance.tags.find(core::kTagPool);
     if (pool == instance.tags.end()) continue;
-    known[id] = {pool->second, "", "", report.plan.drains.contains(id)};
+    const auto without = report.plan.without_node.find(id);
+    known[id] = {pool->second, "", "", report.plan.drains.contains(id),
+                 without == report.plan.without_node.end() ? "" : without->second};
   }
   for (const core::NodeRow& row : report.plan.nodes) {
     if (const auto found = known.find(row.successor_id); found != known.end())

@@ -70,6 +70,7 @@ void ReportServer::State::hello(const httplib::Request& request, httplib::Respon
   const auto hello = parse_hello(request.body);
   if (!hello) return answer_error(reply, 400, hello.error().context);
   const auto known = board.known(hello->deployment, hello->instance_id, hello->pool);
+  if (!known) board.knock(hello->deployment, std::chrono::steady_clock::now());
   if (!known)
     return answer_error(reply, 404,
                         fmt::format("instance {} of pool {} is not known yet, try again",
@@ -130,7 +131,7 @@ void ReportServer::State::report(const httplib::Request& request, httplib::Respo
   if (const auto kept = keys.keep_departure(*report); !kept)
     return answer_error(reply, 503, kept.error().message());
   board.record(std::move(*report));
-  answer(reply, 200, report_answer(known.drain, known.volume_id));
+  answer(reply, 200, report_answer(known.drain, known.volume_id, known.no_volume));
 }
 
 void ReportServer::State::route() {

@@ -80,6 +80,14 @@ void ReportBoard::forget_unknown(Instant before) {
   });
 }
 
+void ReportBoard::knock(const std::string& deployment, std::chrono::steady_clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (deployment != deployment_ || (knocked_ && now - *knocked_ < kKnockPause)) return;
+  knocked_ = now;
+  woken_ = true;
+  changed_.notify_all();
+}
+
 void ReportBoard::wake() {
   const std::lock_guard lock(mutex_);
   woken_ = true;

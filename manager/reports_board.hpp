@@ -54,14 +54,17 @@ struct KnownInstance {
   std::string node;       ///< empty: none yet
   std::string volume_id;  ///< the volume attached to it for us; empty: none yet
   bool drain = false;     ///< it should give the volume back
+  std::string no_volume;  ///< why it gets none for now; empty: it may get one
 };
+
+/// As often as a pool that waits for something looks by itself.
+inline constexpr Milliseconds kKnockPause{5'000};
 
 class ReportBoard {
  public:
   struct Entry {
     core::NodeReport latest;
-    std::map<NodeStage, Instant>
-        first_received;  ///< arrival of the first report of each stage
+    std::map<NodeStage, Instant> first_received;  ///< arrival of the first report of each stage
   };
 
   /// Replaces what hello and report answers are made from. After each tick.
@@ -80,6 +83,9 @@ class ReportBoard {
   /// before `before`.
   void forget_unknown(Instant before);
 
+  /// An instance that is not known says hello: wakes the waiter to look at EC2 again, at most once
+  /// in kKnockPause, because anybody on the network can say it.
+  void knock(const std::string& deployment, std::chrono::steady_clock::time_point now);
   /// Wakes the waiter for any other reason.
   void wake();
   /// Returns when woken or after `at_most`; true when woken. A wake while nobody waits is kept for
@@ -90,6 +96,7 @@ class ReportBoard {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
+  std::optional<std::chrono::steady_clock::time_point> knocked_;
   std::string deployment_;
   std::map<std::string, KnownInstance> known_;
   std::map<std::string, Entry> entries_;

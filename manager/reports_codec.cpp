@@ -132,8 +132,12 @@ std::string hello_answer(const Secret& key_hex, const std::string& node,
       .dump();
 }
 
-std::string report_answer(bool drain, const std::string& volume_id) {
-  return Json{{"wishes", {{"drain", drain}, {"volume_id", null_if_empty(volume_id)}}}}.dump();
+std::string report_answer(bool drain, const std::string& volume_id, const std::string& no_volume) {
+  return Json{{"wishes",
+               {{"drain", drain},
+                {"volume_id", null_if_empty(volume_id)},
+                {"no_volume", null_if_empty(no_volume)}}}}
+      .dump();
 }
 
 std::string error_answer(const std::string& text) {

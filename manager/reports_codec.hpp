@@ -33,7 +33,7 @@ std::string hello_answer(const Secret& key_hex, const std::string& node,
                          const std::string& volume_id);
 
 /// Answer to a report: the manager's wishes.
-std::string report_answer(bool drain, const std::string& volume_id);
+std::string report_answer(bool drain, const std::string& volume_id, const std::string& no_volume);
 
 /// {"error": text}
 std::string error_answer(const std::string& text);

@@ -182,6 +182,15 @@ TEST(Config, a_pool_without_launch_serves_the_instances_of_others) {
   EXPECT_EQ(parsed.config.desired.pools[0].volumes.type, "gp3");
 }
 
+TEST(Config, every_node_of_a_group_s_pool_may_run_unless_the_spec_says_fewer) {
+  const auto group = kMinimal + "auto_scaling_group = \"workers\"\n";
+  const ParsedSpec parsed = parse_spec(group, no_files);
+  ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+  EXPECT_EQ(parsed.config.desired.pools[0].auto_scaling_group, "workers");
+  EXPECT_EQ(parsed.config.desired.pools[0].running, 2);
+  EXPECT_EQ(parse_spec(group + "running = 1\n", no_files).config.desired.pools[0].running, 1);
+}
+
 TEST(Config, the_keys_of_a_pool_win_over_the_defaults) {
   const ParsedSpec parsed = parse_spec(kMinimal + R"(
 [pool.volumes]
@@ -250,6 +259,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "7:11: [[pool]] running: found text, write a whole number"},
         BadSpec{kMinimal + "running = 3\n",
                 "7:11: [[pool]] running: 3 instances are wanted for 2 volumes"},
+        BadSpec{
+            kMinimal + "auto_scaling_group = \"workers\"\n" + kLaunch,
+            "7:22: [[pool]] auto_scaling_group: the group launches, and so would [pool.launch]: "
+            "leave one of them out"},
         BadSpec{kMinimal + "running = -1\n", "-1 is out of range, write 0 to"},
         BadSpec{kMinimal + "snapshot = \"snap-0123456789abcdef0\"\n",
                 "7:12: [[pool]] snapshot: a pool has either ami or snapshot"},

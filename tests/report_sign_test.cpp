@@ -62,6 +62,13 @@ TEST(Wishes, what_cannot_be_read_is_no_wish) {
     EXPECT_FALSE(parse_wishes(odd).drain) << odd;
 }
 
+TEST(Wishes, tell_why_there_is_no_volume) {
+  EXPECT_EQ(
+      parse_wishes(R"({"wishes":{"drain":false,"volume_id":null,"no_volume":"wait"}})").no_volume,
+      "wait");
+  EXPECT_EQ(parse_wishes(R"({"wishes":{"drain":false,"no_volume":null}})").no_volume, std::nullopt);
+}
+
 TEST(StatusDocument, survives_bytes_that_are_no_text) {
   Status status;
   status.message = "\xff\xfe e2fsck said";

@@ -107,11 +107,22 @@ TEST_F(Reports, hello_of_strangers_is_told_to_come_back) {
   EXPECT_EQ(hello()->status, 200) << "a refusal must not use up the one key";
 }
 
+TEST_F(Reports, hello_of_an_instance_that_was_not_seen_yet_has_ec2_looked_at_once_in_a_while) {
+  while (board_.wait(Milliseconds{0})) {
+  }
+  hello("imagenet", "elsewhere");
+  EXPECT_FALSE(board_.wait(Milliseconds{0})) << "another deployment's";
+  hello("imagenet", "research", "i-0000000000000000f");
+  EXPECT_TRUE(board_.wait(Milliseconds{0}));
+  hello("imagenet", "research", "i-0000000000000000e");
+  EXPECT_FALSE(board_.wait(Milliseconds{0})) << "anybody on the network can say hello";
+}
+
 TEST_F(Reports, an_authentic_report_is_kept_and_answered_with_wishes) {
   const auto reply = signed_report(key(), body(), 1);
   ASSERT_EQ(reply->status, 200) << reply->body;
   EXPECT_EQ(json::parse(reply->body),
-            (json{{"wishes", {{"drain", false}, {"volume_id", kVolume}}}}));
+            (json{{"wishes", {{"drain", false}, {"volume_id", kVolume}, {"no_volume", nullptr}}}}));
   const core::NodeReport kept = board_.snapshot().at(kInstance);
   EXPECT_EQ(kept.stage, NodeStage::mounted);
   EXPECT_EQ(kept.volume_id, kVolume);
@@ -123,6 +134,13 @@ TEST_F(Reports, a_wish_to_drain_reaches_the_instance) {
   const std::string secret = key();
   board_.set_known("research", {{kInstance, {"imagenet", "imagenet-0", kVolume, true}}});
   EXPECT_EQ(json::parse(signed_report(secret, body(), 1)->body)["wishes"]["drain"], true);
+}
+
+TEST_F(Reports, an_instance_without_a_node_hears_why) {
+  const std::string secret = key();
+  board_.set_known("research", {{kInstance, {"imagenet", "", "", false, "number 1 in line"}}});
+  EXPECT_EQ(json::parse(signed_report(secret, body(), 1)->body)["wishes"]["no_volume"],
+            "number 1 in line");
 }
 
 TEST_F(Reports, forged_and_unsigned_reports_are_refused) {

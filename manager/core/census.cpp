@@ -392,6 +392,27 @@ void note_unnamed_pools(Draft& draft) {
                true);
 }
 
+/// A pool that launches for itself does not take what only carries its name.
+void note_unserved_groups(Draft& draft) {
+  std::map<std::pair<std::string, std::string>, int> unserved;
+  for (const auto& [id, instance] : draft.observed.instances) {
+    const auto group = tag_of(instance.tags, kTagGroup);
+    const auto* pool = draft.find_pool(tag_of(instance.tags, kTagPool));
+    if (instance.state == aws::InstanceState::running && !group.empty() && pool &&
+        pool->spec->launch && !instance.tags.contains(kTagDeployment))
+      ++unserved[{pool->spec->name, group}];
+  }
+  for (const auto& [key, count] : unserved)
+    draft.note(NoteKind::extra_instance, key.first, "",
+               std::to_string(count) + (count == 1 ? " instance" : " instances") +
+                   " of Auto Scaling group " + key.second + (count == 1 ? " is" : " are") +
+                   " tagged " + kTagPool + "=" + key.first +
+                   ", which launches for itself, and get no volume: write auto_scaling_group = \"" +
+                   key.second + "\" instead of [pool.launch], or tag the group's instances " +
+                   kTagDeployment + "=" + draft.desired.deployment + " too",
+               false);
+}
+
 void count_shown_instances(Draft& draft) {
   draft.replaced = replaced_now(draft);
   for (const auto& [id, instance] : draft.observed.instances) {
@@ -407,8 +428,9 @@ void count_shown_instances(Draft& draft) {
     made.pool = pool->spec->name;
     made.zone = instance.availability_zone;
     made.seen = &instance;
-    made.launched =
-        recorded || is_own_launch(draft.desired.deployment, instance.client_token, instance.tags);
+    made.group = tag_of(instance.tags, kTagGroup);
+    const bool own = is_own_launch(draft.desired.deployment, instance.client_token, instance.tags);
+    made.launched = (recorded && made.group.empty()) || own;
     made.pending = instance.state == aws::InstanceState::pending;
     made.running = instance.state == aws::InstanceState::running;
     made.stopped = instance.state == aws::InstanceState::stopped;
@@ -468,6 +490,7 @@ void take_census(Draft& draft) {
   count_missing_volumes(draft);
   count_asked_volumes(draft);
   note_unnamed_pools(draft);
+  note_unserved_groups(draft);
   count_shown_instances(draft);
   count_missing_instances(draft);
 }

@@ -85,6 +85,7 @@ struct InstanceDraft {
   bool running = false;
   bool stopped = false;
   bool carries = false;   ///< a volume that its launch made, for a node of its own
+  std::string group;      ///< the Auto Scaling group that it belongs to, which ends it
   std::string departing;  ///< why it serves nobody any more; empty: it may serve
   bool ending = false;    ///< its end has been asked for in this plan
 };

@@ -57,6 +57,14 @@ std::vector<NodeDraft*> find_missing(Draft& draft, PoolDraft& pool, const std::s
 
 void ask_others(Draft& draft, const PoolDraft& pool, const std::string& zone,
                 const std::vector<NodeDraft*>& missing) {
+  const std::string& group = pool.spec->auto_scaling_group;
+  if (!group.empty())
+    return draft.note(
+        NoteKind::nobody_launched, pool.spec->name, "",
+        std::to_string(missing.size()) + (missing.size() == 1 ? " node" : " nodes") + " of " +
+            pool.spec->name + " in " + zone + (missing.size() == 1 ? " has" : " have") +
+            " no instance: Auto Scaling group " + group + " runs as many as it is told",
+        false);
   for (const auto* node : missing)
     draft.note(NoteKind::nobody_launched, pool.spec->name, node->name,
                "no running instance tagged " + std::string(kTagPool) + "=" + pool.spec->name +

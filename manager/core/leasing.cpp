@@ -30,14 +30,9 @@ IdleInstances idle_instances(Draft& draft, const PoolDraft& pool) {
   for (const auto& id : pool.instances)
     if (auto& instance = draft.instances.at(id); idle(draft, instance))
       zones[instance.zone].push_back(&instance);
-  const auto launched = [](const InstanceDraft* of) {
-    return of->seen->launch_time.value_or(Instant::max());
-  };
   for (auto& [zone, list] : zones) {
+    std::sort(list.begin(), list.end(), is_before_in_line);
     std::reverse(list.begin(), list.end());
-    std::stable_sort(list.begin(), list.end(), [&](const auto* left, const auto* right) {
-      return launched(left) > launched(right);
-    });
   }
   return zones;
 }
@@ -105,6 +100,13 @@ void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInsta
 }
 
 }  // namespace
+
+bool is_before_in_line(const InstanceDraft* left, const InstanceDraft* right) {
+  const auto launched = [](const InstanceDraft* of) {
+    return of->seen ? of->seen->launch_time.value_or(Instant::max()) : Instant::max();
+  };
+  return std::make_pair(launched(left), left->id) < std::make_pair(launched(right), right->id);
+}
 
 void lease_to(Draft& draft, const PoolDraft& pool, const NodeDraft& node, InstanceDraft& instance) {
   if (volume_is_free(draft, node) && attach(draft, pool, node, instance)) return;

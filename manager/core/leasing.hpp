@@ -18,4 +18,8 @@ bool instance_is_foreign(const Draft& draft, const Lease& lease);
 /// The node's reservation, or nullptr.
 Lease* waiting_lease(Draft& draft, const NodeDraft& node);
 
+/// The line in which idle instances wait for nodes: the longest running first, so that the choice
+/// does not change between looks.
+bool is_before_in_line(const InstanceDraft* left, const InstanceDraft* right);
+
 }  // namespace warmroot::core

@@ -466,6 +466,8 @@ struct Plan {
   std::set<std::string>
       watches;  ///< what holds at this look; the ledger counts looks and forgets the rest
   std::map<std::string, std::string> drains;  ///< instances asked to drain, with the reason
+  /// Instances that no node needs now, launched by others, with what their people should know.
+  std::map<std::string, std::string> without_node;
   std::vector<Note> notes;
   std::vector<NodeRow> nodes;      ///< as they stand once the actions are asked for
   std::vector<NodeRow> nodes_now;  ///< as they stand before any of the actions

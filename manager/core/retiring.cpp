@@ -68,6 +68,13 @@ void ask_to_drain(Draft& draft, const InstanceDraft& instance) {
   draft.plan.drains[instance.id] = instance.id + " " + instance.departing;
 }
 
+/// Of a group's instance: what we end, the group would launch anew.
+std::string who_ends(const InstanceDraft& instance) {
+  return "Auto Scaling group " + instance.group +
+         " ends it (aws autoscaling terminate-instance-in-auto-scaling-group --instance-id " +
+         instance.id + " --should-decrement-desired-capacity)";
+}
+
 void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instance,
                      const Lease& lease, Endings& endings) {
   const auto* node = pool.find_node(lease.node);
@@ -91,8 +98,9 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
   if (!wanted && draining(draft, instance, reason)) return;
   if (!instance.launched) {
     draft.note(NoteKind::not_ours_to_end, pool.spec->name, lease.node,
-               reason + ", but we did not launch " + instance.id +
-                   ": end it, or run `warmroot-bootstrap down` there",
+               reason + ", but we did not launch " + instance.id + ": " +
+                   (instance.group.empty() ? "end it" : who_ends(instance)) +
+                   ", or run `warmroot-bootstrap down` there",
                true);
     return;
   }
@@ -137,24 +145,56 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   }
 }
 
-/// Others may launch more than there are nodes: those get nothing, and are not ours to end.
+/// What the people on an instance without a node should know.
+std::string why_without_node(const Draft& draft, const PoolDraft& pool, const std::string& zone,
+                             std::size_t place) {
+  const std::string& name = pool.spec->name;
+  if (draft.ledger.paused_pools.contains(name))
+    return "pool " + name + " is paused: sessions here stay on the base system";
+  return "no node of pool " + name + " in " + zone + " is free: sessions here stay on the base " +
+         "system; this instance is number " + std::to_string(place) + " in line for the next one";
+}
+
+/// Others may launch more than there are nodes: those get nothing, wait in line, and are not ours
+/// to end.
 void note_extra(Draft& draft, const PoolDraft& pool) {
-  std::map<std::string, std::vector<std::string>> by_zone;
+  std::map<std::string, std::vector<const InstanceDraft*>> by_zone;
   for (const auto& id : pool.instances)
     if (const auto& instance = draft.instances.at(id);
         instance.running && !instance.launched && unassigned(draft, instance))
-      by_zone[instance.zone].push_back(id);
-  for (const auto& [zone, idle] : by_zone) {
-    const int wanted = nodes_without_instance(draft, pool, zone);
-    if (static_cast<int>(idle.size()) <= wanted) continue;
+      by_zone[instance.zone].push_back(&instance);
+  for (auto& [zone, idle] : by_zone) {
+    const auto wanted = static_cast<std::size_t>(nodes_without_instance(draft, pool, zone));
+    if (idle.size() <= wanted) continue;
+    std::sort(idle.begin(), idle.end(), is_before_in_line);
     std::string ids;
-    for (std::size_t i = static_cast<std::size_t>(wanted); i < idle.size(); ++i)
-      ids += (ids.empty() ? "" : ", ") + idle[i];
+    for (std::size_t i = wanted; i < idle.size(); ++i) {
+      ids += (ids.empty() ? "" : ", ") + idle[i]->id;
+      draft.plan.without_node[idle[i]->id] = why_without_node(draft, pool, zone, i - wanted + 1);
+    }
+    const bool one = idle.size() - wanted == 1;
+    const std::string& group = idle[wanted]->group;
     draft.note(NoteKind::extra_instance, pool.spec->name, "",
                "no node of " + pool.spec->name + " in " + zone + " needs " + ids +
-                   ", launched by others: it gets no volume and is not ended; raise running, or "
-                   "launch fewer",
+                   ", launched by " + (group.empty() ? "others" : "Auto Scaling group " + group) +
+                   (one ? ": it gets no volume and is not ended; it is"
+                        : ": they get no volume and are not ended; the first is") +
+                   " next in line when a node becomes free. Raise nodes and running, or " +
+                   (group.empty() ? "launch fewer" : "lower the group's capacity"),
                false);
+  }
+}
+
+/// One that gave its volume back runs on for nothing until its group ends it.
+void note_spent(Draft& draft, const PoolDraft& pool) {
+  for (const auto& id : pool.instances) {
+    const auto& instance = draft.instances.at(id);
+    const auto departure = draft.ledger.departures.find(id);
+    const bool spent = departure != draft.ledger.departures.end() && departure->second.released &&
+                       !departure->second.reclaim_at;
+    if (!spent || instance.group.empty() || !instance.running || draft.lease_on(id)) continue;
+    draft.note(NoteKind::not_ours_to_end, pool.spec->name, "",
+               id + " has given its volume back and serves nobody; " + who_ends(instance), false);
   }
 }
 
@@ -210,6 +250,7 @@ void retire(Draft& draft) {
     }
     retire_surplus(draft, pool, endings);
     if (!pool.spec->launch) note_extra(draft, pool);
+    note_spent(draft, pool);
     send_endings(draft, pool, endings);
   }
 }

@@ -77,6 +77,8 @@ struct PoolSpec {
   VolumeSpec volumes;
   StockSpec stock;
   RolloutSpec rollout;
+  /// The Auto Scaling group that launches, and decides how many run; only without `launch`.
+  std::string auto_scaling_group;
   std::optional<LaunchSpec>
       launch;  ///< absent: serve instances tagged warmroot:pool=<name> that others launch
 };

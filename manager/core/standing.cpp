@@ -175,6 +175,11 @@ bool node_settled(Draft& draft, const NodeDraft& node) {
   const auto* attachment = attachment_of(*node.volume);
   if (!node.wanted) return node.volume->state == aws::VolumeState::available && !attachment;
   const auto* serving = serving_lease(draft, node);
+  const auto* pool = draft.find_pool_of(node.name);
+  // How many run is the group's to say.
+  if (pool && !pool->spec->auto_scaling_group.empty() && !serving && !waiting_lease(draft, node) &&
+      !attachment && node.volume->state == aws::VolumeState::available)
+    return true;
   if (!serving || !attachment || attachment->state != aws::AttachmentState::attached) return false;
   const auto* instance = draft.find_instance(attachment->instance_id);
   return instance && instance->running;

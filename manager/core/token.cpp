@@ -86,6 +86,7 @@ bool is_own_token(std::string_view deployment, std::string_view token) {
 
 bool is_own_launch(std::string_view deployment, std::string_view token,
                    const std::map<std::string, std::string>& tags) {
+  if (tags.contains(kTagGroup)) return false;
   if (is_own_token(deployment, token)) return true;
   const auto launch = tags.find(kTagLaunch);
   return launch != tags.end() && tags.contains(kTagFleet) &&

@@ -40,8 +40,12 @@ inline constexpr const char* kTagLaunch = "warmroot:launch";
 /// Given by EC2 to what a fleet launched; nobody can copy or remove it.
 inline constexpr const char* kTagFleet = "aws:ec2:fleet-id";
 
+/// Given by EC2 to what an Auto Scaling group launched or took in.
+inline constexpr const char* kTagGroup = "aws:autoscaling:groupName";
+
 /// True for an instance that a call with such a token launched, by itself or as a fleet. Tags that
-/// people copied to an instance of theirs do not make it ours.
+/// people copied to an instance of theirs do not make it ours, and what a group has is the group's
+/// to end: it would launch another in its place.
 bool is_own_launch(std::string_view deployment, std::string_view token,
                    const std::map<std::string, std::string>& tags);
 
