@@ -19,6 +19,17 @@ bool holds(std::span<const char> bytes, std::size_t at, std::string_view text) {
   return bytes.size() >= at + text.size() && std::equal(text.begin(), text.end(), &bytes[at]);
 }
 
+/// A record of xfs's log begins in one of the sectors: magic, cycle, version. It need not be the
+/// first: QEMU widens what does not begin on a page.
+bool holds_log_record(std::span<const char> bytes) {
+  using namespace std::string_view_literals;
+  constexpr std::size_t kSector = 512, kVersion = 8;
+  for (std::size_t at = 0; at < bytes.size(); at += kSector)
+    if (holds(bytes, at, "\xfe\xed\xba\xbe") && holds(bytes, at + kVersion, "\0\0\0"sv))
+      return true;
+  return false;
+}
+
 /// Whether the guest sent this write with FUA ("on the medium before you answer"). QEMU 7.2's NVMe
 /// accepts the bit and drops it, and a journal whose commit block can be lost is one that no real
 /// disk has. So those writes are known by what they are, each alone: ext4's commit block and the
@@ -26,8 +37,8 @@ bool holds(std::span<const char> bytes, std::size_t at, std::string_view text) {
 /// the first superblock of btrfs (which says at 0x30 where it lies).
 bool is_forced(std::uint64_t offset, std::span<const char> bytes) {
   using namespace std::string_view_literals;
-  constexpr std::size_t kSector = 512, kBtrfsPlace = 0x30, kBtrfsMagic = 0x40;
-  if (offset % kSector == 0 && holds(bytes, 0, "\xfe\xed\xba\xbe")) return true;
+  constexpr std::size_t kBtrfsPlace = 0x30, kBtrfsMagic = 0x40;
+  if (holds_log_record(bytes)) return true;
   if (offset % kDiskPage != 0 || bytes.size() != kDiskPage) return false;
   if (holds(bytes, kBtrfsMagic, "_BHRfS_M") && holds(bytes, kBtrfsPlace, "\0\0\1\0\0\0\0\0"sv))
     return true;
