@@ -6,6 +6,7 @@ import filecmp
 import os
 import subprocess
 import sys
+import time
 import traceback
 
 from world import TOP, World
@@ -19,6 +20,9 @@ REFUSED = [
 # More first volumes than attaches may be sent at once (half of EC2's bucket of 50), so that the launch makes them.
 FIRST = {"name": "first", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 26, "running": 26,
          "instance_type": "g5.xlarge", "launch": "volume_with_launch = true"}
+# Instances of this pool come from a simulated Auto Scaling group; it is small, so that they are ready soon.
+GROUP = {"name": "group", "source": 'snapshot = "snap-0xfs0000000000001"', "nodes": 1, "running": 1,
+         "group": 'auto_scaling_group = "workers"'}
 # The twins' base has file systems of the volumes' UUIDs mounted.
 TWINS = {"base_ami": "ami-0twins000000000001", "nodes": 1, "running": 1}
 FILE_SYSTEMS = [
@@ -172,6 +176,36 @@ def first_volume_from_launch(world, checks):
     checks.that("the replacement has what the person wrote", text == "brought", text)
 
 
+def launched_by_group(world):
+    """The group's launch template holds what `warmroot user-data` prints."""
+    return world.post("group", group="workers", image="ami-0base000000000001", type="g5.12xlarge", zone="us-east-1a", spot=1,
+                      key="operator", user_data=world.warmroot("user-data", "group").stdout, tags="warmroot:pool:group")["instance_id"]
+
+
+def group_of_instances(world, checks, first):
+    """Two instances of a group for one node: `first` and one that comes later."""
+    node = ready(world, "group-0")
+    checks.that("the first instance of the group gets the node", node["instance_id"] == first, str(node))
+    code, text = world.ssh(first, "echo grouped > grouped && sync && cat /etc/os-release")
+    checks.that("group: a session lands on the volume", code == 0 and "AMI on xfs" in text, text)
+    second = launched_by_group(world)
+    shown = ""
+    deadline = time.monotonic() + 120
+    while "in line" not in shown and time.monotonic() < deadline:
+        time.sleep(1)
+        if world.instance(second)["ssh_port"]:
+            done = subprocess.run([*world.ssh_command(second, options=("-o", "LogLevel=INFO")), ". /etc/os-release; echo $PRETTY_NAME"],
+                                  capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+            shown = done.stdout + done.stderr
+    checks.that("one too many: a login lands on the base and is told its place in line", "number 1 in line" in shown and BASE_OS in shown, shown[-400:])
+    world.say(f"EC2 ends {first}")
+    world.post("end", instance=first)
+    node = ready(world, "group-0", not_on=first)
+    checks.that("the next in line takes the node", node["instance_id"] == second, str(node))
+    code, text = world.ssh(second, "cat grouped")
+    checks.that("group: what was written is there on the next instance", text == "grouped", text)
+
+
 def refused_volumes(checks):
     with World(os.path.join(DIRECTORY, "refused"), REFUSED) as world:
         for pool, word in (("noroot", "root"), ("foreign", "arm64")):
@@ -239,8 +273,10 @@ def good_volume(checks):
 
 def first_launch(checks):
     capacity = ("capacity", {"type": FIRST["instance_type"], "zone": "us-east-1a", "count": 1})
-    with World(os.path.join(DIRECTORY, "first"), [FIRST], controls=[capacity]) as world:
+    with World(os.path.join(DIRECTORY, "first"), [FIRST, GROUP], controls=[capacity]) as world:
+        instance = launched_by_group(world)
         first_volume_from_launch(world, checks)
+        group_of_instances(world, checks, instance)
 
 
 PARTS = {"good": good_volume, "refused": refused_volumes, "first": first_launch, "file_systems": file_systems}

@@ -46,8 +46,11 @@ name    = "{name}"
 zones   = ["us-east-1a"]
 nodes   = {nodes}
 running = {running}
+{group}
 [pool.volumes]
 type = "gp3"
+"""
+LAUNCH = """\
 [pool.launch]
 base_ami       = "{base_ami}"
 instance_types = ["{instance_type}"]
@@ -55,7 +58,7 @@ subnets        = {{ us-east-1a = "subnet-0a00000000000001" }}
 key_name       = "operator"
 {launch}
 """
-DEFAULTS = {"base_ami": "ami-0base000000000001", "instance_type": "g5.12xlarge", "launch": ""}
+DEFAULTS = {"base_ami": "ami-0base000000000001", "instance_type": "g5.12xlarge", "launch": "", "group": ""}
 
 
 def dies_with_parent():
@@ -154,7 +157,9 @@ class World:
         port = self.manager.rsplit(":", 1)[1]
         with open(self.path("spec.toml"), "w", encoding="utf-8") as file:
             file.write(f'deployment  = "demo"\nmanager_url = "http://{HOST_SEEN_BY_GUESTS}:{port}"\n\n')
-            file.write("\n".join(POOL.format(**{**DEFAULTS, **pool}) for pool in self.pools))
+            for pool in self.pools:
+                text = POOL if pool.get("group") else POOL + LAUNCH
+                file.write(text.format(**{**DEFAULTS, **pool}) + "\n")
 
     def change_pool(self, name, **keys):
         """As an operator does who edits the spec and sends the daemon SIGHUP."""

@@ -228,7 +228,7 @@ ControlReply set_quota(Region& region, const Parameter& parameter) {
   return {200, "{}\n"};
 }
 
-/// `group=&image=&type=[&subnet=&zone=&spot=1&user_data=&tags=key:value,...]`; a tag's key ends at
+/// `group=&image=&type=[&subnet=&zone=&key=&spot=1&user_data=&tags=key:value,...]`; a tag's key ends at
 /// its last colon.
 ControlReply launch_in_group(Region& region, const Parameter& parameter) {
   RunInstancesArgs args;
@@ -236,6 +236,7 @@ ControlReply launch_in_group(Region& region, const Parameter& parameter) {
   args.type = parameter("type");
   args.subnet_id = parameter("subnet");
   args.zone = parameter("zone");
+  args.key_name = parameter("key");
   args.spot = parameter("spot") == "1";
   args.user_data = parameter("user_data");
   args.metadata_tags = true;

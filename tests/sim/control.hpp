@@ -40,7 +40,7 @@ struct Controlled {
 ///   offering?type=&zone=&state=missing|offered
 ///   quota?market=spot|on-demand&class=g&vcpus=   -1: unlimited
 ///   deny?right=ec2:RunInstances&by=implicit|policy|organisation|nobody
-///   group?group=&image=&type=[&subnet=&zone=&spot=1&user_data=&tags=key:value,..]
+///   group?group=&image=&type=[&subnet=&zone=&key=&spot=1&user_data=&tags=key:value,..]
 ///                                            an instance as an Auto Scaling group launches it
 ///   rebalance?instance=                      the hint that an interruption may come
 ///   queue?name=                              makes an SQS queue and sends the events of instances
