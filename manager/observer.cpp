@@ -215,19 +215,23 @@ Ok Observer::read_page(Listing& listing) {
 
 /// One page more of so many listings. A token that EC2 has forgotten begins the sweep anew.
 Ok Observer::continue_sweep(std::size_t listings, Instant now) {
-  listings = std::min(listings, sweep_->left.size());
-  std::vector<Listing> unfinished;
-  for (std::size_t i = 0; i < listings; ++i) {
-    auto& listing = sweep_->left[i];
-    if (const auto read = read_page(listing); !read) {
-      if (aws::reaction_for(read.error().code) == aws::Reaction::restart) sweep_.reset();
-      return read;
-    }
-    if (!listing.token.empty()) unfinished.push_back(std::move(listing));
+  auto& left = sweep_->left;
+  std::size_t pages = 0;
+  Ok read;
+  for (; pages < std::min(listings, left.size()); ++pages) {
+    read = read_page(left[pages]);
+    if (!read) break;
   }
-  const auto rest = sweep_->left.begin() + static_cast<std::ptrdiff_t>(listings);
-  std::move(rest, sweep_->left.end(), std::back_inserter(unfinished));
-  sweep_->left = std::move(unfinished);
+  if (!read && aws::reaction_for(read.error().code) == aws::Reaction::restart) {
+    sweep_.reset();
+    return read;
+  }
+  // Those read to their end are done; one that failed is asked again for the same page.
+  const auto rest = left.begin() + static_cast<std::ptrdiff_t>(pages);
+  left.erase(std::remove_if(left.begin(), rest,
+                            [](const Listing& listing) { return listing.token.empty(); }),
+             rest);
+  if (!read) return read;
   if (!sweep_->left.empty()) return {};
   for (const auto& id : sweep_->unseen) drop(id);
   sweep_.reset();

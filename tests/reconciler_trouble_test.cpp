@@ -61,6 +61,24 @@ INSTANTIATE_TEST_SUITE_P(
                       Trouble{"anything_throttled", "*", FaultKind::throttled, 15}),
     [](const auto& each) { return std::string(each.param.name); });
 
+TEST(ReconcilerTrouble, a_page_that_fails_in_a_large_world_loses_no_listing) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.observer.small_world = 0;
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  fleet.region.knobs.page_cap = 1;
+  fleet.front.inject({"DescribeInstances", FaultKind::internal, 12, 0});
+  int blind = 0;
+  for (int tick = 0; tick < 60; ++tick) {
+    fleet.tick();
+    blind += fleet.last.observed.complete ? 0 : 1;
+    fleet.region.advance_by(seconds{5});
+  }
+  EXPECT_GT(blind, 0) << "the fault hit nothing";
+  EXPECT_TRUE(fleet.last.observed.complete) << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerTrouble,
      a_launch_without_an_answer_is_not_repeated_for_a_pool_that_was_paused_meanwhile) {
   Fleet fleet(pool_spec("p", 1, 1));
