@@ -137,6 +137,10 @@ void World::make_spec() {
   }
   for (auto& pool : desired.pools) draw_launch(pool);
   events.on = draw.percent(40);
+  if (draw.percent(30)) {  // as a world of thousands is looked at
+    observer.small_world = static_cast<std::size_t>(draw.below(12));
+    observer.page_size = draw.percent(50) ? 5 : manager::kPageSize;
+  }
   if (draw.percent(20)) {
     others_pool = "q";
     desired.pools[1].launch.reset();

@@ -132,6 +132,7 @@ class World {
   sim::RegionTransport door;
   Trace trace;
   core::Desired desired;
+  manager::ObserverOptions observer;  ///< the same for every process
   Invariants invariants;
   Guests guests;
   Coverage coverage;

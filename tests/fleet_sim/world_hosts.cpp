@@ -35,6 +35,7 @@ constexpr seconds kPlanAge{66};
 ProcessSetup World::setup_of(Host& host) {
   ProcessSetup setup;
   setup.options.desired = desired;
+  setup.options.observer = observer;
   setup.options.now = [this, &host] { return time_of(host); };
   setup.options.reports = [this, &host] {
     if (host.freeze_after_look > Milliseconds{0}) {
