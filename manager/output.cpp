@@ -121,6 +121,24 @@ std::string formatted(const Table& table, OutputForm form) {
   return form == OutputForm::json ? as_json(table) : as_text(table);
 }
 
+namespace {
+
+std::string pool_state(const core::Plan& plan, const core::PoolSpec& pool, std::int64_t wanted,
+                       std::int64_t served) {
+  const bool blocked = std::any_of(
+      plan.notes.begin(), plan.notes.end(),
+      [&](const core::Note& note) { return note.pool == pool.name && core::needs_operator(note); });
+  if (served < wanted && blocked) return "blocked";
+  // Nodes that the group runs no instance for are not on their way.
+  if (!pool.auto_scaling_group.empty())
+    wanted -= count_nodes(plan, pool.name, [](const core::NodeRow& row) {
+      return row.wanted && row.condition == core::NodeCondition::no_instance;
+    });
+  return served < wanted ? "starting" : wanted == 0 ? "asleep" : "served";
+}
+
+}  // namespace
+
 Table pool_table(const core::Desired& desired, const core::Plan& plan,
                  const std::set<std::string>& paused) {
   Table table{{{"POOL", "pool"},
@@ -144,10 +162,7 @@ Table pool_table(const core::Desired& desired, const core::Plan& plan,
     const auto volumes =
         std::count_if(plan.volumes.begin(), plan.volumes.end(),
                       [&](const core::VolumeRow& row) { return row.pool == pool.name; });
-    const std::string state = is_paused         ? "paused"
-                              : served < wanted ? "starting"
-                              : wanted == 0     ? "asleep"
-                                                : "served";
+    const std::string state = is_paused ? "paused" : pool_state(plan, pool, wanted, served);
     table.rows.push_back({pool.name, state, pool.ami.empty() ? pool.snapshot : pool.ami, pool.zones,
                           std::int64_t{pool.nodes}, wanted, served, std::int64_t{volumes},
                           text_or_absent(cost_text(plan, pool.name))});

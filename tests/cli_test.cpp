@@ -172,6 +172,32 @@ TEST(Listings, show_pools_with_what_is_wanted_and_served) {
       "paused");
 }
 
+std::string state_of(const core::World& world) {
+  const auto table = pool_table(world.desired, world.plan(), {});
+  return json::parse(as_json(table))[0]["state"];
+}
+
+TEST(Listings, a_pool_that_waits_for_its_operator_is_blocked_and_not_starting) {
+  core::World world;
+  EXPECT_EQ(state_of(world), "starting");
+  world.observed.snapshots.clear();
+  world.observed.images.at("ami-volume").found.reset();
+  EXPECT_EQ(state_of(world), "blocked");
+}
+
+TEST(Listings, nodes_that_a_group_runs_no_instance_for_are_not_starting) {
+  core::World world(2, 2);
+  world.pool().launch.reset();
+  world.pool().auto_scaling_group = "workers";
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  EXPECT_EQ(state_of(world), "asleep");
+  world.instance("i-0");
+  EXPECT_EQ(state_of(world), "starting");
+  world.attach("vol-0", "i-0");
+  EXPECT_EQ(state_of(world), "served");
+}
+
 core::NodeCondition now_condition(const core::World& world) {
   return world.plan().nodes_now.at(0).condition;
 }
