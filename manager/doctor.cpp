@@ -109,8 +109,10 @@ std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts) {
   check_look(look, findings);
   check_permissions(ec2, facts, look.observed, findings);
   const TypeFacts types = look_up_types(ec2, types_of(facts.desired));
-  for (const auto& pool : facts.desired.pools)
+  for (const auto& pool : facts.desired.pools) {
     check_pool(pool, facts, look.observed, types, findings);
+    if (!pool.auto_scaling_group.empty()) check_group(ec2, facts, pool, findings);
+  }
   return findings;
 }
 

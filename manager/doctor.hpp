@@ -1,7 +1,7 @@
 // What `warmroot doctor` finds: one line for each thing that has to be right before the first node
 // is served, with the remedy where it is not. Asks EC2 with reads and dry runs alone; changes
 // nothing. cli_doctor.cpp prints it. doctor_permissions.cpp asks who may do what, doctor_pool.cpp
-// looks at a pool.
+// looks at a pool, doctor_group.cpp at its Auto Scaling group.
 #pragma once
 
 #include <functional>
@@ -68,6 +68,10 @@ struct TypeFacts {
 void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
                 const core::Observed& observed, const TypeFacts& types,
                 std::vector<Finding>& findings);
+
+/// What the pool's Auto Scaling group has launched, and whether it can be served.
+void check_group(aws::Ec2& ec2, const DoctorFacts& facts, const core::PoolSpec& pool,
+                 std::vector<Finding>& findings);
 
 /// How far the clocks are apart, and whether EC2 minds.
 Finding check_clock(std::optional<Milliseconds> skew);

@@ -249,7 +249,7 @@ void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
   Notes notes{pool.name, findings};
   if (observed.complete) check_source(pool, facts, observed, notes);
   check_key(pool, notes);
-  if (!pool.launch) return;
+  if (!pool.launch) return check_user_data(pool, facts, notes);
   check_types(pool, observed, types, notes);
   check_offerings(pool, types, notes);
   check_subnets(pool, observed, notes);

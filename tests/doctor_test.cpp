@@ -182,6 +182,29 @@ TEST_F(DoctorTest, an_encrypted_pools_key_is_unknown_with_what_it_must_allow) {
   EXPECT_THAT(lines(findings()), HasSubstr("unknown KMS key: key alias/research"));
 }
 
+TEST_F(DoctorTest, a_group_whose_instances_lack_our_tag_or_are_elsewhere_is_wrong) {
+  pool().launch.reset();
+  pool().auto_scaling_group = "workers";
+  EXPECT_THAT(lines(findings()), HasSubstr("unknown group: Auto Scaling group workers has no "));
+  sim::RunInstancesArgs args;
+  args.image_id = kBaseAmi;
+  args.type = "g5.xlarge";
+  args.zone = "us-east-1a";
+  args.instance_tags = {{"warmroot:pool", "p"}};
+  ASSERT_TRUE(region.launch_in_group("workers", args));
+  region.advance_by(std::chrono::seconds{10});
+  EXPECT_TRUE(healthy(findings())) << lines(findings());
+  EXPECT_THAT(lines(findings()), HasSubstr("ok group: 1 instance of Auto Scaling group workers can "
+                                           "be served; the pool has 2 nodes for them"));
+  args.zone = "us-east-1b";
+  ASSERT_TRUE(region.launch_in_group("workers", args));
+  args.instance_tags = {};
+  ASSERT_TRUE(region.launch_in_group("workers", args));
+  region.advance_by(std::chrono::seconds{10});
+  expect_wrong("group", "(us-east-1b) of Auto Scaling group workers will get no volume: give");
+  expect_wrong("group", "of Auto Scaling group workers will get no volume: tag them");
+}
+
 TEST(DoctorWords, every_known_denier_has_its_own_remedy_and_the_rest_is_said_to_be_unknown) {
   EXPECT_THAT(who_denies("... with an explicit deny in a permissions boundary: arn"),
               HasSubstr("permissions boundary denies it"));
