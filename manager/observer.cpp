@@ -331,6 +331,11 @@ Milliseconds Observer::patience_for(const std::string& id) const {
                   milliseconds_for(moving_.size(), kPatiencePerMovingMs));
 }
 
+void Observer::add_due(const std::string& id, Instant at, Look& look) const {
+  auto& due = is_volume(id) && !wait_for_volume(world_, id) ? look.due_at_leisure : look.due;
+  if (!due || at < *due) due = at;
+}
+
 /// What changes by itself, what leases wait for, what is recorded and not shown; each in its time.
 Observer::Due Observer::what_is_due(const core::LedgerView& ledger, Instant now, Look& look) {
   std::map<std::string, Instant> asked;  // what may be asked for, and since when it is
@@ -373,8 +378,8 @@ Observer::Due Observer::what_is_due(const core::LedgerView& ledger, Instant now,
     const auto patience = patience_for(id);
     if (any[is_volume(id)] && now >= since + patience / 2)
       (is_volume(id) ? due.volumes : due.instances).push_back(id);
-    else if (const Instant next = since + patience; !look.due || next < *look.due)
-      look.due = next;
+    else
+      add_due(id, since + patience, look);
   }
   std::erase_if(told_, [&](const auto& id) { return !asked.contains(id); });
   std::erase_if(looked_, [&](const auto& entry) { return !asked.contains(entry.first); });
@@ -426,9 +431,7 @@ Ok Observer::look_by_id(const Due& due, Instant now, Look& look) {
   TRY(ask_by_id(due.instances, false, now));
   for (const auto* ids : {&due.volumes, &due.instances})
     for (const auto& id : *ids)
-      if (const Instant next = now + patience_for(id);
-          moving_.contains(id) && (!look.due || next < *look.due))
-        look.due = next;
+      if (moving_.contains(id)) add_due(id, now + patience_for(id), look);
   return {};
 }
 

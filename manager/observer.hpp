@@ -72,6 +72,8 @@ struct Look {
   bool swept = false;          ///< everything was listed in this look
   /// When something that is about to change should be looked at again; absent: nothing is.
   std::optional<Instant> due;
+  /// The same for what nobody waits for but the display: with the next tick, if one is to come.
+  std::optional<Instant> due_at_leisure;
 };
 
 class Observer {
@@ -150,6 +152,7 @@ class Observer {
   Ok look_at_part(const core::Desired& desired, const Due& due, Instant now);
   Due what_is_due(const core::LedgerView& ledger, Instant now, Look& look);
   Milliseconds patience_for(const std::string& id) const;
+  void add_due(const std::string& id, Instant at, Look& look) const;
   Ok ask_by_id(const std::vector<std::string>& ids, bool volumes, Instant now);
   void look_up_pools(const core::Desired& desired, core::Observed& observed, Instant now);
   void look_up_zones(core::Observed& observed, Instant now);

@@ -35,7 +35,7 @@ constexpr Milliseconds kPaceSoonest{50};
 constexpr Milliseconds kPacePerThing{1};
 /// A tick of a large world waits for several tokens: one for so many things, within bounds well
 /// below the 50 that the bucket holds.
-constexpr std::size_t kThingsPerToken = 100;
+constexpr std::size_t kThingsPerToken = 66;
 constexpr std::size_t kFewestTokens = 5;
 constexpr std::size_t kMostTokens = 40;
 
@@ -134,6 +134,8 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
   report.observed = std::move(look.observed);
   report.blind = std::move(look.blind);
   if (look.due && (!due_ || *look.due < *due_)) due_ = look.due;
+  if (const auto due = look.due_at_leisure; due && (!due_at_leisure_ || *due < *due_at_leisure_))
+    due_at_leisure_ = due;
   render_user_data(report.observed);
   if (!report.blind) launch_check_.look(options_.desired, report.observed, report.started);
   if (options_.reports) report.observed.reports = options_.reports();
@@ -150,6 +152,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   TickReport report;
   report.started = options_.now();
   due_.reset();
+  due_at_leisure_.reset();
   listen();
   auto look = observer_.look(options_.desired, view, report.started, settled_);
   const bool swept = look.swept;
@@ -180,6 +183,8 @@ void Reconciler::pace(const core::LedgerView& view, TickReport& report) {
     if (!next || at < *next) next = at;
   };
   if (due_) consider(*due_);
+  // Where tokens are waited for, a tick is soon to come anyway.
+  if (due_at_leisure_ && plan.short_of.empty()) consider(*due_at_leisure_);
   // In a large world several tokens are worth one plan; the last of those that wait get theirs at
   // once.
   const int worth = static_cast<int>(
@@ -230,7 +235,7 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
         attachment && intents[i].call.action == "AttachVolume") {
       observer_.learn(*attachment, options_.now());
       const Instant due = options_.now() + observer_.attaching_patience();
-      if (!due_ || due < *due_) due_ = due;
+      if (!due_at_leisure_ || due < *due_at_leisure_) due_at_leisure_ = due;
     }
     if (tells_of_a_change(intents[i].call.action, settlement.outcome))
       observer_.doubt(intents[i].resources);

@@ -105,9 +105,10 @@ class Reconciler {
   std::map<std::string, std::string> shown_on_;  ///< volume to instance, at the last complete look
   LaunchCheck launch_check_;
   core::Budget budget_;
-  core::Heard heard_;           ///< at the beginning of this tick
-  bool settled_ = false;        ///< the last plan was stable
-  std::optional<Instant> due_;  ///< when something seen should be looked at again
+  core::Heard heard_;                      ///< at the beginning of this tick
+  bool settled_ = false;                   ///< the last plan was stable
+  std::optional<Instant> due_;             ///< when something seen should be looked at again
+  std::optional<Instant> due_at_leisure_;  ///< as Look's
 };
 
 }  // namespace warmroot::manager

@@ -55,7 +55,7 @@ enum class Carries { nothing, unseen, known, unwanted };
 /// What an instance that was launched with a volume has of it now.
 Carries carries_what(const Draft& draft, const aws::Instance& seen, const Carried& carried) {
   if (carried.contains(seen.instance_id)) return Carries::known;
-  if (!seen.tags.contains(kTagLaunchVolume)) return Carries::nothing;
+  if (!has_tag(seen.tags, kTagLaunchVolume)) return Carries::nothing;
   for (const auto& device : seen.block_devices) {
     if (device.device_name != kLaunchDevice) continue;
     const auto volume = draft.observed.volumes.find(device.volume_id);
@@ -104,8 +104,9 @@ NodeDraft* take_node(std::vector<NodeDraft*>& nodes, const std::string& zone) {
 
 void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
   auto nodes = nodes_without_volume(pool);
-  for (const auto& id : pool.instances) {
-    auto& instance = draft.instances.at(id);
+  for (auto* each : pool.instances) {
+    auto& instance = *each;
+    const auto& id = instance.id;
     if (!instance.launched || !instance.departing.empty() || draft.lease_on(id)) continue;
     // One that is not shown yet may carry a volume: as long as a node lacks one, it is taken to.
     const bool may = pool.spec->launch->volume_with_launch && !nodes.empty();
@@ -151,7 +152,7 @@ void keep_orphans(Draft& draft) {
 }  // namespace
 
 bool is_from_launch(const aws::Volume& volume) {
-  return tag_of(volume.tags, kTagRole) == kRoleLaunch && !volume.tags.contains(kTagNode);
+  return tag_of(volume.tags, kTagRole) == kRoleLaunch && !has_tag(volume.tags, kTagNode);
 }
 
 int volumes_by_launch(int nodes, int attaches_now) {

@@ -19,19 +19,19 @@ namespace {
 bool usable(const aws::Volume& volume) {
   using enum aws::VolumeState;
   return (volume.state == creating || volume.state == available || volume.state == in_use) &&
-         !volume.tags.contains(kTagQuarantined) && !is_parked(volume);
+         !has_tag(volume.tags, kTagQuarantined) && !is_parked(volume);
 }
 
 /// Tags that say whose it is and tell the truth about the volume's origin.
 bool tells_the_truth(const aws::Volume& volume) {
-  const auto lineage = tag_of(volume.tags, kTagLineage);
+  const auto& lineage = tag_of(volume.tags, kTagLineage);
   return !lineage.empty() && (volume.snapshot_id.empty() || volume.snapshot_id == lineage);
 }
 
 /// A rollout took it from its node. The tag alone counts too: a ledger may be lost or an old copy.
 bool is_retired(const Draft& draft, const aws::Volume& volume) {
   const auto record = draft.ledger.volumes.find(volume.volume_id);
-  return volume.tags.contains(kTagRetired) ||
+  return has_tag(volume.tags, kTagRetired) ||
          (record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired);
 }
 
@@ -129,7 +129,7 @@ struct Owner {
 
 Owner owner_of(Draft& draft, const aws::Volume& volume) {
   const auto record = draft.ledger.volumes.find(volume.volume_id);
-  const auto node = tag_of(volume.tags, kTagNode);
+  const auto& node = tag_of(volume.tags, kTagNode);
   if (record != draft.ledger.volumes.end()) {
     const auto& owned = record->second;
     // Nobody but a manager gives stock to a node; this ledger is older than that.
@@ -144,7 +144,7 @@ Owner owner_of(Draft& draft, const aws::Volume& volume) {
 void count_shown_volume(Draft& draft, const aws::Volume& volume,
                         std::map<std::string, Claims>& claims) {
   const bool recorded = draft.ledger.volumes.contains(volume.volume_id);
-  const auto deployment = tag_of(volume.tags, kTagDeployment);
+  const auto& deployment = tag_of(volume.tags, kTagDeployment);
   if (deployment != draft.desired.deployment && !(recorded && deployment.empty())) {
     if (recorded) draft.record(RecordVolumeGone{volume.volume_id, "it was given to " + deployment});
     return;
@@ -364,7 +364,7 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
 PoolDraft* pool_of(Draft& draft, const aws::Instance& instance) {
   auto* pool = draft.find_pool(tag_of(instance.tags, kTagPool));
   if (!pool) return nullptr;
-  const auto deployment = tag_of(instance.tags, kTagDeployment);
+  const auto& deployment = tag_of(instance.tags, kTagDeployment);
   if (deployment == draft.desired.deployment) return pool;
   // Others launch for such a pool and may leave our deployment's tag out, but another's never
   // counts.
@@ -378,7 +378,7 @@ void note_unnamed_pools(Draft& draft) {
   for (const auto& [id, instance] : draft.observed.instances) {
     using enum aws::InstanceState;
     if (instance.state != pending && instance.state != running) continue;
-    const auto pool = tag_of(instance.tags, kTagPool);
+    const auto& pool = tag_of(instance.tags, kTagPool);
     if (tag_of(instance.tags, kTagDeployment) == draft.desired.deployment && !pool.empty() &&
         !draft.find_pool(pool))
       ++live[pool];
@@ -437,8 +437,8 @@ void count_shown_instances(Draft& draft) {
     made.departing = why_departing(draft, instance);
     if (made.launched && !recorded)
       draft.record(RecordInstance{id, {made.pool, made.zone, draft.now}});
-    pool->instances.push_back(id);
-    draft.instances.emplace(id, std::move(made));
+    const auto place = draft.instances.emplace_hint(draft.instances.end(), id, std::move(made));
+    pool->instances.push_back(&place->second);
   }
 }
 
@@ -466,8 +466,8 @@ void count_missing_instances(Draft& draft) {
     made.launched = true;
     made.pending = true;
     if (departure_of(draft, id)) made.departing = "is leaving";
-    pool->instances.push_back(id);
-    draft.instances.emplace(id, std::move(made));
+    const auto place = draft.instances.emplace_hint(draft.instances.end(), id, std::move(made));
+    pool->instances.push_back(&place->second);
   }
 }
 

@@ -19,9 +19,25 @@ const aws::Attachment* attachment_of(const aws::Volume& volume) {
   return nullptr;
 }
 
-std::string tag_of(const aws::Tags& tags, const char* key) {
-  const auto found = tags.find(key);
-  return found == tags.end() ? std::string{} : found->second;
+namespace {
+
+/// Resources have a handful of tags: looking at each is cheaper than a key made for the search.
+const std::string* find_tag(const aws::Tags& tags, std::string_view key) {
+  for (const auto& [name, value] : tags)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+}  // namespace
+
+const std::string& tag_of(const aws::Tags& tags, std::string_view key) {
+  static const std::string kNone;
+  const auto* value = find_tag(tags, key);
+  return value ? *value : kNone;
+}
+
+bool has_tag(const aws::Tags& tags, std::string_view key) {
+  return find_tag(tags, key) != nullptr;
 }
 
 const NodeDraft* PoolDraft::find_node(const std::string& name) const {
@@ -43,7 +59,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
       observed(observed_),
       ledger(ledger_),
       now(now_),
-      leases(ledger_.leases),
+      leases(ledger_.leases.begin(), ledger_.leases.end()),
       streaks(ledger_.streaks),
       calls_left_(limits.calls) {
   for (const auto& spec : desired.pools) {
@@ -64,6 +80,8 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
     pools_by_name_.emplace(spec.name, pools.size());
     pools.push_back(std::move(pool));
   }
+  leases_by_volume_.ends.reserve(leases.size());
+  leases_by_instance_.ends.reserve(leases.size());
   for (std::size_t place = 0; place < leases.size(); ++place) index_lease(place);
   for (const auto& intent : ledger.intents) {
     undecided_.insert(intent.resources.begin(), intent.resources.end());
@@ -106,18 +124,27 @@ const NodeReport* Draft::fresh_report_of(const std::string& instance_id) const {
   return report && now - report->received < kReportFresh ? report : nullptr;
 }
 
+void Draft::LeaseIndex::add(std::string_view id, std::size_t place) {
+  next.push_back(place);
+  const auto [chain, is_new] = ends.try_emplace(id, Ends{place, place});
+  if (is_new) return;
+  next[chain->second.last] = place;
+  chain->second.last = place;
+}
+
 void Draft::index_lease(std::size_t place) {
-  leases_by_volume_[leases[place].volume_id].push_back(place);
-  leases_by_instance_[leases[place].instance_id].push_back(place);
+  leases_by_volume_.add(leases[place].volume_id, place);
+  leases_by_instance_.add(leases[place].instance_id, place);
 }
 
 template <typename Fits>
 Lease* Draft::first_of(const LeaseIndex& index, const std::string& id, Fits fits) {
-  const auto found = index.find(id);
-  if (found == index.end()) return nullptr;
-  for (const auto place : found->second)
+  const auto found = index.ends.find(id);
+  if (found == index.ends.end()) return nullptr;
+  for (auto place = found->second.first;; place = index.next[place]) {
     if (fits(leases[place])) return &leases[place];
-  return nullptr;
+    if (index.next[place] == place) return nullptr;
+  }
 }
 
 Lease* Draft::holder_of(const std::string& volume_id) {
@@ -151,8 +178,12 @@ void Draft::enter_again(const Lease& wanted, const std::string& why) {
   Lease changed = wanted;  // a copy first: `wanted` may live in `leases`
   Lease* present = lease_of(changed.volume_id, changed.instance_id);
   changed.since = now;
-  if (present) {
-    *present = changed;
+  if (present) {  // its ids stay where they are: the index refers to them
+    present->pool = changed.pool;
+    present->node = changed.node;
+    present->device = changed.device;
+    present->state = changed.state;
+    present->since = changed.since;
   } else {
     leases.push_back(changed);
     index_lease(leases.size() - 1);
@@ -234,7 +265,7 @@ bool Draft::shows_volume_on(const std::string& instance_id) {
     with_volume_.emplace();
     for (const auto& [id, volume] : observed.volumes)
       if (const auto* attachment = attachment_of(volume);
-          attachment && (volume.tags.contains(kTagNode) || ledger.volumes.contains(id)))
+          attachment && (has_tag(volume.tags, kTagNode) || ledger.volumes.contains(id)))
         with_volume_->insert(attachment->instance_id);
   }
   return with_volume_->contains(instance_id);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -93,9 +94,9 @@ struct InstanceDraft {
 struct PoolDraft {
   const PoolSpec* spec = nullptr;
   PoolSource source;
-  std::vector<NodeDraft> nodes;        ///< by index; those beyond follow
-  std::size_t within = 0;              ///< how many of them are not beyond
-  std::vector<std::string> instances;  ///< ids, into Draft::instances; the terminated ones left out
+  std::vector<NodeDraft> nodes;           ///< by index; those beyond follow
+  std::size_t within = 0;                 ///< how many of them are not beyond
+  std::vector<InstanceDraft*> instances;  ///< in Draft::instances; the terminated ones left out
   std::vector<StockDraft> stock;
   std::map<std::string, int> stock_asked;  ///< creates on their way, by StockSubject
   /// By zone: spares that were given to a node and do not show its tag yet.
@@ -119,7 +120,8 @@ class Draft {
 
   std::vector<PoolDraft> pools;
   std::map<std::string, InstanceDraft> instances;
-  std::vector<Lease> leases;  ///< as projected, changed by set_lease alone; ended ones stay
+  /// As projected, changed by set_lease alone; ended ones stay, and so do references.
+  std::deque<Lease> leases;
   std::vector<const aws::Volume*> parked;       ///< left behind by nodes that changed their zone
   std::vector<const aws::Volume*> from_launch;  ///< made by launches, of no node yet
   /// As the ledger has them after this plan's records.
@@ -181,8 +183,17 @@ class Draft {
   std::optional<Instant> earliest_wake;
 
  private:
-  /// Places in `leases`, oldest first, of each volume and of each instance.
-  using LeaseIndex = std::unordered_map<std::string, std::vector<std::size_t>>;
+  /// The leases of each volume or of each instance, oldest first, as a chain of places in `leases`;
+  /// keys live there.
+  struct LeaseIndex {
+    struct Ends {
+      std::size_t first;
+      std::size_t last;
+    };
+    std::unordered_map<std::string_view, Ends> ends;
+    std::vector<std::size_t> next;  ///< of each lease; itself: the chain ends
+    void add(std::string_view id, std::size_t place);
+  };
   void index_lease(std::size_t place);
   template <typename Fits>
   Lease* first_of(const LeaseIndex& index, const std::string& id, Fits fits);
@@ -206,6 +217,8 @@ bool holds_volume(LeaseState state);
 /// The attachment that a volume has, or nullptr.
 const aws::Attachment* attachment_of(const aws::Volume& volume);
 
-std::string tag_of(const aws::Tags& tags, const char* key);
+/// The tag's value; empty where there is none.
+const std::string& tag_of(const aws::Tags& tags, std::string_view key);
+bool has_tag(const aws::Tags& tags, std::string_view key);
 
 }  // namespace warmroot::core

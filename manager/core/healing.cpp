@@ -115,8 +115,8 @@ bool attachment_is_over(Draft& draft, const Lease& lease) {
 }
 
 void end_what_is_over(Draft& draft) {
-  const auto before = draft.leases;  // set_lease may grow the list
-  for (const Lease& lease : before) {
+  for (std::size_t place = 0, end = draft.leases.size(); place < end; ++place) {
+    const Lease& lease = draft.leases[place];
     if (!holds_volume(lease.state)) continue;
     const auto volume = draft.observed.volumes.find(lease.volume_id);
     if (volume != draft.observed.volumes.end())
@@ -136,8 +136,8 @@ const NodeDraft* node_of(Draft& draft, const Lease& lease) {
 }
 
 void end_useless_reservations(Draft& draft) {
-  const auto before = draft.leases;
-  for (const Lease& lease : before) {
+  for (std::size_t place = 0, end = draft.leases.size(); place < end; ++place) {
+    const Lease& lease = draft.leases[place];
     if (lease.state != LeaseState::reserved) continue;
     const auto* instance = draft.find_instance(lease.instance_id);
     const auto* node = node_of(draft, lease);
@@ -219,7 +219,7 @@ void quarantine_broken_volumes(Draft& draft) {
         record != draft.ledger.volumes.end() ? record->second.node : tag_of(volume.tags, kTagNode);
     if (tag_of(volume.tags, kTagDeployment) != draft.desired.deployment || !draft.find_pool(pool))
       continue;
-    if (volume.tags.contains(kTagQuarantined)) {
+    if (has_tag(volume.tags, kTagQuarantined)) {
       draft.note(NoteKind::quarantined, pool, node,
                  "volume " + id + " is quarantined (" + tag_of(volume.tags, kTagQuarantined) +
                      "); remove the tag " + kTagQuarantined + " to have it used again",
@@ -250,8 +250,8 @@ void settle_leases(Draft& draft) {
 
 void heal(Draft& draft) {
   quarantine_broken_volumes(draft);
-  const auto before = draft.leases;
-  for (const Lease& lease : before) {
+  for (std::size_t place = 0, end = draft.leases.size(); place < end; ++place) {
+    const Lease& lease = draft.leases[place];
     if (!holds_volume(lease.state)) continue;
     const auto volume = draft.observed.volumes.find(lease.volume_id);
     if (volume == draft.observed.volumes.end()) continue;

@@ -10,7 +10,7 @@ std::set<std::string> lacking_pools(const Desired& desired, const Observed& obse
   std::map<std::string, int> volumes;
   std::map<std::string, int> instances;
   for (const auto& [id, volume] : observed.volumes)
-    if (volume.tags.contains(kTagNode)) ++volumes[tag_of(volume.tags, kTagPool)];
+    if (has_tag(volume.tags, kTagNode)) ++volumes[tag_of(volume.tags, kTagPool)];
   for (const auto& [id, instance] : observed.instances)
     if (instance.state == aws::InstanceState::pending ||
         instance.state == aws::InstanceState::running)

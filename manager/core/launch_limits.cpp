@@ -14,8 +14,8 @@ namespace {
 
 int instances_up(const Draft& draft, const PoolDraft& pool) {
   int count = 0;
-  for (const auto& id : pool.instances) {
-    const auto& instance = draft.instances.at(id);
+  for (const auto* each : pool.instances) {
+    const auto& instance = *each;
     if (instance.launched && !instance.ending && (instance.pending || instance.running)) ++count;
   }
   return count;
@@ -38,9 +38,9 @@ std::optional<MicroUsd> dearest(const PoolSpec& pool, const Market& market) {
 /// A launch whose worth is not known yet is the probe: no second one beside it.
 bool probe_is_out(const Draft& draft, const PoolDraft& pool) {
   if (draft.launches_asked(pool.spec->name) > 0) return true;
-  for (const auto& id : pool.instances) {
-    const auto& instance = draft.instances.at(id);
-    const auto record = draft.ledger.instances.find(id);
+  for (const auto* each : pool.instances) {
+    const auto& instance = *each;
+    const auto record = draft.ledger.instances.find(instance.id);
     if (record != draft.ledger.instances.end() && record->second.fate == InstanceFate::fresh &&
         (instance.pending || instance.running) && instance.departing.empty())
       return true;
@@ -106,7 +106,7 @@ class Bill {
 std::optional<MicroUsd> hourly_cost(const Draft& draft, const PoolDraft& pool) {
   if (!pool.spec->launch) return std::nullopt;
   Bill bill(draft, *pool.spec);
-  for (const auto& id : pool.instances) bill.add(draft.instances.at(id));
+  for (const auto* instance : pool.instances) bill.add(*instance);
   return bill.total();
 }
 

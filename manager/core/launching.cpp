@@ -177,8 +177,8 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, Laun
 
 int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zone) {
   int count = 0;
-  for (const auto& id : pool.instances) {
-    const auto& instance = draft.instances.at(id);
+  for (const auto* each : pool.instances) {
+    const auto& instance = *each;
     if (instance.zone == zone && (unassigned(draft, instance) || holds_its_place(draft, instance)))
       ++count;
   }

@@ -27,9 +27,8 @@ using IdleInstances = std::map<std::string, std::vector<InstanceDraft*>>;
 
 IdleInstances idle_instances(Draft& draft, const PoolDraft& pool) {
   IdleInstances zones;
-  for (const auto& id : pool.instances)
-    if (auto& instance = draft.instances.at(id); idle(draft, instance))
-      zones[instance.zone].push_back(&instance);
+  for (auto* instance : pool.instances)
+    if (idle(draft, *instance)) zones[instance->zone].push_back(instance);
   for (auto& [zone, list] : zones) {
     std::sort(list.begin(), list.end(), is_before_in_line);
     std::reverse(list.begin(), list.end());

@@ -138,7 +138,7 @@ void move_pool(Draft& draft, PoolDraft& pool,
 void unpark_attached(Draft& draft) {
   for (const auto& [id, volume] : draft.observed.volumes) {
     const auto* attachment = attachment_of(volume);
-    if (!attachment || !volume.tags.contains(kTagParked) ||
+    if (!attachment || !has_tag(volume.tags, kTagParked) ||
         !draft.find_instance(attachment->instance_id) || draft.undecided(id) ||
         draft.backing_off("DeleteTags", id))
       continue;
@@ -153,7 +153,7 @@ void unpark_attached(Draft& draft) {
 }  // namespace
 
 bool is_parked(const aws::Volume& volume) {
-  return volume.tags.contains(kTagParked) && !attachment_of(volume);
+  return has_tag(volume.tags, kTagParked) && !attachment_of(volume);
 }
 
 void move_nodes(Draft& draft) {

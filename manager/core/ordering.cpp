@@ -55,10 +55,10 @@ std::string why_not_attach(Draft& draft, const Order& order, const aws::Instance
     return id + " is being terminated";
   if (instance.state == stopping || instance.state == stopped)
     return id + " is stopped: start it first";
-  const auto deployment = tag_of(instance.tags, kTagDeployment);
+  const auto& deployment = tag_of(instance.tags, kTagDeployment);
   if (!deployment.empty() && deployment != draft.desired.deployment)
     return id + " belongs to deployment " + deployment;
-  const auto pool = tag_of(instance.tags, kTagPool);
+  const auto& pool = tag_of(instance.tags, kTagPool);
   if (!pool.empty() && pool != order.pool) return id + " belongs to pool " + pool;
   const auto* known = draft.find_instance(id);
   if (known && !known->departing.empty()) return id + " " + known->departing;
@@ -169,7 +169,7 @@ std::string user_of(Draft& draft, const aws::Volume& volume) {
 
 void obey_quarantine(Draft& draft, const Order& order, const aws::Volume& volume) {
   const bool wanted = order.kind == OrderKind::quarantine;
-  if (volume.tags.contains(kTagQuarantined) == wanted)
+  if (has_tag(volume.tags, kTagQuarantined) == wanted)
     return settle(draft, order, true,
                   order.subject + (wanted ? " is quarantined" : " is in use again"));
   if (!wanted)

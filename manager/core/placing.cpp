@@ -31,7 +31,7 @@ Spares free_spares(Draft& draft) {
   for (const auto& [id, volume] : draft.observed.volumes) {
     if (tag_of(volume.tags, kTagRole) != to_string(VolumeRole::spare) ||
         volume.state != aws::VolumeState::available || attachment_of(volume) ||
-        volume.tags.contains(kTagQuarantined))
+        has_tag(volume.tags, kTagQuarantined))
       continue;
     const auto* pool = draft.find_pool(tag_of(volume.tags, kTagPool));
     if (pool && tag_of(volume.tags, kTagLineage) == pool->source.snapshot_id)
@@ -55,10 +55,8 @@ std::vector<ZoneFacts> facts_of(Draft& draft, const PoolDraft& pool, const Spare
       facts.buys = !offers.usable().empty() && !offers.last_resort;
       if (facts.buys) facts.price = offers.usable().front().price;
     } else {
-      for (const auto& id : pool.instances)
-        if (auto& instance = draft.instances.at(id);
-            instance.zone == zone && unassigned(draft, instance))
-          ++facts.free_here;
+      for (const auto* instance : pool.instances)
+        if (instance->zone == zone && unassigned(draft, *instance)) ++facts.free_here;
       facts.free_here -= nodes_without_instance(draft, pool, zone);
     }
     if (scores != market.scores.end())

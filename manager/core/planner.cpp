@@ -40,7 +40,7 @@ void note_observation(Draft& draft) {
 bool still_matters(Draft& draft, const std::string& resource) {
   if (const auto volume = draft.observed.volumes.find(resource);
       volume != draft.observed.volumes.end())
-    return !volume->second.tags.contains(kTagQuarantined);
+    return !has_tag(volume->second.tags, kTagQuarantined);
   if (draft.find_instance(resource)) return true;
   if (const auto subject = stock_subject_from(resource)) {
     const auto* of = draft.find_pool(subject->pool);

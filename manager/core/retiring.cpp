@@ -119,12 +119,13 @@ void retire_misled(Draft& draft, InstanceDraft& instance, Endings& endings) {
 void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   if (draft.young_ledger()) return;  // what makes them look idle may not be visible yet
   std::map<std::string, std::vector<InstanceDraft*>> by_zone;
-  for (const auto& id : pool.instances) {
-    auto& instance = draft.instances.at(id);
-    if (!instance.launched || !instance.seen || draft.undecided(id)) continue;
+  for (auto* each : pool.instances) {
+    auto& instance = *each;
+    if (!instance.launched || !instance.seen || draft.undecided(instance.id)) continue;
     if (unassigned(draft, instance))
       by_zone[instance.zone].push_back(&instance);
-    else if (instance.departing.empty() && !draft.lease_on(id) && draft.shows_volume_on(id))
+    else if (instance.departing.empty() && !draft.lease_on(instance.id) &&
+             draft.shows_volume_on(instance.id))
       retire_misled(draft, instance, endings);
   }
   for (auto& [zone, idle] : by_zone) {
@@ -159,10 +160,9 @@ std::string why_without_node(const Draft& draft, const PoolDraft& pool, const st
 /// to end.
 void note_extra(Draft& draft, const PoolDraft& pool) {
   std::map<std::string, std::vector<const InstanceDraft*>> by_zone;
-  for (const auto& id : pool.instances)
-    if (const auto& instance = draft.instances.at(id);
-        instance.running && !instance.launched && unassigned(draft, instance))
-      by_zone[instance.zone].push_back(&instance);
+  for (const auto* instance : pool.instances)
+    if (instance->running && !instance->launched && unassigned(draft, *instance))
+      by_zone[instance->zone].push_back(instance);
   for (auto& [zone, idle] : by_zone) {
     const auto wanted = static_cast<std::size_t>(nodes_without_instance(draft, pool, zone));
     if (idle.size() <= wanted) continue;
@@ -241,12 +241,12 @@ void send_endings(Draft& draft, const PoolDraft& pool, Endings& endings) {
 void retire(Draft& draft) {
   for (const auto& pool : draft.pools) {
     Endings endings;
-    for (const auto& id : pool.instances) {
-      auto& instance = draft.instances.at(id);
-      if (const auto* lease = draft.lease_on(id); lease && holds_volume(lease->state))
+    for (auto* each : pool.instances) {
+      auto& instance = *each;
+      if (const auto* lease = draft.lease_on(instance.id); lease && holds_volume(lease->state))
         retire_unwanted(draft, pool, instance, Lease(*lease), endings);
       else if (!lease && !instance.departing.empty())
-        end_instance(draft, instance, id + " " + instance.departing, endings);
+        end_instance(draft, instance, instance.id + " " + instance.departing, endings);
     }
     retire_surplus(draft, pool, endings);
     if (!pool.spec->launch) note_extra(draft, pool);

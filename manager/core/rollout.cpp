@@ -40,7 +40,7 @@ bool is_ready(Draft& draft, const PoolDraft& pool, const aws::Volume& volume) {
   if (!is_free(draft, volume)) return false;
   const auto within = pool.spec->stock.ready_within;
   const Instant due = volume.create_time.value_or(draft.now) + within;
-  if (draft.now >= due || volume.tags.contains(kTagRetired)) return true;
+  if (draft.now >= due || has_tag(volume.tags, kTagRetired)) return true;
   if (is_filled(draft, volume.volume_id)) return true;
   draft.wake_at(due);
   return false;
@@ -69,7 +69,7 @@ bool mark_retired(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 
 bool unmark_retired(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
                     const aws::Volume& volume) {
-  if (!volume.tags.contains(kTagRetired)) {
+  if (!has_tag(volume.tags, kTagRetired)) {
     record_role(draft, pool, node, volume, VolumeRole::node);
     return true;
   }
@@ -94,10 +94,10 @@ bool take_back(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
 
 /// What tags say and records do not, and the other way round, after crashes and lost ledgers.
 void mend_tags(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
-  if (node.volume && node.volume->tags.contains(kTagRetired))
+  if (node.volume && has_tag(node.volume->tags, kTagRetired))
     unmark_retired(draft, pool, node, *node.volume);
   for (const auto* other : node.others) {
-    if (other->tags.contains(kTagRetired) || attachment_of(*other)) continue;
+    if (has_tag(other->tags, kTagRetired) || attachment_of(*other)) continue;
     const auto record = draft.ledger.volumes.find(other->volume_id);
     const bool recorded =
         record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired;
@@ -120,7 +120,7 @@ void hand_over(Draft& draft, PoolDraft& pool, NodeDraft& node, const aws::Volume
   const aws::Volume* old = node.volume;
   const std::string why = node.name + " moves to " + next.volume_id + " of " +
                           pool.source.snapshot_id + "; " + old->volume_id + " is kept";
-  if (next.tags.contains(kTagRetired) &&
+  if (has_tag(next.tags, kTagRetired) &&
       (draft.undecided(next.volume_id) || draft.backing_off("DeleteTags", node.name)))
     return;
   if (!mark_retired(draft, pool, node, *old, why)) return;

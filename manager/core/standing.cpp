@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <unordered_set>
 
 #include "manager/core/adopting.hpp"
 #include "manager/core/census.hpp"
@@ -85,7 +86,7 @@ std::vector<NodeRow> node_rows(Draft& draft, bool asked) {
 
 VolumeCondition condition_of(const aws::Volume& volume, VolumeRole role, bool own) {
   using enum aws::VolumeState;
-  if (volume.tags.contains(kTagQuarantined)) return VolumeCondition::quarantined;
+  if (has_tag(volume.tags, kTagQuarantined)) return VolumeCondition::quarantined;
   if (volume.state == error) return VolumeCondition::error;
   if (volume.state == creating) return VolumeCondition::creating;
   if (const auto* attachment = attachment_of(volume)) {
@@ -108,8 +109,8 @@ VolumeCondition condition_of(const aws::Volume& volume, VolumeRole role, bool ow
 /// By the record, which people cannot retag, or else by the tags.
 VolumeRole role_of(const Draft& draft, const aws::Volume& volume) {
   const auto record = draft.ledger.volumes.find(volume.volume_id);
-  if (volume.tags.contains(kTagRetired)) return VolumeRole::retired;
-  if (volume.tags.contains(kTagNode))
+  if (has_tag(volume.tags, kTagRetired)) return VolumeRole::retired;
+  if (has_tag(volume.tags, kTagNode))
     return record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired
                ? VolumeRole::retired
                : VolumeRole::node;
@@ -118,7 +119,7 @@ VolumeRole role_of(const Draft& draft, const aws::Volume& volume) {
 }
 
 void add_volume_rows(Draft& draft) {
-  std::set<std::string> own;
+  std::unordered_set<std::string_view> own;
   for (const auto& pool : draft.pools) {
     for (const auto& node : pool.nodes) {
       if (node.beyond) continue;

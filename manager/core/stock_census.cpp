@@ -7,7 +7,7 @@ namespace {
 bool works(const aws::Volume& volume) {
   using enum aws::VolumeState;
   return (volume.state == creating || volume.state == available) &&
-         !volume.tags.contains(kTagQuarantined) && !volume.tags.contains(kTagRetired);
+         !has_tag(volume.tags, kTagQuarantined) && !has_tag(volume.tags, kTagRetired);
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ int count_broken(const PoolDraft& pool, const StockSubject& subject) {
     return of.volume && of.role == subject.role && of.zone == subject.zone &&
            of.lineage == pool.source.snapshot_id &&
            (of.volume->state == aws::VolumeState::error ||
-            of.volume->tags.contains(kTagQuarantined));
+            has_tag(of.volume->tags, kTagQuarantined));
   }));
 }
 
@@ -229,7 +229,7 @@ bool tag_as_nodes(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 
 bool awaits_its_tag(const aws::Volume& volume) {
   const auto role = volume_role_from(tag_of(volume.tags, kTagRole));
-  return role && is_stock(*role) && !volume.tags.contains(kTagNode);
+  return role && is_stock(*role) && !has_tag(volume.tags, kTagNode);
 }
 
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,

@@ -65,7 +65,7 @@ void make_template(Draft& draft, const PoolDraft& pool, const std::string& name)
 
 void delete_unused(Draft& draft, const std::set<std::string>& used) {
   for (const auto& one : *draft.observed.templates) {
-    const auto pool = tag_of(one.tags, kTagPool);
+    const auto& pool = tag_of(one.tags, kTagPool);
     if (tag_of(one.tags, kTagDeployment) != draft.desired.deployment || used.contains(one.name))
       continue;
     const auto deleted = watch_of("deleted/" + one.launch_template_id);

@@ -106,7 +106,8 @@ void Region::poll() {
   }
   const bool ask_machines = now_ >= last_machine_poll_ + times_.machine_poll;
   if (ask_machines) last_machine_poll_ = now_;
-  for (auto at = awake_.begin(); at != awake_.end();) {
+  const auto& looked_at = ask_machines ? awake_ : ending_;
+  for (auto at = looked_at.begin(); at != looked_at.end();) {
     InstanceRecord& guest = instances_.at(*at++);  // looking can end it
     if (guest.state == GuestState::shutting_down || guest.state == GuestState::stopping)
       poll_shutdown(guest);

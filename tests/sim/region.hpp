@@ -295,6 +295,10 @@ class Region {
     if (on_instance_event) on_instance_event({kind, guest.id, guest.zone, guest.state, now_});
   }
   void set_state(InstanceRecord& guest, GuestState state) {
+    if (state == GuestState::shutting_down || state == GuestState::stopping)
+      ending_.insert(guest.id);
+    else
+      ending_.erase(guest.id);
     guest.state = state;
     tell(InstanceEvent::Kind::state_change, guest);
   }
@@ -384,7 +388,8 @@ class Region {
   std::map<std::string, Token> template_tokens_;
   std::map<std::string, FleetRecord> fleets_;
   std::map<std::string, Token> fleet_tokens_;
-  std::set<std::string> awake_;  ///< instances that are neither stopped nor terminated
+  std::set<std::string> awake_;   ///< instances that are neither stopped nor terminated
+  std::set<std::string> ending_;  ///< of those: on their way there
   std::set<std::string> busy_;   ///< volumes whose guest is asked again
   std::map<std::string, Addresses> addresses_;                   ///< by subnet
   std::map<std::pair<std::string, std::string>, int> occupied_;  ///< (type, zone)
