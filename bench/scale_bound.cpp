@@ -44,12 +44,27 @@ double token_at(const Bucket& bucket, int k, double first_s) {
   return first_s + std::max(0.0, (k - bucket.capacity) / bucket.refill_per_s);
 }
 
-double bucket_bound(const Bucket& bucket, std::vector<double> tails_s, double first_s) {
-  std::sort(tails_s.begin(), tails_s.end(), std::greater<>());
+double ordered_bound(const Bucket& bucket, const std::vector<double>& tails_s, double first_s) {
   double bound = 0;
   for (std::size_t i = 0; i < tails_s.size(); ++i)
     bound = std::max(bound, token_at(bucket, static_cast<int>(i) + 1, first_s) + tails_s[i]);
   return bound;
+}
+
+double bucket_bound(const Bucket& bucket, std::vector<double> tails_s, double first_s) {
+  std::sort(tails_s.begin(), tails_s.end(), std::greater<>());
+  return ordered_bound(bucket, tails_s, first_s);
+}
+
+double bound_blind(const std::vector<NodeWaits>& nodes) {
+  auto ordered = nodes;
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& left, const auto& right) {
+    return left.attached_as < right.attached_as;
+  });
+  const double bucket =
+      ordered_bound(kAttachCalls, tails(ordered, [](const auto& node) { return node.attaching_s; }),
+                    least(nodes, &NodeWaits::attach_call_s));
+  return std::max(bucket, longest(nodes, until_attached));
 }
 
 double bound_running(const std::vector<NodeWaits>& nodes) {

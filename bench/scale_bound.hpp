@@ -23,6 +23,9 @@ inline constexpr Bucket kRunInstances{1000, 2};  ///< tokens are instances
 /// it is there and takes the first at `first_s`.
 double token_at(const Bucket& bucket, int k, double first_s = 0);
 
+/// max(token_at(k) + tail of the k-th), in the order given.
+double ordered_bound(const Bucket& bucket, const std::vector<double>& tails_s, double first_s = 0);
+
 /// The least over all orders of max(token_at(k) + tail of the k-th): the longest tails go first.
 double bucket_bound(const Bucket& bucket, std::vector<double> tails_s, double first_s = 0);
 
@@ -34,10 +37,15 @@ struct NodeWaits {
   double pending_s = 0;      ///< until running
   double attach_call_s = 0;  ///< AttachVolume sent until executed
   double attaching_s = 0;    ///< until attached
+  int attached_as = 0;       ///< how many attaches EC2 accepted before its own
 };
 
 /// Volumes are free and instances run: one AttachVolume a node.
 double bound_running(const std::vector<NodeWaits>& nodes);
+
+/// The same without knowing a wait before it is over: the tokens go to the nodes in the order in
+/// which they were attached.
+double bound_blind(const std::vector<NodeWaits>& nodes);
 
 /// From nothing, each node by CreateVolume, RunInstances and AttachVolume.
 double bound_created(const std::vector<NodeWaits>& nodes);

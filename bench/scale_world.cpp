@@ -273,6 +273,7 @@ void World::heed(const std::string& event) {
     count_launched(instance);
   } else if (event.starts_with("attaching ")) {
     by_volume_[volume].attach_call_s = up;
+    by_volume_[volume].attached_as = attached_before_++;
     since_[volume] = now;
     if (!first_attach_) first_attach_ = now;
     last_attach_ = now;
@@ -291,14 +292,16 @@ void World::heed(const std::string& event) {
   }
 }
 
-/// A volume that came with its launch serves once the instance runs and the manager has given it a
-/// node: before that the bootstrap waits.
+/// A volume that came with its launch serves once the instance runs and the manager has claimed it
+/// for a node, whose name it may get later: before that the bootstrap waits.
 void World::count_launched(const std::string& instance) {
   const auto came = came_with_.find(instance);
   if (came == came_with_.end() || !running_.contains(instance)) return;
   const auto* volume = region_.volume(came->second);
-  if (!volume || !volume->tags.contains(core::kTagNode) || !attached_.insert(volume->id).second)
-    return;
+  if (!volume) return;
+  const auto role = volume->tags.find(core::kTagRole);
+  const bool claimed = role != volume->tags.end() && role->second == "node";
+  if (!claimed || !attached_.insert(volume->id).second) return;
   done_ = region_.now();
 }
 
@@ -350,9 +353,12 @@ sim::QueryReply World::execute(const std::string& body, Milliseconds up) {
   }
   if (action == "CreateTags" && reply.code.empty()) {
     const auto form = aws::parse_form(body);
-    if (const auto* volume = region_.volume(std::string(aws::form_value(form, "ResourceId.1")));
-        volume && volume->link)
-      count_launched(volume->link->instance_id);
+    for (int i = 1;; ++i) {
+      const std::string id(aws::form_value(form, "ResourceId." + std::to_string(i)));
+      if (id.empty()) break;
+      if (const auto* volume = region_.volume(id); volume && volume->link)
+        count_launched(volume->link->instance_id);
+    }
   }
   front_.forget_calls();
   return reply;

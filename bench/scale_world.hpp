@@ -122,6 +122,7 @@ class World {
   std::set<std::string> attached_;                ///< pool volumes that are
   std::set<std::string> running_;                 ///< instances that came up
   std::map<std::string, std::string> came_with_;  ///< volumes of launches, by instance
+  int attached_before_ = 0;
   std::optional<Instant> first_attach_;
   Instant last_attach_{};
   Instant done_{};

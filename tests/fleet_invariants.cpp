@@ -38,7 +38,8 @@ const core::PoolSpec* pool_named(const core::Desired& desired, const std::string
 }  // namespace
 
 bool Invariants::is_pool_volume(const sim::VolumeRecord& volume) const {
-  return !volume.root && volume.tags.contains("warmroot:node");
+  return !volume.root &&
+         (volume.tags.contains("warmroot:node") || tag(volume.tags, "warmroot:role") == "node");
 }
 
 bool Invariants::flag_set_before(const std::string& volume_id, Instant when) const {
@@ -149,13 +150,14 @@ void Invariants::check_counts(const core::Desired& desired) {
         volume.tags.contains("warmroot:parked") || copied.contains(id) || unknowable.contains(id))
       continue;
     const auto* pool = pool_named(desired, tag(volume.tags, "warmroot:pool"));
-    if (is_pool_volume(volume)) {
+    if (is_pool_volume(volume) && volume.tags.contains("warmroot:node")) {
       const bool rolls =
           pool && pool->rollout.policy == core::RolloutSpec::Policy::replace;  // one more each
       const auto& node = volume.tags.at("warmroot:node");
       if (++volumes[node] == (rolls ? 3 : 2))
         violated(5, std::to_string(volumes[node]) + " volumes for " + node);
-    } else if (pool && tag(volume.tags, "warmroot:role") == "launch") {
+    } else if (const auto of = tag(volume.tags, "warmroot:role");
+               pool && (of == "launch" || of == "node")) {  // not claimed yet, or not named yet
       if (!volume.root && ++by_launch[pool->name] == pool->nodes + 1)
         violated(5, std::to_string(by_launch[pool->name]) + " volumes made by launches of " +
                         pool->name);

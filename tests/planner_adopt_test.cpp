@@ -141,6 +141,89 @@ TEST(Adopt, a_second_look_after_a_crash_gives_the_rest_their_own) {
   EXPECT_EQ(plan.nodes.front().instance_id, "i-0") << "its attachment is a lease";
 }
 
+/// Nodes p-0 to p-5, each of whose launches has made a volume.
+World crowd() {
+  auto world = bare_world(6);
+  for (int i = 0; i < 6; ++i) {
+    carrier(world, "i-" + std::to_string(i));
+    launched_volume(world, "vol-" + std::to_string(i), "i-" + std::to_string(i));
+  }
+  return world;
+}
+
+/// As the world is once the claim of `plan` is recorded and shown.
+void show_claimed(World& world, const Plan& plan) {
+  for (const auto& record : plan.records)
+    if (const auto* volume = std::get_if<RecordVolume>(&record))
+      world.ledger.volumes[volume->volume_id] = volume->volume;
+  for (int i = 0; i < 6; ++i)
+    world.observed.volumes.at("vol-" + std::to_string(i)).tags[kTagRole] = "node";
+}
+
+TEST(Claim, many_volumes_are_claimed_by_one_call_and_the_ledger_knows_whose_each_is) {
+  const auto world = crowd();
+  const auto plan = world.plan();
+  const auto* call = only<aws::CreateTags>(plan);
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->resource_ids.size(), 6U);
+  EXPECT_EQ(call->tags, (aws::Tags{{kTagRole, "node"}})) << "names differ, and follow";
+  std::map<std::string, std::string> nodes;
+  for (const auto& record : plan.records)
+    if (const auto* volume = std::get_if<RecordVolume>(&record)) {
+      nodes[volume->volume.node] = volume->volume_id;
+      EXPECT_TRUE(volume->volume.ever_used) << "its instance may use it from now on";
+    }
+  EXPECT_EQ(nodes.size(), 6U) << "one each";
+}
+
+TEST(Claim, a_claimed_volume_is_leased_at_once_and_named_later) {
+  auto world = crowd();
+  show_claimed(world, world.plan());
+  world.limits.calls["CreateTags"] = 2;
+  const auto plan = world.plan();
+  for (const auto& node : plan.nodes) EXPECT_TRUE(node.lease.has_value()) << node.node;
+  ASSERT_EQ(plan.actions.size(), 2U) << "as many names as there are tokens";
+  EXPECT_EQ(std::get<aws::CreateTags>(plan.actions.front().mutation).tags.at(kTagNode), "p-0");
+  EXPECT_FALSE(plan.stable) << "the other names wait";
+}
+
+TEST(Claim, a_claim_that_is_not_shown_yet_is_repeated_for_the_same_nodes) {
+  auto world = crowd();
+  const auto first = world.plan();
+  show_claimed(world, first);
+  std::swap(world.ledger.volumes["vol-0"].node, world.ledger.volumes["vol-5"].node);
+  for (int i = 0; i < 6; ++i)
+    world.observed.volumes.at("vol-" + std::to_string(i)).tags[kTagRole] = kRoleLaunch;
+  for (const auto& record : world.plan().records)
+    if (const auto* volume = std::get_if<RecordVolume>(&record))
+      EXPECT_EQ(volume->volume.node, world.ledger.volumes.at(volume->volume_id).node);
+}
+
+TEST(Claim, after_a_refused_claim_each_volume_is_named_alone) {
+  auto world = crowd();
+  for (int i = 0; i < 6; ++i)
+    world.ledger.failures["CreateTags/p-" + std::to_string(i)] = {1, kNow - seconds{60}, "Gone"};
+  EXPECT_EQ(world.plan().actions.size(), 6U);
+}
+
+TEST(Claim, with_the_ledger_lost_its_attachment_finds_a_claimed_volume_a_node_again) {
+  auto world = crowd();
+  show_claimed(world, world.plan());
+  world.ledger.volumes.clear();
+  const auto plan = world.plan();
+  const auto* call = only<aws::CreateTags>(plan);
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->resource_ids.size(), 6U);
+}
+
+TEST(Claim, with_the_ledger_lost_a_claimed_volume_without_an_instance_is_nobodys_spare) {
+  auto world = bare_world(1);
+  launched_volume(world, "vol-0", "").tags[kTagRole] = "node";
+  const auto plan = world.plan();
+  for (const auto& action : plan.actions) EXPECT_THAT(resource_ids(action.mutation), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("vol-0 was a node's"));
+}
+
 TEST(Adopt, the_bases_own_root_is_nobodys) {
   auto world = bare_world(1);
   carrier(world, "i-0");

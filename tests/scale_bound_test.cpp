@@ -46,6 +46,14 @@ TEST(ScaleBound, is_the_best_order_of_all) {
   EXPECT_DOUBLE_EQ(best, 4);
 }
 
+TEST(ScaleBound, the_blind_one_takes_the_waits_in_the_order_that_was_taken) {
+  auto waits = nodes(52, {.attach_call_s = 0, .attaching_s = 1});
+  for (std::size_t i = 0; i < waits.size(); ++i) waits[i].attached_as = static_cast<int>(i);
+  waits.back().attaching_s = 4;  // taken last, with the token of 0.4 s
+  EXPECT_DOUBLE_EQ(bound_running(waits), 4);
+  EXPECT_DOUBLE_EQ(bound_blind(waits), 4.4);
+}
+
 struct BoundRow {
   const char* name;
   std::size_t count;

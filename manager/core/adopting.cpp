@@ -11,6 +11,11 @@ namespace warmroot::core {
 
 namespace {
 
+/// So many volumes are named one by one; more of them are claimed together, up to the next number
+/// in one call, of which EC2 takes 1,000.
+constexpr std::size_t kNamedAtOnce = 4;
+constexpr std::size_t kMostPerClaim = 200;
+
 /// Volumes made by launches and attached, by instance.
 using Carried = std::map<std::string, const aws::Volume*>;
 
@@ -18,7 +23,7 @@ Carried carried_volumes(const Draft& draft) {
   Carried carried;
   for (const auto* volume : draft.from_launch)
     if (const auto* attachment = attachment_of(*volume);
-        attachment && attachment->device == kLaunchDevice)
+        attachment && (attachment->device == kLaunchDevice || is_unnamed(*volume)))
       carried[attachment->instance_id] = volume;
   return carried;
 }
@@ -76,13 +81,57 @@ void tag_as(Draft& draft, const PoolDraft& pool, const aws::Volume& volume,
             reason);
 }
 
-void give(Draft& draft, const PoolDraft& pool, const aws::Volume& volume, NodeDraft& node) {
-  node.zone = volume.availability_zone;
+void name(Draft& draft, const PoolDraft& pool, const aws::Volume& volume, const NodeDraft& node,
+          const std::string& reason) {
+  if (draft.backing_off("CreateTags", node.name)) return;
   tag_as(draft, pool, volume, {node.name},
          {{kTagNode, node.name},
           {kTagRole, std::string(to_string(VolumeRole::node))},
           {"Name", "warmroot " + node.name}},
-         node.name + " has no volume, and the launch made one");
+         reason);
+}
+
+struct Gift {
+  const aws::Volume* volume;
+  NodeDraft* node;
+};
+
+/// The ledger learns whose each one is before the call goes out; all of them look alike to EC2.
+void claim(Draft& draft, const PoolDraft& pool, const std::vector<Gift>& gifts) {
+  aws::CreateTags call{{}, {{kTagRole, std::string(to_string(VolumeRole::node))}}};
+  std::vector<std::string> names;
+  for (const auto& gift : gifts) {
+    call.resource_ids.push_back(gift.volume->volume_id);
+    names.push_back(gift.node->name);
+  }
+  if (!draft.act(std::move(call), pool.spec->name, std::move(names),
+                 "their nodes have no volume, and the launch made one for each"))
+    return;
+  for (const auto& [volume, node] : gifts)
+    draft.record(RecordVolume{
+        volume->volume_id,
+        {pool.spec->name, node->name, volume->availability_zone, draft.now, true, true}});
+}
+
+/// One bad id fails a whole claim: whoever was in a refused one is named alone.
+void give(Draft& draft, const PoolDraft& pool, const std::vector<Gift>& gifts) {
+  std::vector<Gift> together;
+  for (const auto& gift : gifts) {
+    gift.node->zone = gift.volume->availability_zone;
+    if (draft.undecided(gift.volume->volume_id)) continue;
+    const bool refused = draft.ledger.failures.contains(failure_key("CreateTags", gift.node->name));
+    if (gifts.size() > kNamedAtOnce && !refused)
+      together.push_back(gift);
+    else
+      name(draft, pool, *gift.volume, *gift.node,
+           gift.node->name + " has no volume, and the launch made one");
+  }
+  for (std::size_t first = 0; first < together.size(); first += kMostPerClaim) {
+    const auto last = std::min(together.size(), first + kMostPerClaim);
+    claim(draft, pool,
+          {together.begin() + static_cast<std::ptrdiff_t>(first),
+           together.begin() + static_cast<std::ptrdiff_t>(last)});
+  }
 }
 
 void keep_as_spare(Draft& draft, const PoolDraft& pool, const aws::Volume& volume) {
@@ -102,8 +151,30 @@ NodeDraft* take_node(std::vector<NodeDraft*>& nodes, const std::string& zone) {
   return node;
 }
 
+/// The node that the ledger claimed the volume for, if it still lacks one: no other may take it.
+std::map<std::string, NodeDraft*> claimed_before(const Draft& draft, const PoolDraft& pool,
+                                                 const Carried& carried,
+                                                 std::vector<NodeDraft*>& nodes) {
+  std::map<std::string, NodeDraft*> claimed;
+  for (const auto* instance : pool.instances) {
+    const auto volume = carried.find(instance->id);
+    if (volume == carried.end()) continue;
+    const auto record = draft.ledger.volumes.find(volume->second->volume_id);
+    if (record == draft.ledger.volumes.end() || record->second.node.empty()) continue;
+    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeDraft* each) {
+      return each->name == record->second.node;
+    });
+    if (node == nodes.end()) continue;
+    claimed[instance->id] = *node;
+    nodes.erase(node);
+  }
+  return claimed;
+}
+
 void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
   auto nodes = nodes_without_volume(pool);
+  const auto claimed = claimed_before(draft, pool, carried, nodes);
+  std::vector<Gift> gifts;
   for (auto* each : pool.instances) {
     auto& instance = *each;
     const auto& id = instance.id;
@@ -117,7 +188,8 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
     if (what != Carries::known && what != Carries::unseen) continue;
     const auto volume = carried.find(id);
     instance.carries = true;
-    auto* node = take_node(nodes, instance.zone);
+    const auto known = claimed.find(id);
+    auto* node = known != claimed.end() ? known->second : take_node(nodes, instance.zone);
     if (node) {
       node->asked = true;
       node->covered = true;
@@ -126,10 +198,21 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
     // Without a node it becomes a spare once it is off the instance: attached, it would count as
     // used.
     if (node)
-      give(draft, pool, *volume->second, *node);
+      gifts.push_back({volume->second, node});
     else
       instance.departing = "carries a volume that no node needs";
   }
+  give(draft, pool, gifts);
+}
+
+/// It may have served a session, and the ledger that said whose it is was lost.
+void note_claimed(Draft& draft, const aws::Volume& volume) {
+  if (attachment_of(volume)) return;  // its instance finds it a node
+  draft.note(NoteKind::stranger, tag_of(volume.tags, kTagPool), "",
+             "volume " + volume.volume_id +
+                 " was a node's and its name is lost with the ledger: set the tag " + kTagNode +
+                 " to have it used, or remove its tags",
+             false);
 }
 
 /// What a launch made and its instance lost or took to its end: never leased, so a spare. The
@@ -137,6 +220,10 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
 void keep_orphans(Draft& draft) {
   for (const auto* each : draft.from_launch) {
     const auto& volume = *each;
+    if (is_unnamed(volume)) {
+      note_claimed(draft, volume);
+      continue;
+    }
     if (attachment_of(volume) || volume.state != aws::VolumeState::available) continue;
     auto* pool = draft.find_pool(tag_of(volume.tags, kTagPool));
     if (!pool || !pool->spec->launch || volume.snapshot_id != tag_of(volume.tags, kTagLineage))
@@ -153,6 +240,19 @@ void keep_orphans(Draft& draft) {
 
 bool is_from_launch(const aws::Volume& volume) {
   return tag_of(volume.tags, kTagRole) == kRoleLaunch && !has_tag(volume.tags, kTagNode);
+}
+
+bool is_unnamed(const aws::Volume& volume) {
+  return tag_of(volume.tags, kTagRole) == to_string(VolumeRole::node) &&
+         !has_tag(volume.tags, kTagNode);
+}
+
+void name_claimed(Draft& draft) {
+  for (const auto& pool : draft.pools)
+    for (const auto& node : pool.nodes)
+      if (node.volume && is_unnamed(*node.volume))
+        name(draft, pool, *node.volume, node,
+             "the ledger has it as " + node.name + "'s, its tags do not say so yet");
 }
 
 int volumes_by_launch(int nodes, int attaches_now) {

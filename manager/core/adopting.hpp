@@ -1,7 +1,9 @@
 // Volumes that a launch made itself: found by what EC2 shows (the role tag of the launch, the
 // instance, the device name, not being the base's root), then tagged as a node's own, which makes
-// its attachment a lease like any other. Nothing of it is remembered: a crash between the launch
-// and the tags ends right.
+// its attachment a lease like any other. A few get their names at once. Many are claimed by one
+// call, which gives them all the same tag while the ledger says which is whose; their names follow
+// one by one. A crash in between ends right: claimed and without a name, a volume is nobody's
+// spare, and where the ledger is lost its attachment finds it a node again.
 #pragma once
 
 #include "manager/core/draft.hpp"
@@ -22,11 +24,17 @@ void adopt(Draft& draft);
 /// True for a volume that carries the role of a launch and belongs to no node yet.
 bool is_from_launch(const aws::Volume& volume);
 
+/// True for a volume that was claimed for a node and does not carry its name yet.
+bool is_unnamed(const aws::Volume& volume);
+
+/// Names volumes that were claimed, with the tokens that the rules before left.
+void name_claimed(Draft& draft);
+
 /// How many of `nodes` volumes should come with the launch: where more are needed than attaches may
 /// be sent at once, all of them. Up to then AttachVolume is as fast: create (1.5 s) ends before the
 /// instance runs (call 1.5 s, pending 5 s), attach (2 s) before the bootstrap looks for a disk
 /// (3 s and more after running), and no confirmation is needed. Beyond the bucket each attach waits
-/// 1/5 s, while the tag of an adopted volume waits 1/10 s. Source of the times: ec2.md 2.1, 2.3.
+/// 1/5 s, while one call claims all volumes that have come. Source of the times: ec2.md 2.1, 2.3.
 int volumes_by_launch(int nodes, int attaches_now);
 
 }  // namespace warmroot::core

@@ -149,7 +149,9 @@ void count_shown_volume(Draft& draft, const aws::Volume& volume,
     if (recorded) draft.record(RecordVolumeGone{volume.volume_id, "it was given to " + deployment});
     return;
   }
-  if (is_from_launch(volume)) return draft.from_launch.push_back(&volume);
+  // Claimed by a ledger that was lost: as if it had not been.
+  if (is_from_launch(volume) || (is_unnamed(volume) && !recorded))
+    return draft.from_launch.push_back(&volume);
   if (is_parked(volume)) draft.parked.push_back(&volume);
   const Owner owner = owner_of(draft, volume);
   auto* pool = draft.find_pool(owner.pool);

@@ -128,6 +128,7 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
     launch(draft);
     retire(draft);
     stock(draft);
+    name_claimed(draft);
   }
   tell_costs(draft);
   note_failures(draft);

@@ -118,6 +118,13 @@ VolumeRole role_of(const Draft& draft, const aws::Volume& volume) {
   return volume_role_from(tag_of(volume.tags, kTagRole)).value_or(VolumeRole::node);
 }
 
+/// A claimed volume gets its tag some time after the ledger's word.
+std::string node_named(const Draft& draft, const aws::Volume& volume) {
+  if (!is_unnamed(volume)) return tag_of(volume.tags, kTagNode);
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  return record == draft.ledger.volumes.end() ? std::string() : record->second.node;
+}
+
 void add_volume_rows(Draft& draft) {
   std::unordered_set<std::string_view> own;
   for (const auto& pool : draft.pools) {
@@ -147,7 +154,7 @@ void add_volume_rows(Draft& draft) {
     VolumeRow row;
     row.volume_id = id;
     row.pool = tag_of(volume.tags, kTagPool);
-    row.node = tag_of(volume.tags, kTagNode);
+    row.node = node_named(draft, volume);
     row.zone = volume.availability_zone;
     row.size_gib = volume.size_gib;
     if (const auto* attachment = attachment_of(volume)) {
