@@ -21,6 +21,8 @@ namespace {
 
 /// One call's share of EC2's bucket of instances (1,000); smaller calls fail less as a whole.
 constexpr std::size_t kMostPerLaunch = 100;
+/// Where there are too few tokens for calls of that size, up to so many go in one.
+constexpr std::size_t kMostPerLaunchAtAll = 250;
 
 bool without_instance(Draft& draft, const NodeDraft& node) {
   return node.wanted && !serving_lease(draft, node) && !waiting_lease(draft, node);
@@ -145,8 +147,12 @@ void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone,
   const auto& best = offers.usable().front();
   const int most = draft.take(kInstancesLaunched, static_cast<int>(bare.size()));
   bare.resize(static_cast<std::size_t>(room.take(most, best.price)));
-  for (std::size_t first = 0; first < bare.size(); first += kMostPerLaunch) {
-    const auto last = std::min(bare.size(), first + kMostPerLaunch);
+  const auto calls =
+      static_cast<std::size_t>(std::max(1, draft.calls_left("RunInstances").value_or(1'000)));
+  const auto per_call =
+      std::clamp((bare.size() + calls - 1) / calls, kMostPerLaunch, kMostPerLaunchAtAll);
+  for (std::size_t first = 0; first < bare.size(); first += per_call) {
+    const auto last = std::min(bare.size(), first + per_call);
     std::vector<std::string> names;
     for (auto i = first; i < last; ++i) names.push_back(bare[i]->name);
     if (!draft.act(run_call_with_volumes(draft, pool, best.offer, names), pool.spec->name, names,

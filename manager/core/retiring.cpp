@@ -187,8 +187,9 @@ void note_extra(Draft& draft, const PoolDraft& pool) {
 
 /// One that gave its volume back runs on for nothing until its group ends it.
 void note_spent(Draft& draft, const PoolDraft& pool) {
-  for (const auto& id : pool.instances) {
-    const auto& instance = draft.instances.at(id);
+  for (const auto* each : pool.instances) {
+    const auto& instance = *each;
+    const auto& id = instance.id;
     const auto departure = draft.ledger.departures.find(id);
     const bool spent = departure != draft.ledger.departures.end() && departure->second.released &&
                        !departure->second.reclaim_at;
