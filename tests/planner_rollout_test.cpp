@@ -160,6 +160,14 @@ TEST(Rollout, a_spare_of_the_new_source_serves_as_the_next_volume) {
   EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-s"));
 }
 
+TEST(Rollout, a_spare_whose_tag_has_not_got_through_yet_is_the_next_volume_all_the_same) {
+  RolloutWorld world(1, 1);
+  auto& spare = world.stock_volume("vol-s");
+  spare.snapshot_id = spare.tags[kTagLineage] = "snap-new";
+  world.ledger.volumes["vol-s"] = {"p", "p-0", "z-a", kNow, true, false, VolumeRole::node};
+  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-s")) << "and no other volume";
+}
+
 TEST(Rollout, the_old_source_set_again_takes_the_retired_volume_back) {
   RolloutWorld world(1, 0);
   world.next("vol-n").create_time = kNow;

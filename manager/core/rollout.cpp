@@ -35,6 +35,13 @@ const aws::Volume* next_volume(const PoolDraft& pool, const NodeDraft& node) {
   return best;
 }
 
+/// A spare of the present source was given to it, and the tag that says so has not got through.
+bool awaits_next(const PoolDraft& pool, const NodeDraft& node) {
+  return std::any_of(node.others.begin(), node.others.end(), [&](const aws::Volume* other) {
+    return lineage_of(*other) == pool.source.snapshot_id && awaits_its_tag(*other);
+  });
+}
+
 /// Read in full, as far as the pool asks for that; not waited for beyond the time it asks for.
 bool is_ready(Draft& draft, const PoolDraft& pool, const aws::Volume& volume) {
   if (!is_free(draft, volume)) return false;
@@ -164,7 +171,8 @@ void prepare_next(Draft& draft, PoolDraft& pool) {
   for (auto& node : pool.nodes) {
     if (node.beyond || !outdated(pool, node.volume)) continue;
     if (turn++ >= pool.spec->rollout.max_unavailable) return;
-    if (node.asked || node.other_coming || next_volume(pool, node)) continue;
+    if (node.asked || node.other_coming || awaits_next(pool, node) || next_volume(pool, node))
+      continue;
     node.other_coming =
         take_spare(draft, pool, node, node.name + " moves to " + pool.source.snapshot_id);
     node.wants_next = !node.other_coming;
