@@ -78,10 +78,17 @@ CallReport describe_call(const core::Intent& intent, const std::string& reason, 
   return report;
 }
 
+/// But for the disks that instances boot from, which may carry our tags.
 std::map<std::string, std::string> attachments_of(const core::Observed& observed) {
   std::map<std::string, std::string> shown;
-  for (const auto& [id, volume] : observed.volumes)
-    if (const auto* attachment = core::attachment_of(volume)) shown[id] = attachment->instance_id;
+  for (const auto& [id, volume] : observed.volumes) {
+    const auto* attachment = core::attachment_of(volume);
+    if (!attachment) continue;
+    const auto instance = observed.instances.find(attachment->instance_id);
+    if (instance == observed.instances.end() ||
+        instance->second.root_device_name != attachment->device)
+      shown[id] = attachment->instance_id;
+  }
   return shown;
 }
 
@@ -309,13 +316,22 @@ Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& re
   return ledger_.settle(settlements, options_.now());
 }
 
+/// EC2 shows another volume on the instance that this one was to be attached to: a second manager's
+/// doing, or people's. The call waits until that ends, or until it is too old.
+bool Reconciler::is_taken(const core::Intent& intent) const {
+  if (intent.call.action != "AttachVolume" || intent.resources.empty()) return false;
+  return std::any_of(shown_on_.begin(), shown_on_.end(), [&](const auto& shown) {
+    return shown.second == intent.resources.back() && shown.first != intent.resources.front();
+  });
+}
+
 Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
   std::vector<core::Intent> due;
   std::vector<core::Intent> stale;
   for (const auto& intent : view.intents) {
     if (!may_replay(intent, view))
       stale.push_back(intent);
-    else if (options_.now() >= replay_at(intent))
+    else if (options_.now() >= replay_at(intent) && !is_taken(intent))
       due.push_back(intent);
   }
   TRY(withdraw(stale, report));

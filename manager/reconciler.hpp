@@ -88,6 +88,7 @@ class Reconciler {
   Ok act(const core::LedgerView& view, std::stop_token stop, TickReport& report);
   Ok replay(const core::LedgerView& view, TickReport& report);
   Ok withdraw(const std::vector<core::Intent>& intents, TickReport& report);
+  bool is_taken(const core::Intent& intent) const;
   bool may_replay(const core::Intent& intent, const core::LedgerView& view) const;
   bool launches_at_all(const std::string& pool, const core::LedgerView& view) const;
   Ok send(const std::vector<core::Intent>& intents, const std::vector<std::string>& reasons,

@@ -61,6 +61,29 @@ INSTANTIATE_TEST_SUITE_P(
                       Trouble{"anything_throttled", "*", FaultKind::throttled, 15}),
     [](const auto& each) { return std::string(each.param.name); });
 
+TEST(ReconcilerTrouble, an_attach_is_not_sent_again_to_an_instance_that_was_given_another_volume) {
+  Fleet fleet(pool_spec("p", 2, 1));
+  fleet.front.inject({"AttachVolume", FaultKind::lost_before, 100, 0});
+  fleet.start();
+  std::string instance = "InstanceId";
+  const auto sends = [&] {
+    return std::count_if(
+        fleet.front.calls().begin(), fleet.front.calls().end(), [&](const auto& call) {
+          return call.action == "AttachVolume" && call.body.find(instance) != std::string::npos;
+        });
+  };
+  ASSERT_TRUE(fleet.until([&] { return sends() > 0; }, minutes{2}));
+  instance = fleet.live_instances().front()->id;
+  ASSERT_TRUE(fleet.region.attach_volume(fleet.volume_of("p-1")->id, instance, "/dev/sdp"));
+  fleet.people_interfere = true;
+  fleet.until([] { return false; }, seconds{12});  // a sweep shows it
+  fleet.violations.clear();
+  const auto before = sends();
+  fleet.until([] { return false; }, seconds{90});
+  EXPECT_EQ(sends(), before) << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerTrouble, a_page_that_fails_in_a_large_world_loses_no_listing) {
   Fleet fleet(pool_spec("p", 2, 2));
   fleet.observer.small_world = 0;
