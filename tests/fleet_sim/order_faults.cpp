@@ -125,6 +125,16 @@ bool pool_removed(World& world) {
 
 // ---- by hand ----
 
+/// People try again when EC2 does not take it: the instance may be protected.
+void end_by_hand(World& world, const std::string& id) {
+  const bool done = world.region.terminate_instances({id}).has_value();
+  world.say("people end " + id + (done ? "" : ", which is refused"));
+  const auto* instance = world.region.instance(id);
+  if (instance &&
+      (instance->state == sim::GuestState::pending || instance->state == sim::GuestState::running))
+    world.later(seconds{10}, [&world, id] { end_by_hand(world, id); });
+}
+
 /// Somebody starts a machine of his own, a node loses its instance, and he orders its volume to
 /// his machine.
 bool order_attach(World& world) {
@@ -145,7 +155,7 @@ bool order_attach(World& world) {
     place(world, core::OrderKind::attach, theirs, pool, "");
   });
   world.spell(world.draw.span(minutes{1}, minutes{6}),
-              [&world, theirs] { std::ignore = world.region.terminate_instances({theirs}); });
+              [&world, theirs] { end_by_hand(world, theirs); });
   return true;
 }
 
@@ -162,7 +172,7 @@ void reap_now(World& world, Milliseconds grace, bool yes) {
     if (volume && volume->link && volume->link->attach_time < host.look_started - world.stale_by)
       world.invariants.violated(3, "reap takes " + orphan.volume_id + ", which is attached");
     for (const auto& row : host.last.plan.nodes)
-      if (row.volume_id == orphan.volume_id)
+      if (row.volume_id == orphan.volume_id && row.wanted)
         world.invariants.violated(
             3, "reap takes " + orphan.volume_id + ", which is " + row.node + "'s");
     world.coverage.add("order", "reap");
@@ -235,7 +245,7 @@ bool device_names_used(World& world) {
   }
   std::ignore = world.region.detach_volume(volume->id, "", "", true);
   world.spell(world.draw.span(seconds{30}, minutes{4}),
-              [&world, instance] { std::ignore = world.region.terminate_instances({instance}); });
+              [&world, instance] { end_by_hand(world, instance); });
   return true;
 }
 
