@@ -51,10 +51,10 @@ class MemoryKeyStore : public KeyStore {
 /// An instance of our deployment as the last tick saw it.
 struct KnownInstance {
   std::string pool;
-  std::string node;       ///< empty: none yet
-  std::string volume_id;  ///< the volume attached to it for us; empty: none yet
-  bool drain = false;     ///< it should give the volume back
-  std::string no_volume;  ///< why it gets none for now; empty: it may get one
+  std::string node;         ///< empty: none yet
+  std::string volume_id;    ///< the volume attached to it for us; empty: none yet
+  bool drain = false;       ///< it should give the volume back
+  std::string no_volume{};  ///< why it gets none for now; empty: it may get one
 };
 
 /// As often as a pool that waits for something looks by itself.

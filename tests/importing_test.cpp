@@ -299,7 +299,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "has no root snapshot"},
                     Refusal{"architecture", [](SmallEc2& ec2) { ec2.image.architecture = "i386"; },
                             "name one with --type"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& row) { return row.param.name; });
 
 TEST(Import, an_ami_whose_snapshot_may_be_used_needs_none) {
   Runs runs;

@@ -142,8 +142,9 @@ TEST(Rollout, the_old_volume_is_not_attached_again_while_its_node_moves) {
   const auto plan = world.plan();
   EXPECT_THAT(all<aws::AttachVolume>(plan), IsEmpty());
   for (const auto& each : plan.records)
-    if (const auto* lease = std::get_if<RecordLease>(&each))
+    if (const auto* lease = std::get_if<RecordLease>(&each)) {
       EXPECT_NE(lease->lease.instance_id, "i-1") << "waits for the new volume, not for the old";
+    }
 }
 
 TEST(Rollout, a_sleeping_node_moves_without_anybody_being_interrupted) {

@@ -38,7 +38,9 @@ TEST_P(Filling, takes_the_cheapest_way_that_is_in_time) {
   EXPECT_EQ(static_cast<int>(fill.way), static_cast<int>(row.way)) << fill.why;
   EXPECT_EQ(fill.rate_mib_s, row.rate_mib_s) << fill.why;
   EXPECT_EQ(fill.price_usd.has_value(), row.price_usd.has_value()) << fill.why;
-  if (fill.price_usd && row.price_usd) EXPECT_NEAR(*fill.price_usd, *row.price_usd, 1e-9);
+  if (fill.price_usd && row.price_usd) {
+    EXPECT_NEAR(*fill.price_usd, *row.price_usd, 1e-9);
+  }
   EXPECT_EQ(fill.in_time, row.in_time) << fill.why;
   EXPECT_FALSE(fill.why.empty());
 }
@@ -143,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
         FillCase{"a small volume", {8, false, 5000, {}, {}}, 60, FillWay::rate, 200, 0.0192, true},
         FillCase{
             "a small volume, later", {8, false, 5000, {}, {}}, 1'700, FillWay::free, 0, 0.0, true}),
-    [](const auto& info) { return "row" + std::to_string(info.index); });
+    [](const auto& row) { return "row" + std::to_string(row.index); });
 
 TEST(FillingText, says_the_way_the_time_the_price_and_what_it_was_compared_with) {
   EXPECT_EQ(choose_fill({100, false, 5000, {}, {}}, std::chrono::seconds(600)).why,

@@ -12,7 +12,7 @@ namespace warmroot::core {
 
 namespace {
 
-int instances_up(const Draft& draft, const PoolDraft& pool) {
+int instances_up(const PoolDraft& pool) {
   int count = 0;
   for (const auto* each : pool.instances) {
     const auto& instance = *each;
@@ -126,7 +126,7 @@ LaunchRoom::LaunchRoom(Draft& draft, const PoolDraft& pool) : draft_(draft), poo
   const auto& launch = *pool.spec->launch;
   const auto& name = pool.spec->name;
   if (launch.max_instances) {
-    const int up = instances_up(draft, pool) + draft.launches_asked(name);
+    const int up = instances_up(pool) + draft.launches_asked(name);
     count_left_ = std::max(0, *launch.max_instances - up);
     count_reason_ = "max_instances = " + std::to_string(*launch.max_instances) + " is reached, " +
                     std::to_string(up) + " run or come: raise it, or lower running";

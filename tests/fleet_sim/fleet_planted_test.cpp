@@ -35,8 +35,8 @@ TEST_P(FleetPlanted, is_found_within_a_thousand_seeds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Bugs, FleetPlanted, ::testing::ValuesIn(planted_bugs()),
-                         [](const auto& info) {
-                           return "bug_" + std::to_string(info.param.number);
+                         [](const auto& row) {
+                           return "bug_" + std::to_string(row.param.number);
                          });
 
 }  // namespace
