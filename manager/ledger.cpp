@@ -2,7 +2,6 @@
 // it or nothing.
 #include "manager/ledger.hpp"
 
-#include "manager/core/offers.hpp"
 #include "manager/ledger_view.hpp"
 #include "manager/schema_sql.hpp"
 
@@ -15,8 +14,6 @@ constexpr int kSchemaVersion = 8;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
-/// Tokens found used up in a row before the node is backed off once; each costs one call.
-constexpr std::int64_t kBurntAtOnce = 64;
 
 std::string event_of(const core::RecordLease& record) {
   return "lease of " + record.lease.volume_id + " on " + record.lease.instance_id + ": " +
@@ -114,30 +111,6 @@ Ok forget_old(Database& database, Instant now) {
                    {before}));
   return database.run("DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
                       {kKeepHistory});
-}
-
-/// What the volume of an accepted create is for.
-core::VolumeRole role_of(const core::Intent& intent) {
-  const auto stock = core::stock_subject_from(intent.nodes.empty() ? "" : intent.nodes.front());
-  return stock ? stock->role : core::VolumeRole::node;
-}
-
-std::string node_of(const core::Intent& intent) {
-  return role_of(intent) == core::VolumeRole::node ? join_words(intent.nodes) : "";
-}
-
-/// Of what refusals and used tokens of a call are counted: its nodes, or else what it names, or
-/// else its pool.
-std::vector<std::string> subjects_of(const core::Intent& intent) {
-  if (intent.nodes.empty() && intent.resources.empty()) return {intent.pool};
-  return intent.nodes.empty() ? intent.resources : intent.nodes;
-}
-
-std::vector<std::string> failure_keys(const core::Intent& intent) {
-  std::vector<std::string> keys;
-  for (const auto& subject : subjects_of(intent))
-    keys.push_back(core::failure_key(intent.call.action, subject));
-  return keys;
 }
 
 }  // namespace
@@ -383,162 +356,6 @@ Result<std::vector<core::Intent>> Ledger::record(const core::Plan& plan,
   }
   TRY(commit(transaction, "plan"));
   return intents;
-}
-
-// ---- outcomes ----
-
-Ok Ledger::count_failure(const std::string& key, const Outcome& outcome, Instant now) {
-  return database_.run(
-      "INSERT INTO failures VALUES (?1, 1, ?2, ?3, ?4, ?5) ON CONFLICT (key) DO UPDATE SET "
-      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5",
-      {key, to_sql(now), outcome.code, std::int64_t{outcome.transient}, outcome.sentence});
-}
-
-Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
-  const auto& intent = settlement.intent;
-  for (const auto& key : failure_keys(intent))
-    TRY(database_.run("DELETE FROM failures WHERE key = ?", {key}));
-  if (intent.call.action == "AttachVolume" && intent.resources.size() == 2)
-    TRY(database_.run("DELETE FROM failures WHERE key = ?",
-                      {core::failure_key("AttachVolume", intent.resources[1])}));
-  if (const auto* volume = std::get_if<aws::Volume>(&settlement.answer))
-    TRY(database_.run(
-        "INSERT OR IGNORE INTO volumes (volume_id, pool, node, zone, recorded_ms, role) "
-        "VALUES (?, ?, ?, ?, ?, ?)",
-        {volume->volume_id, intent.pool, node_of(intent), intent.zone, to_sql(now),
-         std::string(core::to_string(role_of(intent)))}));
-  TRY(forget_refused(settlement));
-  if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
-    return write_launched(intent, fleet->instances, now);
-  if (intent.call.action == "DeleteVolume")  // by order: its absence surprises nobody
-    return database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
-                         {to_sql(now), join_words(intent.resources)});
-  if (intent.call.action != "RunInstances") return {};
-  if (const auto* instances = std::get_if<std::vector<aws::Instance>>(&settlement.answer))
-    return write_launched(intent, *instances, now);
-  return {};
-}
-
-Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
-                          Instant now) {
-  for (const auto& instance : instances) {
-    // A fleet chooses the zone itself.
-    const auto& zone = intent.zone.empty() ? instance.availability_zone : intent.zone;
-    TRY(
-        database_.run("INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
-                      "VALUES (?, ?, ?, ?)",
-                      {instance.instance_id, intent.pool, zone, to_sql(now)}));
-  }
-  return {};
-}
-
-Ok Ledger::remember_refused(const Outcome& outcome, Instant now) {
-  for (const auto& [offer, code, sentence] : outcome.refused_offers)
-    TRY(database_.run(
-        "INSERT INTO refused_offers VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?6) "
-        "ON CONFLICT (instance_type, zone, spot) DO UPDATE SET count = count + 1, since_ms = "
-        "CASE WHEN ?4 - last_ms > ?7 THEN ?4 ELSE since_ms END, last_ms = ?4, code = ?5, "
-        "sentence = ?6",
-        {offer.instance_type, offer.zone, std::int64_t{offer.spot}, to_sql(now), code, sentence,
-         std::int64_t{core::kOfferStreakGap.count()}}));
-  return {};
-}
-
-/// An instance of an offer shows that EC2 has it again.
-Ok Ledger::forget_refused(const Settlement& settlement) {
-  for (const auto& offer : offers_met(settlement.intent, settlement.answer))
-    TRY(
-        database_.run("DELETE FROM refused_offers WHERE instance_type = ? AND zone = ? AND "
-                      "spot = ?",
-                      {offer.instance_type, offer.zone, std::int64_t{offer.spot}}));
-  return {};
-}
-
-/// Also against the instance itself, which is passed over for another one.
-Ok Ledger::count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now) {
-  if (intent.resources.size() != 2) return {};
-  return count_failure(core::failure_key(intent.call.action, intent.resources[1]), outcome, now);
-}
-
-/// A lost ledger forgot which tokens are used up: the next one is tried at once, without a
-/// back-off, but for every kBurntAtOnce-th, so that an EC2 that never takes one is not asked for
-/// ever.
-Result<bool> Ledger::burns_on(const core::Intent& intent, const Outcome& outcome) {
-  if (!outcome.token_was_used) return false;
-  for (const auto& subject : subjects_of(intent)) {
-    TRY_ASSIGN(const auto rows,
-               database_.query("SELECT value FROM generations WHERE key = ?",
-                               {SqlValue(core::generation_key(intent.call.action, subject))}));
-    if (!rows.empty() && rows.front().number(0) % kBurntAtOnce == 0) return false;
-  }
-  return true;
-}
-
-/// What did not begin to leave is where it was; the next look says more than checking.
-Ok Ledger::take_leaving_back(const core::Intent& intent, Instant now) {
-  for (const auto& id : intent.resources)
-    if (id.starts_with("i-"))
-      TRY(
-          database_.run("UPDATE leases SET state = 'checking', since_ms = ? WHERE instance_id = ? "
-                        "AND state = 'leaving'",
-                        {to_sql(now), id}));
-  return {};
-}
-
-Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
-  const auto& intent = settlement.intent;
-  const auto& outcome = settlement.outcome;
-  TRY_ASSIGN(const bool again_at_once, burns_on(intent, outcome));
-  // What EC2 did not have is remembered of the offer: another one may be tried at once.
-  if (outcome.forbidden && intent.call.action == "CreateFleet")
-    TRY(count_failure(core::failure_key(intent.call.action, intent.pool), outcome, now));
-  else if (!again_at_once && !outcome.only_offers)
-    for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
-  if (outcome.refuses_instance) TRY(count_full_instance(intent, outcome, now));
-  const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
-  TRY(add_history({now, intent.pool, node, "refused: " + outcome.sentence}));
-  if (intent.call.action == "DetachVolume" || intent.call.action == "TerminateInstances")
-    return take_leaving_back(intent, now);
-  if (intent.call.action != "AttachVolume" || intent.resources.size() != 2) return {};
-  const auto& volume_id = intent.resources[0];
-  const auto& instance_id = intent.resources[1];
-  if (outcome.refuses_device)
-    TRY(
-        database_.run("INSERT OR IGNORE INTO refused_devices SELECT instance_id, device, ?3 FROM "
-                      "leases WHERE volume_id = ?1 AND instance_id = ?2 AND device <> ''",
-                      {volume_id, instance_id, to_sql(now)}));
-  if (outcome.keeps_lease) return {};
-  return database_.run(
-      "UPDATE leases SET state = 'ended', since_ms = ?3 WHERE volume_id = ?1 AND "
-      "instance_id = ?2 AND state = 'attaching'",
-      {volume_id, instance_id, to_sql(now)});
-}
-
-Ok Ledger::settle_one(const Settlement& settlement, Instant now) {
-  const auto& intent = settlement.intent;
-  const auto& outcome = settlement.outcome;
-  const bool decided = outcome.state != core::IntentState::unknown;
-  TRY(database_.run(
-      "UPDATE intents SET state = ?, settled_ms = ?, error = ?, "
-      "attempts = attempts + ?, tried_ms = ? WHERE id = ?",
-      {std::string(core::to_string(outcome.state)), decided ? SqlValue(to_sql(now)) : SqlValue(),
-       outcome.sentence, std::int64_t{decided ? 0 : 1}, to_sql(now), intent.id}));
-  if (outcome.burns_token)
-    for (const auto& subject : subjects_of(intent))
-      TRY(
-          database_.run("INSERT INTO generations VALUES (?, 1) "
-                        "ON CONFLICT (key) DO UPDATE SET value = value + 1",
-                        {core::generation_key(intent.call.action, subject)}));
-  TRY(remember_refused(outcome, now));
-  if (outcome.state == core::IntentState::accepted) return settle_accepted(settlement, now);
-  if (outcome.state == core::IntentState::refused) return settle_refused(settlement, now);
-  return {};
-}
-
-Ok Ledger::settle(const std::vector<Settlement>& settlements, Instant now) {
-  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
-  for (const auto& settlement : settlements) TRY(settle_one(settlement, now));
-  return commit(transaction, "outcomes");
 }
 
 // ---- the operator's word, and words for people ----
