@@ -60,7 +60,8 @@ void Invariants::check_call(const Sender& sender, const aws::Form& form, const s
   if (action == "DeleteVolume") {
     const std::string id(aws::form_value(form, "VolumeId"));
     const auto* volume = region_.volume(id);
-    if (!ordered(sender, "delete", id) || (volume && volume->link))
+    const bool attached = volume && volume->link && volume->link->attach_time < sender.knew(id);
+    if (!ordered(sender, "delete", id) || attached)
       violated(3, "DeleteVolume of " + id + ", which nobody ordered or which is attached");
   }
   if (action == "AttachVolume") check_attach(sender, form);
