@@ -461,6 +461,9 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
                     bool settled, bool everything) {
   take_in_what_was_learned();
   Look look;
+  // First: where credentials were another account's for a while, what shows the source shows the
+  // volumes as well.
+  if (std::exchange(sources_doubted_, false)) look_up_pools(desired, look.observed, now);
   const auto apart = std::max(kSweepAtLeast, kSweepPerThing * static_cast<int>(things()));
   const bool overdue = swept_ && now - *swept_ >= apart;
   std::optional<Due> due;

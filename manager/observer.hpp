@@ -82,8 +82,9 @@ class Observer {
   explicit Observer(aws::Ec2& ec2, ObserverOptions options = {})
       : ec2_(ec2), options_(options), filling_(ec2), market_(ec2) {}
 
-  /// See MarketWatch.
-  void doubt_templates() { market_.doubt_templates(); }
+  /// EC2 refused a call with this code: what was looked up and is not known to it (any more, in
+  /// this account) is asked for again in the next look, before the listings.
+  void heed_refusal(std::string_view code);
 
   /// One look. Never fails: what could not be read makes `complete` false and is noted. With
   /// `everything` all listings are read to their end, as in the first look and in a small world
@@ -183,6 +184,7 @@ class Observer {
   std::set<std::string> moving_;           ///< will change state by themselves
   std::map<std::string, Instant> looked_;  ///< when each of those asked for by id was
   bool events_live_ = false;
+  bool sources_doubted_ = false;                ///< images_ and snapshots_ are
   bool lookups_expected_ = false;               ///< in this look
   std::map<std::string, std::string> carried_;  ///< made by launches, not yet seen; its instance
   std::set<std::string> told_;                  ///< named by events, not yet looked at

@@ -60,6 +60,16 @@ const core::Lookup<T>& Observer::look_up(
   return entry.lookup;
 }
 
+void Observer::heed_refusal(std::string_view code) {
+  if (code.starts_with("InvalidLaunchTemplate")) market_.doubt_templates();
+  if (code != "InvalidSnapshot.NotFound" && code != "InvalidAMIID.NotFound") return;
+  for (auto& [id, image] : images_)
+    if (image.lookup.found) image.until = {};
+  for (auto& [id, snapshot] : snapshots_)
+    if (snapshot.lookup.found) snapshot.until = {};
+  sources_doubted_ = true;
+}
+
 void Observer::look_up_pools(const core::Desired& desired, core::Observed& observed, Instant now) {
   const auto image = [&](const std::string& id) {
     observed.images[id] = look_up(images_, id, &aws::Ec2::describe_images,

@@ -17,8 +17,6 @@ namespace {
 /// A replay that got no answer again waits a little longer each time.
 /// What is forgotten is a week old.
 constexpr std::chrono::hours kPruneEvery{6};
-/// Codes of a launch template, or of its version, that EC2 does not know (any more, or yet).
-constexpr std::string_view kTemplateUnknown = "InvalidLaunchTemplate";
 constexpr Milliseconds kReplayBase{200};
 constexpr Milliseconds kReplayCap{30'000};
 
@@ -246,7 +244,7 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
     }
     if (tells_of_a_change(intents[i].call.action, settlement.outcome))
       observer_.doubt(intents[i].resources);
-    if (settlement.outcome.code.starts_with(kTemplateUnknown)) observer_.doubt_templates();
+    observer_.heed_refusal(settlement.outcome.code);
     if (settlement.outcome.throttled) ++throttled[intents[i].call.action];
     report.calls.push_back(describe_call(intents[i], reasons[i], replayed, settlement.outcome));
     settlements.push_back(std::move(settlement));

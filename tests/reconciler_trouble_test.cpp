@@ -122,6 +122,26 @@ TEST(ReconcilerTrouble,
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerTrouble, new_volumes_that_another_account_does_not_show_are_not_made_again) {
+  Fleet fleet(pool_spec("p", 5, 0));
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return fleet.calls_of("CreateVolume") == 5; }, minutes{1}));
+  sim::Fault wrong{"*", FaultKind::wrong_account, sim::Fault::kAlways};
+  wrong.until = fleet.region.now() + seconds{100};
+  fleet.front.inject(wrong);
+  bool told = false;
+  fleet.until(
+      [&] {
+        told |= fleet.note_text().find("this account") != std::string::npos;
+        return fleet.region.now() > *wrong.until;
+      },
+      minutes{3});
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(fleet.until_stable(minutes{3})) << fleet.note_text();
+  EXPECT_EQ(fleet.calls_of("CreateVolume"), 5);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerTrouble, a_create_whose_answer_is_lost_is_repeated_with_the_same_bytes) {
   Fleet fleet(pool_spec("p", 1, 0));
   fleet.front.inject({"CreateVolume", FaultKind::lost_after, 1, 0});
