@@ -128,7 +128,8 @@ def converse(manager, region, daemon):
     check(status == 200 and answer["node"] == "imagenet-0" and answer["volume_id"] == volume, "hello tells node and volume")
     check(first.hello()[0] == 409, "a second hello is refused")
     check(Guest(manager, "i-00000000000000000").hello()[0] == 404, "a stranger is told to come back")
-    check(first.report("mounted", volume) == {"drain": False, "volume_id": volume}, "a report is answered with wishes")
+    check(first.report("mounted", volume) == {"drain": False, "volume_id": volume, "no_volume": None},
+          "a report is answered with wishes")
     until("the status shows the stage", lambda: node(manager)["stage"] == "mounted" and node(manager)["warmth"] == 0.5)
     until("the lease is active", lambda: node(manager)["lease"] == "active")
 
