@@ -154,8 +154,9 @@ TEST(ReconcilerGolden, spares_are_copied_from_it_once_ec2_says_that_it_is_read) 
   EXPECT_EQ(world.fleet.calls_of("CopyVolumes"), 1);
   EXPECT_FALSE(world.golden()->link);
   for (const auto* volume : world.fleet.stock_volumes())
-    if (volume->tags.at("warmroot:role") == "spare")
+    if (volume->tags.at("warmroot:role") == "spare") {
       EXPECT_EQ(volume->source_volume_id, world.golden()->id);
+    }
 }
 
 TEST(ReconcilerGolden, a_refused_copy_falls_back_to_a_paid_rate) {
