@@ -169,9 +169,11 @@ void Invariants::check_counts(const core::Desired& desired) {
         violated(5, std::to_string(stock[kind]) + " x " + kind);
     }
   }
+  // One that people protect from its end stays as long as they want.
   std::map<std::string, int> instances;
   for (const auto& [id, instance] : region_.instances())
-    if (live(instance) && core::is_own_launch(deployment_, instance.client_token, instance.tags))
+    if (live(instance) && !instance.api_termination_disabled &&
+        core::is_own_launch(deployment_, instance.client_token, instance.tags))
       ++instances[tag(instance.tags, "warmroot:pool")];
   for (const auto& pool : desired.pools)
     if (pool.launch && instances[pool.name] > 2 * most_running(pool))
