@@ -35,6 +35,9 @@ std::vector<std::string> refusals(const core::Desired& desired, const TickReport
       any_transient(observed.subnets))
     return found;
   for (const core::PoolSpec& pool : desired.pools) {
+    if (const auto check = observed.launch_checks.find(pool.name);
+        check != observed.launch_checks.end() && check->second.transient)
+      continue;  // nobody has answered yet
     const bool has_volumes =
         std::any_of(look.plan.volumes.begin(), look.plan.volumes.end(),
                     [&](const core::VolumeRow& row) { return row.pool == pool.name; });

@@ -2,6 +2,8 @@
 // the launches' own business.
 #include "manager/launch_check.hpp"
 
+#include <algorithm>
+
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/core/lacking.hpp"
 #include "manager/core/launch_calls.hpp"
@@ -66,9 +68,17 @@ void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, I
     else if (lacking.contains(pool.name) && core::find_source(pool, observed).problems.empty())
       questions.push_back({&pool.name, std::move(call), std::move(content)});
   }
-  if (questions.size() > kAskedAtOnce) {
-    for (auto later = questions.begin() + kAskedAtOnce; later != questions.end(); ++later)
-      observed.launch_checks[*later->pool].error = "its launch has not been checked with EC2 yet";
+  postponed_ = questions.size() > kAskedAtOnce;
+  if (postponed_) {
+    // Those that were never asked for, or longest ago.
+    std::stable_sort(questions.begin(), questions.end(), [&](const auto& left, const auto& right) {
+      return kept[*left.pool].until < kept[*right.pool].until;
+    });
+    for (auto later = questions.begin() + kAskedAtOnce; later != questions.end(); ++later) {
+      auto& check = observed.launch_checks[*later->pool];
+      check.error = "its launch has not been checked with EC2 yet";
+      check.transient = true;
+    }
     questions.resize(kAskedAtOnce);
   }
   std::vector<std::string> bodies;

@@ -29,6 +29,8 @@ class LaunchCheck {
   /// Nothing known (throttled, no dry runs at this endpoint) is no answer.
   /// Requires: `observed` holds the user-data.
   void look(const core::Desired& desired, core::Observed& observed, Instant now);
+  /// The last look left questions for the next one.
+  bool postponed() const { return postponed_; }
 
  private:
   struct Answer {
@@ -45,6 +47,7 @@ class LaunchCheck {
 
   aws::Ec2& ec2_;
   std::map<std::string, Answer> answers_;  ///< by pool
+  bool postponed_ = false;
 };
 
 }  // namespace warmroot::manager

@@ -17,6 +17,8 @@ namespace {
 /// A replay that got no answer again waits a little longer each time.
 /// What is forgotten is a week old.
 constexpr std::chrono::hours kPruneEvery{6};
+/// EC2's bucket of RunInstances requests gets two a second.
+constexpr Milliseconds kAskOthersAfter{2'000};
 constexpr Milliseconds kReplayBase{200};
 constexpr Milliseconds kReplayCap{30'000};
 
@@ -143,6 +145,9 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
     due_at_leisure_ = due;
   render_user_data(report.observed);
   if (!report.blind) launch_check_.look(options_.desired, report.observed, report.started);
+  if (const Instant next = options_.now() + kAskOthersAfter;
+      launch_check_.postponed() && (!due_ || next < *due_))
+    due_ = next;
   if (options_.reports) report.observed.reports = options_.reports();
   report.observed.warnings = heard_.warnings;
   report.observed.events_live = heard_.live;
@@ -213,7 +218,13 @@ Result<TickReport> Reconciler::look() {
   TRY_ASSIGN(auto view, ledger_.view());
   // What will be done is asked for, not how long a fresh ledger waits before it does it.
   view.created = std::min(view.created, options_.now() - core::kVisibilityWindow);
-  return observe_and_plan(view);
+  TRY_ASSIGN(auto report, observe_and_plan(view));
+  // Nobody looks again for somebody who looks once.
+  for (std::size_t left = options_.desired.pools.size();
+       !report.blind && launch_check_.postponed() && left > 0; --left) {
+    TRY_ASSIGN(report, observe_and_plan(view));
+  }
+  return report;
 }
 
 Ok Reconciler::send(const std::vector<core::Intent>& intents,

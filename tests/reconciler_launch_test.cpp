@@ -109,6 +109,18 @@ TEST(ReconcilerLaunch,
   EXPECT_EQ(asked, kPools) << "nobody was asked twice meanwhile";
 }
 
+TEST(ReconcilerLaunch, somebody_who_looks_once_hears_of_every_pool) {
+  core::Desired desired{kDeployment, {}};
+  for (int i = 0; i < 7; ++i) desired.pools.push_back(pool_spec("p" + std::to_string(i), 1, 1));
+  Fleet fleet(desired);
+  fleet.start();
+  const auto look = fleet.reconciler->look();
+  ASSERT_TRUE(look);
+  EXPECT_EQ(look->observed.launch_checks.size(), 7U);
+  for (const auto& [pool, check] : look->observed.launch_checks)
+    EXPECT_TRUE(check.found.has_value()) << pool << ": " << check.error;
+}
+
 TEST(ReconcilerLaunch, launches_that_always_fail_stop_and_go_on_when_the_operator_says_so) {
   Fleet fleet(pool_spec("p", 1, 1));
   fleet.region.knobs.failing_launches = 1000;
