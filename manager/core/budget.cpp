@@ -15,6 +15,9 @@ struct Rate {
   double refill_per_s;
 };
 
+/// Of a bucket that is waited for.
+constexpr double kNearlyFull = 0.8;
+
 constexpr Rate kRates[] = {
     {"RunInstances", 5, 2},          {"CreateVolume", 100, 5},
     {"AttachVolume", 50, 5},         {"DetachVolume", 50, 5},
@@ -105,7 +108,9 @@ Milliseconds Budget::wait_for(std::string_view action, Instant now, int tokens) 
   const auto found = buckets_.find(action);
   if (found == buckets_.end()) return Milliseconds{0};
   fill(found->second, now);
-  const double wanted = std::min(static_cast<double>(tokens), std::floor(found->second.capacity));
+  // A bucket that is full while its calls are on their way refills nothing.
+  const double most = std::max(1.0, std::floor(found->second.capacity * kNearlyFull));
+  const double wanted = std::min(static_cast<double>(tokens), most);
   const double missing = wanted - found->second.tokens;
   if (missing <= 0) return Milliseconds{0};
   return Milliseconds{

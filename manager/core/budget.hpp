@@ -33,7 +33,7 @@ class Budget {
   /// EC2 throttled the call and took many that were sent with it, so that its bucket is not empty:
   /// somebody else was in the way for a moment. The call took no token.
   void passed_over(std::string_view action, Instant now);
-  /// Time until `tokens` of `action` are there, or as many as its bucket holds.
+  /// Time until `tokens` of `action` are there, or its bucket is nearly full.
   Milliseconds wait_for(std::string_view action, Instant now, int tokens = 1);
 
   static constexpr double kDefaultShare = 0.5;
