@@ -191,7 +191,10 @@ void Daemon::tick(Reconciler& reconciler, const std::stop_token& stop) {
   }
   next_look_ = report->plan.next_look;
   // Only now may the queue forget what the ledger knows.
-  if (report->recorded && listener_) listener_->remove(inbox_.settle());
+  if (report->recorded) {
+    auto settled = inbox_.settle();
+    if (listener_) listener_->remove(std::move(settled));
+  }
   if (!report->blind) last_good_look_ms_ = report->started.time_since_epoch().count();
   log_calls(*report);
   log_changes(*report);
