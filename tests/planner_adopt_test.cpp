@@ -195,15 +195,64 @@ TEST(Claim, a_claim_that_is_not_shown_yet_is_repeated_for_the_same_nodes) {
   for (int i = 0; i < 6; ++i)
     world.observed.volumes.at("vol-" + std::to_string(i)).tags[kTagRole] = kRoleLaunch;
   for (const auto& record : world.plan().records)
-    if (const auto* volume = std::get_if<RecordVolume>(&record))
+    if (const auto* volume = std::get_if<RecordVolume>(&record)) {
       EXPECT_EQ(volume->volume.node, world.ledger.volumes.at(volume->volume_id).node);
+    }
 }
 
 TEST(Claim, after_a_refused_claim_each_volume_is_named_alone) {
   auto world = crowd();
   for (int i = 0; i < 6; ++i)
-    world.ledger.failures["CreateTags/p-" + std::to_string(i)] = {1, kNow - seconds{60}, "Gone"};
+    world.ledger.failures["CreateTags/p-" + std::to_string(i)] = {1, kNow - seconds{60}, "Gone",
+                                                                  false, ""};
   EXPECT_EQ(world.plan().actions.size(), 6U);
+}
+
+/// As after a claim that was recorded and that EC2 refused, or never heard.
+World unheard_claim() {
+  auto world = crowd();
+  show_claimed(world, world.plan());
+  for (int i = 0; i < 6; ++i)
+    world.observed.volumes.at("vol-" + std::to_string(i)).tags[kTagRole] = kRoleLaunch;
+  return world;
+}
+
+TEST(Claim, nobody_ends_instances_whose_claim_was_refused_while_their_names_wait) {
+  auto world = unheard_claim();
+  for (int i = 0; i < 6; ++i) {
+    world.ledger.failures["CreateTags/p-" + std::to_string(i)] = {5, kNow - seconds{1}, "Gone",
+                                                                  false, ""};
+    world.ledger.watches["misled/i-" + std::to_string(i)] = {kNow - seconds{20}, 9};
+  }
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("TerminateInstances"))));
+}
+
+TEST(Claim, a_claim_that_nobody_heard_is_the_nodes_own_when_its_instance_is_gone) {
+  auto world = unheard_claim();
+  auto& volume = world.observed.volumes.at("vol-2");
+  volume.attachments.clear();
+  volume.state = aws::VolumeState::available;
+  world.observed.instances.erase("i-2");
+  const auto node = world.ledger.volumes.at("vol-2").node;
+  const auto plan = world.plan();
+  EXPECT_THAT(all<aws::CreateVolume>(plan), IsEmpty());
+  bool named = false;
+  for (const auto* call : all<aws::CreateTags>(plan))
+    if (call->resource_ids == std::vector<std::string>{"vol-2"}) {
+      named = true;
+      EXPECT_EQ(call->tags.at(kTagNode), node);
+      EXPECT_EQ(call->tags.at(kTagRole), "node");
+    }
+  EXPECT_TRUE(named);
+}
+
+TEST(Claim, with_the_ledger_lost_an_instance_that_may_serve_is_not_ended_for_want_of_a_node) {
+  auto world = bare_world(1);
+  world.volume("vol-own");
+  carrier(world, "i-0");
+  launched_volume(world, "vol-0", "i-0").tags[kTagRole] = "node";
+  world.ledger.watches["misled/i-0"] = {kNow - seconds{20}, 9};
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("TerminateInstances"))));
 }
 
 TEST(Claim, with_the_ledger_lost_its_attachment_finds_a_claimed_volume_a_node_again) {

@@ -39,12 +39,4 @@ struct StockWorld : World {
   }
 };
 
-template <typename Call>
-std::vector<const Call*> all(const Plan& plan) {
-  std::vector<const Call*> found;
-  for (const auto& action : plan.actions)
-    if (const auto* call = std::get_if<Call>(&action.mutation)) found.push_back(call);
-  return found;
-}
-
 }  // namespace warmroot::core

@@ -73,22 +73,38 @@ Carries carries_what(const Draft& draft, const aws::Instance& seen, const Carrie
   return lost ? Carries::nothing : Carries::unseen;
 }
 
-void tag_as(Draft& draft, const PoolDraft& pool, const aws::Volume& volume,
+bool tag_as(Draft& draft, const PoolDraft& pool, const aws::Volume& volume,
             std::vector<std::string> nodes, aws::Tags tags, const std::string& reason) {
   if (draft.undecided(volume.volume_id) || draft.backing_off("CreateTags", volume.volume_id))
-    return;
-  draft.act(aws::CreateTags{{volume.volume_id}, std::move(tags)}, pool.spec->name, std::move(nodes),
-            reason);
+    return false;
+  return draft.act(aws::CreateTags{{volume.volume_id}, std::move(tags)}, pool.spec->name,
+                   std::move(nodes), reason);
+}
+
+/// The node that the ledger claimed the volume for; empty: none.
+std::string claimed_for(const Draft& draft, const aws::Volume& volume) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  return record == draft.ledger.volumes.end() ? std::string() : record->second.node;
+}
+
+void record_as(Draft& draft, const PoolDraft& pool, const aws::Volume& volume,
+               const NodeDraft& node) {
+  draft.record(
+      RecordVolume{volume.volume_id,
+                   {pool.spec->name, node.name, volume.availability_zone, draft.now, true, true}});
 }
 
 void name(Draft& draft, const PoolDraft& pool, const aws::Volume& volume, const NodeDraft& node,
           const std::string& reason) {
   if (draft.backing_off("CreateTags", node.name)) return;
-  tag_as(draft, pool, volume, {node.name},
-         {{kTagNode, node.name},
-          {kTagRole, std::string(to_string(VolumeRole::node))},
-          {"Name", "warmroot " + node.name}},
-         reason);
+  const bool asked = tag_as(draft, pool, volume, {node.name},
+                            {{kTagNode, node.name},
+                             {kTagRole, std::string(to_string(VolumeRole::node))},
+                             {"Name", "warmroot " + node.name}},
+                            reason);
+  // The node that it was claimed for has another one by now.
+  const auto before = claimed_for(draft, volume);
+  if (asked && !before.empty() && before != node.name) record_as(draft, pool, volume, node);
 }
 
 struct Gift {
@@ -107,10 +123,7 @@ void claim(Draft& draft, const PoolDraft& pool, const std::vector<Gift>& gifts) 
   if (!draft.act(std::move(call), pool.spec->name, std::move(names),
                  "their nodes have no volume, and the launch made one for each"))
     return;
-  for (const auto& [volume, node] : gifts)
-    draft.record(RecordVolume{
-        volume->volume_id,
-        {pool.spec->name, node->name, volume->availability_zone, draft.now, true, true}});
+  for (const auto& [volume, node] : gifts) record_as(draft, pool, *volume, *node);
 }
 
 /// One bad id fails a whole claim: whoever was in a refused one is named alone.
@@ -159,16 +172,40 @@ std::map<std::string, NodeDraft*> claimed_before(const Draft& draft, const PoolD
   for (const auto* instance : pool.instances) {
     const auto volume = carried.find(instance->id);
     if (volume == carried.end()) continue;
-    const auto record = draft.ledger.volumes.find(volume->second->volume_id);
-    if (record == draft.ledger.volumes.end() || record->second.node.empty()) continue;
-    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const NodeDraft* each) {
-      return each->name == record->second.node;
-    });
+    const auto name = claimed_for(draft, *volume->second);
+    const auto node = std::find_if(nodes.begin(), nodes.end(),
+                                   [&](const NodeDraft* each) { return each->name == name; });
     if (node == nodes.end()) continue;
     claimed[instance->id] = *node;
     nodes.erase(node);
   }
   return claimed;
+}
+
+bool may_be_given_its_volume(Draft& draft, const InstanceDraft& instance) {
+  return instance.launched && instance.departing.empty() && !draft.lease_on(instance.id);
+}
+
+/// Claims that the ledger knows and EC2 does not show (the call failed, or a look lags) of volumes
+/// whose instance is not waiting for its own: nothing else is made for their nodes, and each is
+/// named.
+void keep_claims(Draft& draft, const Carried& carried) {
+  for (const auto* volume : draft.from_launch) {
+    const auto record = draft.ledger.volumes.find(volume->volume_id);
+    if (record == draft.ledger.volumes.end()) continue;
+    auto* pool = draft.find_pool(record->second.pool);
+    auto* node = pool ? pool->find_node(record->second.node) : nullptr;
+    if (!node || node->beyond || !node->volume_id.empty() || node->asked) continue;
+    const auto* attachment = attachment_of(*volume);
+    const auto* instance = attachment ? draft.find_instance(attachment->instance_id) : nullptr;
+    if (instance && carried.contains(instance->id) && may_be_given_its_volume(draft, *instance))
+      continue;
+    node->asked = true;
+    node->covered = instance && instance->departing.empty();
+    node->zone = volume->availability_zone;
+    name(draft, *pool, *volume, *node,
+         "the ledger has it as " + node->name + "'s, its tags do not say so yet");
+  }
 }
 
 void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
@@ -178,7 +215,7 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
   for (auto* each : pool.instances) {
     auto& instance = *each;
     const auto& id = instance.id;
-    if (!instance.launched || !instance.departing.empty() || draft.lease_on(id)) continue;
+    if (!may_be_given_its_volume(draft, instance)) continue;
     // One that is not shown yet may carry a volume: as long as a node lacks one, it is taken to.
     const bool may = pool.spec->launch->volume_with_launch && !nodes.empty();
     const auto what = instance.seen ? carries_what(draft, *instance.seen, carried)
@@ -199,7 +236,7 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
     // used.
     if (node)
       gifts.push_back({volume->second, node});
-    else
+    else if (!is_unnamed(*volume->second))  // with a name lost it may serve a session
       instance.departing = "carries a volume that no node needs";
   }
   give(draft, pool, gifts);
@@ -224,7 +261,9 @@ void keep_orphans(Draft& draft) {
       note_claimed(draft, volume);
       continue;
     }
-    if (attachment_of(volume) || volume.state != aws::VolumeState::available) continue;
+    if (attachment_of(volume) || volume.state != aws::VolumeState::available ||
+        !claimed_for(draft, volume).empty())
+      continue;
     auto* pool = draft.find_pool(tag_of(volume.tags, kTagPool));
     if (!pool || !pool->spec->launch || volume.snapshot_id != tag_of(volume.tags, kTagLineage))
       continue;
@@ -262,6 +301,7 @@ int volumes_by_launch(int nodes, int attaches_now) {
 void adopt(Draft& draft) {
   count_tagging(draft);
   const auto carried = carried_volumes(draft);
+  keep_claims(draft, carried);
   for (auto& pool : draft.pools)
     if (pool.spec->launch && (pool.spec->launch->volume_with_launch || !carried.empty()))
       adopt_for(draft, pool, carried);

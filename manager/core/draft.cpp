@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "manager/core/adopting.hpp"
 #include "manager/core/backoff.hpp"
 #include "manager/core/census.hpp"
 
@@ -265,7 +266,9 @@ bool Draft::shows_volume_on(const std::string& instance_id) {
     with_volume_.emplace();
     for (const auto& [id, volume] : observed.volumes)
       if (const auto* attachment = attachment_of(volume);
-          attachment && (has_tag(volume.tags, kTagNode) || ledger.volumes.contains(id)))
+          attachment &&
+          (has_tag(volume.tags, kTagNode) || ledger.volumes.contains(id) || is_unnamed(volume) ||
+           (is_from_launch(volume) && attachment->device == kLaunchDevice)))
         with_volume_->insert(attachment->instance_id);
   }
   return with_volume_->contains(instance_id);

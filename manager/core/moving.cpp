@@ -94,8 +94,8 @@ void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string
                              " moves to " + target + " and " + what_it_gets(draft, pool, target) +
                              "; " + volume.volume_id + " stays in " + node.zone +
                              ", detached and kept: its data and warmth do not come along";
-  if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagParked, target}}}, pool.spec->name,
-                 {node.name}, reason))
+  if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagParked, target}, {kTagNode, node.name}}},
+                 pool.spec->name, {node.name}, reason))
     return;
   draft.note(NoteKind::zone_moved, pool.spec->name, node.name, reason, false);
   node.asked = true;  // until the tag is seen, nothing is made or launched for it

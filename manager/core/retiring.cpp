@@ -124,7 +124,7 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
     if (!instance.launched || !instance.seen || draft.undecided(instance.id)) continue;
     if (unassigned(draft, instance))
       by_zone[instance.zone].push_back(&instance);
-    else if (instance.departing.empty() && !draft.lease_on(instance.id) &&
+    else if (instance.departing.empty() && !instance.carries && !draft.lease_on(instance.id) &&
              draft.shows_volume_on(instance.id))
       retire_misled(draft, instance, endings);
   }

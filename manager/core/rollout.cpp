@@ -67,8 +67,9 @@ void record_role(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 bool mark_retired(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
                   const aws::Volume& volume, const std::string& why) {
   if (draft.undecided(volume.volume_id) || draft.backing_off("CreateTags", node.name)) return false;
-  if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagRetired, node.name}}}, pool.spec->name,
-                 {node.name}, why))
+  if (!draft.act(
+          aws::CreateTags{{volume.volume_id}, {{kTagRetired, node.name}, {kTagNode, node.name}}},
+          pool.spec->name, {node.name}, why))
     return false;
   record_role(draft, pool, node, volume, VolumeRole::retired);
   return true;

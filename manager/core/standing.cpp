@@ -140,7 +140,7 @@ void add_volume_rows(Draft& draft) {
   std::set<std::string_view> parked;  // of the spec's nodes: kept, and no orphans
   for (const auto* volume : draft.parked)
     if (const auto* pool = draft.find_pool(tag_of(volume->tags, kTagPool));
-        pool && node_index(pool->spec->name, tag_of(volume->tags, kTagNode)).value_or(INT_MAX) <
+        pool && node_index(pool->spec->name, node_named(draft, *volume)).value_or(INT_MAX) <
                     pool->spec->nodes)
       parked.insert(volume->volume_id);
   for (const auto& [id, volume] : draft.observed.volumes) {
