@@ -139,7 +139,7 @@ void end_by_hand(World& world, const std::string& id) {
 /// his machine.
 bool order_attach(World& world) {
   const auto* volume = world.some_volume(attached);
-  if (!volume) return false;
+  if (!volume || !volume->tags.contains(core::kTagPool)) return false;  // somebody took its tags
   sim::RunInstancesArgs args;
   args.image_id = kBaseAmi;
   args.type = "m5.large";

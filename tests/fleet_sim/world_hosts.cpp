@@ -160,7 +160,8 @@ void World::effect(Host& host, const char* what) {
     say("frozen between plan and apply");
     pass_time(std::exchange(host.freeze_after_record, Milliseconds{0}));
   }
-  if (host.die_in > 0 && --host.die_in == 0) throw Crash{};
+  // Outside of a tick somebody's command writes, and not the process that is to die.
+  if (host.in_tick && host.die_in > 0 && --host.die_in == 0) throw Crash{};
 }
 
 // ---- calls ----
