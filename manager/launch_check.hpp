@@ -25,7 +25,8 @@ class LaunchCheck {
   explicit LaunchCheck(aws::Ec2& ec2) : ec2_(ec2) {}
 
   /// Adds the answers that are known, and asks for each pool that lacks volumes or instances and
-  /// has no other problem, the first kAskedAtOnce of them; the others wait for a later look.
+  /// has no other problem: for kAskedAtOnce of them, those that were asked for longest ago; the
+  /// others have an error that is transient, and wait for the next look.
   /// Nothing known (throttled, no dry runs at this endpoint) is no answer.
   /// Requires: `observed` holds the user-data.
   void look(const core::Desired& desired, core::Observed& observed, Instant now);

@@ -81,12 +81,6 @@ bool tag_as(Draft& draft, const PoolDraft& pool, const aws::Volume& volume,
                    std::move(nodes), reason);
 }
 
-/// The node that the ledger claimed the volume for; empty: none.
-std::string claimed_for(const Draft& draft, const aws::Volume& volume) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
-  return record == draft.ledger.volumes.end() ? std::string() : record->second.node;
-}
-
 void record_as(Draft& draft, const PoolDraft& pool, const aws::Volume& volume,
                const NodeDraft& node) {
   draft.record(
@@ -279,6 +273,11 @@ void keep_orphans(Draft& draft) {
 
 bool is_from_launch(const aws::Volume& volume) {
   return tag_of(volume.tags, kTagRole) == kRoleLaunch && !has_tag(volume.tags, kTagNode);
+}
+
+std::string claimed_for(const Draft& draft, const aws::Volume& volume) {
+  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  return record == draft.ledger.volumes.end() ? std::string() : record->second.node;
 }
 
 bool is_unnamed(const aws::Volume& volume) {

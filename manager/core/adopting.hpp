@@ -27,6 +27,9 @@ bool is_from_launch(const aws::Volume& volume);
 /// True for a volume that was claimed for a node and does not carry its name yet.
 bool is_unnamed(const aws::Volume& volume);
 
+/// The node that the ledger has the volume as; empty: none.
+std::string claimed_for(const Draft& draft, const aws::Volume& volume);
+
 /// Names volumes that were claimed, with the tokens that the rules before left.
 void name_claimed(Draft& draft);
 

@@ -2,7 +2,6 @@
 // launched for only when its volume was made, so that a refused volume does not leave an instance
 // that is paid for nothing.
 #include "manager/core/launching.hpp"
-#include "manager/core/backoff.hpp"
 
 #include <algorithm>
 

@@ -130,7 +130,6 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   }
   for (auto& [zone, idle] : by_zone) {
     int surplus = static_cast<int>(idle.size()) - nodes_without_instance(draft, pool, zone);
-    // The latest launched goes first: it has done least.
     // The latest launched goes first, those still pending before all: they have done least.
     const auto age = [](const InstanceDraft* of) {
       return std::make_tuple(of->running, of->seen->launch_time.value_or(Instant::min()), of->id);

@@ -120,9 +120,7 @@ VolumeRole role_of(const Draft& draft, const aws::Volume& volume) {
 
 /// A claimed volume gets its tag some time after the ledger's word.
 std::string node_named(const Draft& draft, const aws::Volume& volume) {
-  if (!is_unnamed(volume)) return tag_of(volume.tags, kTagNode);
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
-  return record == draft.ledger.volumes.end() ? std::string() : record->second.node;
+  return is_unnamed(volume) ? claimed_for(draft, volume) : tag_of(volume.tags, kTagNode);
 }
 
 void add_volume_rows(Draft& draft) {
