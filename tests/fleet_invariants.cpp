@@ -169,10 +169,11 @@ void Invariants::check_counts(const core::Desired& desired) {
         violated(5, std::to_string(stock[kind]) + " x " + kind);
     }
   }
-  // One that people protect from its end stays as long as they want.
+  // One that people protect from its end stays as long as they want; one that EC2 has given notice
+  // ends within two minutes, and its successor too may get notice: the node waits for neither.
   std::map<std::string, int> instances;
   for (const auto& [id, instance] : region_.instances())
-    if (live(instance) && !instance.api_termination_disabled &&
+    if (live(instance) && !instance.api_termination_disabled && !instance.interrupted_at &&
         core::is_own_launch(deployment_, instance.client_token, instance.tags))
       ++instances[tag(instance.tags, "warmroot:pool")];
   for (const auto& pool : desired.pools)

@@ -227,6 +227,21 @@ TEST(Planner, a_released_instance_without_a_lease_is_ended) {
                                                   "TerminateInstances i-0"));
 }
 
+TEST(Planner,
+     an_instance_that_released_another_volume_long_ago_is_ended_with_the_one_it_got_since) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.report("i-0", "vol-before", NodeStage::released);
+  auto& since = world.ledger.leases.back().since;
+  since = kNow - kReportDelay;
+  EXPECT_THAT(world.calls(), IsEmpty());  // it may be a delayed one
+  since = kNow - kReportDelay - Milliseconds{1000};
+  EXPECT_THAT(world.calls(),
+              UnorderedElementsAre("TerminateInstances i-0", "RunInstances 1 x g5.xlarge in z-a"));
+}
+
 TEST(Planner, a_stopped_instance_gives_its_volume_back) {
   World world;
   world.volume("vol-0");

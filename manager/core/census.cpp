@@ -268,11 +268,15 @@ const Warning* warning_of(Draft& draft, const std::string& id) {
   return asked ? &found->second : nullptr;
 }
 
-/// A delayed report may speak of a volume that the instance had before.
+/// A delayed report may speak of a volume that the instance had before. One that says the same long
+/// after the present lease began is no delayed one: this bootstrap takes no other volume.
 bool speaks_of_present_volume(Draft& draft, const NodeReport& report) {
   const auto* held = draft.lease_on(report.instance_id);
-  return report.volume_id.empty() || !held || !holds_volume(held->state) ||
-         held->volume_id == report.volume_id;
+  if (report.volume_id.empty() || !held || !holds_volume(held->state) ||
+      held->volume_id == report.volume_id)
+    return true;
+  draft.wake_at(held->since + kReportDelay);
+  return report.received >= held->since + kReportDelay;
 }
 
 /// `up` was run again, after `down`, on an instance that others launched: it says hello anew and
@@ -343,7 +347,7 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
     draft.wake_at(launched->second.recorded + kPendingPatience);
   }
   if (const auto departure = departure_of(draft, id)) {
-    if (departure->released) return "has given its volume back";
+    if (departure->released) return kGaveBack;
     const auto* report = draft.report_of(id);
     if (departure->advised)
       return draft.replaced.contains(id) ? std::string(kMayBeInterrupted) : std::string();

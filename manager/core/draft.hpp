@@ -37,10 +37,13 @@ inline constexpr Milliseconds kPendingPatience{150'000};
 inline constexpr Milliseconds kImpairedAfter{120'000};
 /// A node whose last report is older than this is taken to be silent.
 inline constexpr Milliseconds kReportFresh{90'000};
+/// No report arrives later than this after it was sent.
+inline constexpr Milliseconds kReportDelay{60'000};
 /// How long a draining node may take before its instance is ended: EC2's own notice is 120 s.
 inline constexpr Milliseconds kDrainPatience{150'000};
 
 /// Why an instance is given up: the clause by which other rules know it.
+inline constexpr const char* kGaveBack = "has given its volume back";
 inline constexpr const char* kFailsStatusChecks = "fails EC2's status checks";
 inline constexpr const char* kMayBeInterrupted =
     "may be interrupted soon, as EC2 recommends to rebalance";

@@ -43,6 +43,13 @@ bool draining(Draft& draft, const InstanceDraft& instance, const std::string& re
   return true;
 }
 
+/// It gave another volume back and takes none any more: this one it has never used.
+bool released_another(const Draft& draft, const InstanceDraft& instance, const Lease& lease) {
+  const auto* report = draft.report_of(instance.id);
+  return instance.departing == kGaveBack && report && report->stage == NodeStage::released &&
+         !report->volume_id.empty() && report->volume_id != lease.volume_id;
+}
+
 /// It began to drain long ago and holds its volume still: its end alone gives the volume back.
 bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
   const auto departure = draft.ledger.departures.find(instance.id);
@@ -87,7 +94,7 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
     if (!successor || !successor->running) return;
     if (draining(draft, instance, instance.id + " " + instance.departing)) return;
   } else if (wanted && instance.departing != kFailsStatusChecks &&
-             !drains_for_ever(draft, instance)) {
+             !released_another(draft, instance, lease) && !drains_for_ever(draft, instance)) {
     ask_to_drain(draft, instance);
     return;
   }

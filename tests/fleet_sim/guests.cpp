@@ -33,6 +33,14 @@ bool Guests::gave_back(const std::string& instance_id, const std::string& volume
          (guest.volume_id == volume_id || guest.volume_id.empty());
 }
 
+Milliseconds Guests::longest_drain() const {
+  Milliseconds longest{0};
+  for (const auto& [id, guest] : guests_)
+    if (!guest.over && guest.step == GuestStep::draining)
+      longest = std::max(longest, guest.due - world_.region.now());
+  return longest;
+}
+
 bool Guests::serves(const std::string& instance_id) const {
   const auto found = guests_.find(instance_id);
   return found != guests_.end() && !found->second.over &&

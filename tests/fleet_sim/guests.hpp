@@ -61,6 +61,8 @@ class Guests {
   /// True when the guest has not, or not any more, the volume in use.
   bool gave_back(const std::string& instance_id, const std::string& volume_id) const;
   bool serves(const std::string& instance_id) const;
+  /// How long the slowest guest that is giving its volume back still takes.
+  Milliseconds longest_drain() const;
 
   // What the catalogue may set.
   int notices_missing = 0;     ///< so many of the next notices are not seen by their guest

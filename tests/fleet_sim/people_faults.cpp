@@ -175,13 +175,18 @@ bool spec_changes(World& world) {
       world.front.inject(fault);
     }
   }
-  auto changed = world.desired;
-  auto& pool = changed.pools[static_cast<std::size_t>(
-      world.draw.below(static_cast<int>(changed.pools.size())))];
+  core::PoolSpec pool = world.desired.pools[static_cast<std::size_t>(
+      world.draw.below(static_cast<int>(world.desired.pools.size())))];
   if (world.draw.percent(40)) pool.nodes = std::max(1, pool.nodes + world.draw.between(-1, 1));
   pool.running = world.draw.between(0, pool.nodes);
-  world.later(world.draw.span(Milliseconds{0}, seconds{4}), [&world, changed] {
-    if (!world.lifted) world.set_desired(changed);
+  // Only its numbers: what others have changed in the spec by then stays.
+  world.later(world.draw.span(Milliseconds{0}, seconds{4}), [&world, pool] {
+    auto changed = world.desired;
+    auto* present = find_spec(changed, pool.name);
+    if (world.lifted || !present) return;
+    present->nodes = pool.nodes;
+    present->running = pool.running;
+    world.set_desired(changed);
   });
   // In the end somebody wants something of every pool.
   world.on_lift([&world] {

@@ -80,6 +80,10 @@ Milliseconds World::bound() const {
   if (dead) bound += seconds{150};
   if (lost) bound += seconds{60};
   if (notice) bound += region.times().notice;
+  // Sessions that hang are waited for; afterwards the instance may still have to end.
+  const auto drain = guests.longest_drain();
+  ending |= drain > Milliseconds{0};
+  bound += drain;
   if (ending) bound += region.times().shutting_down_max;
   return bound + rollout_bound();
 }
