@@ -235,6 +235,17 @@ TEST(ZoneFallback, a_volume_that_serves_again_loses_the_tag_that_came_late) {
   EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
 }
 
+TEST(ZoneFallback, two_nodes_that_move_together_are_not_both_told_of_one_spare) {
+  auto world = dry_world();
+  world.pool().nodes = world.pool().running = 2;
+  world.volume("vol-1", 1, "z-a");
+  auto& spare = world.stranger("vol-s", 0, "z-b");
+  spare.tags.erase(kTagNode);
+  spare.tags[kTagRole] = "spare";
+  EXPECT_THAT(world.notes(), HasSubstr("p-0 moves to z-b and takes spare vol-s there"));
+  EXPECT_THAT(world.notes(), HasSubstr("p-1 moves to z-b and gets a new volume"));
+}
+
 TEST(ZoneFallback, nodes_go_where_a_spare_is_and_then_where_it_is_cheap) {
   World world(2, 2, {"z-a", "z-b", "z-c", "z-d"});
   for (const auto* zone : {"z-c", "z-d"})

@@ -399,6 +399,17 @@ TEST(Golden, one_copy_at_a_time_the_second_waits_while_it_is_in_time) {
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CopyVolumes"), StartsWith("CreateVolume")));
 }
 
+TEST(Golden, a_node_that_somebody_waits_for_takes_no_copy_that_begins_minutes_later) {
+  GoldenWorld world;
+  world.pool().stock.spares = 0;
+  world.pool().nodes = world.pool().running = 3;
+  world.stock_volume("vol-g", VolumeRole::golden);
+  world.warm("vol-g");
+  const auto plan = world.plan();
+  EXPECT_EQ(all<aws::CopyVolumes>(plan).size(), 1u);
+  EXPECT_EQ(all<aws::CreateVolume>(plan).size(), 1u);
+}
+
 TEST(Golden, a_copy_that_ec2_still_fills_keeps_its_source_busy) {
   GoldenWorld world;
   world.pool().stock.spares = 2;

@@ -78,22 +78,25 @@ void come_back(Draft& draft, PoolDraft& pool, NodeDraft& node,
   }
 }
 
-std::string what_it_gets(const Draft& draft, const PoolDraft& pool, const std::string& zone) {
+/// Of those that move to the zone together, the one after `others`.
+std::string what_it_gets(const Draft& draft, const PoolDraft& pool, const std::string& zone,
+                         int others) {
   for (const auto& [id, volume] : draft.observed.volumes)
     if (tag_of(volume.tags, kTagRole) == to_string(VolumeRole::spare) &&
         tag_of(volume.tags, kTagPool) == pool.spec->name && volume.availability_zone == zone &&
-        volume.state == aws::VolumeState::available)
+        volume.state == aws::VolumeState::available && others-- <= 0)
       return "takes spare " + id + " there";
   return "gets a new volume from " + pool.source.snapshot_id + " there, which is cold";
 }
 
-void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string& target) {
+void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string& target,
+               int others) {
   const auto& volume = *node.volume;
   if (target == node.zone || draft.backing_off("CreateTags", volume.volume_id)) return;
-  const std::string reason = node.zone + " has had no capacity for a minute: " + node.name +
-                             " moves to " + target + " and " + what_it_gets(draft, pool, target) +
-                             "; " + volume.volume_id + " stays in " + node.zone +
-                             ", detached and kept: its data and warmth do not come along";
+  const std::string reason =
+      node.zone + " has had no capacity for a minute: " + node.name + " moves to " + target +
+      " and " + what_it_gets(draft, pool, target, others) + "; " + volume.volume_id + " stays in " +
+      node.zone + ", detached and kept: its data and warmth do not come along";
   if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagParked, target}, {kTagNode, node.name}}},
                  pool.spec->name, {node.name}, reason))
     return;
@@ -129,8 +132,9 @@ void move_pool(Draft& draft, PoolDraft& pool,
     }
   }
   const auto targets = zones_for(draft, pool, stranded);
+  std::map<std::string, int> moved;
   for (std::size_t i = 0; i < stranded.size(); ++i)
-    move_away(draft, pool, *pool.find_node(stranded[i]->name), targets[i]);
+    move_away(draft, pool, *pool.find_node(stranded[i]->name), targets[i], moved[targets[i]]++);
 }
 
 /// A node that was served again before its parking took effect stays: the tag would make its volume

@@ -24,6 +24,7 @@ struct Want {
   std::string reason;
   aws::Tags tags;
   bool may_copy = true;
+  bool at_once = false;  ///< somebody waits for it
 };
 
 class Stocker {
@@ -49,7 +50,10 @@ Fill Stocker::fill_for(const PoolDraft& pool, const Want& want) {
   if (within <= Milliseconds{0}) return {};
   const Watch missing = draft_.hold("filling/" + want.subject);
   const auto left = std::max(Milliseconds{1}, within - (draft_.now - missing.since));
-  return choose_fill(facts_.of(draft_, pool, want.zone, want.subject, want.may_copy), left);
+  auto facts = facts_.of(draft_, pool, want.zone, want.subject, want.may_copy);
+  // A cold session now is better than a warm one in some minutes.
+  if (want.at_once && facts.copy_after > kAvailableAfter) facts.copy_after.reset();
+  return choose_fill(facts, left);
 }
 
 std::string Stocker::token(std::string_view action, const PoolDraft& pool, const Want& want) const {
@@ -132,7 +136,8 @@ void make_for_nodes(PoolDraft& pool, Stocker& stocker) {
              : node.name + " has no volume" +
                    (node.zone_reason.empty() ? "" : "; " + node.zone + ": " + node.zone_reason),
         {{kTagNode, node.name}, {"Name", "warmroot " + node.name}},
-        true};
+        true,
+        node.wanted && !next};
     node.asked = stocker.make(pool, want);
   }
 }
