@@ -94,6 +94,9 @@ Pages Daemon::pages() {
 }
 
 Ok Daemon::listen_to_events() {
+  const auto& pools = context_.config.desired.pools;
+  others_launch_ =
+      std::any_of(pools.begin(), pools.end(), [](const auto& pool) { return !pool.launch; });
   if (context_.config.queue_url == queue_url_) return {};
   listener_.reset();
   inbox_.forget_receipts();
@@ -105,6 +108,9 @@ Ok Daemon::listen_to_events() {
   hooks.calendar = calendar_clock;
   hooks.known = [this](const std::string& id) { return board_.known(id).has_value(); };
   hooks.wake = [this] { board_.wake(); };
+  hooks.appeared = [this](const std::string& id) {
+    if (others_launch_) board_.knock(id, std::chrono::steady_clock::now());
+  };
   hooks.failed = [](const Error& error) {
     log_event(LogLevel::warning, "events cannot be read", {{"error", error.message()}});
   };
@@ -183,6 +189,7 @@ void Daemon::tick(Reconciler& reconciler, const std::stop_token& stop) {
     next_look_ = kLedgerPatience;
     return;
   }
+  reconciler.look_at(board_.take_knockers());
   const auto report = reconciler.tick(stop);
   if (!report) {
     log_event(LogLevel::error, "tick failed", {{"error", report.error().message()}});

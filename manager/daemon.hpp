@@ -61,6 +61,7 @@ class Daemon {
   std::unique_ptr<EventListener> listener_;
   std::atomic<std::int64_t> last_good_look_ms_ = 0;
   std::atomic<bool> has_new_credentials_ = false;
+  std::atomic<bool> others_launch_ = false;  ///< instances of some pool, by the spec
   Milliseconds next_look_{0};
   std::set<std::string> notes_told_;
   std::map<std::string, std::string> states_told_;  ///< of nodes

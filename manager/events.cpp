@@ -37,6 +37,11 @@ const char* name_of(EventKind kind) {
   return "other";
 }
 
+bool begins_to_run(const CloudEvent& event) {
+  return event.kind == EventKind::state_change &&
+         (event.state == "pending" || event.state == "running");
+}
+
 }  // namespace
 
 // ---- the inbox ----
@@ -168,7 +173,9 @@ void EventListener::take(const std::vector<aws::QueueMessage>& messages) {
     } else {
       // EC2's clock is ours only as far as NTP sees to it; ours may have been wrong at the start.
       event->time += hooks_.now() - hooks_.calendar();
-      wake |= inbox_.take(*event, message.receipt, hooks_.known(event->instance_id), hooks_.now());
+      const bool known = hooks_.known(event->instance_id);
+      wake |= inbox_.take(*event, message.receipt, known, hooks_.now());
+      if (!known && hooks_.appeared && begins_to_run(*event)) hooks_.appeared(event->instance_id);
     }
   }
   remove(std::move(useless));

@@ -60,6 +60,8 @@ struct ListenerHooks {
   std::function<Instant()> calendar;  ///< what others' stamps are compared with
   std::function<bool(const std::string& instance_id)> known;  ///< one of ours, by the last tick
   std::function<void()> wake;
+  /// An instance that is not known begins to run. Absent: nobody cares.
+  std::function<void(const std::string& instance_id)> appeared;
   std::function<void(const Error&)> failed;  ///< told once for each new sentence
   std::function<void(const std::string& message_id, const Error&)> unparsable;
 };

@@ -45,6 +45,25 @@ aws::DescribeRequest endings_request(const core::Desired& desired, int size) {
   return request;
 }
 
+/// The key keeps most of what is none of ours out of the answer.
+aws::DescribeRequest strangers_request(const std::vector<std::string>& ids, int size) {
+  auto request = id_request(false, ids, size);
+  request.filters.push_back({"tag-key", {core::kTagPool}});
+  return request;
+}
+
+/// What the listings of a sweep would show.
+bool is_listed(const aws::Instance& instance, const core::Desired& desired) {
+  const auto value_of = [&](const char* key) {
+    const auto found = instance.tags.find(key);
+    return found == instance.tags.end() ? std::string() : found->second;
+  };
+  if (value_of(core::kTagDeployment) == desired.deployment) return true;
+  return std::any_of(desired.pools.begin(), desired.pools.end(), [&](const auto& pool) {
+    return !pool.launch && pool.name == value_of(core::kTagPool);
+  });
+}
+
 bool in_transition(const aws::Volume& volume) {
   using enum aws::VolumeState;
   if (volume.state == creating || volume.state == deleting || volume.state == unknown) return true;
@@ -132,6 +151,7 @@ bool Observer::look_at(const std::vector<std::string>& ids) {
   bool awaited = false;
   for (const auto& id : ids) {
     told_.insert(id);
+    if (!is_volume(id) && !world_.instances.contains(id)) strangers_.hear_of(id);
     awaited = awaited || !is_volume(id) || wait_for_volume(world_, id);
   }
   return awaited;
@@ -363,6 +383,7 @@ Observer::Due Observer::what_is_due(const core::LedgerView& ledger, Instant now,
     else
       add_due(id, since + patience, look);
   }
+  for (const auto& [id, since] : asked) strangers_.forget(id);
   std::erase_if(told_, [&](const auto& id) { return !asked.contains(id); });
   std::erase_if(looked_, [&](const auto& entry) { return !asked.contains(entry.first); });
   return due;
@@ -417,6 +438,24 @@ Ok Observer::look_by_id(const Due& due, Instant now, Look& look) {
   return {};
 }
 
+/// Those of whom EC2 does not answer wait on: nobody else's view depends on them.
+void Observer::ask_about_strangers(const core::Desired& desired,
+                                   const std::vector<std::string>& ids, Instant now, Look& look) {
+  if (ids.empty()) return;
+  auto found = aws::collect_all(ec2_, &aws::Ec2::describe_instances,
+                                strangers_request(ids, options_.page_size));
+  if (!found) {
+    strangers_.put_off(now);
+    look.observed.notes.push_back("instances that events named could not be looked at: " +
+                                  found.error().message());
+    return;
+  }
+  strangers_.answered(ids, now);
+  for (auto& instance : *found)
+    if (is_listed(instance, desired) && instance.state != aws::InstanceState::terminated)
+      put(std::move(instance));
+}
+
 void Observer::show(const core::Desired& desired, const Ok& read, Instant now, Look& look) {
   auto& observed = look.observed;
   observed.volumes = world_.volumes;
@@ -437,7 +476,8 @@ void Observer::show(const core::Desired& desired, const Ok& read, Instant now, L
 
 /// Pages of the sweep that is under way, and instances that end. What the look asks for by id goes
 /// out with them.
-Ok Observer::look_at_part(const core::Desired& desired, const Due& due, Instant now) {
+Ok Observer::look_at_part(const core::Desired& desired, const Due& due,
+                          const std::vector<std::string>& strangers, Instant now) {
   const bool endings = !small() && now >= endings_until_;
   std::vector<std::string> bodies;
   const std::size_t listings = sweep_ ? std::min(sweep_->left.size(), kListingsAtOnce) : 0;
@@ -451,6 +491,9 @@ Ok Observer::look_at_part(const core::Desired& desired, const Due& due, Instant 
     bodies.push_back(
         aws::encode(aws::Describe::instances, endings_request(desired, options_.page_size)));
   add_ids(due, options_.page_size, bodies);
+  if (!strangers.empty())
+    bodies.push_back(
+        aws::encode(aws::Describe::instances, strangers_request(strangers, options_.page_size)));
   if (!bodies.empty()) ec2_.expect(bodies);
   if (sweep_) TRY(continue_sweep(listings, now));
   if (endings) TRY(list_endings(desired, now));
@@ -467,18 +510,22 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   const auto apart = std::max(kSweepAtLeast, kSweepPerThing * static_cast<int>(things()));
   const bool overdue = swept_ && now - *swept_ >= apart;
   std::optional<Due> due;
+  std::vector<std::string> strangers;
   Ok read;
   if (everything || !swept_ || (small() && (settled || overdue))) {
     read = list_everything(desired, now, look);
+    if (read) strangers_.forget_waiting();
   } else {
     if (!sweep_ && overdue) begin_sweep(desired);
     due = what_is_due(ledger, now, look);
-    read = look_at_part(desired, *due, now);
+    strangers = strangers_.to_ask(now);
+    read = look_at_part(desired, *due, strangers, now);
     // What the end of a sweep takes out of the world is asked for by id in the same look.
     if (swept_ == now) due.reset();
   }
   if (!due) due = what_is_due(ledger, now, look);
   if (read) read = look_by_id(*due, now, look);
+  if (read) ask_about_strangers(desired, strangers, now, look);
   if (read) look_at_statuses(ledger, look.observed, now);
   if (read) market_.ask(desired, ledger, zones_, now);
   if (sweep_ && !small())

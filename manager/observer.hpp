@@ -17,6 +17,7 @@
 #include "manager/core/model.hpp"
 #include "manager/market.hpp"
 #include "manager/observer_filling.hpp"
+#include "manager/strangers.hpp"
 
 namespace warmroot::manager {
 
@@ -105,7 +106,8 @@ class Observer {
   bool small() const { return things() <= options_.small_world; }
   std::size_t things() const { return world_.volumes.size() + world_.instances.size(); }
 
-  /// An event or a report says that these volumes or instances changed: they are looked at next.
+  /// An event or a report says that these volumes or instances changed: they are looked at next,
+  /// instances that no look has shown as far as Strangers allows.
   /// True when somebody waits for one of them; that an attach is complete can wait.
   bool look_at(const std::vector<std::string>& ids);
   /// EC2's events of instances (not of volumes) arrive: running ones need fewer looks meanwhile.
@@ -150,7 +152,10 @@ class Observer {
   static void add_ids(const Due& due, int page_size, std::vector<std::string>& bodies);
   Ok list_endings(const core::Desired& desired, Instant now);
   Ok look_by_id(const Due& due, Instant now, Look& look);
-  Ok look_at_part(const core::Desired& desired, const Due& due, Instant now);
+  Ok look_at_part(const core::Desired& desired, const Due& due,
+                  const std::vector<std::string>& strangers, Instant now);
+  void ask_about_strangers(const core::Desired& desired, const std::vector<std::string>& ids,
+                           Instant now, Look& look);
   Due what_is_due(const core::LedgerView& ledger, Instant now, Look& look);
   Milliseconds patience_for(const std::string& id) const;
   void add_due(const std::string& id, Instant at, Look& look) const;
@@ -188,6 +193,7 @@ class Observer {
   bool lookups_expected_ = false;               ///< in this look
   std::map<std::string, std::string> carried_;  ///< made by launches, not yet seen; its instance
   std::set<std::string> told_;                  ///< named by events, not yet looked at
+  Strangers strangers_;                         ///< the same, of those that no look has shown
   std::vector<aws::Attachment> learned_;        ///< not yet in the world
 };
 

@@ -70,7 +70,8 @@ void ReportServer::State::hello(const httplib::Request& request, httplib::Respon
   const auto hello = parse_hello(request.body);
   if (!hello) return answer_error(reply, 400, hello.error().context);
   const auto known = board.known(hello->deployment, hello->instance_id, hello->pool);
-  if (!known) board.knock(hello->deployment, std::chrono::steady_clock::now());
+  if (!known && board.is_deployment(hello->deployment))
+    board.knock(hello->instance_id, std::chrono::steady_clock::now());
   if (!known)
     return answer_error(reply, 404,
                         fmt::format("instance {} of pool {} is not known yet, try again",
@@ -125,7 +126,9 @@ void ReportServer::State::report(const httplib::Request& request, httplib::Respo
   if (!report) return answer_error(reply, 400, report.error().context);
   if (report->instance_id != request.get_header_value("X-Warmroot-Instance"))
     return answer_error(reply, 400, "instance_id is not that of the header");
-  const KnownInstance known = board.known(report->instance_id).value_or(KnownInstance{});
+  const auto seen = board.known(report->instance_id);
+  if (!seen) board.knock(report->instance_id, std::chrono::steady_clock::now());
+  const KnownInstance known = seen.value_or(KnownInstance{});
   report->received = wall_clock();
   // The node says it once and then ends: it has to be known before it is told so.
   if (const auto kept = keys.keep_departure(*report); !kept)

@@ -80,12 +80,24 @@ void ReportBoard::forget_unknown(Instant before) {
   });
 }
 
-void ReportBoard::knock(const std::string& deployment, std::chrono::steady_clock::time_point now) {
+bool ReportBoard::is_deployment(const std::string& deployment) const {
   const std::lock_guard lock(mutex_);
-  if (deployment != deployment_ || (knocked_ && now - *knocked_ < kKnockPause)) return;
+  return deployment == deployment_;
+}
+
+void ReportBoard::knock(const std::string& instance_id, std::chrono::steady_clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (knockers_.size() < kKnockersKept) knockers_.insert(instance_id);
+  if (knocked_ && now - *knocked_ < kKnockPause) return;  // wait() sees to it later
   knocked_ = now;
   woken_ = true;
   changed_.notify_all();
+}
+
+std::vector<std::string> ReportBoard::take_knockers() {
+  const std::lock_guard lock(mutex_);
+  const std::set<std::string> taken = std::exchange(knockers_, {});
+  return {taken.begin(), taken.end()};
 }
 
 void ReportBoard::wake() {
@@ -97,6 +109,11 @@ void ReportBoard::wake() {
 bool ReportBoard::wait(Milliseconds at_most) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, at_most, [&] { return woken_; });
+  const auto now = std::chrono::steady_clock::now();
+  if (!woken_ && !knockers_.empty() && now - *knocked_ >= kKnockPause) {
+    knocked_ = now;
+    woken_ = true;
+  }
   return std::exchange(woken_, false);
 }
 

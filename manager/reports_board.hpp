@@ -8,7 +8,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/secret.hpp"
@@ -59,6 +61,8 @@ struct KnownInstance {
 
 /// As often as a pool that waits for something looks by itself.
 inline constexpr Milliseconds kKnockPause{5'000};
+/// Whoever knocks beyond these knocks again.
+inline constexpr std::size_t kKnockersKept = 1'000;
 
 class ReportBoard {
  public:
@@ -83,9 +87,13 @@ class ReportBoard {
   /// before `before`.
   void forget_unknown(Instant before);
 
-  /// An instance that is not known says hello: wakes the waiter to look at EC2 again, at most once
-  /// in kKnockPause, because anybody on the network can say it.
-  void knock(const std::string& deployment, std::chrono::steady_clock::time_point now);
+  bool is_deployment(const std::string& deployment) const;
+  /// An instance that is not known says hello or reports, or an event says that it begins to run:
+  /// kept for take_knockers(), and wakes the waiter to look at EC2 again, at most once in
+  /// kKnockPause, because anybody on the network can say it.
+  void knock(const std::string& instance_id, std::chrono::steady_clock::time_point now);
+  /// Who knocked since the last time.
+  std::vector<std::string> take_knockers();
   /// Wakes the waiter for any other reason.
   void wake();
   /// Returns when woken or after `at_most`; true when woken. A wake while nobody waits is kept for
@@ -96,7 +104,8 @@ class ReportBoard {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
-  std::optional<std::chrono::steady_clock::time_point> knocked_;
+  std::optional<std::chrono::steady_clock::time_point> knocked_;  ///< the last that woke
+  std::set<std::string> knockers_;
   std::string deployment_;
   std::map<std::string, KnownInstance> known_;
   std::map<std::string, Entry> entries_;

@@ -10,6 +10,14 @@ import urllib.request
 from cli_serve_test import BUILD, CATALOG, FAST, SPEC, announced, check, node, read, start, until, write
 
 EVENTS = '\n[events]\nqueue_url = "{url}"\n'
+GROUP = """
+[[pool]]
+name = "grouped"
+snapshot = "snap-0ami0000000000001"
+zones = ["us-east-1a"]
+nodes = 1
+auto_scaling_group = "workers"
+"""
 
 
 def control(region, what):
@@ -66,6 +74,15 @@ def converse(manager, region, queue):
     time.sleep(2)
     check(node(manager)["instance_id"] == hint and not node(manager).get("successor_id"), "a hint alone changes nothing")
 
+    time.sleep(3)
+    asked = time.monotonic()
+    control(region, "group?group=workers&image=ami-0base000000000001&type=g5.12xlarge&zone=us-east-1a"
+            "&tags=warmroot:pool:grouped")
+    until("an instance of a group has its volume", lambda: node(manager, "grouped-0").get("lease") in ("checking", "active"))
+    waited = time.monotonic() - asked
+    print(f"served after {waited:.2f} s", flush=True)
+    check(waited < 15, "its event woke the manager, whose looks are a minute apart")
+
 
 def run():
     write("catalog.toml", CATALOG)
@@ -80,7 +97,7 @@ def run():
     try:
         region = until("the region is there", lambda: announced("region.log", "endpoint"))
         queue = control(region, "queue?name=warmroot-events")["queue_url"]
-        write("spec.toml", SPEC.format(nodes=1) + EVENTS.format(url=queue))
+        write("spec.toml", SPEC.format(nodes=1) + GROUP + EVENTS.format(url=queue))
         os.environ["AWS_ENDPOINT_URL"] = region
         daemon = start("serve.log", f"{BUILD}/warmroot", "--bootstrap", "program", "serve", "--listen", "127.0.0.1:0")
         children.append(daemon)

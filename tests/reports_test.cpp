@@ -18,6 +18,7 @@ namespace warmroot::manager {
 namespace {
 
 using nlohmann::json;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr const char* kInstance = "i-0123456789abcdef0";
@@ -116,6 +117,31 @@ TEST_F(Reports, hello_of_an_instance_that_was_not_seen_yet_has_ec2_looked_at_onc
   EXPECT_TRUE(board_.wait(Milliseconds{0}));
   hello("imagenet", "research", "i-0000000000000000e");
   EXPECT_FALSE(board_.wait(Milliseconds{0})) << "anybody on the network can say hello";
+  EXPECT_THAT(board_.take_knockers(), ElementsAre("i-0000000000000000e", "i-0000000000000000f"))
+      << "both are asked for by the tick that the first one woke";
+}
+
+TEST(ReportBoard, who_knocks_within_the_pause_wakes_at_its_end_unless_a_tick_came_before) {
+  const auto now = std::chrono::steady_clock::now();
+  for (const bool ticked : {false, true}) {
+    ReportBoard board;
+    board.set_known("research", {});
+    board.knock("i-1", now - kKnockPause);
+    EXPECT_TRUE(board.wait(Milliseconds{0}));
+    EXPECT_THAT(board.take_knockers(), ElementsAre("i-1"));
+    board.knock("i-2", now - kKnockPause + Milliseconds{10});
+    if (ticked) board.take_knockers();
+    EXPECT_EQ(board.wait(Milliseconds{0}), !ticked);
+    EXPECT_FALSE(board.wait(Milliseconds{0}));
+  }
+}
+
+TEST(ReportBoard, a_flood_of_knocks_is_bounded) {
+  ReportBoard board;
+  board.set_known("research", {});
+  for (int i = 0; i < 100'000; ++i)
+    board.knock(std::to_string(i), std::chrono::steady_clock::now());
+  EXPECT_EQ(board.take_knockers().size(), kKnockersKept);
 }
 
 TEST_F(Reports, an_authentic_report_is_kept_and_answered_with_wishes) {
