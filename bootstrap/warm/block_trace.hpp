@@ -1,0 +1,62 @@
+// What a session reads of a disk, from the kernel's own trace of bios (tracefs, event
+// block_bio_queue): exact, with metadata and read-ahead, and naming the thread that asked, so that
+// the warmer's own reads can be told from the session's. parse_trace is pure; BlockTrace has the
+// trace switched on while it lives, in an instance of its own that disturbs nobody else's. Called
+// by the recorder and by demand following.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/block_set.hpp"
+
+namespace warmroot::warm {
+
+struct TracedRead {
+  unsigned major = 0;  ///< of the disk, or of the partition through which it was read
+  unsigned minor = 0;
+  ByteRange device;  ///< on the whole disk
+  pid_t thread = 0;
+  bool ahead = false;  ///< the kernel's read-ahead, nobody waits for all of it
+
+  bool operator==(const TracedRead&) const = default;
+};
+
+/// Takes the complete lines off `text` and returns the reads among them; the last, unfinished line
+/// stays. Writes, discards, flushes and lines of other events are left out.
+std::vector<TracedRead> parse_trace(std::string& text);
+
+class BlockTrace {
+ public:
+  /// Reads of the disk with this number, and through any of its partitions, from now on. Mounts
+  /// nothing: tracefs is opened as a detached mount where the machine has none.
+  /// Errors: refused where the kernel has no tracefs or this event, or does not let us.
+  static Result<BlockTrace> start(dev_t disk);
+
+  BlockTrace(BlockTrace&&) = default;
+  BlockTrace& operator=(BlockTrace&&) = delete;
+  /// Switches the trace off and removes the instance.
+  ~BlockTrace();
+
+  /// The reads since the last call, in order; does not wait. Errors: the trace's.
+  Result<std::vector<TracedRead>> take();
+
+  /// Becomes readable when there is something to take.
+  int fd() const { return pipe_.get(); }
+
+ private:
+  BlockTrace() = default;
+
+  UniqueFd instances_;
+  std::string name_;  // of our instance
+  UniqueFd pipe_;
+  std::string text_;
+};
+
+}  // namespace warmroot::warm

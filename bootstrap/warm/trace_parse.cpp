@@ -1,0 +1,77 @@
+// The lines of trace_pipe. Pure; see block_trace.hpp.
+#include <charconv>
+#include <optional>
+
+#include "bootstrap/warm/block_trace.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+constexpr std::string_view kEvent = " block_bio_queue: ";
+constexpr std::uint64_t kSector = 512;
+
+template <typename Number>
+bool take_number(std::string_view& text, Number& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+bool take_text(std::string_view& text, std::string_view expected) {
+  if (!text.starts_with(expected)) return false;
+  text.remove_prefix(expected.size());
+  return true;
+}
+
+/// The thread of "  name-1234    [000] ....."; names may hold anything, dashes too.
+bool thread_of(std::string_view head, pid_t& thread) {
+  const auto cpu = head.rfind(" [");
+  if (cpu == std::string_view::npos) return false;
+  head = head.substr(0, cpu);
+  while (head.ends_with(' ')) head.remove_suffix(1);
+  // With the option record-tgid a column "(1234)" stands behind; nobody sets it for our instance.
+  const auto dash = head.rfind('-');
+  if (dash == std::string_view::npos) return false;
+  auto digits = head.substr(dash + 1);
+  return take_number(digits, thread) && digits.empty();
+}
+
+/// "254,0 RA 12654392 + 32 [sh]"
+std::optional<TracedRead> read_of(std::string_view line) {
+  const auto at = line.find(kEvent);
+  if (at == std::string_view::npos) return std::nullopt;
+  TracedRead read;
+  if (!thread_of(line.substr(0, at), read.thread)) return std::nullopt;
+  auto rest = line.substr(at + kEvent.size());
+  std::uint64_t sector = 0;
+  std::uint64_t sectors = 0;
+  if (!take_number(rest, read.major) || !take_text(rest, ",") || !take_number(rest, read.minor) ||
+      !take_text(rest, " "))
+    return std::nullopt;
+  const auto flags = rest.substr(0, rest.find(' '));
+  rest.remove_prefix(flags.size());
+  // A leading F is a flush before the request; the operation follows it.
+  if (!flags.starts_with('R')) return std::nullopt;
+  read.ahead = flags.find('A', 1) != std::string_view::npos;
+  if (!take_text(rest, " ") || !take_number(rest, sector) || !take_text(rest, " + ") ||
+      !take_number(rest, sectors) || !rest.starts_with(" [") || sectors == 0)
+    return std::nullopt;
+  read.device = {sector * kSector, sectors * kSector};
+  return read;
+}
+
+}  // namespace
+
+std::vector<TracedRead> parse_trace(std::string& text) {
+  std::vector<TracedRead> reads;
+  std::string_view rest = text;
+  for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    if (auto read = read_of(rest.substr(0, end))) reads.push_back(*read);
+    rest.remove_prefix(end + 1);
+  }
+  text.erase(0, text.size() - rest.size());
+  return reads;
+}
+
+}  // namespace warmroot::warm

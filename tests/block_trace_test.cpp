@@ -1,0 +1,106 @@
+// What a session reads, from the kernel's trace: the lines as kernels print them, and a loop device
+// read for real.
+#include "bootstrap/warm/block_trace.hpp"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "tests/warm_volume.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::ElementsAre;
+using testing::Field;
+using testing::IsEmpty;
+
+std::vector<TracedRead> reads_of(std::string text) {
+  return parse_trace(text);
+}
+
+TEST(TraceLines, reads_are_told_with_their_thread_and_place) {
+  EXPECT_THAT(
+      reads_of("              dd-3093    [000] ..... 40479.775530: block_bio_queue: 254,0 RA "
+               "12654392 + 32 [sh]\n"),
+      ElementsAre(TracedRead{254, 0, {12654392 * 512ULL, 16384}, 3093, true}));
+  EXPECT_THAT(
+      reads_of(" my-odd [0] name-77  [001] d..1. 1.5: block_bio_queue: 259,1 R 8 + 8 [x]\n"),
+      ElementsAre(TracedRead{259, 1, {4096, 4096}, 77, false}));
+  EXPECT_THAT(reads_of("bash-5 [001] .... 1.5: block_bio_queue: 259,1 RSM 8 + 8 [bash]\n"),
+              ElementsAre(TracedRead{259, 1, {4096, 4096}, 5, false}));
+}
+
+TEST(TraceLines, writes_flushes_discards_and_other_events_are_left_out) {
+  EXPECT_THAT(reads_of("a-1 [001] .... 1.5: block_bio_queue: 259,1 WS 8 + 8 [a]\n"
+                       "a-1 [001] .... 1.5: block_bio_queue: 259,1 FWS 0 + 0 [a]\n"
+                       "a-1 [001] .... 1.5: block_bio_queue: 259,1 D 8 + 8 [a]\n"
+                       "a-1 [001] .... 1.5: block_bio_queue: 259,1 R 8 + 0 [a]\n"
+                       "a-1 [001] .... 1.5: block_rq_issue: 259,1 R 4096 () 8 + 8 [a]\n"
+                       "CPU:1 [LOST 12 EVENTS]\n"),
+              IsEmpty());
+}
+
+TEST(TraceLines, what_is_cut_anywhere_is_no_read_and_an_unfinished_line_waits) {
+  const std::string line = "a-1 [001] .... 1.5: block_bio_queue: 259,1 RA 1024 + 8 [a]\n";
+  for (std::size_t length = 0; length < line.find(" [a]"); ++length)
+    EXPECT_THAT(reads_of(line.substr(0, length) + "\n"), IsEmpty()) << length;
+  std::string text = line.substr(0, 20);
+  EXPECT_THAT(parse_trace(text), IsEmpty());
+  text += line.substr(20) + "b-2";
+  EXPECT_EQ(parse_trace(text).size(), 1u);
+  EXPECT_EQ(text, "b-2");
+}
+
+TEST(TraceLines, a_process_cannot_forge_a_read_by_its_name) {
+  // Names come from the session: fifteen bytes, newlines included on old kernels.
+  EXPECT_THAT(reads_of("a-1 R 8 + 8-12 [001] .... 1.5: block_bio_queue: 1,2 W 8 + 8 [R 8 + 8]\n"),
+              IsEmpty());
+}
+
+TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
+  if (::geteuid() != 0 || !fs::exists("/dev/loop-control")) {
+    if (must_run()) FAIL() << "this machine lacks root or loop devices";
+    GTEST_SKIP() << "NOT TESTED: this machine lacks root or loop devices";
+  }
+  const std::string file = testing::TempDir() + "block_trace_disk";
+  const std::string other_file = testing::TempDir() + "block_trace_other";
+  for (const auto& each : {file, other_file}) {
+    std::ofstream(each) << "x";
+    fs::resize_file(each, 8 * kMiB);
+  }
+  Loop disk, other;
+  ASSERT_TRUE(disk.attach(file, 0) && other.attach(other_file, 0));
+  struct stat seen {};
+  ASSERT_EQ(::stat(disk.device().c_str(), &seen), 0);
+  {
+    auto trace = BlockTrace::start(seen.st_rdev);
+    ASSERT_TRUE(trace) << trace.error().message();
+    const auto read = [](const Loop& from, int at) {
+      return shell("dd if=" + from.device() +
+                   " of=/dev/null bs=4k count=1 iflag=direct skip=" + std::to_string(at))
+          .has_value();
+    };
+    ASSERT_TRUE(read(other, 5) && read(disk, 7) && read(disk, 3));
+    pollfd waiting{trace->fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&waiting, 1, 1000), 1);
+    const auto reads = trace->take();
+    ASSERT_TRUE(reads) << reads.error().message();
+    EXPECT_THAT(*reads, Each(AllOf(Field(&TracedRead::major, major(seen.st_rdev)),
+                                   Field(&TracedRead::minor, minor(seen.st_rdev)))));
+    std::vector<std::uint64_t> direct;
+    for (const auto& each : *reads)
+      if (each.device.length == 4096 && !each.ahead) direct.push_back(each.device.offset / 4096);
+    EXPECT_THAT(direct, testing::IsSupersetOf({7u, 3u}));
+    EXPECT_LT(std::find(direct.begin(), direct.end(), 7u),
+              std::find(direct.begin(), direct.end(), 3u));
+  }
+  auto again = BlockTrace::start(seen.st_rdev);  // nothing is left of the one before
+  EXPECT_TRUE(again);
+}
+
+}  // namespace
+}  // namespace warmroot::warm
