@@ -121,17 +121,6 @@ bool parse_range(std::string_view line, std::uint64_t device_bytes, HotRange& ra
   return true;
 }
 
-/// Grows `range` to hold what `other` holds of the same file in the same block.
-void unite(HotRange& range, const HotRange& other) {
-  const auto end = std::max(range.device.offset + range.device.length,
-                            other.device.offset + other.device.length);
-  if (other.device.offset < range.device.offset) {
-    range.device.offset = other.device.offset;
-    range.file_offset = other.file_offset;
-  }
-  range.device.length = end - range.device.offset;
-}
-
 /// A range over several lists.
 struct Merged {
   HotRange range;
@@ -141,6 +130,16 @@ struct Merged {
 };
 
 }  // namespace
+
+void unite(HotRange& range, const HotRange& other) {
+  const auto end = std::max(range.device.offset + range.device.length,
+                            other.device.offset + other.device.length);
+  if (other.device.offset < range.device.offset) {
+    range.device.offset = other.device.offset;
+    range.file_offset = other.file_offset;
+  }
+  range.device.length = end - range.device.offset;
+}
 
 std::string encode_hot_list(const HotList& list) {
   CHECK(list.ranges.size() <= kMostRanges);

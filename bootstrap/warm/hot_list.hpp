@@ -44,6 +44,9 @@ inline constexpr std::size_t kMostListBytes = 8 * 1024 * 1024;
 /// Recordings beyond these weigh no more: what is not read any more leaves the list with time.
 inline constexpr std::uint32_t kMostRecordings = 16;
 
+/// Grows `range` to hold what `other` holds. Requires both in one block and of one file.
+void unite(HotRange& range, const HotRange& other);
+
 /// Lines of text: a header with version, grid, lineage, workload and size, a line for each range,
 /// a checksum. Requires at most kMostRanges ranges.
 std::string encode_hot_list(const HotList& list);

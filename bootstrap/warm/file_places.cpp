@@ -1,0 +1,152 @@
+#include "bootstrap/warm/file_places.hpp"
+
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/fanotify.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <vector>
+
+namespace warmroot::warm {
+namespace {
+
+/// Files and directories of one recording; a search through the whole disk would open them all.
+constexpr std::size_t kMostFiles = 16'384;
+constexpr unsigned kExtentsPerCall = 64;
+
+/// The path by which the open file was found; empty when it has none any more.
+std::string path_of(int fd) {
+  char text[PATH_MAX];
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t length = ::readlink(link.c_str(), text, sizeof text);
+  if (length <= 0 || length == static_cast<ssize_t>(sizeof text) || text[0] != '/') return {};
+  std::string path(text, static_cast<std::size_t>(length));
+  constexpr std::string_view kDeleted = " (deleted)";
+  return path.ends_with(kDeleted) ? std::string() : path;
+}
+
+}  // namespace
+
+Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most) {
+  alignas(fiemap) char memory[sizeof(fiemap) + kExtentsPerCall * sizeof(fiemap_extent)];
+  auto& call = *reinterpret_cast<fiemap*>(memory);
+  std::vector<FileExtent> found;
+  std::uint64_t from = 0;
+  while (found.size() < most) {
+    std::memset(memory, 0, sizeof memory);
+    call.fm_start = from;
+    call.fm_length = FIEMAP_MAX_OFFSET - from;
+    call.fm_extent_count = kExtentsPerCall;
+    if (::ioctl(fd, FS_IOC_FIEMAP, memory) != 0) return fail_errno("FS_IOC_FIEMAP");
+    const unsigned count = std::min(call.fm_mapped_extents, kExtentsPerCall);
+    for (unsigned i = 0; i < count && found.size() < most; ++i) {
+      const fiemap_extent& extent = call.fm_extents[i];
+      constexpr std::uint32_t kNowhere = FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC |
+                                         FIEMAP_EXTENT_DATA_INLINE | FIEMAP_EXTENT_ENCODED;
+      if ((extent.fe_flags & kNowhere) == 0 && extent.fe_length > 0)
+        found.push_back({extent.fe_logical, {extent.fe_physical, extent.fe_length}});
+      from = extent.fe_logical + extent.fe_length;
+      if ((extent.fe_flags & FIEMAP_EXTENT_LAST) != 0) return found;
+    }
+    if (count == 0) break;
+  }
+  return found;
+}
+
+void PlaceMap::add(const std::string& path, const FileExtent& extent) {
+  const auto [known, is_new] =
+      numbers_.try_emplace(path, static_cast<std::uint32_t>(paths_.size()));
+  if (is_new) paths_.push_back(path);
+  const std::uint64_t end = extent.place.offset + extent.place.length;
+  auto next = places_.lower_bound(extent.place.offset);
+  if (next != places_.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second.length > extent.place.offset)
+      before->second.length = extent.place.offset - before->first;
+  }
+  while (next != places_.end() && next->first < end) next = places_.erase(next);
+  places_[extent.place.offset] = {extent.place.length, extent.file_offset, known->second};
+}
+
+std::optional<FilePlace> PlaceMap::at(std::uint64_t offset) const {
+  auto after = places_.upper_bound(offset);
+  if (after == places_.begin()) return std::nullopt;
+  const auto& [start, place] = *std::prev(after);
+  if (offset - start >= place.length) return std::nullopt;
+  return FilePlace{paths_[place.path], place.file_offset + (offset - start),
+                   place.length - (offset - start)};
+}
+
+Result<OpenedFiles> OpenedFiles::watch(const std::string& mount_point) {
+  OpenedFiles files;
+  files.mount_point_ = mount_point;
+  while (files.mount_point_.ends_with('/')) files.mount_point_.pop_back();
+  files.group_.reset(::fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK,
+                                     O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME | O_LARGEFILE));
+  if (!files.group_) return fail_errno("watching which files are opened");
+  if (::fanotify_mark(files.group_.get(), FAN_MARK_ADD | FAN_MARK_FILESYSTEM, FAN_OPEN | FAN_ONDIR,
+                      AT_FDCWD, mount_point.c_str()) != 0)
+    return fail_errno("watching which files of " + mount_point + " are opened");
+  return files;
+}
+
+Ok OpenedFiles::take(PlaceMap& places) {
+  alignas(fanotify_event_metadata) char buffer[16 * 1024];
+  for (;;) {
+    const ssize_t count = ::read(group_.get(), buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN) return {};
+    if (count < 0) return fail_errno("reading which files were opened");
+    if (count == 0) return {};
+    auto length = static_cast<std::size_t>(count);
+    for (auto* event = reinterpret_cast<fanotify_event_metadata*>(buffer);
+         FAN_EVENT_OK(event, length); event = FAN_EVENT_NEXT(event, length)) {
+      if ((event->mask & FAN_Q_OVERFLOW) != 0) ++missed_;
+      if (event->fd < 0) continue;
+      const UniqueFd file(event->fd);
+      if (event->pid != ::getpid()) opened(file.get(), places);
+    }
+  }
+}
+
+void OpenedFiles::opened(int fd, PlaceMap& places) {
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) return;
+  if (seen_.contains(status.st_ino)) return;
+  std::string path = path_of(fd);
+  // A session's own root is another mount of it, or the same one under another name.
+  if (path.starts_with(mount_point_ + "/")) path.erase(0, mount_point_.size());
+  if (path.empty() || seen_.size() + directories_.size() >= kMostFiles) {
+    ++missed_;
+    return;
+  }
+  seen_.insert(status.st_ino);
+  const auto extents = extents_of(fd, kMostFileExtents);
+  if (!extents) return;  // a file system without FIEMAP has no places to tell
+  for (const FileExtent& extent : *extents) places.add(path, extent);
+  note_directories(path, places);
+}
+
+/// Whoever opens a file has read the directories above it; nobody opens those.
+void OpenedFiles::note_directories(const std::string& path, PlaceMap& places) {
+  for (auto slash = path.rfind('/'); slash != std::string::npos;
+       slash = slash == 0 ? std::string::npos : path.rfind('/', slash - 1)) {
+    const std::string directory = path.substr(0, std::max<std::size_t>(slash, 1));
+    if (!directories_.insert(directory).second) return;
+    const UniqueFd fd(::open((mount_point_ + directory).c_str(),
+                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const auto extents = fd ? extents_of(fd.get(), kMostFileExtents)
+                            : Result<std::vector<FileExtent>>(std::vector<FileExtent>{});
+    if (!extents) continue;
+    for (const FileExtent& extent : *extents) places.add(directory, extent);
+  }
+}
+
+}  // namespace warmroot::warm

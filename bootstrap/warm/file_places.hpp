@@ -1,0 +1,88 @@
+// Which file a byte of the disk belongs to: the files that sessions open are seen as they open them
+// (fanotify), their places asked once (FIEMAP), their directories' too. Called by the recorder,
+// which joins this with what was read of the disk. Opens nothing itself that is not open already,
+// and holds nothing of the mount between calls.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/block_set.hpp"
+
+namespace warmroot::warm {
+
+struct FilePlace {
+  std::string path;          ///< absolute, inside the root
+  std::uint64_t offset = 0;  ///< in the file
+  std::uint64_t length = 0;  ///< so many bytes lie together
+};
+
+struct FileExtent {
+  std::uint64_t file_offset = 0;
+  ByteRange place;  ///< relative to the file system's start
+
+  bool operator==(const FileExtent&) const = default;
+};
+
+/// Pieces of one file that are worth knowing: one in more is a file whose place helps nobody.
+inline constexpr std::size_t kMostFileExtents = 512;
+
+/// The extents of an open file or directory on its file system's device, at most `most`; holes,
+/// inline data and what has no place yet are left out. Errors: the ioctl's.
+Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most);
+
+/// Places of many files, by where they lie. Pure.
+class PlaceMap {
+ public:
+  /// Later ones win where they overlap: the place was freed and used anew.
+  void add(const std::string& path, const FileExtent& extent);
+  /// The file at this byte (relative to the file system's start), and how far it goes on there.
+  std::optional<FilePlace> at(std::uint64_t offset) const;
+  std::size_t size() const { return places_.size(); }
+  /// In the order in which they were added first.
+  const std::vector<std::string>& paths() const { return paths_; }
+
+ private:
+  struct Place {
+    std::uint64_t length = 0;
+    std::uint64_t file_offset = 0;
+    std::uint32_t path = 0;  // in paths_
+  };
+  std::map<std::uint64_t, Place> places_;
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<std::string> paths_;
+};
+
+class OpenedFiles {
+ public:
+  /// Watches opens of the file system mounted at `mount_point`, in any mount namespace.
+  /// Errors: refused where the kernel has no fanotify for it (4.20) or does not let us.
+  static Result<OpenedFiles> watch(const std::string& mount_point);
+
+  /// Takes what was opened since the last call into `places`; does not wait. Errors: fanotify's.
+  Ok take(PlaceMap& places);
+
+  int fd() const { return group_.get(); }
+  /// Different files seen, and opens whose file could not be told or did not fit any more.
+  std::size_t files() const { return seen_.size(); }
+  std::size_t missed() const { return missed_; }
+
+ private:
+  OpenedFiles() = default;
+  void opened(int fd, PlaceMap& places);
+  void note_directories(const std::string& path, PlaceMap& places);
+
+  UniqueFd group_;
+  std::string mount_point_;
+  std::set<std::uint64_t> seen_;  // inodes
+  std::set<std::string> directories_;
+  std::size_t missed_ = 0;
+};
+
+}  // namespace warmroot::warm

@@ -1,0 +1,138 @@
+#include "bootstrap/warm/recorder.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace warmroot::warm {
+namespace {
+
+/// Reads that one recording keeps; a session has thousands.
+constexpr std::size_t kMostReads = 262'144;
+/// Of one file, as far as it is looked at for pages in memory.
+constexpr std::uint64_t kMostFileBytes = std::uint64_t{256} << 20;
+
+/// Joins ranges of one file in one block as they come.
+class ListBuilder {
+ public:
+  ListBuilder(HotList& list, const PlaceMap& places, std::uint64_t partition_offset)
+      : list_(list), places_(places), partition_offset_(partition_offset) {}
+
+  void add(ByteRange read) {
+    while (read.length > 0 && list_.ranges.size() < kMostRanges) {
+      const std::uint64_t block_end = (read.offset / kGridBytes + 1) * kGridBytes;
+      ByteRange piece{read.offset, std::min(read.length, block_end - read.offset)};
+      const auto place = read.offset >= partition_offset_
+                             ? places_.at(read.offset - partition_offset_)
+                             : std::nullopt;
+      if (place) piece.length = std::min(piece.length, place->length);
+      put({piece, place ? place->path : std::string(), place ? place->offset : 0, 1000});
+      read.offset += piece.length;
+      read.length -= piece.length;
+    }
+  }
+
+ private:
+  void put(HotRange range) {
+    const auto key = std::make_pair(range.device.offset / kGridBytes, range.path);
+    const auto [known, is_new] = numbers_.try_emplace(key, list_.ranges.size());
+    if (is_new)
+      list_.ranges.push_back(std::move(range));
+    else
+      unite(list_.ranges[known->second], range);
+  }
+
+  HotList& list_;
+  const PlaceMap& places_;
+  std::uint64_t partition_offset_;
+  std::map<std::pair<std::uint64_t, std::string>, std::size_t> numbers_;
+};
+
+}  // namespace
+
+HotList make_hot_list(std::span<const ByteRange> reads, const PlaceMap& places,
+                      const RecordRequest& request) {
+  HotList list{request.lineage, request.workload, request.device_bytes, 1, {}};
+  ListBuilder builder(list, places, request.partition_offset);
+  for (ByteRange read : reads) {
+    if (read.offset >= request.device_bytes) continue;
+    read.length = std::min(read.length, request.device_bytes - read.offset);
+    builder.add(read);
+  }
+  return list;
+}
+
+Result<Recorder> Recorder::start(RecordRequest request, IsOwn is_own) {
+  Recorder recorder(std::move(request), std::move(is_own));
+  auto opened = OpenedFiles::watch(recorder.request_.mount_point);
+  if (opened) recorder.opened_.emplace(std::move(*opened));
+  auto trace = recorder.request_.use_trace
+                   ? BlockTrace::start(recorder.request_.disk)
+                   : fail(ErrorKind::refused, "the trace of block reads is not wanted");
+  if (trace) recorder.trace_.emplace(std::move(*trace));
+  if (!opened && !trace)
+    return fail(ErrorKind::refused, "nothing can be recorded here: " + trace.error().message() +
+                                        "; " + opened.error().message());
+  return recorder;
+}
+
+Ok Recorder::poll() {
+  if (opened_) TRY(opened_->take(places_));
+  if (!trace_) return {};
+  TRY_ASSIGN(const auto taken, trace_->take());
+  for (const TracedRead& read : taken) {
+    if (reads_.size() >= kMostReads) break;
+    if (!is_own_(read.thread))
+      reads_.push_back({read.device.offset + request_.disk_offset, read.device.length});
+  }
+  return {};
+}
+
+HotList Recorder::list() {
+  if (!trace_) read_pages_in_memory();
+  return make_hot_list(reads_, places_, request_);
+}
+
+std::string Recorder::source() const {
+  if (!trace_) return "opened files and pages in memory";
+  return opened_ ? "trace and opened files" : "trace";
+}
+
+/// Which pages of the opened files are in memory, in the order in which the files were opened.
+void Recorder::read_pages_in_memory() {
+  reads_.clear();
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  for (const std::string& path : places_.paths()) {
+    const UniqueFd file(::open((request_.mount_point + path).c_str(),
+                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat status {};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size == 0)
+      continue;
+    const std::uint64_t size =
+        std::min<std::uint64_t>(static_cast<std::uint64_t>(status.st_size), kMostFileBytes);
+    void* memory = ::mmap(nullptr, size, PROT_NONE, MAP_SHARED, file.get(), 0);
+    if (memory == MAP_FAILED) continue;
+    std::vector<unsigned char> resident((size + page - 1) / page);
+    const bool told = ::mincore(memory, size, resident.data()) == 0;
+    ::munmap(memory, size);
+    const auto extents = extents_of(file.get(), kMostFileExtents);
+    if (!told || !extents) continue;
+    for (const FileExtent& extent : *extents)
+      for (std::uint64_t at = 0; at < extent.place.length; at += page) {
+        const std::uint64_t index = (extent.file_offset + at) / page;
+        if (index < resident.size() && (resident[index] & 1) != 0 && reads_.size() < kMostReads)
+          reads_.push_back({request_.partition_offset + extent.place.offset + at, page});
+      }
+  }
+}
+
+bool is_own_thread(pid_t thread) {
+  return ::access(("/proc/self/task/" + std::to_string(thread)).c_str(), F_OK) == 0;
+}
+
+}  // namespace warmroot::warm

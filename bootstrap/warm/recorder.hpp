@@ -1,0 +1,79 @@
+// Records what sessions read first: joins the trace of the disk with the files that were opened
+// into a hot list. Where the kernel has no trace, the pages that are in memory of each opened file
+// stand in for it, and the list says so. Called by `record` and, for the first sessions of a lease,
+// by `up`. make_hot_list is pure.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/block_trace.hpp"
+#include "bootstrap/warm/file_places.hpp"
+#include "bootstrap/warm/hot_list.hpp"
+
+namespace warmroot::warm {
+
+/// What of the disk a recording is about.
+struct RecordRequest {
+  std::string mount_point;         ///< the mounted root
+  dev_t disk = 0;                  ///< traced
+  std::uint64_t disk_offset = 0;   ///< of the traced disk's first byte on the volume; a loop device
+                                   ///< may stand for a part of it
+  std::uint64_t device_bytes = 0;  ///< the volume's size
+  std::uint64_t partition_offset = 0;  ///< of the file system, on the volume
+  std::string lineage;
+  std::string workload;
+  bool use_trace = true;  ///< false: as where the kernel has none
+};
+
+/// The list of reads in their order: one range for each file and grid block, from the first byte
+/// read to the last. What lies beyond the device is left out; the list ends at kMostRanges.
+HotList make_hot_list(std::span<const ByteRange> reads, const PlaceMap& places,
+                      const RecordRequest& request);
+
+class Recorder {
+ public:
+  /// Threads whose reads are not a session's.
+  using IsOwn = std::function<bool(pid_t)>;
+
+  /// Watches from now on. Errors: refused when neither the trace nor the opened files can be
+  /// watched here.
+  static Result<Recorder> start(RecordRequest request, IsOwn is_own);
+
+  /// Takes what has come; call it often enough that the kernel's buffers do not run over (each
+  /// second). Errors: the trace's.
+  Ok poll();
+
+  /// The list of all that was taken, one recording.
+  HotList list();
+
+  /// "trace and opened files", "trace", or "opened files and pages in memory".
+  std::string source() const;
+  /// Becomes readable when there is something to take; -1: poll now and then.
+  int fd() const { return trace_ ? trace_->fd() : -1; }
+  std::size_t reads() const { return reads_.size(); }
+
+ private:
+  Recorder(RecordRequest request, IsOwn is_own)
+      : request_(std::move(request)), is_own_(std::move(is_own)) {}
+  void read_pages_in_memory();
+
+  RecordRequest request_;
+  IsOwn is_own_;
+  std::optional<BlockTrace> trace_;
+  std::optional<OpenedFiles> opened_;
+  PlaceMap places_;
+  std::vector<ByteRange> reads_;  // on the volume, in order
+};
+
+/// Whether a thread is one of this process, for Recorder.
+bool is_own_thread(pid_t thread);
+
+}  // namespace warmroot::warm

@@ -1,0 +1,162 @@
+// A recording of real reads on a mounted volume: which files, which bytes, in which order.
+#include "bootstrap/warm/recorder.hpp"
+
+#include <sys/stat.h>
+
+#include "tests/warm_volume.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::Not;
+
+const RecordRequest kOneMebibyteIn{"/r", 0, 0, 64 * kGridBytes, kMiB, "snap-1", ""};
+
+std::vector<std::string> paths_of(const HotList& list) {
+  std::vector<std::string> paths;
+  for (const HotRange& range : list.ranges) paths.push_back(range.path);
+  return paths;
+}
+
+TEST(HotRanges, reads_are_cut_at_blocks_and_at_the_ends_of_files) {
+  PlaceMap places;
+  places.add("/a", {8192, {0, 4096}});
+  places.add("/b", {0, {4096, 2 * kGridBytes}});
+  const ByteRange read{kMiB, kGridBytes + 8192};
+  const auto list = make_hot_list(std::vector{read}, places, kOneMebibyteIn);
+  EXPECT_THAT(list.ranges,
+              ElementsAre(HotRange{{kMiB, 4096}, "/a", 8192, 1000},
+                          HotRange{{kMiB + 4096, kGridBytes - 4096}, "/b", 0, 1000},
+                          HotRange{{kMiB + kGridBytes, 8192}, "/b", kGridBytes - 4096, 1000}));
+}
+
+TEST(HotRanges, what_is_read_again_or_beside_it_is_one_range) {
+  PlaceMap places;
+  places.add("/a", {0, {0, kGridBytes}});
+  const std::vector<ByteRange> reads{
+      {kMiB + 65536, 4096}, {0, 4096}, {kMiB + 4096, 4096}, {kMiB + 65536, 4096}};
+  const auto list = make_hot_list(reads, places, kOneMebibyteIn);
+  EXPECT_THAT(list.ranges, ElementsAre(HotRange{{kMiB + 4096, 65536}, "/a", 4096, 1000},
+                                       HotRange{{0, 4096}, "", 0, 1000}));
+}
+
+TEST(HotRanges, reads_beyond_the_device_are_left_out) {
+  const std::vector<ByteRange> reads{{64 * kGridBytes, 4096}, {64 * kGridBytes - 4096, 8192}};
+  const auto list = make_hot_list(reads, {}, kOneMebibyteIn);
+  EXPECT_THAT(list.ranges, ElementsAre(HotRange{{64 * kGridBytes - 4096, 4096}, "", 0, 1000}));
+}
+
+TEST(PlaceMap, a_place_that_was_freed_and_used_anew_belongs_to_the_later_file) {
+  PlaceMap places;
+  places.add("/old", {0, {4096, 65536}});
+  places.add("/new", {0, {8192, 4096}});
+  EXPECT_EQ(places.at(4096)->path, "/old");
+  EXPECT_EQ(places.at(4096)->length, 4096u);
+  EXPECT_EQ(places.at(9000)->path, "/new");
+  EXPECT_EQ(places.at(9000)->offset, 808u);
+  EXPECT_FALSE(places.at(0));
+  EXPECT_FALSE(places.at(12288));
+}
+
+using RecorderTest = WarmerTest;
+
+RecordRequest request_for(const WarmRequest& warm, const std::string& fs_device) {
+  struct stat seen {};
+  EXPECT_EQ(::stat(fs_device.c_str(), &seen), 0);
+  return {warm.mount_point,
+          seen.st_rdev,
+          warm.partition_offset_bytes,
+          kFsBytes + warm.partition_offset_bytes,
+          warm.partition_offset_bytes,
+          "snap-1",
+          "reading"};
+}
+
+TEST_F(RecorderTest, what_is_read_is_listed_by_file_and_place_in_order) {
+  make_image(kOddOffset);
+  attach({});
+  mount_root();
+  auto recorder = Recorder::start(request_for(request(), fs_device()), is_own_thread);
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  EXPECT_EQ(recorder->source(), "trace and opened files");
+  ASSERT_TRUE(shell("cat " + root().string() + "/d7/4 " + root().string() + "/d2/9 | wc -c"));
+  ASSERT_TRUE(recorder->poll());
+  const auto list = recorder->list();
+  const auto paths = paths_of(list);
+  const auto first = std::find(paths.begin(), paths.end(), "/d7/4");
+  const auto second = std::find(paths.begin(), paths.end(), "/d2/9");
+  ASSERT_NE(first, paths.end());
+  ASSERT_NE(second, paths.end());
+  EXPECT_LT(first, second);
+  EXPECT_THAT(paths, Contains("/d7"));  // its entry was looked up
+  EXPECT_THAT(paths, Not(Contains("/d3/3")));
+  // What the list says of a file is what the disk has there.
+  const auto& range = list.ranges[static_cast<std::size_t>(first - paths.begin())];
+  std::ifstream disk(top_ / "image", std::ios::binary);
+  std::ifstream file(top_ / "files/d7/4", std::ios::binary);
+  std::string on_disk(4096, '\0');
+  std::string in_file(4096, '\0');
+  disk.seekg(static_cast<std::streamoff>(range.device.offset)).read(on_disk.data(), 4096);
+  file.seekg(static_cast<std::streamoff>(range.file_offset)).read(in_file.data(), 4096);
+  EXPECT_EQ(on_disk, in_file);
+  EXPECT_TRUE(decode_hot_list(encode_hot_list(list)));
+}
+
+TEST_F(RecorderTest, all_first_touches_of_a_session_are_in_its_list_and_the_warmers_are_not) {
+  make_image(0);
+  attach({});
+  mount_root();
+  const auto before = touched();
+  auto recorder = Recorder::start(request_for(request(), fs_device()), is_own_thread);
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  for (const char* file : {"/d0/1", "/d5/22", "/d9/29", "/d3/17"})
+    ASSERT_TRUE(shell("cat " + root().string() + file + " > /dev/null"));
+  const auto after = touched();
+  run(request());
+  ASSERT_TRUE(recorder->poll());
+  std::set<std::uint64_t> listed;
+  for (const Block block : hot_blocks(recorder->list(), grid_blocks(kFsBytes)))
+    listed.insert(block);
+  for (const auto block : after)
+    if (!before.contains(block)) {
+      EXPECT_THAT(listed, Contains(block));
+    }
+  EXPECT_LT(listed.size(), used_blocks(fs_device()).size() / 4);
+}
+
+TEST_F(RecorderTest, without_a_trace_pages_in_memory_of_opened_files_stand_in_for_it) {
+  make_image(kOddOffset);
+  attach({});
+  mount_root();
+  auto wanted = request_for(request(), fs_device());
+  wanted.use_trace = false;
+  auto recorder = Recorder::start(wanted, is_own_thread);
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  EXPECT_EQ(recorder->source(), "opened files and pages in memory");
+  ASSERT_TRUE(shell("cat " + root().string() + "/d7/4 " + root().string() + "/d2/9 | wc -c"));
+  ASSERT_TRUE(recorder->poll());
+  const auto list = recorder->list();
+  std::map<std::string, std::uint64_t> bytes;
+  for (const HotRange& range : list.ranges) bytes[range.path] += range.device.length;
+  EXPECT_EQ(bytes["/d7/4"], 200 * kKiB);
+  EXPECT_EQ(bytes["/d2/9"], 200 * kKiB);
+  EXPECT_EQ(list.ranges.front().path, "/d7/4");
+}
+
+TEST_F(RecorderTest, an_unmount_is_not_held_up_by_a_recording) {
+  make_image(0);
+  attach({});
+  mount_root();
+  auto recorder = Recorder::start(request_for(request(), fs_device()), is_own_thread);
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  ASSERT_TRUE(shell("cat " + root().string() + "/d1/1 > /dev/null"));
+  ASSERT_TRUE(recorder->poll());
+  unmount();
+  EXPECT_THAT(paths_of(recorder->list()), Contains("/d1/1"));
+}
+
+}  // namespace
+}  // namespace warmroot::warm
