@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "bootstrap/warm/warm_map_file.hpp"
+#include "bootstrap/warm/volume_file.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -58,7 +58,7 @@ TEST(WarmMap, refuses_what_is_not_of_this_volume_and_says_why) {
   EXPECT_THAT(text.error().message(), HasSubstr("no warm map"));
 }
 
-class WarmMapFileTest : public testing::Test {
+class VolumeFileTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = (std::filesystem::temp_directory_path() / "warm_map_XXXXXX").string();
@@ -69,8 +69,8 @@ class WarmMapFileTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(top_); }
 
-  WarmMapFile file(const std::string& path) {
-    auto opened = WarmMapFile::at(root_.string(), path);
+  VolumeFile file(const std::string& path) {
+    auto opened = VolumeFile::at(root_.string(), path, "the warm map");
     EXPECT_TRUE(opened);
     return *opened;
   }
@@ -78,8 +78,8 @@ class WarmMapFileTest : public testing::Test {
   std::filesystem::path top_, root_;
 };
 
-TEST_F(WarmMapFileTest, is_written_with_its_directories_and_read_back) {
-  const WarmMapFile map = file("/var/lib/warmroot/warm.map");
+TEST_F(VolumeFileTest, is_written_with_its_directories_and_read_back) {
+  const VolumeFile map = file("/var/lib/warmroot/warm.map");
   auto nothing = map.load(100);
   ASSERT_TRUE(nothing) << nothing.error().message();
   EXPECT_FALSE(*nothing);
@@ -93,7 +93,7 @@ TEST_F(WarmMapFileTest, is_written_with_its_directories_and_read_back) {
   EXPECT_FALSE(std::filesystem::exists(root_ / "var/lib/warmroot/warm.map.new"));
 }
 
-TEST_F(WarmMapFileTest, symlinks_lead_nowhere_but_inside_the_root) {
+TEST_F(VolumeFileTest, symlinks_lead_nowhere_but_inside_the_root) {
   std::filesystem::create_directory(top_ / "outside");
   std::filesystem::create_directory(root_ / "outside");
   std::filesystem::create_directory_symlink("/outside", root_ / "var");
@@ -104,7 +104,7 @@ TEST_F(WarmMapFileTest, symlinks_lead_nowhere_but_inside_the_root) {
   EXPECT_TRUE(std::filesystem::is_empty(top_ / "outside"));
 }
 
-TEST_F(WarmMapFileTest, what_is_no_plain_file_of_the_right_size_is_refused) {
+TEST_F(VolumeFileTest, what_is_no_plain_file_of_the_right_size_is_refused) {
   ASSERT_EQ(::mkfifo((root_ / "fifo").c_str(), 0600), 0);
   EXPECT_FALSE(file("fifo").load(100));
   std::filesystem::create_symlink("fifo", root_ / "link");
@@ -114,7 +114,7 @@ TEST_F(WarmMapFileTest, what_is_no_plain_file_of_the_right_size_is_refused) {
   EXPECT_TRUE(file("large").load(101));
 }
 
-TEST_F(WarmMapFileTest, a_stale_temporary_file_is_no_obstacle_and_a_planted_link_is_not_followed) {
+TEST_F(VolumeFileTest, a_stale_temporary_file_is_no_obstacle_and_a_planted_link_is_not_followed) {
   std::ofstream(root_ / "warm.map.new") << "left by a crash";
   ASSERT_TRUE(file("warm.map").save("map"));
   std::filesystem::create_symlink(top_ / "victim", root_ / "warm.map.new");
@@ -122,8 +122,8 @@ TEST_F(WarmMapFileTest, a_stale_temporary_file_is_no_obstacle_and_a_planted_link
   EXPECT_FALSE(std::filesystem::exists(top_ / "victim"));
 }
 
-TEST_F(WarmMapFileTest, a_root_that_went_away_is_not_written_to) {
-  const WarmMapFile map = file("warm.map");
+TEST_F(VolumeFileTest, a_root_that_went_away_is_not_written_to) {
+  const VolumeFile map = file("warm.map");
   std::filesystem::rename(root_, top_ / "elsewhere");
   EXPECT_FALSE(map.save("map"));
 }

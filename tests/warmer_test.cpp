@@ -84,6 +84,35 @@ INSTANTIATE_TEST_SUITE_P(Partition, WarmerAtOffset, testing::Values(0, kOddOffse
                            return offset.param == 0 ? std::string("none") : std::string("odd");
                          });
 
+TEST_F(WarmerTest, a_hot_list_is_read_before_all_else_in_its_order) {
+  make_image(0);
+  attach({});
+  mount_root();
+  auto wanted = request();
+  const auto used = used_blocks(fs_device());
+  const std::vector<std::uint64_t> all(used.begin(), used.end());
+  for (const std::size_t at : {90, 12, 77, 31, 60, 45})
+    wanted.hot.push_back(static_cast<Block>(all[at]));
+  wanted.hot.push_back(grid_blocks(kFsBytes));  // beyond the device
+  wanted.max_depth = 1;
+  const auto before = touched();
+  const auto progress = run(wanted);
+  EXPECT_EQ(progress.state, WarmState::done);
+  EXPECT_EQ(progress.hot_blocks, 6u);
+  EXPECT_EQ(progress.hot_present, 6u);
+  ASSERT_TRUE(progress.hot_ms);
+  EXPECT_LT(*progress.hot_ms, progress.elapsed_ms);
+  std::vector<Block> first;
+  for (const sim::FirstTouch& touch : ebs_->touch_log(kVolume))
+    if (!before.contains(touch.block) && first.size() < 6)
+      first.push_back(static_cast<Block>(touch.block));
+  std::erase_if(wanted.hot, [&](Block block) {
+    return before.contains(block) || block >= grid_blocks(kFsBytes);
+  });
+  first.resize(wanted.hot.size());
+  EXPECT_EQ(first, wanted.hot);
+}
+
 TEST_F(WarmerTest, stops_at_once_and_the_next_run_goes_on_where_it_was) {
   make_image(0);
   sim::VolumeProfile slow;

@@ -22,6 +22,11 @@ void BlockSet::insert_range(ByteRange range) {
   for (std::uint64_t block = first; block < end; ++block) insert(static_cast<Block>(block));
 }
 
+void BlockSet::insert_all(const BlockSet& other) {
+  CHECK(other.size_ == size_);
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
 BlockSet BlockSet::intersection(const BlockSet& other) const {
   CHECK(size_ == other.size_);
   BlockSet result = *this;

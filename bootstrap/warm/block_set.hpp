@@ -45,6 +45,9 @@ class BlockSet {
   /// Inserts every block that shares a byte with the range; what lies beyond the set is left out.
   void insert_range(ByteRange range);
 
+  /// Inserts the other set's blocks. Requires equal sizes.
+  void insert_all(const BlockSet& other);
+
   /// The sets' common blocks. Requires equal sizes.
   BlockSet intersection(const BlockSet& other) const;
   /// Blocks of this set that `other` lacks. Requires equal sizes.

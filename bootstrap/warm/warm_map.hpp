@@ -1,7 +1,7 @@
 // The warm map: which grid blocks of one volume have been read already, as bytes of a file kept on
 // that volume. It is untrusted input (the session's root can write it), so a map that does not fit
 // is refused with a reason, and the warmer still samples what a fitting one claims. Pure;
-// warm_map_file reads and writes the file.
+// volume_file reads and writes the file.
 #pragma once
 
 #include <cstdint>

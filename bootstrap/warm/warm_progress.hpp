@@ -36,7 +36,10 @@ struct WarmProgress {
   unsigned depth = 0;                ///< reads kept in flight just now
   std::uint64_t errors = 0;          ///< failed reads, retries included
   std::uint64_t resumed_blocks = 0;  ///< needed blocks that an earlier run's map vouched for
-  std::string needed_source;         ///< "fsmap" or "whole"; empty until known
+  std::uint64_t hot_blocks = 0;      ///< blocks of the hot list; 0: there is none
+  std::uint64_t hot_present = 0;
+  std::optional<std::uint64_t> hot_ms;  ///< when all of them were present
+  std::string needed_source;            ///< "fsmap" or "whole"; empty until known
   unsigned touch_bytes =
       0;  ///< read per 512 KiB block: 4096, or 524288 where a touch is not enough
   LatencySummary first_touch;  ///< reads of blocks that no map vouched for

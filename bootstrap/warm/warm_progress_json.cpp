@@ -28,10 +28,14 @@ nlohmann::json to_json(const WarmProgress& progress) {
       {"depth", progress.depth},
       {"errors", progress.errors},
       {"resumed_blocks", progress.resumed_blocks},
+      {"hot_blocks", progress.hot_blocks},
+      {"hot_present", progress.hot_present},
+      {"hot_ms", nullptr},
       {"needed_source", progress.needed_source},
       {"first_touch", latency_json(progress.first_touch)},
       {"warm_reads", latency_json(progress.warm_reads)},
   };
+  if (progress.hot_ms) json["hot_ms"] = *progress.hot_ms;
   if (progress.eta_ms) json["eta_ms"] = *progress.eta_ms;
   if (!progress.note.empty()) json["note"] = progress.note;
   return json;

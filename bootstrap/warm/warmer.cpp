@@ -14,8 +14,8 @@
 #include "bootstrap/warm/needed_blocks.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/read_pump.hpp"
+#include "bootstrap/warm/volume_file.hpp"
 #include "bootstrap/warm/warm_map.hpp"
-#include "bootstrap/warm/warm_map_file.hpp"
 #include "bootstrap/warm/warm_plan.hpp"
 
 namespace warmroot::warm {
@@ -68,6 +68,7 @@ class Run {
   Ok open();
   void load_map();
   Ok verify_map();
+  Result<ReadPump::End> read_hot();
   Result<ReadPump::End> read_metadata();
   Result<ReadPump::End> read_ranges(std::span<const ByteRange> ranges);
   void find_needed();
@@ -94,7 +95,7 @@ class Run {
   SteadyClock::time_point start_ = SteadyClock::now();
 
   std::optional<BlockDevice> device_;
-  std::optional<WarmMapFile> map_file_;
+  std::optional<VolumeFile> map_file_;
   MapIdentity identity_;
   // The order matters: the engine reads from the device, the pump through the engine.
   std::unique_ptr<ReadEngine> engine_;
@@ -102,8 +103,10 @@ class Run {
   std::optional<ReadPump> pump_;
 
   BlockSet present_;
+  BlockSet read_;     // by this run
   BlockSet claimed_;  // by the map, and not disproved
   BlockSet needed_;
+  BlockSet hot_;
   bool needed_known_ = false;
   std::uint64_t fs_bytes_ = 0;
   std::vector<ByteRange> metadata_;       // on the device
@@ -160,6 +163,7 @@ Ok Run::open() {
     for (const Block block : blocks) {
       if (claimed_.contains(block) || !present_.contains(block)) continue;
       present_.erase(block);
+      read_.erase(block);
       --progress_.blocks_read;
     }
   };
@@ -167,7 +171,7 @@ Ok Run::open() {
   events.tick = [this] { return on_tick(); };
   pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events));
   const Block blocks = grid_blocks(device_->size_bytes());
-  present_ = claimed_ = needed_ = BlockSet(blocks);
+  present_ = read_ = claimed_ = needed_ = hot_ = BlockSet(blocks);
   progress_.device_blocks = blocks;
   progress_.engine = engine_->name();
   progress_.state = WarmState::running;
@@ -178,7 +182,7 @@ Ok Run::open() {
 void Run::load_map() {
   if (request_.mount_point.empty() || request_.map_path.empty()) return;
   identity_ = {request_.volume_id, device_->size_bytes()};
-  auto file = WarmMapFile::at(request_.mount_point, request_.map_path);
+  auto file = VolumeFile::at(request_.mount_point, request_.map_path, "the warm map");
   if (!file) {
     note(file.error().message());
     return;
@@ -195,8 +199,8 @@ void Run::load_map() {
     note(present.error().message());
     return;
   }
-  present_ = std::move(*present);
-  claimed_ = present_;
+  claimed_ = present->difference(read_);
+  present_.insert_all(*present);
   map_exists_ = true;
 }
 
@@ -232,7 +236,7 @@ Ok Run::verify_map() {
   if (doubts <= std::min(kDoubtsAllowed, blocks.size() / 2)) return {};
   note("the warm map was not believed: " + std::to_string(doubts) + " of " +
        std::to_string(latencies.size()) + " sampled blocks were cold");
-  present_.clear();
+  present_ = read_;
   claimed_.clear();
   for (const Block block : blocks) present_.insert(block);  // the samples were their first touches
   warm_reads_ = {};
@@ -244,6 +248,7 @@ Ok Run::verify_map() {
 void Run::on_present(Block block, microseconds latency) {
   if (claimed_.contains(block)) return;
   present_.insert(block);
+  read_.insert(block);
   first_touch_.record(latency);
   ++progress_.blocks_read;
   ++unsaved_;
@@ -254,6 +259,19 @@ Result<ReadPump::End> Run::read_ranges(std::span<const ByteRange> ranges) {
   for (const ByteRange& range : ranges) blocks.insert_range(range);
   const std::vector<Block> absent = plan_reads({&blocks, &present_, {}, ranges, {}});
   return pump_->read(absent, stop_);
+}
+
+/// Before all else: sessions are waiting for these, and to look for the map in a cold file system
+/// takes some first touches, too.
+Result<ReadPump::End> Run::read_hot() {
+  for (const Block block : request_.hot)
+    if (block < hot_.size()) hot_.insert(block);
+  progress_.hot_blocks = hot_.count();
+  if (progress_.hot_blocks == 0) return ReadPump::End::finished;
+  const BlockSet none(present_.size());
+  const auto end = pump_->read(plan_reads({&none, &present_, request_.hot, {}, {}}), stop_);
+  if (end && *end == ReadPump::End::finished) progress_.hot_ms = milliseconds_since(start_);
+  return end;
 }
 
 /// What GETFSMAP would read one after the other, read in parallel: superblock, group descriptors,
@@ -329,6 +347,8 @@ Result<ReadPump::End> Run::read_needed() {
 }
 
 Result<ReadPump::End> Run::read_everything() {
+  TRY_ASSIGN(const auto hot_end, read_hot());
+  if (hot_end != ReadPump::End::finished) return hot_end;
   load_map();
   TRY(verify_map());
   const bool known = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
@@ -381,6 +401,7 @@ void Run::report(bool now) {
   const bool had_report = last_report_ != SteadyClock::time_point{};
   last_report_ = SteadyClock::now();
   progress_.needed_blocks = needed_known_ ? needed_.count() : 0;
+  progress_.hot_present = hot_.intersection(present_).count();
   progress_.present_blocks = needed_known_ ? needed_.intersection(present_).count() : 0;
   progress_.warmth = progress_.needed_blocks == 0
                          ? 0

@@ -8,8 +8,10 @@
 #include <functional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/block_set.hpp"
 #include "bootstrap/warm/warm_progress.hpp"
 
 namespace warmroot::warm {
@@ -25,6 +27,8 @@ struct WarmRequest {
   std::string map_path;  ///< inside mount_point, symlinks resolved inside it; empty: no map is kept
   std::string volume_id;   ///< a map of another volume is not believed
   unsigned max_depth = 0;  ///< operator's cap on reads in flight; 0: none
+  std::vector<Block>
+      hot{};  ///< read before all else, in this order; those beyond the device are not
 };
 
 class Warmer {

@@ -1,6 +1,7 @@
-// Keeps the warm map in a file of the volume it describes. Every path is resolved inside the
-// mounted root, symlinks included, because the volume's content is untrusted; nothing stays open
-// between calls, so that the map never keeps a root from being unmounted. Called by the warmer.
+// A file of ours on the volume that it describes: the warm map, the hot list. Every path is
+// resolved inside the mounted root, symlinks included, because the volume's content is untrusted;
+// nothing stays open between calls, so that it never keeps a root from being unmounted. Called by
+// the warmer and by whoever records.
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +14,13 @@
 
 namespace warmroot::warm {
 
-class WarmMapFile {
+class VolumeFile {
  public:
-  /// `path` inside `mount_point`; its directories are made when the map is saved. The mount is
+  /// `path` inside `mount_point`; its directories are made when it is saved. `what` names the
+  /// file in errors: "the warm map". The mount is
   /// recognised again by its device number: once it is gone, save refuses instead of writing to
   /// what lies below. Errors: gone when there is no such directory.
-  static Result<WarmMapFile> at(std::string mount_point, std::string path);
+  static Result<VolumeFile> at(std::string mount_point, std::string path, std::string what);
 
   /// The file's bytes, at most `limit`; nullopt when there is none.
   /// Errors: misconfigured when it is no regular file or larger.
@@ -34,6 +36,7 @@ class WarmMapFile {
   std::string mount_point_;
   std::string directory_;  // relative to the root, maybe empty
   std::string name_;
+  std::string what_;
   dev_t device_ = 0;
 };
 
