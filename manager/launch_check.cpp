@@ -51,6 +51,12 @@ core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Millisecon
   return lookup;
 }
 
+std::size_t LaunchCheck::allowed(Instant now) const {
+  if (spent_until_ <= now) return kAskedAtOnce;
+  const auto owed = (spent_until_ - now + kOneAskedEvery - Milliseconds{1}) / kOneAskedEvery;
+  return kAskedAtOnce - std::min(kAskedAtOnce, static_cast<std::size_t>(owed));
+}
+
 void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
   std::map<std::string, Answer> kept;
   std::vector<Question> questions;
@@ -68,19 +74,24 @@ void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, I
     else if (lacking.contains(pool.name) && core::find_source(pool, observed).problems.empty())
       questions.push_back({&pool.name, std::move(call), std::move(content)});
   }
-  postponed_ = questions.size() > kAskedAtOnce;
+  // A clock that was set back owes no more than one burst.
+  spent_until_ = std::min(spent_until_, now + kOneAskedEvery * static_cast<int>(kAskedAtOnce));
+  const std::size_t most = allowed(now);
+  postponed_ = questions.size() > most;
   if (postponed_) {
     // Those that were never asked for, or longest ago.
     std::stable_sort(questions.begin(), questions.end(), [&](const auto& left, const auto& right) {
       return kept[*left.pool].until < kept[*right.pool].until;
     });
-    for (auto later = questions.begin() + kAskedAtOnce; later != questions.end(); ++later) {
+    for (auto later = questions.begin() + static_cast<std::ptrdiff_t>(most);
+         later != questions.end(); ++later) {
       auto& check = observed.launch_checks[*later->pool];
       check.error = "its launch has not been checked with EC2 yet";
       check.transient = true;
     }
-    questions.resize(kAskedAtOnce);
+    questions.resize(most);
   }
+  spent_until_ = std::max(spent_until_, now) + kOneAskedEvery * static_cast<int>(questions.size());
   std::vector<std::string> bodies;
   for (const auto& question : questions) bodies.push_back(aws::encode_dry_run(question.call));
   if (!bodies.empty()) ec2_.expect(bodies);

@@ -16,8 +16,10 @@ inline constexpr Milliseconds kCheckedFor{24 * 3'600'000};
 /// What was refused may be corrected in EC2 (an instance profile is known some 10 s after it was
 /// made).
 inline constexpr Milliseconds kRefusedCheckFor{30'000};
-/// Below EC2's bucket of RunInstances requests (5, refilled by 2 a second), which dry runs use too.
+/// Below EC2's bucket of RunInstances requests (5, refilled by 2 a second), which dry runs use too:
+/// so many at once, and then half of the refill, however often somebody looks.
 inline constexpr std::size_t kAskedAtOnce = 4;
+inline constexpr Milliseconds kOneAskedEvery{1'000};
 
 class LaunchCheck {
  public:
@@ -25,13 +27,15 @@ class LaunchCheck {
   explicit LaunchCheck(aws::Ec2& ec2) : ec2_(ec2) {}
 
   /// Adds the answers that are known, and asks for each pool that lacks volumes or instances and
-  /// has no other problem: for kAskedAtOnce of them, those that were asked for longest ago; the
-  /// others have an error that is transient, and wait for the next look.
+  /// has no other problem: for as many as the time since the last questions allows, those that were
+  /// asked for longest ago; the others have an error that is transient, and wait for a later look.
   /// Nothing known (throttled, no dry runs at this endpoint) is no answer.
   /// Requires: `observed` holds the user-data.
   void look(const core::Desired& desired, core::Observed& observed, Instant now);
-  /// The last look left questions for the next one.
+  /// The last look left questions for a later one.
   bool postponed() const { return postponed_; }
+  /// The next look asks kAskedAtOnce questions, whenever the last ones were: nobody looks later.
+  void hurry() { spent_until_ = {}; }
 
  private:
   struct Answer {
@@ -45,10 +49,12 @@ class LaunchCheck {
     std::string content;
   };
   core::Lookup<std::string> ask(const aws::Mutation& call, Milliseconds& good_for);
+  std::size_t allowed(Instant now) const;
 
   aws::Ec2& ec2_;
   std::map<std::string, Answer> answers_;  ///< by pool
   bool postponed_ = false;
+  Instant spent_until_{};  ///< when every question asked so far has been made up for
 };
 
 }  // namespace warmroot::manager

@@ -14,11 +14,11 @@ namespace warmroot::manager {
 
 namespace {
 
-/// A replay that got no answer again waits a little longer each time.
 /// What is forgotten is a week old.
 constexpr std::chrono::hours kPruneEvery{6};
-/// EC2's bucket of RunInstances requests gets two a second.
+/// For two dry runs at once; see kOneAskedEvery.
 constexpr Milliseconds kAskOthersAfter{2'000};
+/// A replay that got no answer again waits a little longer each time.
 constexpr Milliseconds kReplayBase{200};
 constexpr Milliseconds kReplayCap{30'000};
 
@@ -222,6 +222,7 @@ Result<TickReport> Reconciler::look() {
   // Nobody looks again for somebody who looks once.
   for (std::size_t left = options_.desired.pools.size();
        !report.blind && launch_check_.postponed() && left > 0; --left) {
+    launch_check_.hurry();
     TRY_ASSIGN(report, observe_and_plan(view));
   }
   return report;

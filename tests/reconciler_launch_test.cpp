@@ -109,6 +109,28 @@ TEST(ReconcilerLaunch,
   EXPECT_EQ(asked, kPools) << "nobody was asked twice meanwhile";
 }
 
+TEST(ReconcilerLaunch, looks_in_quick_succession_ask_no_more_dry_runs_than_slow_ones) {
+  core::Desired desired{kDeployment, {}};
+  constexpr int kPools = 40;
+  for (int i = 0; i < kPools; ++i) {
+    desired.pools.push_back(pool_spec("p" + std::to_string(i), 1, 1));
+    desired.pools.back().launch->key_name = "nobody";
+  }
+  Fleet fleet(desired);
+  fleet.start();
+  const auto began = fleet.region.now();
+  for (int look = 0; look < 200; ++look) {
+    fleet.tick();
+    const auto took = fleet.region.now() - began;
+    ASSERT_LE(calls_seen(fleet, "RunInstances"),
+              static_cast<int>(manager::kAskedAtOnce) + took / manager::kOneAskedEvery)
+        << took.count() << " ms after the start";
+    fleet.region.advance_by(Milliseconds{50});
+  }
+  EXPECT_GE(calls_seen(fleet, "RunInstances"), 10);
+  for (const auto& call : fleet.front.calls()) EXPECT_NE(call.code, "RequestLimitExceeded");
+}
+
 TEST(ReconcilerLaunch, somebody_who_looks_once_hears_of_every_pool) {
   core::Desired desired{kDeployment, {}};
   for (int i = 0; i < 7; ++i) desired.pools.push_back(pool_spec("p" + std::to_string(i), 1, 1));
