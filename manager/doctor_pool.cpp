@@ -93,17 +93,26 @@ void check_types(const core::PoolSpec& pool, const core::Observed& observed, con
   }
 }
 
+/// The pool's types without those that do not exist, of which enough is said.
+std::vector<std::string> existing_types(const core::PoolSpec& pool, const TypeFacts& facts) {
+  std::vector<std::string> names = pool.launch->instance_types;
+  if (facts.types)
+    std::erase_if(names, [&](const std::string& name) { return !facts.types->contains(name); });
+  return names;
+}
+
 void check_offerings(const core::PoolSpec& pool, const TypeFacts& facts, Notes notes) {
-  if (!facts.offerings) return;
+  const auto types = existing_types(pool, facts);
+  if (!facts.offerings || types.empty()) return;
   for (const std::string& zone : pool.zones) {
     std::vector<std::string> absent;
-    for (const std::string& name : pool.launch->instance_types)
+    for (const std::string& name : types)
       if (std::none_of(facts.offerings->begin(), facts.offerings->end(),
                        [&](const aws::InstanceTypeOffering& each) {
                          return each.instance_type == name && each.availability_zone == zone;
                        }))
         absent.push_back(name);
-    if (absent.size() == pool.launch->instance_types.size())
+    if (absent.size() == types.size())
       notes.add(Verdict::wrong, "instance type",
                 zone + " offers none of " + joined(absent) +
                     ": add a type that it has, or leave "
@@ -150,7 +159,7 @@ void check_slots(const core::PoolSpec& pool, const core::Observed& observed, con
                  Notes notes) {
   const auto* base = image_of(observed, pool.launch->base_ami);
   const int needed = 1 + std::max(1, base ? static_cast<int>(base->mappings.size()) : 1);
-  for (const std::string& name : pool.launch->instance_types) {
+  for (const std::string& name : existing_types(pool, facts)) {
     const aws::InstanceType* type = nullptr;
     if (facts.types)
       if (const auto found = facts.types->find(name); found != facts.types->end())
@@ -184,7 +193,7 @@ std::string_view quota_of(const std::string& type) {
 void check_quota(const core::PoolSpec& pool, const TypeFacts& facts, Notes notes) {
   std::set<std::string> quotas;
   int largest = 0;
-  for (const std::string& name : pool.launch->instance_types) {
+  for (const std::string& name : existing_types(pool, facts)) {
     quotas.emplace(quota_of(name));
     if (!facts.types) continue;
     if (const auto found = facts.types->find(name); found != facts.types->end())

@@ -12,6 +12,7 @@ namespace warmroot::manager {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// The real client, with types that the region has no listing of.
 class TypedEc2 : public aws::Ec2Client {
@@ -155,6 +156,23 @@ TEST_F(DoctorTest, types_of_another_architecture_or_none_at_all_are_wrong_and_xe
 TEST_F(DoctorTest, a_zone_that_offers_none_of_the_types_is_wrong) {
   ec2.offerings = {{"g5.xlarge", "us-east-1b"}};
   expect_wrong("instance type", "us-east-1a offers none of g5.xlarge");
+}
+
+TEST_F(DoctorTest, a_type_that_does_not_exist_is_wrong_and_zones_are_judged_by_the_others) {
+  const char* wrong = "wrong instance type: g5.typo does not exist in this Region";
+  pool().launch->instance_types = {"g5.xlarge", "g5.typo"};
+  EXPECT_THAT(lines(findings()), HasSubstr(wrong));
+  EXPECT_THAT(lines(findings()), Not(HasSubstr("us-east-1a does not offer")));
+  EXPECT_THAT(lines(findings()), Not(HasSubstr("how many volumes g5.typo takes")));
+  pool().launch->instance_types = {"g5.typo"};
+  EXPECT_THAT(lines(findings()), HasSubstr(wrong));
+  EXPECT_THAT(lines(findings()), Not(HasSubstr("offers none of")));
+  ec2.types.push_back({"p5.48xlarge", {"x86_64"}, "nitro", 4, false, 28});
+  pool().launch->instance_types = {"g5.xlarge", "g5.typo", "p5.48xlarge"};
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("us-east-1a does not offer p5.48xlarge; the others serve it"));
+  pool().launch->instance_types = {"g5.typo", "p5.48xlarge"};
+  EXPECT_THAT(lines(findings()), HasSubstr("us-east-1a offers none of p5.48xlarge: add"));
 }
 
 TEST_F(DoctorTest, a_type_with_too_few_attachments_is_wrong) {
