@@ -1,7 +1,8 @@
 // Looks at EC2 for the planner. Everything is listed by tag, page by page (a sweep); between sweeps
 // only what is about to change is asked for, by id, when it is due or when an event named it. AMIs,
 // snapshots, zones and subnets are looked up and remembered. Changes nothing. Called by the
-// reconciler once a tick.
+// reconciler once a tick. The look itself is in observer.cpp, listings in observer_sweeps.cpp,
+// looks by id in observer_by_id.cpp, everything optional in observer_lookups.cpp.
 #pragma once
 
 #include <functional>
