@@ -36,6 +36,8 @@ bool in_transition(const aws::Instance& instance) {
 
 // ---- the world as seen so far ----
 
+/// What is as it was is not written: others may hold the world as it was shown, and a change would
+/// copy it.
 void Observer::put(aws::Volume volume) {
   const std::string id = volume.volume_id;
   if (in_transition(volume))
@@ -43,7 +45,9 @@ void Observer::put(aws::Volume volume) {
   else
     moving_.erase(id);
   if (sweep_) sweep_->unseen.erase(id);
-  world_.volumes.insert_or_assign(id, std::move(volume));
+  if (const auto known = world_.volumes.find(id);
+      known == world_.volumes.end() || !(known->second == volume))
+    world_.volumes.insert_or_assign(id, std::move(volume));
 }
 
 void Observer::put(aws::Instance instance) {
@@ -58,7 +62,9 @@ void Observer::put(aws::Instance instance) {
     for (const auto& device : instance.block_devices)
       if (device.device_name == core::kLaunchDevice && !world_.volumes.contains(device.volume_id))
         carried_[device.volume_id] = id;
-  world_.instances.insert_or_assign(id, std::move(instance));
+  if (const auto known = world_.instances.find(id);
+      known == world_.instances.end() || !(known->second == instance))
+    world_.instances.insert_or_assign(id, std::move(instance));
 }
 
 void Observer::drop(const std::string& id) {

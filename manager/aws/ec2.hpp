@@ -47,6 +47,8 @@ struct Attachment {
   AttachmentState state = AttachmentState::unknown;
   std::optional<Instant> attach_time;
   bool delete_on_termination = false;
+
+  bool operator==(const Attachment&) const = default;
 };
 
 struct Volume {
@@ -64,6 +66,8 @@ struct Volume {
   std::optional<Instant> create_time;
   std::vector<Attachment> attachments;
   Tags tags;
+
+  bool operator==(const Volume&) const = default;
 };
 
 struct BlockDevice {
@@ -71,6 +75,8 @@ struct BlockDevice {
   std::string volume_id;
   AttachmentState state = AttachmentState::unknown;
   bool delete_on_termination = false;
+
+  bool operator==(const BlockDevice&) const = default;
 };
 
 struct Instance {
@@ -89,6 +95,8 @@ struct Instance {
   std::optional<Instant> launch_time;
   std::vector<BlockDevice> block_devices;
   Tags tags;
+
+  bool operator==(const Instance&) const = default;
 };
 
 struct InstanceStatus {
