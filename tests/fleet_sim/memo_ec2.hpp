@@ -1,11 +1,14 @@
 // Remembers what the two large listings answered, because writing and reading the same XML again is
 // most of a run's time. While the region has not changed, no fault waits for the call and no server
-// is behind, the call is not made at all; an answer of the same bytes is not decoded again.
+// is behind, the call is not made at all; an item of the same bytes is not decoded again.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -15,6 +18,32 @@
 #include "tests/fleet_sim/forwarding_ec2.hpp"
 
 namespace warmroot::fleet {
+
+/// A listing as the region writes it, cut at the items of its list.
+struct CutPage {
+  std::string_view head;
+  std::vector<std::string_view> items;
+  std::string_view tail;
+
+  /// Nothing for a text of another shape. The list is the answer's child, indented as such.
+  static std::optional<CutPage> of(std::string_view text) {
+    constexpr std::string_view kOpen = "\n        <item>\n";
+    constexpr std::string_view kClose = "\n        </item>\n";
+    const auto first = text.find(kOpen);
+    const auto last = text.rfind(kClose);
+    if (first == text.npos || last == text.npos || last < first) return std::nullopt;
+    const auto end = last + kClose.size();
+    CutPage cut{text.substr(0, first + 1), {}, text.substr(end)};
+    for (auto at = first + 1; at < end;) {
+      if (text.substr(at - 1, kOpen.size()) != kOpen) return std::nullopt;
+      const auto close = text.find(kClose, at);
+      if (close == text.npos) return std::nullopt;
+      cut.items.push_back(text.substr(at, close + kClose.size() - at));
+      at = close + kClose.size();
+    }
+    return cut;
+  }
+};
 
 class MemoEc2 : public ForwardingEc2 {
  public:
@@ -71,15 +100,25 @@ class MemoEc2 : public ForwardingEc2 {
     std::uint64_t version = 0;
   };
   template <typename T>
+  struct Known {
+    std::vector<std::shared_ptr<const T>> items;
+    std::string next_token;
+  };
+  template <typename T>
+  using Decode = Result<aws::Page<T>> (*)(const HttpReply&);
+  template <typename T>
   struct Memo {
+    Decode<T> decode;
     std::uint64_t version = 0;
-    std::map<std::string, aws::Page<T>> pages;                ///< by request, of that version
-    std::unordered_map<std::string, aws::Page<T>> decoded{};  ///< by content
+    std::map<std::string, Known<T>> pages{};  ///< by request, of that version
+    /// By their text.
+    std::unordered_map<std::string, std::vector<std::shared_ptr<const T>>> items{};
+    std::unordered_map<std::string, std::string> next_tokens{};  ///< by the text around the items
 
     bool knows(std::uint64_t wanted, const std::string& body) const {
       return version == wanted && pages.contains(body);
     }
-    void keep(std::uint64_t of, const std::string& body, const aws::Page<T>& page) {
+    void keep(std::uint64_t of, const std::string& body, const Known<T>& page) {
       if (of != version) pages.clear();
       version = of;
       pages.insert_or_assign(body, page);
@@ -94,21 +133,27 @@ class MemoEc2 : public ForwardingEc2 {
     const auto key = aws::encode(what, request);
     const bool early = transport_.early.contains(key);
     const Asked asked = early ? asked_.at(key) : Asked{now_(), version_(key)};
-    auto page = early ? decoded(memo, key, request, ask) : look(memo, key, asked, request, ask);
-    if (early && page && asked.version != 0) memo.keep(asked.version, key, *page);
-    if (page)
-      for (const auto& item : page->items) shown_.insert_or_assign(id_of(item), asked.at);
+    auto known = early ? decoded(memo, key, request, ask) : look(memo, key, asked, request, ask);
+    if (!known) return fail(std::move(known).error());
+    if (early && asked.version != 0) memo.keep(asked.version, key, *known);
+    aws::Page<T> page;
+    page.next_token = known->next_token;
+    page.items.reserve(known->items.size());
+    for (const auto& item : known->items) {
+      shown_.insert_or_assign(id_of(*item), asked.at);
+      page.items.push_back(*item);
+    }
     return page;
   }
   static const std::string& id_of(const aws::Volume& volume) { return volume.volume_id; }
   static const std::string& id_of(const aws::Instance& instance) { return instance.instance_id; }
 
   template <typename T>
-  Result<aws::Page<T>> look(Memo<T>& memo, const std::string& key, const Asked& asked,
-                            const aws::DescribeRequest& request, Ask<T> ask) {
+  Result<Known<T>> look(Memo<T>& memo, const std::string& key, const Asked& asked,
+                        const aws::DescribeRequest& request, Ask<T> ask) {
     if (asked.version == 0) return decoded(memo, key, request, ask);
     if (memo.knows(asked.version, key)) {
-      const auto page = memo.pages.at(key);
+      auto page = memo.pages.at(key);
       pass_();
       return page;
     }
@@ -118,24 +163,59 @@ class MemoEc2 : public ForwardingEc2 {
     return page;
   }
 
-  /// Through the client, whose decoder is asked only about what it has not seen.
+  /// What the decoder makes of the answer; it is asked only about items that it has not seen.
+  /// Whatever is not a plain page goes through the client, which may ask again.
   template <typename T>
-  Result<aws::Page<T>> decoded(Memo<T>& memo, const std::string& key,
-                               const aws::DescribeRequest& request, Ask<T> ask) {
+  Result<Known<T>> decoded(Memo<T>& memo, const std::string& key,
+                           const aws::DescribeRequest& request, Ask<T> ask) {
     auto reply = std::move(transport_.post({&key, 1}).front());
-    std::string content = reply && reply->status == 200 ? without_id(reply->body) : "";
-    if (const auto found = memo.decoded.find(content); found != memo.decoded.end())
-      return found->second;
-    const auto posts = transport_.posts;
+    if (reply && reply->status == 200)
+      if (auto known = in_pieces(memo, *reply)) return std::move(*known);
     transport_.early.insert_or_assign(key, std::move(reply));
-    auto page = (inner_.*ask)(request);
-    if (page && !content.empty() && transport_.posts == posts)
-      memo.decoded.emplace(std::move(content), *page);
-    return page;
+    TRY_ASSIGN(auto page, (inner_.*ask)(request));
+    Known<T> known;
+    known.next_token = std::move(page.next_token);
+    for (auto& item : page.items) known.items.push_back(std::make_shared<const T>(std::move(item)));
+    return known;
+  }
+  template <typename T>
+  std::optional<Known<T>> in_pieces(Memo<T>& memo, const HttpReply& reply) {
+    const auto cut = CutPage::of(reply.body);
+    if (!cut) return std::nullopt;
+    HttpReply piece{reply.status, reply.headers, {}};
+    const auto asked = [&](std::string_view item) {
+      piece.body.assign(cut->head).append(item).append(cut->tail);
+      return memo.decode(piece);
+    };
+    Known<T> known;
+    const auto token = memo.next_tokens.find(without_id(cut->head) + std::string(cut->tail));
+    if (token != memo.next_tokens.end()) {
+      known.next_token = token->second;
+    } else {
+      const auto page = asked({});
+      if (!page || !page->items.empty()) return std::nullopt;
+      known.next_token = page->next_token;
+      memo.next_tokens.emplace(without_id(cut->head) + std::string(cut->tail), page->next_token);
+    }
+    for (const auto& text : cut->items) {
+      const auto [entry, fresh] = memo.items.try_emplace(std::string(text));
+      auto& items = entry->second;
+      if (fresh) {
+        auto page = asked(text);
+        if (!page) {
+          memo.items.erase(entry);
+          return std::nullopt;
+        }
+        for (auto& item : page->items) items.push_back(std::make_shared<const T>(std::move(item)));
+      }
+      known.items.insert(known.items.end(), items.begin(), items.end());
+    }
+    return known;
   }
   /// An answer without the number that each has of its own.
-  static std::string without_id(std::string body) {
+  static std::string without_id(std::string_view text) {
     constexpr std::string_view kEnd = "</requestId>";
+    std::string body(text);
     const auto from = body.find("<requestId>");
     const auto to = body.find(kEnd);
     if (from < to && to != std::string::npos) body.erase(from, to + kEnd.size() - from);
@@ -148,8 +228,8 @@ class MemoEc2 : public ForwardingEc2 {
   std::function<Instant()> now_;
   std::map<std::string, Instant>& shown_;
   std::map<std::string, Asked> asked_;  ///< of each early answer
-  Memo<aws::Volume> volumes_;
-  Memo<aws::Instance> instances_;
+  Memo<aws::Volume> volumes_{aws::decode_volumes};
+  Memo<aws::Instance> instances_{aws::decode_instances};
 };
 
 }  // namespace warmroot::fleet

@@ -254,6 +254,7 @@ void World::digest(Host& host, manager::TickReport report) {
     for (const auto& note : report.plan.notes)
       say("note " + std::string(core::to_string(note.kind)) + " " + note.text);
   host.next_tick = region.now() + report.plan.next_look;
+  report.observed = {};  // while it is held, each change of the observer's world copies the world
   host.last = std::move(report);
 }
 
