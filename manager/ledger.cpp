@@ -180,13 +180,24 @@ Ok Ledger::begin_anew(Instant now) {
 
 Result<core::LedgerView> Ledger::view() {
   TRY_ASSIGN(const auto version, database_.version());
-  if (version != viewed_version_) {
-    TRY_ASSIGN(auto reading, Transaction::begin_reading(database_));
-    TRY_ASSIGN(viewed_, read_view(database_));
-    TRY(reading.commit());
-    viewed_version_ = version;
-  }
+  if (version != viewed_version_) TRY(read_what_changed());
   return viewed_;
+}
+
+/// What others have written is not known by table: then everything is read.
+Ok Ledger::read_what_changed() {
+  const auto known = std::exchange(viewed_version_, {-1, -1});  // until all of it is read
+  TRY_ASSIGN(auto reading, Transaction::begin_reading(database_));
+  TRY_ASSIGN(const auto version, database_.version());  // of the moment that is read
+  const auto written = database_.take_written();
+  if (version.first == known.first) {
+    TRY(read_again(database_, written, viewed_));
+  } else {
+    TRY_ASSIGN(viewed_, read_view(database_));
+  }
+  TRY(reading.commit());
+  viewed_version_ = version;
+  return {};
 }
 
 // ---- a plan ----

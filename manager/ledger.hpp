@@ -95,6 +95,7 @@ class Ledger {
  private:
   explicit Ledger(Database database) : database_(std::move(database)) {}
 
+  Ok read_what_changed();
   Ok write_records(const core::Plan& plan, Instant now);
   Ok write_record(const core::Record& record, Instant now);
   Ok write_lease(const core::RecordLease& record, Instant now);

@@ -1,4 +1,5 @@
-// One query a table; rows that are over stay in the file and out of the view.
+// One query a table, so that what did not change is not read again; rows that are over stay in the
+// file and out of the view.
 #include "manager/ledger_view.hpp"
 
 #include <algorithm>
@@ -15,6 +16,7 @@ Ok read_leases(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto rows,
              database.query("SELECT pool, node, volume_id, instance_id, device, state, since_ms "
                             "FROM leases WHERE state <> 'ended' ORDER BY id"));
+  view.leases.clear();
   for (const auto& row : rows) {
     const auto state = core::lease_state_from(row.text(5));
     if (!state) return fail(ErrorKind::broken, "the ledger holds a lease in state " + row.text(5));
@@ -29,6 +31,7 @@ Ok read_intents(Database& database, core::LedgerView& view) {
              database.query("SELECT id, action, body, pool, nodes, resources, zone, token, state, "
                             "recorded_ms, attempts, tried_ms, error FROM intents "
                             "WHERE state IN ('open', 'unknown') ORDER BY id"));
+  view.intents.clear();
   for (const auto& row : rows) {
     core::Intent intent;
     intent.id = row.number(0);
@@ -48,11 +51,12 @@ Ok read_intents(Database& database, core::LedgerView& view) {
   return {};
 }
 
-Ok read_things(Database& database, core::LedgerView& view) {
+Ok read_volumes(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(
       const auto volumes,
       database.query("SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used, role "
                      "FROM volumes WHERE gone_ms IS NULL"));
+  view.volumes.clear();
   for (const auto& row : volumes)
     view.volumes[row.text(0)] = {
         row.text(1),
@@ -62,15 +66,25 @@ Ok read_things(Database& database, core::LedgerView& view) {
         row.number(5) != 0,
         row.number(6) != 0,
         core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)};
+  return {};
+}
+
+Ok read_instances(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto instances,
              database.query("SELECT instance_id, pool, zone, recorded_ms, fate FROM instances "
                             "WHERE gone_ms IS NULL"));
+  view.instances.clear();
   for (const auto& row : instances)
     view.instances[row.text(0)] = {row.text(1), row.text(2), instant_from_sql(row.number(3)),
                                    core::instance_fate_from(row.text(4))};
+  return {};
+}
+
+Ok read_departures(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto departures,
              database.query("SELECT instance_id, released, since_ms, reclaim_ms, advised, "
                             "volume_id FROM departures"));
+  view.departures.clear();
   for (const auto& row : departures) {
     core::Departure departure{
         row.number(1) != 0, instant_from_sql(row.number(2)), {}, false, row.text(5)};
@@ -88,20 +102,27 @@ Ok read_devices(Database& database, core::LedgerView& view) {
                             "UNION SELECT instance_id, device FROM refused_devices "
                             "EXCEPT SELECT l.instance_id, l.device FROM leases l JOIN instances i "
                             "ON i.instance_id = l.instance_id WHERE i.gone_ms IS NOT NULL"));
+  view.used_devices.clear();
   for (const auto& row : rows) view.used_devices[row.text(0)].insert(row.text(1));
   return {};
 }
 
-Ok read_launches(Database& database, core::LedgerView& view) {
+Ok read_offers(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto offers,
              database.query("SELECT instance_type, zone, spot, since_ms, last_ms, count, code, "
                             "sentence FROM refused_offers"));
+  view.refused_offers.clear();
   for (const auto& row : offers)
     view.refused_offers[{row.text(0), row.text(1), row.number(2) != 0}] = {
         instant_from_sql(row.number(3)), instant_from_sql(row.number(4)),
         static_cast<int>(row.number(5)), row.text(6), row.text(7)};
+  return {};
+}
+
+Ok read_streaks(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto streaks,
              database.query("SELECT pool, failures, last_ms, reason FROM launch_streaks"));
+  view.streaks.clear();
   for (const auto& row : streaks)
     view.streaks[row.text(0)] = {static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
                                  row.text(3)};
@@ -112,6 +133,7 @@ Ok read_orders(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto rows,
              database.query("SELECT id, kind, subject, pool, detail, asked_ms FROM orders "
                             "WHERE state = 'open' ORDER BY id"));
+  view.orders.clear();
   for (const auto& row : rows) {
     const auto kind = core::order_kind_from(row.text(1));
     if (!kind) return fail(ErrorKind::broken, "the ledger holds an order of kind " + row.text(1));
@@ -121,36 +143,72 @@ Ok read_orders(Database& database, core::LedgerView& view) {
   return {};
 }
 
-Ok read_rest(Database& database, core::LedgerView& view) {
+Ok read_failures(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto failures,
              database.query("SELECT key, count, last_ms, code, transient, sentence FROM failures"));
+  view.failures.clear();
   for (const auto& row : failures)
     view.failures[row.text(0)] = {static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
                                   row.text(3), row.number(4) != 0, row.text(5)};
+  return {};
+}
+
+Ok read_generations(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto generations, database.query("SELECT key, value FROM generations"));
+  view.generations.clear();
   for (const auto& row : generations)
     view.generations[row.text(0)] = static_cast<int>(row.number(1));
+  return {};
+}
+
+Ok read_watches(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto watches, database.query("SELECT key, since_ms, looks FROM watches"));
+  view.watches.clear();
   for (const auto& row : watches)
     view.watches[row.text(0)] = {instant_from_sql(row.number(1)), static_cast<int>(row.number(2))};
+  return {};
+}
+
+Ok read_paused(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto paused, database.query("SELECT pool FROM paused_pools"));
+  view.paused_pools.clear();
   for (const auto& row : paused) view.paused_pools.insert(row.text(0));
+  return {};
+}
+
+Ok read_created(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto created, database.query("SELECT value FROM meta WHERE key = 'created_ms'"));
   if (!created.empty()) view.created = instant_from_sql(std::stoll(created.front().text(0)));
   return {};
 }
 
+/// A part of the view, and the tables that it is read from.
+struct Part {
+  Ok (*read)(Database&, core::LedgerView&);
+  std::initializer_list<const char*> tables;
+};
+const Part kParts[] = {
+    {read_leases, {"leases"}},           {read_intents, {"intents"}},
+    {read_volumes, {"volumes"}},         {read_instances, {"instances"}},
+    {read_departures, {"departures"}},   {read_devices, {"leases", "refused_devices", "instances"}},
+    {read_offers, {"refused_offers"}},   {read_streaks, {"launch_streaks"}},
+    {read_orders, {"orders"}},           {read_failures, {"failures"}},
+    {read_generations, {"generations"}}, {read_watches, {"watches"}},
+    {read_paused, {"paused_pools"}},     {read_created, {"meta"}}};
+
 }  // namespace
+
+Ok read_again(Database& database, const std::set<std::string>& tables, core::LedgerView& view) {
+  for (const auto& part : kParts)
+    if (std::any_of(part.tables.begin(), part.tables.end(),
+                    [&](const char* table) { return tables.contains(table); }))
+      TRY(part.read(database, view));
+  return {};
+}
 
 Result<core::LedgerView> read_view(Database& database) {
   core::LedgerView view;
-  TRY(read_leases(database, view));
-  TRY(read_intents(database, view));
-  TRY(read_things(database, view));
-  TRY(read_devices(database, view));
-  TRY(read_launches(database, view));
-  TRY(read_orders(database, view));
-  TRY(read_rest(database, view));
+  for (const auto& part : kParts) TRY(part.read(database, view));
   return view;
 }
 

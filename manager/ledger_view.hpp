@@ -1,6 +1,7 @@
 // Reading the ledger: rows into the core's words. Used by ledger.cpp alone.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,8 @@
 
 namespace warmroot::manager {
 
+/// Reads again what `view` holds of these tables.
+Ok read_again(Database& database, const std::set<std::string>& tables, core::LedgerView& view);
 Result<core::LedgerView> read_view(Database& database);
 
 std::int64_t to_sql(Instant instant);

@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 
 #include <map>
+#include <set>
 #include <utility>
 
 namespace warmroot::manager {
@@ -101,20 +102,37 @@ std::int64_t SqlRow::number(std::size_t column) const {
 }
 
 struct Database::State {
+  struct Prepared {
+    Statement statement;
+    std::set<std::string> writes;  ///< tables
+  };
   // Statements go before their connection.
   Connection connection;
-  std::map<std::string, Statement, std::less<>> statements;
+  std::map<std::string, Prepared, std::less<>> statements;
+  std::set<std::string> compiled_writes;  ///< of what was compiled last
+  std::set<std::string> written;
 
-  Result<sqlite3_stmt*> prepare(std::string_view sql) {
-    if (const auto found = statements.find(sql); found != statements.end())
-      return found->second.get();
+  /// SQLite asks for each thing that a statement will do while it compiles it.
+  static int allow(void* state, int doing, const char* table, const char*, const char*,
+                   const char*) {
+    if (table != nullptr &&
+        (doing == SQLITE_INSERT || doing == SQLITE_UPDATE || doing == SQLITE_DELETE))
+      static_cast<State*>(state)->compiled_writes.insert(table);
+    return SQLITE_OK;
+  }
+
+  Result<Prepared*> prepare(std::string_view sql) {
+    if (const auto found = statements.find(sql); found != statements.end()) return &found->second;
+    compiled_writes.clear();
     sqlite3_stmt* made = nullptr;
     const int code = sqlite3_prepare_v2(connection.get(), sql.data(), static_cast<int>(sql.size()),
                                         &made, nullptr);
     if (code != SQLITE_OK)
       return sql_error(connection.get(), code, "ledger statement \"" + std::string(sql) + "\"");
-    statements.emplace(std::string(sql), Statement(made));
-    return made;
+    const auto entry =
+        statements.emplace(std::string(sql), Prepared{Statement(made), std::move(compiled_writes)});
+    compiled_writes.clear();
+    return &entry.first->second;
   }
 };
 
@@ -126,11 +144,13 @@ Database::~Database() = default;
 Result<Database> Database::open(const std::string& path) {
   auto state = std::make_unique<State>();
   sqlite3* raw = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  // One thread uses it at a time: SQLite need not lock for each call.
+  constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  const int code = sqlite3_open_v2(path.c_str(), &raw, kFlags, nullptr);
   state->connection.reset(raw);
   if (code != SQLITE_OK) return sql_error(raw, code, "opening the ledger " + path);
   sqlite3_busy_timeout(raw, kBusyTimeoutMs);
+  sqlite3_set_authorizer(raw, &State::allow, state.get());
   Database database(std::move(state));
   // An intent has to be on the disk before its call goes out: full, not the WAL's default of
   // normal.
@@ -143,14 +163,18 @@ Result<Database> Database::open(const std::string& path) {
 
 Ok Database::run_script(const std::string& sql) {
   char* message = nullptr;
+  state_->compiled_writes.clear();
   const int code = sqlite3_exec(state_->connection.get(), sql.c_str(), nullptr, nullptr, &message);
   sqlite3_free(message);
+  state_->written.merge(state_->compiled_writes);
   if (code != SQLITE_OK) return sql_error(state_->connection.get(), code, "ledger");
   return {};
 }
 
 Result<std::vector<SqlRow>> Database::query(std::string_view sql, std::vector<SqlValue> values) {
-  TRY_ASSIGN(sqlite3_stmt * statement, state_->prepare(sql));
+  TRY_ASSIGN(const auto* prepared, state_->prepare(sql));
+  sqlite3_stmt* statement = prepared->statement.get();
+  state_->written.insert(prepared->writes.begin(), prepared->writes.end());
   struct Reset {
     sqlite3_stmt* statement;
     ~Reset() {
@@ -191,6 +215,10 @@ Result<std::pair<std::int64_t, std::int64_t>> Database::version() {
   TRY_ASSIGN(const auto others, query("PRAGMA data_version"));
   return std::pair{others.empty() ? std::int64_t{0} : others.front().number(0),
                    std::int64_t{sqlite3_total_changes(state_->connection.get())}};
+}
+
+std::set<std::string> Database::take_written() {
+  return std::exchange(state_->written, {});
 }
 
 Result<Transaction> Transaction::begin(Database& database) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -49,6 +50,8 @@ class Database {
   int changes() const;
   /// Another value after every change of what is in the file, by this connection or another one.
   Result<std::pair<std::int64_t, std::int64_t>> version();
+  /// The tables that this connection's statements may have written since the last call.
+  std::set<std::string> take_written();
 
  private:
   struct State;
