@@ -165,8 +165,15 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   due_at_leisure_.reset();
   listen();
   auto look = observer_.look(options_.desired, view, report.started, settled_);
-  const bool swept = look.swept;
+  bool swept = look.swept;
   plan_on(std::move(look), view, report);
+  // This process was stopped for a while: what has come since would look as if it were gone, and
+  // the second look below only asks for what the plan names.
+  if (options_.now() - report.observed.at > kPlanExpires) {
+    look = observer_.look(options_.desired, view, options_.now(), true);
+    swept = look.swept;
+    plan_on(std::move(look), view, report);
+  }
   if (swept || report.blind) return report;
   // Between sweeps, what cannot be taken back is looked at once more, and calm is not announced for
   // what somebody may have changed since.

@@ -64,6 +64,7 @@ class Invariants {
 
   const sim::Region& region_;
   const std::string deployment_;
+  std::map<std::string, Instant> started_over_;  ///< stuck attaches: volume, time of the attach
 };
 
 }  // namespace warmroot

@@ -182,6 +182,26 @@ TEST(Rollout, the_old_source_set_again_takes_the_retired_volume_back) {
   EXPECT_EQ(plan.nodes.front().volume_id, "vol-0");
 }
 
+TEST(Rollout, a_volume_retired_in_another_zone_is_not_attached_across_zones) {
+  RolloutWorld world(1, 1);
+  world.next("vol-n");  // p-0 moved to z-b since
+  auto& old = world.observed.volumes.at("vol-0");
+  old.state = aws::VolumeState::available;
+  old.attachments.clear();
+  old.availability_zone = "z-b";
+  world.observed.volumes.at("vol-n").tags[kTagRetired] = "p-0";
+  world.pool().zones = {"z-a", "z-b"};
+  world.observed.zones["z-b"] = world.observed.zones.at("z-a");
+  world.observed.zones["z-b"].zone_name = "z-b";
+  world.ledger.leases.clear();
+  world.observed.reports.clear();
+  world.observed.instances.at("i-0").state = State::terminated;
+  world.instance("i-1").availability_zone = "z-b";
+  const auto plan = world.plan();
+  EXPECT_EQ(plan.nodes.front().volume_id, "vol-n") << world.notes();
+  EXPECT_THAT(World::calls_of(plan), Not(Contains(StartsWith("AttachVolume"))));
+}
+
 TEST(Rollout, a_node_whose_volumes_are_all_retired_takes_the_one_of_the_source_back) {
   RolloutWorld world(1, 0);
   world.next("vol-n").tags[kTagRetired] = "p-0";

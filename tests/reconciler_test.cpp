@@ -417,16 +417,21 @@ TEST(Reconciler, a_look_changes_nothing_in_the_region_or_the_ledger) {
   EXPECT_THAT(fleet.pool_volumes(), IsEmpty());
 }
 
-TEST(Reconciler, a_plan_that_was_overtaken_by_time_is_dropped) {
-  Fleet fleet(pool_spec("p", 1, 0));
+TEST(Reconciler, a_look_that_was_overtaken_by_time_is_taken_again) {
+  sim::RegionTimes times;
+  times.visibility = Milliseconds{3000};
+  Fleet fleet(core::Desired{kDeployment, {pool_spec("p", 1, 0)}}, times);
   fleet.start();
   fleet.region.advance_by(seconds{10});
+  fleet.tick();
+  ASSERT_THAT(fleet.pool_volumes(), SizeIs(1));
+  fleet.region.advance_by(seconds{1});  // not shown yet
   fleet.frozen_after_look = minutes{10};
   fleet.tick();
-  EXPECT_THAT(fleet.last.plan.actions, SizeIs(1));
   EXPECT_THAT(fleet.last.calls, IsEmpty());
-  EXPECT_THAT(fleet.pool_volumes(), IsEmpty());
+  EXPECT_THAT(fleet.note_text(), Not(HasSubstr("does not exist")));
   ASSERT_TRUE(fleet.until_stable());
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(1));
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 

@@ -108,6 +108,7 @@ bool is_before_in_line(const InstanceDraft* left, const InstanceDraft* right) {
 }
 
 void lease_to(Draft& draft, const PoolDraft& pool, const NodeDraft& node, InstanceDraft& instance) {
+  if (node.volume && node.volume->availability_zone != instance.zone) return;
   if (volume_is_free(draft, node) && attach(draft, pool, node, instance)) return;
   if (!draft.lease_on(instance.id))
     draft.set_lease({pool.spec->name, node.name, node.volume_id, instance.id, "",

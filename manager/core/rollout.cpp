@@ -135,6 +135,7 @@ void hand_over(Draft& draft, PoolDraft& pool, NodeDraft& node, const aws::Volume
   unmark_retired(draft, pool, node, next);
   node.volume_id = next.volume_id;
   node.volume = &next;
+  node.zone = next.availability_zone;  // one retired before the node moved lies where it was
   std::erase(node.others, &next);
   node.others.push_back(old);
   node.moving = false;
