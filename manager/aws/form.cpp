@@ -1,13 +1,23 @@
 // See form.hpp.
 #include "manager/aws/form.hpp"
 
+#include <array>
+
 namespace warmroot::aws {
 namespace {
 
-bool is_unreserved(char c) {
+constexpr bool is_unreserved(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '.' || c == '_' || c == '~';
 }
+
+/// By byte: most of what is encoded is plain.
+constexpr auto kUnreserved = [] {
+  std::array<bool, 256> plain{};
+  for (int byte = 0; byte < 256; ++byte)
+    plain[static_cast<std::size_t>(byte)] = is_unreserved(static_cast<char>(byte));
+  return plain;
+}();
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -27,7 +37,8 @@ std::string percent_encode(std::string_view text, std::string_view also_plain) {
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
-    if (is_unreserved(c) || also_plain.find(c) != std::string_view::npos) {
+    if (kUnreserved[static_cast<unsigned char>(c)] ||
+        also_plain.find(c) != std::string_view::npos) {
       out += c;
     } else {
       const auto byte = static_cast<unsigned char>(c);

@@ -22,7 +22,9 @@ constexpr std::string_view kBase64 =
 }  // namespace
 
 std::optional<std::string> url_decode(std::string_view text) {
+  if (text.find_first_of("+%") == text.npos) return std::string(text);
   std::string out;
+  out.reserve(text.size());
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text[at] == '+') {
       out += ' ';
