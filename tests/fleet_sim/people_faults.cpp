@@ -1,6 +1,5 @@
 // What people do: to volumes and instances behind the manager's back, to tags, to the spec. And
 // what happens to the manager itself.
-#include <filesystem>
 
 #include "manager/aws/form.hpp"
 #include "tests/fleet_sim/catalogue.hpp"
@@ -304,17 +303,15 @@ bool ledger_deleted(World& world) {
 bool ledger_restored(World& world) {
   Host& host = world.host();
   if (!host.process.running()) return false;
-  const std::string copy = host.ledger_path + ".copy";
-  std::filesystem::remove(copy);
-  if (!host.process.spy->run("VACUUM INTO '" + copy + "'")) return false;
+  const std::string copy = world.ledgers.new_name();
+  if (!world.ledgers.copy(host.ledger_path, copy)) return false;
   const auto keys = host.keys;
   world.later(world.draw.span(seconds{10}, minutes{5}), [&world, &host, copy, keys] {
     if (world.lifted || !host.process.running()) return;
     world.say("an old copy of the ledger is put back");
     world.kill(host, world.draw.span(milliseconds{100}, seconds{20}), [&world, &host, copy, keys] {
       world.forget_ledger(host);
-      std::error_code error;
-      std::filesystem::copy_file(copy, host.ledger_path, error);
+      CHECK(world.ledgers.copy(copy, host.ledger_path).has_value());
       host.keys = keys;
     });
   });

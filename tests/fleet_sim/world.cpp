@@ -2,11 +2,7 @@
 // faults and of the run in world_settle.cpp.
 #include "tests/fleet_sim/world.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <filesystem>
 
 #include "tests/fleet_sim/catalogue.hpp"
 #include "tests/fleet_sim/planted.hpp"
@@ -22,18 +18,6 @@ using std::chrono::seconds;
 constexpr const char* kZones[] = {"us-east-1a", "us-east-1b"};
 /// How often those who launch for a pool of their own look after it.
 constexpr seconds kOthersLook{10};
-
-std::string new_directory() {
-  static std::atomic<unsigned> last{0};
-  std::error_code error;
-  const auto base = std::filesystem::is_directory("/dev/shm", error)
-                        ? std::filesystem::path("/dev/shm")
-                        : std::filesystem::temp_directory_path();
-  const auto path =
-      base / ("warmroot-fleet-" + std::to_string(::getpid()) + "-" + std::to_string(++last));
-  std::filesystem::create_directories(path);
-  return path;
-}
 
 sim::RegionTimes times_of(std::uint64_t seed) {
   Draw draw(seed ^ 0x7469'6d65'7321ULL);
@@ -88,7 +72,6 @@ World::World(std::uint64_t seed, const Options& options_)
       invariants(region, kDeployment),
       guests(*this, seed ^ 0x6775'6573'7473ULL),
       events(*this, seed ^ 0x6576'656e'7473ULL),
-      directory_(new_directory()),
       seed_(seed) {
   region.on_event = [this](const std::string& text) { on_region_event(text); };
   front.pass_time = [this](Milliseconds time) { pass_time(time); };
@@ -104,8 +87,6 @@ World::World(std::uint64_t seed, const Options& options_)
 
 World::~World() {
   hosts_.clear();
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
 }
 
 /// What the pool allows beyond the usual; the same for the whole run.
@@ -360,7 +341,7 @@ void World::schedule_faults() {
 
 RunResult World::run() {
   hosts_.push_back(std::make_unique<Host>());
-  hosts_[0]->ledger_path = directory_ + "/ledger-0.sqlite";
+  hosts_[0]->ledger_path = ledgers.new_name();
   if (!others_pool.empty()) keep_others_pool();
   schedule_faults();
   start(*hosts_[0]);

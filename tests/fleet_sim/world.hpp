@@ -19,6 +19,7 @@
 #include "tests/fleet_sim/draw.hpp"
 #include "tests/fleet_sim/event_queue.hpp"
 #include "tests/fleet_sim/guests.hpp"
+#include "tests/fleet_sim/ledger_shelf.hpp"
 #include "tests/fleet_sim/options.hpp"
 #include "tests/fleet_sim/spending.hpp"
 #include "tests/fleet_sim/trace.hpp"
@@ -37,7 +38,7 @@ inline constexpr const char* kBaseAmi = "ami-02000000000000002";
 /// The pool of that name, or nullptr.
 core::PoolSpec* find_spec(core::Desired& desired, const std::string& name);
 
-/// A manager's host: its clock, its disk, what its process knows beyond the ledger.
+/// A manager's host: its clock, its ledger, what its process knows beyond the ledger.
 struct Host {
   int number = 0;
   std::string ledger_path;
@@ -106,7 +107,7 @@ class World {
   /// Kills the host's process, now or at its next statement; `then` happens before its restart.
   void kill(Host& host, Milliseconds down, Deed then = {});
   void start_again(Host& host);
-  /// Its files are gone, and what lay in them.
+  /// It is gone, and what was in it.
   void forget_ledger(Host& host);
   void start_second_manager();
   void stop_second_manager();
@@ -135,6 +136,7 @@ class World {
   manager::ObserverOptions observer;  ///< the same for every process
   Invariants invariants;
   Guests guests;
+  LedgerShelf ledgers;
   Coverage coverage;
   EventQueue events;
   Instant forged_at{};      ///< when somebody last wrote to the queue
@@ -187,7 +189,6 @@ class World {
   std::uint64_t too_young() const;
   void on_region_event(const std::string& text);
 
-  const std::string directory_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::multimap<Instant, Deed> agenda_;
   std::vector<Deed> lifts_;

@@ -1,6 +1,5 @@
 // Managers of a world: their processes, clocks, deaths and ticks, and what reaches them.
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "manager/aws/ec2_codec.hpp"
@@ -129,7 +128,7 @@ void World::start_again(Host& host) {
 }
 
 void World::forget_ledger(Host& host) {
-  remove_ledger(host.ledger_path);
+  ledgers.throw_away(host.ledger_path);
   host.keys.clear();
   invariants.unknowable.insert(untagged.begin(), untagged.end());
 }
@@ -141,7 +140,7 @@ void World::start_second_manager() {
     hosts_.push_back(std::make_unique<Host>());
     hosts_[1]->number = 1;
     hosts_[1]->hears_reports = false;
-    hosts_[1]->ledger_path = directory_ + "/ledger-1.sqlite";
+    hosts_[1]->ledger_path = ledgers.new_name();
   }
   if (!hosts_[1]->process.running()) start(*hosts_[1]);
 }
