@@ -68,6 +68,15 @@ class MemoEc2 : public ForwardingEc2 {
     return remembered(instances_, aws::Describe::instances, request, &aws::Ec2::describe_instances);
   }
 
+  /// What it answers changes with time alone: it is always asked for.
+  Result<aws::Page<aws::InstanceStatus>> describe_instance_status(
+      const aws::DescribeRequest& request) override {
+    TRY_ASSIGN(const auto known,
+               decoded(statuses_, aws::encode(aws::Describe::instance_status, request), request,
+                       &aws::Ec2::describe_instance_status));
+    return page_of(known);
+  }
+
   /// As the client does it: those that are not remembered go out together.
   void expect(const std::vector<std::string>& bodies) override {
     if (bodies.empty()) transport_.early.clear();
@@ -136,13 +145,15 @@ class MemoEc2 : public ForwardingEc2 {
     auto known = early ? decoded(memo, key, request, ask) : look(memo, key, asked, request, ask);
     if (!known) return fail(std::move(known).error());
     if (early && asked.version != 0) memo.keep(asked.version, key, *known);
+    for (const auto& item : known->items) shown_.insert_or_assign(id_of(*item), asked.at);
+    return page_of(*known);
+  }
+  template <typename T>
+  static aws::Page<T> page_of(const Known<T>& known) {
     aws::Page<T> page;
-    page.next_token = known->next_token;
-    page.items.reserve(known->items.size());
-    for (const auto& item : known->items) {
-      shown_.insert_or_assign(id_of(*item), asked.at);
-      page.items.push_back(*item);
-    }
+    page.next_token = known.next_token;
+    page.items.reserve(known.items.size());
+    for (const auto& item : known.items) page.items.push_back(*item);
     return page;
   }
   static const std::string& id_of(const aws::Volume& volume) { return volume.volume_id; }
@@ -230,6 +241,7 @@ class MemoEc2 : public ForwardingEc2 {
   std::map<std::string, Asked> asked_;  ///< of each early answer
   Memo<aws::Volume> volumes_{aws::decode_volumes};
   Memo<aws::Instance> instances_{aws::decode_instances};
+  Memo<aws::InstanceStatus> statuses_{aws::decode_instance_status};
 };
 
 }  // namespace warmroot::fleet

@@ -1,17 +1,24 @@
 // See the header.
 #include "tests/sim/xml_writer.hpp"
 
+#include <array>
+
 namespace warmroot::sim {
 
 namespace {
 
+constexpr auto kToEscape = [] {
+  std::array<bool, 256> to_escape{};
+  for (std::size_t byte = 0; byte < 0x20; ++byte) to_escape[byte] = true;
+  for (const char letter : {'&', '<', '>', '"'}) to_escape[static_cast<std::size_t>(letter)] = true;
+  return to_escape;
+}();
+
 /// Most text has nothing to escape.
 bool is_plain(std::string_view text) {
-  for (const char letter : text)
-    if (static_cast<unsigned char>(letter) < 0x20 || letter == '&' || letter == '<' ||
-        letter == '>' || letter == '"')
-      return false;
-  return true;
+  bool any = false;
+  for (const char letter : text) any |= kToEscape[static_cast<unsigned char>(letter)];
+  return !any;
 }
 
 }  // namespace
@@ -56,7 +63,8 @@ void XmlWriter::indent() {
 }
 
 void XmlWriter::child() {
-  if (!open_.empty()) open_.back().children.push_back(out_.size());
+  const bool plain = shape_.shuffle == 0 && shape_.empty_lists == XmlShape::EmptyLists::written;
+  if (!plain && !open_.empty()) open_.back().children.push_back(out_.size());
 }
 
 void XmlWriter::open(std::string_view name, std::string_view attributes) {
