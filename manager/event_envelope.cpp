@@ -16,7 +16,11 @@ std::string text_of(const json& object, const char* member) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-EventKind kind_of(const std::string& detail_type) {
+EventKind kind_of(const std::string& source, const std::string& detail_type) {
+  if (source == "aws.autoscaling")
+    return detail_type == "EC2 Instance-terminate Lifecycle Action" ? EventKind::group_ends
+                                                                    : EventKind::other;
+  if (source != "aws.ec2") return EventKind::other;
   if (detail_type == "EC2 Spot Instance Interruption Warning") return EventKind::interruption;
   if (detail_type == "EC2 Instance Rebalance Recommendation") return EventKind::rebalance;
   if (detail_type == "EC2 Instance State-change Notification") return EventKind::state_change;
@@ -55,11 +59,12 @@ Result<CloudEvent> parse_envelope(std::string_view body) {
   event.id = text_of(envelope, "id");
   const std::string type = text_of(envelope, "detail-type");
   if (type.empty()) return broken("the message is no EventBridge envelope");
-  event.kind = text_of(envelope, "source") == "aws.ec2" ? kind_of(type) : EventKind::other;
+  event.kind = kind_of(text_of(envelope, "source"), type);
   if (event.kind == EventKind::other) return event;
   const auto detail = envelope.find("detail");
   if (detail == envelope.end() || !detail->is_object()) return broken("the event has no detail");
-  event.instance_id = text_of(*detail, "instance-id");
+  event.instance_id =
+      text_of(*detail, event.kind == EventKind::group_ends ? "EC2InstanceId" : "instance-id");
   if (!is_instance_id(event.instance_id)) return broken("the event names no instance");
   event.state = text_of(*detail, "state");
   const auto time = parse_iso8601(text_of(envelope, "time"));

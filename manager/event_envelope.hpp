@@ -1,5 +1,5 @@
-// EventBridge's envelopes of EC2 events, pure. Source: reference ec2.md 5.2 and 5.3 (user guide,
-// aws-node-termination-handler). Used by events.hpp.
+// EventBridge's envelopes of events of EC2 and of Auto Scaling, pure. Source: reference ec2.md 5.2
+// and 5.3 (user guides, aws-node-termination-handler). Used by events.hpp.
 #pragma once
 
 #include <string>
@@ -10,7 +10,13 @@
 
 namespace warmroot::manager {
 
-enum class EventKind { interruption, rebalance, state_change, other };
+enum class EventKind {
+  interruption,
+  rebalance,
+  state_change,
+  group_ends,  ///< an Auto Scaling group ends the instance, and its hook makes it wait first
+  other
+};
 
 struct CloudEvent {
   EventKind kind = EventKind::other;

@@ -31,6 +31,8 @@ const char* name_of(EventKind kind) {
       return "rebalance";
     case EventKind::state_change:
       return "state_change";
+    case EventKind::group_ends:
+      return "group_ends";
     case EventKind::other:
       return "other";
   }
@@ -77,8 +79,9 @@ core::Heard EventInbox::heard(Instant now) {
     heard.changed.insert(event.instance_id);
     if (event.kind == EventKind::state_change || now - event.time >= kWarningStale) continue;
     core::Warning warning;
-    warning.kind = event.kind == EventKind::interruption ? core::WarningKind::interruption
-                                                         : core::WarningKind::rebalance;
+    // A group that ends an instance takes it away like EC2 does.
+    warning.kind = event.kind == EventKind::rebalance ? core::WarningKind::rebalance
+                                                      : core::WarningKind::interruption;
     warning.at = event.time;
     core::Warning& kept = heard.warnings.try_emplace(event.instance_id, warning).first->second;
     if (warning.kind > kept.kind) kept = warning;

@@ -83,6 +83,17 @@ def converse(manager, region, queue):
     print(f"served after {waited:.2f} s", flush=True)
     check(waited < 15, "its event woke the manager, whose looks are a minute apart")
 
+    served, kept = node(manager, "grouped-0")["instance_id"], node(manager, "grouped-0")["volume_id"]
+    control(region, f"group_end?instance={served}&hook_ms=3000")
+    control(region, "group?group=workers&image=ami-0base000000000001&type=g5.12xlarge&zone=us-east-1a"
+            "&tags=warmroot:pool:grouped")
+    until("the group's hook is heard, and the next instance has the volume once the first is gone",
+          lambda: node(manager, "grouped-0").get("lease") in ("checking", "active")
+          and node(manager, "grouped-0")["instance_id"] != served)
+    check(node(manager, "grouped-0")["volume_id"] == kept, "it is the same volume")
+    with urllib.request.urlopen(manager + "/metrics", timeout=10) as page:
+        check('warmroot_events_total{kind="group_ends"} 1' in page.read().decode(), "the metrics count it")
+
 
 def run():
     write("catalog.toml", CATALOG)

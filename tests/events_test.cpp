@@ -154,6 +154,46 @@ TEST(Envelope, kinds_are_told_by_detail_type_and_source) {
   EXPECT_EQ(manager::parse_envelope(foreign.dump())->kind, EventKind::other);
 }
 
+/// As in Auto Scaling's user guide.
+json lifecycle(const std::string& transition, const std::string& instance) {
+  return {{"version", "0"},
+          {"id", "12345678-1234-1234-1234-123456789012"},
+          {"detail-type", "EC2 Instance-" + transition + " Lifecycle Action"},
+          {"source", "aws.autoscaling"},
+          {"account", "123456789012"},
+          {"time", "2026-01-02T03:04:05Z"},
+          {"region", "us-west-2"},
+          {"resources", {"auto-scaling-group-arn"}},
+          {"detail",
+           {{"LifecycleActionToken", "87654321-4321-4321-4321-210987654321"},
+            {"AutoScalingGroupName", "my-asg"},
+            {"LifecycleHookName", "my-lifecycle-hook"},
+            {"EC2InstanceId", instance},
+            {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
+            {"NotificationMetadata", "additional-info"},
+            {"Origin", "AutoScalingGroup"},
+            {"Destination", "EC2"}}}};
+}
+
+TEST(Envelope, of_a_group_that_ends_an_instance_counts_and_of_one_that_launches_does_not) {
+  using manager::EventKind;
+  const auto ends = manager::parse_envelope(lifecycle("terminate", "i-0a").dump());
+  ASSERT_TRUE(ends);
+  EXPECT_EQ(ends->kind, EventKind::group_ends);
+  EXPECT_EQ(ends->instance_id, "i-0a");
+  EXPECT_EQ(ends->time, *parse_iso8601("2026-01-02T03:04:05Z"));
+  const auto launches = manager::parse_envelope(lifecycle("launch", "i-0a").dump());
+  ASSERT_TRUE(launches);
+  EXPECT_EQ(launches->kind, EventKind::other);
+  EXPECT_FALSE(manager::parse_envelope(lifecycle("terminate", "i-0a; rm").dump()));
+  auto forged = lifecycle("terminate", "i-0a");
+  forged["source"] = "aws.ec2";
+  EXPECT_EQ(manager::parse_envelope(forged.dump())->kind, EventKind::other);
+  auto other = envelope(kInterruption, "i-0a");
+  other["source"] = "aws.autoscaling";
+  EXPECT_EQ(manager::parse_envelope(other.dump())->kind, EventKind::other);
+}
+
 TEST(Envelope, one_that_sns_wrapped_is_unwrapped) {
   const json wrapped = {{"Type", "Notification"},
                         {"Message", envelope(kInterruption, "i-0a").dump()}};
@@ -239,6 +279,17 @@ TEST(EventInbox, an_interruption_counts_more_than_a_hint_in_any_order) {
     inbox.take(event(second, "i-1", "b"), "r2", true, core::kNow);
     EXPECT_EQ(inbox.heard(core::kNow).warnings.at("i-1").kind, core::WarningKind::interruption);
   }
+}
+
+TEST(EventInbox, a_group_that_ends_an_instance_is_a_warning_as_serious_as_an_interruption) {
+  using manager::EventKind;
+  manager::EventInbox inbox;
+  EXPECT_TRUE(inbox.take(event(EventKind::group_ends, "i-1", "a"), "r1", true, core::kNow));
+  const auto heard = inbox.heard(core::kNow);
+  EXPECT_EQ(heard.warnings.at("i-1").kind, core::WarningKind::interruption);
+  EXPECT_THAT(heard.changed, UnorderedElementsAre("i-1"));
+  EXPECT_EQ(inbox.counters().at("group_ends"), 1);
+  EXPECT_THAT(inbox.heard(core::kNow + seconds{600}).warnings, IsEmpty()) << "it came to nothing";
 }
 
 TEST(EventInbox, events_are_live_only_while_somebody_hears) {

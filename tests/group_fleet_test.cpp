@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manager/events.hpp"
 #include "tests/fleet_harness.hpp"
+#include "tests/sim/event_bus.hpp"
 
 namespace warmroot {
 namespace {
@@ -26,7 +28,21 @@ struct GroupFleet {
     made.auto_scaling_group = "workers";
     return made;
   }
+  void hear() {
+    fleet.region.on_instance_event = [this](const sim::InstanceEvent& event) {
+      const auto told = manager::parse_envelope(
+          sim::envelope_of(fleet.region, event, "e" + std::to_string(++events)));
+      CHECK(told.has_value());
+      inbox.take(*told, "", true, fleet.region.now());
+    };
+    fleet.heard = [this] {
+      inbox.listened(fleet.region.now());
+      return inbox.heard(fleet.region.now());
+    };
+    fleet.start();
+  }
   void scale() {
+    if (fleet.last.recorded) inbox.settle();
     for (auto live = static_cast<int>(fleet.live_instances().size()); live < capacity; ++live) {
       sim::RunInstancesArgs args;
       args.image_id = kBaseAmi;
@@ -52,6 +68,8 @@ struct GroupFleet {
   }
 
   int capacity;
+  int events = 0;
+  manager::EventInbox inbox;
   Fleet fleet;
 };
 
@@ -91,6 +109,54 @@ TEST(GroupFleet, an_instance_too_many_waits_and_takes_the_first_node_that_loses_
   ASSERT_TRUE(world.settled()) << world.fleet.note_text();
   EXPECT_THAT(world.fleet.last.plan.without_node, SizeIs(2)) << "the replacement stands behind";
   EXPECT_EQ(world.fleet.calls_of("TerminateInstances"), 0);
+  EXPECT_THAT(world.fleet.violations, IsEmpty());
+}
+
+TEST(GroupFleet, at_scale_in_a_hook_gives_the_node_time_to_hand_its_volume_over) {
+  GroupFleet world(2, 3);
+  world.hear();
+  ASSERT_TRUE(world.settled()) << world.fleet.note_text();
+  const auto old = world.fleet.instance_of("p-0");
+  const auto next = world.first_in_line();
+  const auto volume = world.fleet.volume_of("p-0")->id;
+  world.fleet.report(old, volume, NodeStage::ready);
+  const auto asked = world.fleet.region.now();
+  ASSERT_TRUE(world.fleet.region.end_in_group(old, minutes{5}));
+  world.fleet.tick();
+  EXPECT_TRUE(world.fleet.last.plan.drains.contains(old)) << "it is asked to give the volume back";
+  EXPECT_EQ(world.fleet.calls_of("DetachVolume"), 0) << "it has not done so";
+  world.fleet.report(old, volume, NodeStage::draining);
+  world.fleet.tick();
+  world.fleet.report(old, volume, NodeStage::released);
+  ASSERT_TRUE(world.fleet.until([&] { return world.fleet.instance_of("p-0") == next; }))
+      << world.fleet.note_text();
+  EXPECT_LT(world.fleet.region.now() - asked, minutes{1}) << "long before the hook's time is over";
+  EXPECT_EQ(world.fleet.volume_of("p-0")->id, volume);
+  EXPECT_EQ(world.fleet.region.instance(old)->state, sim::GuestState::running);
+  world.capacity = 2;
+  world.fleet.region.advance_by(minutes{5});
+  ASSERT_TRUE(world.settled()) << world.fleet.note_text();
+  EXPECT_EQ(world.fleet.instance_of("p-0"), next);
+  EXPECT_EQ(world.fleet.calls_of("TerminateInstances"), 0);
+  EXPECT_THAT(world.fleet.violations, IsEmpty());
+}
+
+TEST(GroupFleet,
+     an_instance_that_does_not_answer_its_group_s_hook_keeps_its_volume_until_it_is_gone) {
+  GroupFleet world(1, 1);
+  world.hear();
+  ASSERT_TRUE(world.settled()) << world.fleet.note_text();
+  const auto old = world.fleet.instance_of("p-0");
+  const auto volume = world.fleet.volume_of("p-0")->id;
+  ASSERT_TRUE(world.fleet.region.end_in_group(old, minutes{3}));
+  EXPECT_FALSE(world.fleet.until([&] { return world.fleet.instance_of("p-0") != old; },
+                                 Milliseconds{170'000}));
+  EXPECT_EQ(world.fleet.calls_of("DetachVolume"), 0);
+  ASSERT_TRUE(world.fleet.until([&] {
+    const auto now = world.fleet.instance_of("p-0");
+    return !now.empty() && now != old;
+  })) << world.fleet.note_text();
+  EXPECT_EQ(world.fleet.volume_of("p-0")->id, volume);
   EXPECT_THAT(world.fleet.violations, IsEmpty());
 }
 

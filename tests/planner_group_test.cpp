@@ -131,6 +131,24 @@ TEST(Group, nothing_of_a_group_is_ended_whatever_else_its_tags_and_the_ledger_sa
   EXPECT_THAT(world.notes(), HasSubstr("--instance-id i-a"));
 }
 
+TEST(Group, one_that_its_group_ends_is_asked_to_drain_and_the_first_in_line_waits_for_its_volume) {
+  auto world = group_world(1);
+  of_group(world, "i-old", minutes{60});
+  of_group(world, "i-next", minutes{1});
+  world.attach("vol-0", "i-old");
+  world.report("i-old", "vol-0", NodeStage::ready);
+  world.observed.warnings["i-old"] = {WarningKind::interruption, kNow};
+  const auto plan = world.plan();
+  EXPECT_TRUE(plan.drains.contains("i-old"));
+  EXPECT_THAT(plan.drains.at("i-old"), HasSubstr("is ended by its group or EC2"));
+  EXPECT_EQ(plan.nodes.front().successor_id, "i-next");
+  EXPECT_THAT(World::calls_of(plan), IsEmpty()) << "a warning is no release";
+  // The manager dies; the queue does not tell it again.
+  world.observed.warnings.clear();
+  world.ledger.departures["i-old"] = {false, kNow, kNow + kSpotNotice, false};
+  EXPECT_TRUE(world.plan().drains.contains("i-old"));
+}
+
 TEST(Group, one_that_gave_its_volume_back_is_named_until_the_group_ends_it) {
   auto world = group_world(1);
   of_group(world, "i-a", minutes{9});

@@ -352,7 +352,9 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
     if (departure->advised)
       return draft.replaced.contains(id) ? std::string(kMayBeInterrupted) : std::string();
     if (departure->reclaim_at && (!report || report->stage != NodeStage::draining))
-      return "is reclaimed by EC2 at " + to_iso8601(*departure->reclaim_at).substr(11, 8) + " UTC";
+      return (instance.tags.contains(kTagGroup) ? "is ended by its group or EC2 at "
+                                                : "is reclaimed by EC2 at ") +
+             to_iso8601(*departure->reclaim_at).substr(11, 8) + " UTC";
     const bool drains = !report || report->stage == NodeStage::draining;
     return std::string(drains ? "is draining" : "began to drain and serves no more") +
            (report && !report->message.empty() ? ": " + report->message : "");

@@ -61,8 +61,10 @@ struct Market {
 
 /// What EC2 announces about an instance. The greater one counts.
 enum class WarningKind {
-  rebalance,     ///< an interruption may come; acted upon only where the spec asks for it
-  interruption,  ///< a spot instance is reclaimed two minutes after the warning
+  rebalance,  ///< an interruption may come; acted upon only where the spec asks for it
+  /// A spot instance is reclaimed two minutes after the warning, or its Auto Scaling group ends it
+  /// when its hook's time is over.
+  interruption,
 };
 struct Warning {
   WarningKind kind = WarningKind::interruption;

@@ -296,7 +296,7 @@ bool events_forged(World& world) {
   const Instant at = world.region.now() - world.draw.span(Milliseconds{0}, minutes{12});
   world.events.put(sim::envelope_of(
       world.region,
-      {world.draw.pick(kinds), instance->id, instance->zone, sim::GuestState::terminated, at},
+      {world.draw.pick(kinds), instance->id, instance->zone, sim::GuestState::terminated, at, ""},
       "forged-" + std::to_string(world.draw.below(1'000'000))));
   world.forged_at = world.region.now();
   return true;

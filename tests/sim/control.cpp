@@ -228,8 +228,8 @@ ControlReply set_quota(Region& region, const Parameter& parameter) {
   return {200, "{}\n"};
 }
 
-/// `group=&image=&type=[&subnet=&zone=&key=&spot=1&user_data=&tags=key:value,...]`; a tag's key ends at
-/// its last colon.
+/// `group=&image=&type=[&subnet=&zone=&key=&spot=1&user_data=&tags=key:value,...]`; a tag's key
+/// ends at its last colon.
 ControlReply launch_in_group(Region& region, const Parameter& parameter) {
   RunInstancesArgs args;
   args.image_id = parameter("image");
@@ -289,6 +289,8 @@ ControlReply control(const Controlled& controlled, const std::string& method,
   if (what == "deny") return set_denial(region, parameter);
   if (what == "quota") return set_quota(region, parameter);
   if (what == "group") return launch_in_group(region, parameter);
+  if (what == "group_end")
+    return outcome(region.end_in_group(instance, Milliseconds(number(parameter, "hook_ms", 0))));
   if (what == "knob") return set_knob(region, parameter);
   if (what == "replicas") return set_replicas(front, parameter);
   if (what == "neighbour") {

@@ -3,8 +3,45 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 namespace warmroot::sim {
+
+namespace {
+
+std::string seconds_of(Instant time) {
+  std::string text = to_iso8601(time);
+  if (const auto point = text.find('.'); point != std::string::npos) text.erase(point, 4);
+  return text;
+}
+
+/// Source: Auto Scaling user guide, "EventBridge event reference", terminate lifecycle action.
+std::string lifecycle_envelope(const Region& region, const InstanceEvent& event,
+                               const std::string& id) {
+  const auto& [name, account] = std::tie(region.catalog().region, region.catalog().account_id);
+  const nlohmann::json envelope = {
+      {"version", "0"},
+      {"id", id},
+      {"detail-type", "EC2 Instance-terminate Lifecycle Action"},
+      {"source", "aws.autoscaling"},
+      {"account", account},
+      {"time", seconds_of(event.time)},
+      {"region", name},
+      {"resources",
+       {"arn:aws:autoscaling:" + name + ":" + account + ":autoScalingGroup:" + id +
+        ":autoScalingGroupName/" + event.group}},
+      {"detail",
+       {{"LifecycleActionToken", id},
+        {"AutoScalingGroupName", event.group},
+        {"LifecycleHookName", "warmroot"},
+        {"EC2InstanceId", event.instance_id},
+        {"LifecycleTransition", "autoscaling:EC2_INSTANCE_TERMINATING"},
+        {"Origin", "AutoScalingGroup"},
+        {"Destination", "EC2"}}}};
+  return envelope.dump();
+}
+
+}  // namespace
 
 std::string envelope_of(const Region& region, const InstanceEvent& event, const std::string& id) {
   nlohmann::json detail = {{"instance-id", event.instance_id}};
@@ -21,21 +58,21 @@ std::string envelope_of(const Region& region, const InstanceEvent& event, const 
       type = "EC2 Instance State-change Notification";
       detail["state"] = to_string(event.state);
       break;
+    case InstanceEvent::Kind::group_ends:
+      return lifecycle_envelope(region, event, id);
   }
   if (event.kind != InstanceEvent::Kind::state_change) {
     // EC2's samples of these two have the zone in the Region's place and no account.
     place = event.zone;
     account.clear();
   }
-  std::string time = to_iso8601(event.time);
-  if (const auto point = time.find('.'); point != std::string::npos) time.erase(point, 4);
   const nlohmann::json envelope = {
       {"version", "0"},
       {"id", id},
       {"detail-type", type},
       {"source", "aws.ec2"},
       {"account", region.catalog().account_id},
-      {"time", time},
+      {"time", seconds_of(event.time)},
       {"region", region.catalog().region},
       {"resources", {"arn:aws:ec2:" + place + ":" + account + ":instance/" + event.instance_id}},
       {"detail", detail}};

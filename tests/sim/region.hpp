@@ -157,6 +157,8 @@ class Region {
   void tag_by_ec2(const std::string& instance_id, const Tags& tags);
   /// Launches one instance as an Auto Scaling group would: with the group's tag beside those given.
   Answer<InstanceRecord> launch_in_group(const std::string& group, RunInstancesArgs args);
+  /// The group ends one of its instances. With a hook it says so and waits so long; zero: no hook.
+  Answer<void> end_in_group(const std::string& instance_id, Milliseconds hook);
 
   // ---- tags ----
   Answer<void> create_tags(const std::vector<std::string>& resources, const Tags& tags);
@@ -292,7 +294,7 @@ class Region {
     if (on_event) on_event(text);
   }
   void tell(InstanceEvent::Kind kind, const InstanceRecord& guest) {
-    if (on_instance_event) on_instance_event({kind, guest.id, guest.zone, guest.state, now_});
+    if (on_instance_event) on_instance_event({kind, guest.id, guest.zone, guest.state, now_, ""});
   }
   void set_state(InstanceRecord& guest, GuestState state) {
     if (state == GuestState::shutting_down || state == GuestState::stopping)
@@ -390,7 +392,7 @@ class Region {
   std::map<std::string, Token> fleet_tokens_;
   std::set<std::string> awake_;   ///< instances that are neither stopped nor terminated
   std::set<std::string> ending_;  ///< of those: on their way there
-  std::set<std::string> busy_;   ///< volumes whose guest is asked again
+  std::set<std::string> busy_;    ///< volumes whose guest is asked again
   std::map<std::string, Addresses> addresses_;                   ///< by subnet
   std::map<std::pair<std::string, std::string>, int> occupied_;  ///< (type, zone)
   std::map<std::pair<bool, std::string>, int> vcpus_used_;       ///< (spot, quota class)

@@ -138,4 +138,30 @@ Answer<InstanceRecord> Region::launch_in_group(const std::string& group, RunInst
   return *instance(made->front().id);
 }
 
+Answer<void> Region::end_in_group(const std::string& instance_id, Milliseconds hook) {
+  const auto found = instances_.find(instance_id);
+  const auto group = found == instances_.end()
+                         ? Tags::const_iterator()
+                         : found->second.tags.find("aws:autoscaling:groupName");
+  if (found == instances_.end() || group == found->second.tags.end())
+    return refuse("ValidationError",
+                  "Instance Id not found - No managed instance found for " + instance_id);
+  const auto end = [this, instance_id] {
+    const auto guest = instances_.find(instance_id);
+    if (guest == instances_.end()) return;
+    begin_shutdown(guest->second, "Client.UserInitiatedShutdown",
+                   "Client.UserInitiatedShutdown: User initiated shutdown");
+  };
+  note("group ends instance=" + instance_id);
+  if (hook == Milliseconds{0}) {
+    end();
+    return {};
+  }
+  if (on_instance_event)
+    on_instance_event({InstanceEvent::Kind::group_ends, instance_id, found->second.zone,
+                       found->second.state, now_, group->second});
+  at(now_ + hook, end);
+  return {};
+}
+
 }  // namespace warmroot::sim

@@ -303,14 +303,15 @@ struct InstanceRecord {
   bool spot() const { return !spot_request_id.empty(); }
 };
 
-/// What EC2 tells EventBridge about an instance.
+/// What EC2, or an Auto Scaling group, tells EventBridge about an instance.
 struct InstanceEvent {
-  enum class Kind { interruption, rebalance, state_change };
+  enum class Kind { interruption, rebalance, state_change, group_ends };
   Kind kind = Kind::state_change;
   std::string instance_id;
   std::string zone;
   GuestState state = GuestState::pending;
   Instant time;
+  std::string group;  ///< of group_ends
 };
 
 }  // namespace warmroot::sim
