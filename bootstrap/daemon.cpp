@@ -16,6 +16,7 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/recording.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
@@ -187,6 +188,9 @@ class Daemon {
     input_.enter_stage = [this](Stage stage, const std::string& message) {
       if (stage == Stage::disk_seen)
         reporter_.report_often(true);  // its answers confirm the volume
+      if (ticket_.record && stage == Stage::checked) recording_.start(assignment_.disk_node);
+      if (stage == Stage::mounted)
+        recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
       enter(stage, "", message);
     };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
@@ -213,6 +217,7 @@ class Daemon {
     request.map_path = kVolumeMap;
     request.volume_id = assignment_.volume_id;
     request.max_depth = ticket_.max_depth;
+    request.hot = recording_.hot_blocks();
     std::promise<void> ended;
     warmer_ended_ = ended.get_future();
     warmer_ =
@@ -248,6 +253,7 @@ class Daemon {
   bool stop_own_users() {
     join(agents_);
     warmer_.request_stop();
+    if (!recording_.finish(kWarmerLimit)) return false;
     if (!warmer_.joinable()) return true;
     if (warmer_ended_.wait_for(kWarmerLimit) != std::future_status::ready) return false;
     warmer_.join();
@@ -292,6 +298,9 @@ class Daemon {
   StopRequest stop_;
   BringUpInput input_;
   Assignment assignment_;
+  Recording recording_{[](const std::string& text) {
+    log_event(LogLevel::notice, "hot list", {{"what", text}});
+  }};
   std::string served_disk_;  ///< written before serving_ is set
   std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_;

@@ -32,6 +32,7 @@ inline constexpr char kSshdDropIn[] = "/etc/ssh/sshd_config.d/50-warmroot.conf";
 inline constexpr char kVolumeState[] = "var/lib/warmroot";
 inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
 inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";
+inline constexpr char kVolumeHotList[] = "var/lib/warmroot/hot.list";
 /// The base's /tmp as seen in the volume: sshd makes agent sockets there.
 inline constexpr char kBaseTmpInVolume[] = "run/base-tmp";
 

@@ -54,6 +54,10 @@ Ok read_warm(const Json& document, Ticket& ticket) {
       return wrong("has a \"warm.enabled\" that is neither true nor false");
     ticket.warm_enabled = enabled->get<bool>();
   }
+  if (const auto record = warm->find("record"); record != warm->end()) {
+    if (!record->is_boolean()) return wrong("has a \"warm.record\" that is neither true nor false");
+    ticket.record = record->get<bool>();
+  }
   if (const auto depth = warm->find("max_depth"); depth != warm->end()) {
     if (!depth->is_number_unsigned() || depth->get<std::uint64_t>() > kMaxDepth)
       return wrong("has a \"warm.max_depth\" that is not a whole number from 0 to 1024");

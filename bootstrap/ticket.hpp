@@ -15,6 +15,7 @@ struct Ticket {
   std::string
       manager_url;  ///< "http://host:port" without a trailing slash; empty: nobody to report to
   bool warm_enabled = true;
+  bool record = true;      ///< what the first sessions of a lease read
   unsigned max_depth = 0;  ///< most reads in flight while warming; 0 lets the controller decide
 };
 

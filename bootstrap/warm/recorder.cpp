@@ -68,16 +68,25 @@ HotList make_hot_list(std::span<const ByteRange> reads, const PlaceMap& places,
 
 Result<Recorder> Recorder::start(RecordRequest request, IsOwn is_own) {
   Recorder recorder(std::move(request), std::move(is_own));
-  auto opened = OpenedFiles::watch(recorder.request_.mount_point);
-  if (opened) recorder.opened_.emplace(std::move(*opened));
   auto trace = recorder.request_.use_trace
                    ? BlockTrace::start(recorder.request_.disk)
                    : fail(ErrorKind::refused, "the trace of block reads is not wanted");
   if (trace) recorder.trace_.emplace(std::move(*trace));
-  if (!opened && !trace)
+  if (recorder.request_.mount_point.empty()) return recorder;
+  if (const Ok watched =
+          recorder.watch_files(recorder.request_.mount_point, recorder.request_.partition_offset);
+      !watched && !trace)
     return fail(ErrorKind::refused, "nothing can be recorded here: " + trace.error().message() +
-                                        "; " + opened.error().message());
+                                        "; " + watched.error().message());
   return recorder;
+}
+
+Ok Recorder::watch_files(const std::string& mount_point, std::uint64_t partition_offset) {
+  request_.mount_point = mount_point;
+  request_.partition_offset = partition_offset;
+  TRY_ASSIGN(auto opened, OpenedFiles::watch(mount_point));
+  opened_.emplace(std::move(opened));
+  return {};
 }
 
 Ok Recorder::poll() {
@@ -98,7 +107,7 @@ HotList Recorder::list() {
 }
 
 std::string Recorder::source() const {
-  if (!trace_) return "opened files and pages in memory";
+  if (!trace_) return kPagesInMemory;
   return opened_ ? "trace and opened files" : "trace";
 }
 

@@ -22,7 +22,7 @@ namespace warmroot::warm {
 
 /// What of the disk a recording is about.
 struct RecordRequest {
-  std::string mount_point;         ///< the mounted root
+  std::string mount_point;         ///< the mounted root; empty: watch_files tells later
   dev_t disk = 0;                  ///< traced
   std::uint64_t disk_offset = 0;   ///< of the traced disk's first byte on the volume; a loop device
                                    ///< may stand for a part of it
@@ -32,6 +32,8 @@ struct RecordRequest {
   std::string workload;
   bool use_trace = true;  ///< false: as where the kernel has none
 };
+
+inline constexpr const char* kPagesInMemory = "opened files and pages in memory";
 
 /// The list of reads in their order: one range for each file and grid block, from the first byte
 /// read to the last. What lies beyond the device is left out; the list ends at kMostRanges.
@@ -43,9 +45,12 @@ class Recorder {
   /// Threads whose reads are not a session's.
   using IsOwn = std::function<bool(pid_t)>;
 
-  /// Watches from now on. Errors: refused when neither the trace nor the opened files can be
-  /// watched here.
+  /// Watches from now on. Errors: refused when neither the trace nor, where the mount is known, the
+  /// opened files can be watched here.
   static Result<Recorder> start(RecordRequest request, IsOwn is_own);
+
+  /// The root is mounted now. Errors: fanotify's; the trace goes on alone.
+  Ok watch_files(const std::string& mount_point, std::uint64_t partition_offset);
 
   /// Takes what has come; call it often enough that the kernel's buffers do not run over (each
   /// second). Errors: the trace's.
@@ -54,7 +59,7 @@ class Recorder {
   /// The list of all that was taken, one recording.
   HotList list();
 
-  /// "trace and opened files", "trace", or "opened files and pages in memory".
+  /// "trace and opened files", "trace", or kPagesInMemory.
   std::string source() const;
   /// Becomes readable when there is something to take; -1: poll now and then.
   int fd() const { return trace_ ? trace_->fd() : -1; }

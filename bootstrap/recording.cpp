@@ -1,0 +1,111 @@
+#include "bootstrap/recording.hpp"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/warm/volume_file.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+/// What a session reads after so long is seldom what the next one waits for at its start.
+constexpr std::chrono::minutes kRecordFor{10};
+/// The kernel's buffers hold seconds of a busy session.
+constexpr int kPollMs = 200;
+
+Result<warm::VolumeFile> list_file(const std::string& mount_point) {
+  return warm::VolumeFile::at(mount_point, kVolumeHotList, "the hot list");
+}
+
+}  // namespace
+
+void Recording::start(const std::string& disk_node) {
+  if (recorder_) return;
+  const UniqueFd disk(::open(disk_node.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!disk || ::fstat(disk.get(), &status) != 0 || !S_ISBLK(status.st_mode) ||
+      ::ioctl(disk.get(), BLKGETSIZE64, &request_.device_bytes) != 0)
+    return note_(errno_error("nothing is recorded: " + disk_node, errno).message());
+  request_.disk = status.st_rdev;
+  const pid_t caller = ::gettid();
+  auto recorder = warm::Recorder::start(
+      request_, [caller](pid_t thread) { return thread != caller && warm::is_own_thread(thread); });
+  if (!recorder) return note_(recorder.error().message());
+  recorder_.emplace(std::move(*recorder));
+}
+
+void Recording::mounted(const std::string& mount_point, std::uint64_t partition_offset) {
+  request_.mount_point = mount_point;
+  if (const auto file = list_file(mount_point)) {
+    const auto bytes = file->load(warm::kMostListBytes);
+    if (!bytes) note_(bytes.error().message());
+    if (bytes && *bytes) {
+      auto list = warm::decode_hot_list(**bytes);
+      if (!list)
+        note_(list.error().message());
+      else if (list->device_bytes != request_.device_bytes)
+        note_("the volume's hot list is of a device of another size");
+      else
+        brought_ = std::move(*list);
+    }
+  }
+  if (!recorder_) return;
+  if (const auto watched = recorder_->watch_files(mount_point, partition_offset); !watched)
+    note_(watched.error().message());
+  std::promise<void> ended;
+  ended_ = ended.get_future();
+  thread_ = std::jthread([this, ended = std::move(ended)](std::stop_token stop) mutable {
+    run(stop);
+    ended.set_value();
+  });
+}
+
+std::vector<warm::Block> Recording::hot_blocks() const {
+  return brought_ ? warm::hot_blocks(*brought_, warm::grid_blocks(brought_->device_bytes))
+                  : std::vector<warm::Block>();
+}
+
+void Recording::run(const std::stop_token& stop) {
+  const auto end = SteadyClock::now() + kRecordFor;
+  while (!stop.stop_requested() && SteadyClock::now() < end) {
+    ::poll(nullptr, 0, kPollMs);
+    if (const auto taken = recorder_->poll(); !taken) {
+      note_(taken.error().message());
+      break;
+    }
+  }
+  save();
+}
+
+void Recording::save() {
+  warm::HotList list = recorder_->list();
+  const std::string source = recorder_->source();
+  recorder_.reset();
+  if (list.ranges.empty()) return;
+  if (brought_) list = warm::merge_hot_lists(std::vector{*brought_, list});
+  const auto file = list_file(request_.mount_point);
+  const Ok saved = file ? file->save(warm::encode_hot_list(list)) : Ok{fail(file.error())};
+  note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +
+                    std::to_string(list.recordings) + " recordings; this one from " + source
+              : "the hot list was not kept: " + saved.error().message());
+}
+
+bool Recording::finish(std::chrono::milliseconds limit) {
+  thread_.request_stop();
+  if (thread_.joinable() && ended_.wait_for(limit) != std::future_status::ready) return false;
+  if (thread_.joinable()) thread_.join();
+  recorder_.reset();
+  return true;
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,117 @@
+// A lease's hot list on a real volume: what is read is kept for the next lease, and whatever is
+// wrong with what a volume brings along, sessions and the unmount do not depend on it.
+#include "bootstrap/recording.hpp"
+
+#include "bootstrap/paths.hpp"
+#include "tests/warm_volume.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using warm::HotList;
+
+class RecordingTest : public warm::WarmerTest {
+ protected:
+  void SetUp() override {
+    warm::WarmerTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    make_image(0);
+    attach({});
+  }
+
+  /// Mounts, reads the files as a session would, and gives everything back.
+  std::vector<warm::Block> lease(const std::vector<std::string>& files) {
+    notes.clear();
+    Recording recording([this](const std::string& note) { notes.push_back(note); });
+    recording.start(disk_loop_.device());
+    mount_root();
+    recording.mounted(root().string(), 0);
+    for (const auto& file : files)
+      EXPECT_TRUE(warm::shell("cat " + root().string() + file + " > /dev/null"));
+    const auto hot = recording.hot_blocks();
+    EXPECT_TRUE(recording.finish(seconds(20)));
+    kept = read_list();
+    unmount();
+    return hot;
+  }
+
+  std::optional<HotList> read_list() {
+    std::ifstream file(root() / kVolumeHotList, std::ios::binary);
+    std::stringstream bytes;
+    bytes << file.rdbuf();
+    auto list = warm::decode_hot_list(bytes.str());
+    return list ? std::optional(std::move(*list)) : std::nullopt;
+  }
+
+  std::set<std::string> paths() const {
+    std::set<std::string> paths;
+    if (kept)
+      for (const auto& range : kept->ranges) paths.insert(range.path);
+    return paths;
+  }
+
+  std::vector<std::string> notes;
+  std::optional<HotList> kept;
+};
+
+TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
+  EXPECT_THAT(lease({"/d1/1", "/d7/3"}), IsEmpty());
+  ASSERT_TRUE(kept);
+  EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3"}));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("of 1 recordings; this one from trace and opened")));
+  const auto first = warm::hot_blocks(*kept, warm::grid_blocks(warm::kFsBytes));
+  EXPECT_EQ(first.front(), 0u) << "the mount's own read of the superblock";
+  EXPECT_EQ(lease({"/d1/1", "/d4/4"}), first);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->recordings, 2u);
+  EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3", "/d4/4"}));
+}
+
+TEST_F(RecordingTest, a_list_that_is_none_is_said_to_be_and_replaced) {
+  mount_root();
+  fs::create_directories((root() / kVolumeHotList).parent_path());
+  std::ofstream(root() / kVolumeHotList) << "warmroot-hot-list 1\n/../../etc/shadow\n";
+  unmount();
+  EXPECT_THAT(lease({"/d1/1"}), IsEmpty());
+  EXPECT_THAT(notes, Contains(HasSubstr("names no grid")));
+  ASSERT_TRUE(kept);
+  EXPECT_THAT(paths(), Contains("/d1/1"));
+}
+
+TEST_F(RecordingTest, links_and_pipes_in_its_place_lead_nowhere) {
+  mount_root();
+  const fs::path list = root() / kVolumeHotList;
+  fs::create_directories(list.parent_path());
+  ASSERT_EQ(::mkfifo(list.c_str(), 0600), 0);
+  unmount();
+  EXPECT_THAT(lease({"/d1/1"}), IsEmpty());
+  EXPECT_TRUE(kept);
+  mount_root();
+  fs::remove(list);
+  const fs::path outside = top_ / "outside";
+  std::ofstream(outside) << "untouched";
+  fs::create_symlink(outside, list);
+  unmount();
+  EXPECT_THAT(lease({"/d1/1"}), IsEmpty());
+  std::stringstream text;
+  text << std::ifstream(outside).rdbuf();
+  EXPECT_EQ(text.str(), "untouched");
+}
+
+TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
+  Recording recording([this](const std::string& note) { notes.push_back(note); });
+  recording.start("/dev/null");
+  mount_root();
+  recording.mounted(root().string(), 0);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("nothing is recorded: /dev/null")));
+  EXPECT_TRUE(recording.finish(seconds(1)));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
