@@ -64,6 +64,25 @@ bool slow_answers(World& world) {
   return true;
 }
 
+/// The next of the calls that a run makes once or never.
+bool seldom_call(World& world) {
+  const std::vector<std::string> actions = {
+      "CopyVolumes", "CreateLaunchTemplate", "DeleteLaunchTemplate",   "CreateTags",
+      "DeleteTags",  "DeleteVolume",         "ModifyInstanceAttribute"};
+  const std::vector<FaultKind> kinds = {FaultKind::lost_after,     FaultKind::lost_before,
+                                        FaultKind::truncated,      FaultKind::throttled,
+                                        FaultKind::internal_after, FaultKind::unauthorized};
+  for (const auto& action : actions) {
+    Fault fault;
+    fault.action = action;
+    fault.kind = world.draw.pick(kinds);
+    fault.count = world.draw.between(1, 3);
+    fault.until = world.region.now() + world.draw.span(minutes{1}, minutes{6});
+    world.front.inject(fault);
+  }
+  return true;
+}
+
 /// Some servers are behind; each call meets one.
 bool stale_reads(World& world) {
   const auto age = world.draw.span(milliseconds{200}, milliseconds{3500});
@@ -150,6 +169,7 @@ const std::vector<FaultEntry>& answer_faults() {
       {"small_pages", "answers", small_pages},
       {"page_fails", "answers", page_fails},
       {"wrong_account", "answers", wrong_account},
+      {"seldom_call", "answers", seldom_call},
   };
   return faults;
 }

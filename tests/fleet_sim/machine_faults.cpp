@@ -266,6 +266,17 @@ bool operator_downs(World& world) {
   return true;
 }
 
+/// An Auto Scaling group is told another number, or evens its zones out: it ends what it likes.
+bool group_scales(World& world) {
+  const auto* pool = find_spec(world.desired, world.others_pool);
+  if (!pool || pool->auto_scaling_group.empty()) return false;
+  world.surplus = world.draw.below(3);
+  const auto* instance = world.some_instance([](const sim::InstanceRecord& each) {
+    return each.tags.contains("aws:autoscaling:groupName");
+  });
+  return instance && world.region.end_now(instance->id).has_value();
+}
+
 }  // namespace
 
 const std::vector<FaultEntry>& machine_faults() {
@@ -301,6 +312,7 @@ const std::vector<FaultEntry>& machine_faults() {
       {"report_forged", "events", report_forged},
       {"report_from_dead_lease", "events", report_from_dead_lease},
       {"operator_downs", "events", operator_downs},
+      {"group_scales", "machines", group_scales},
   };
   return faults;
 }

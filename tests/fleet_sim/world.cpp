@@ -18,6 +18,7 @@ using std::chrono::seconds;
 constexpr const char* kZones[] = {"us-east-1a", "us-east-1b"};
 /// How often those who launch for a pool of their own look after it.
 constexpr seconds kOthersLook{10};
+constexpr const char* kGroup = "workers";
 
 sim::RegionTimes times_of(std::uint64_t seed) {
   Draw draw(seed ^ 0x7469'6d65'7321ULL);
@@ -95,7 +96,7 @@ void World::draw_launch(core::PoolSpec& pool) {
   launch.zone_fallback = draw.percent(25);
   launch.on_demand_fallback = draw.percent(20);
   launch.on_demand_after = seconds{draw.between(20, 120)};
-  launch.volume_with_launch = draw.percent(20);
+  launch.volume_with_launch = draw.percent(35);
   launch.replace_on_rebalance = draw.percent(30);
   if (!draw.percent(30)) return;
   pool.rollout.policy = core::RolloutSpec::Policy::replace;
@@ -125,6 +126,10 @@ void World::make_spec() {
   if (draw.percent(20)) {
     others_pool = "q";
     desired.pools[1].launch.reset();
+    if (draw.percent(50)) {
+      desired.pools[1].auto_scaling_group = kGroup;
+      surplus = draw.percent(40) ? draw.between(1, 2) : 0;
+    }
   }
   for (const auto& pool : desired.pools) invariants.running[pool.name] = pool.running;
 }
@@ -288,8 +293,8 @@ void World::tell_desired(Host& host) {
   if (!host.in_tick && host.process.running()) host.process.reconciler->set_desired(desired);
 }
 
-/// Those who launch for a pool without launch: as many as should run, and an end for those that
-/// have given their volume back.
+/// Those who launch for a pool without launch, by hand or by an Auto Scaling group: as many as
+/// should run, and an end for those that have given their volume back.
 void World::keep_others_pool() {
   later(kOthersLook, [this] { keep_others_pool(); });
   const auto* found = find_spec(desired, others_pool);
@@ -310,7 +315,8 @@ void World::keep_others_pool() {
       ++live;
   }
   for (const auto& id : useless) std::ignore = region.terminate_instances({id});
-  if (live >= pool.running) return;
+  const bool group = !pool.auto_scaling_group.empty();
+  if (live >= pool.running + (group ? surplus : 0)) return;
   sim::RunInstancesArgs args;
   args.image_id = kBaseAmi;
   args.type = "m5.large";
@@ -318,6 +324,10 @@ void World::keep_others_pool() {
   args.spot = true;
   args.instance_tags = {{"warmroot:pool", others_pool}};
   if (draw.percent(50)) args.instance_tags["warmroot:deployment"] = kDeployment;
+  if (group) {
+    if (region.launch_in_group(kGroup, args)) coverage.add("group", "launched");
+    return;
+  }
   std::ignore = region.run_instances(args);
 }
 

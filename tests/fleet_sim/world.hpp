@@ -144,6 +144,7 @@ class World {
   int reports_doubled = 0;  ///< so many arrive a second time, later
   int reports_late = 0;     ///< so many arrive out of order
   std::string others_pool;  ///< the pool that other people launch for; empty: none
+  int surplus = 0;          ///< so many more than its nodes, where an Auto Scaling group launches
   std::string last_fault;
   bool lifted = false;
   std::set<std::string> untagged;  ///< volumes that lack tags which people took away
