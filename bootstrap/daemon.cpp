@@ -20,6 +20,7 @@
 #include "bootstrap/release.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/warm/block_device.hpp"
 #include "bootstrap/warm/warmer.hpp"
 
 namespace warmroot::bootstrap {
@@ -46,6 +47,8 @@ constexpr milliseconds kFirstReleaseRetry{5000};
 constexpr milliseconds kLastReleaseRetry{60000};
 /// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
 constexpr milliseconds kWarmerLimit{15000};
+/// For the list that other nodes recorded, from the mount on; warming without it begins then.
+constexpr milliseconds kListLimit{1000};
 
 /// Everything after the fork.
 class Daemon {
@@ -189,8 +192,7 @@ class Daemon {
       if (stage == Stage::disk_seen)
         reporter_.report_often(true);  // its answers confirm the volume
       if (ticket_.record && stage == Stage::checked) recording_.start(assignment_.disk_node);
-      if (stage == Stage::mounted)
-        recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
+      if (stage == Stage::mounted) root_mounted();
       enter(stage, "", message);
     };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
@@ -202,6 +204,20 @@ class Daemon {
     agents_ = std::jthread(
         [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     return {};
+  }
+
+  /// A volume that has no hot list yet may get the one that other nodes of its lineage recorded.
+  void root_mounted() {
+    if (ticket_.record) recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
+    if (!recording_.knows_nothing() || ticket_.manager_url.empty()) return;
+    const auto answered = std::make_shared<std::promise<void>>();
+    list_answered_ = answered->get_future();
+    reporter_.exchange("GET", "/v1/hot-list", "", [this, answered](const auto& list) {
+      if (list)
+        if (const Ok taken = recording_.take(*list); !taken)
+          log_event(LogLevel::warning, "hot list", {{"what", taken.error().message()}});
+      answered->set_value();
+    });
   }
 
   void start_warming() {
@@ -217,7 +233,9 @@ class Daemon {
     request.map_path = kVolumeMap;
     request.volume_id = assignment_.volume_id;
     request.max_depth = ticket_.max_depth;
-    request.hot = recording_.hot_blocks();
+    if (list_answered_.valid()) list_answered_.wait_for(kListLimit);
+    if (const auto disk = warm::BlockDevice::open(assignment_.disk_node))
+      request.hot = recording_.hot_blocks(disk->size_bytes());
     std::promise<void> ended;
     warmer_ended_ = ended.get_future();
     warmer_ =
@@ -298,15 +316,21 @@ class Daemon {
   StopRequest stop_;
   BringUpInput input_;
   Assignment assignment_;
-  Recording recording_{[](const std::string& text) {
-    log_event(LogLevel::notice, "hot list", {{"what", text}});
-  }};
   std::string served_disk_;  ///< written before serving_ is set
   std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_;
   std::future<void> warmer_ended_;
   std::optional<std::string> confirmed_, no_volume_;
   Reporter reporter_;
+  std::future<void> list_answered_;
+  Recording recording_{[](const std::string& text) {
+                         log_event(LogLevel::notice, "hot list", {{"what", text}});
+                       },
+                       [this](std::string list) {
+                         if (!ticket_.manager_url.empty())
+                           reporter_.exchange("POST", "/v1/hot-list", std::move(list),
+                                              [](const auto&) {});
+                       }};
   // Last, so that they end first.
   std::jthread ticker_, watcher_, agents_, warmer_;
 };

@@ -49,15 +49,8 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
   if (const auto file = list_file(mount_point)) {
     const auto bytes = file->load(warm::kMostListBytes);
     if (!bytes) note_(bytes.error().message());
-    if (bytes && *bytes) {
-      auto list = warm::decode_hot_list(**bytes);
-      if (!list)
-        note_(list.error().message());
-      else if (list->device_bytes != request_.device_bytes)
-        note_("the volume's hot list is of a device of another size");
-      else
-        brought_ = std::move(*list);
-    }
+    if (bytes && *bytes)
+      if (const Ok taken = take(**bytes); !taken) note_(taken.error().message());
   }
   if (!recorder_) return;
   if (const auto watched = recorder_->watch_files(mount_point, partition_offset); !watched)
@@ -70,9 +63,22 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
   });
 }
 
-std::vector<warm::Block> Recording::hot_blocks() const {
-  return brought_ ? warm::hot_blocks(*brought_, warm::grid_blocks(brought_->device_bytes))
-                  : std::vector<warm::Block>();
+Ok Recording::take(std::string_view list) {
+  TRY_ASSIGN(auto taken, warm::decode_hot_list(list));
+  const std::lock_guard lock(mutex_);
+  brought_ = std::move(taken);
+  return {};
+}
+
+std::optional<warm::HotList> Recording::brought() const {
+  const std::lock_guard lock(mutex_);
+  return brought_;
+}
+
+std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const {
+  const auto list = brought();
+  return list ? warm::hot_blocks(*list, warm::grid_blocks(device_bytes))
+              : std::vector<warm::Block>();
 }
 
 void Recording::run(const std::stop_token& stop) {
@@ -92,7 +98,8 @@ void Recording::save() {
   const std::string source = recorder_->source();
   recorder_.reset();
   if (list.ranges.empty()) return;
-  if (brought_) list = warm::merge_hot_lists(std::vector{*brought_, list});
+  recorded_(warm::encode_hot_list(list));
+  if (const auto before = brought()) list = warm::merge_hot_lists(std::vector{*before, list});
   const auto file = list_file(request_.mount_point);
   const Ok saved = file ? file->save(warm::encode_hot_list(list)) : Ok{fail(file.error())};
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -22,7 +23,10 @@ class Recording {
   /// Gets a sentence about what was kept, and where something cannot be; sessions never depend on
   /// it. Called from any thread.
   using Note = std::function<void(const std::string&)>;
-  explicit Recording(Note note) : note_(std::move(note)) {}
+  /// Gets what this lease alone recorded, as text, when it ends.
+  using Recorded = std::function<void(std::string)>;
+  Recording(Note note, Recorded recorded)
+      : note_(std::move(note)), recorded_(std::move(recorded)) {}
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
   ~Recording() = default;
@@ -32,19 +36,26 @@ class Recording {
   void start(const std::string& disk_node);
   /// The root is mounted: files can be told, and the list that it brings along is there.
   void mounted(const std::string& mount_point, std::uint64_t partition_offset);
-  /// The blocks that sessions of this volume read first, by what it brought along.
-  std::vector<warm::Block> hot_blocks() const;
+  /// Neither the volume nor the manager has told what sessions read first.
+  bool knows_nothing() const { return !brought(); }
+  /// A list of the volume's lineage, from elsewhere. Errors: decode_hot_list's.
+  Ok take(std::string_view list);
+  /// The blocks that sessions of this lineage read first, in that order, of a device of this size.
+  std::vector<warm::Block> hot_blocks(std::uint64_t device_bytes) const;
   /// Ends the recording and keeps it on the volume; nothing of the mount is held afterwards. False
   /// when the volume has not taken it in time; then it may be called again.
   bool finish(std::chrono::milliseconds limit);
 
  private:
+  std::optional<warm::HotList> brought() const;
   void run(const std::stop_token& stop);
   void save();
 
   Note note_;
+  Recorded recorded_;
   warm::RecordRequest request_;
   std::optional<warm::Recorder> recorder_;  // the thread's, once that runs
+  mutable std::mutex mutex_;
   std::optional<warm::HotList> brought_;
   std::future<void> ended_;
   std::jthread thread_;

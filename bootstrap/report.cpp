@@ -56,15 +56,45 @@ void Reporter::stage_changed(Stage stage, std::string reason, std::string messag
   changed_.notify_all();
 }
 
+void Reporter::exchange(std::string method, std::string path, std::string body, Answered done) {
+  {
+    const std::lock_guard lock(mutex_);
+    exchanges_.push_back({std::move(method), std::move(path), std::move(body), std::move(done)});
+  }
+  changed_.notify_all();
+}
+
+void Reporter::run_exchanges() {
+  for (;;) {
+    Exchange next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (exchanges_.empty()) return;
+      next = std::move(exchanges_.front());
+      exchanges_.pop_front();
+    }
+    auto reply = request_signed(next.method, next.path, std::move(next.body));
+    const bool good = reply && reply->status == 200;
+    if (!good)
+      log_event(
+          LogLevel::info, next.path + " not answered",
+          {{"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});
+    next.done(good ? std::optional(std::move(reply->body)) : std::nullopt);
+  }
+}
+
 void Reporter::flush(milliseconds limit) {
   if (!thread_.joinable()) return;
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [&] { return events_.empty() || stopping_; });
+  changed_.wait_for(lock, limit,
+                    [&] { return (events_.empty() && exchanges_.empty()) || stopping_; });
 }
 
 bool Reporter::pause(milliseconds time, bool wake_for_events) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, time, [&] { return stopping_ || (wake_for_events && !events_.empty()); });
+  changed_.wait_for(lock, time, [&] {
+    return stopping_ || (wake_for_events && !(events_.empty() && exchanges_.empty()));
+  });
   return !stopping_;
 }
 
@@ -125,20 +155,26 @@ bool Reporter::ask_for_key() {
   return true;
 }
 
-bool Reporter::send(const Event& event) {
+Result<HttpReply> Reporter::request_signed(const std::string& method, const std::string& path,
+                                           std::string body) {
   HttpRequest request;
-  request.method = "POST";
-  request.url = url_ + "/v1/report";
-  const Status status = book_.snapshot();
-  request.body = report_body(status, event.stage, event.reason, event.message);
+  request.method = method;
+  request.url = url_ + path;
+  request.body = std::move(body);
   const std::uint64_t sequence = next_sequence();
   request.headers = {{"Content-Type", "application/json"},
-                     {"X-Warmroot-Instance", status.instance_id},
+                     {"X-Warmroot-Instance", book_.snapshot().instance_id},
                      {"X-Warmroot-Sequence", std::to_string(sequence)},
                      {"X-Warmroot-Signature", sign_report(*key_, sequence, request.body)}};
   request.connect_timeout = kConnectTimeout;
   request.timeout = kRequestTimeout;
-  const auto reply = http_.perform(request);
+  return http_.perform(request);
+}
+
+bool Reporter::send(const Event& event) {
+  const auto reply =
+      request_signed("POST", "/v1/report",
+                     report_body(book_.snapshot(), event.stage, event.reason, event.message));
   if (reply && reply->status == 200) {
     on_wishes_(parse_wishes(reply->body));
     return true;
@@ -175,6 +211,7 @@ void Reporter::run() {
       continue;
     }
     retry = kFirstRetry;
+    run_exchanges();
     if (queued) {
       const std::lock_guard lock(mutex_);
       events_.pop_front();

@@ -37,6 +37,11 @@ class Reporter {
   /// Reports once a second instead of once in five while true.
   void report_often(bool often) { often_ = often; }
 
+  /// One more signed request, sent between reports; `done` gets the body of a good answer, or
+  /// nothing, on the reporter's thread. Tried once. Not called where there is no manager.
+  using Answered = std::function<void(std::optional<std::string>)>;
+  void exchange(std::string method, std::string path, std::string body, Answered done);
+
   /// Waits until everything queued has been delivered, at most `limit`.
   void flush(std::chrono::milliseconds limit);
   void stop();
@@ -46,7 +51,14 @@ class Reporter {
     Stage stage;
     std::string reason, message;
   };
+  struct Exchange {
+    std::string method, path, body;
+    Answered done;
+  };
   void run();
+  void run_exchanges();
+  Result<HttpReply> request_signed(const std::string& method, const std::string& path,
+                                   std::string body);
   bool say_hello();
   /// Keeps the present key unless another one is given.
   bool ask_for_key();
@@ -66,6 +78,7 @@ class Reporter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
+  std::deque<Exchange> exchanges_;
   bool stopping_ = false;
   std::thread thread_;
 };

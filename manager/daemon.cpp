@@ -129,7 +129,7 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
              LedgerKeys::open(ledger_path(context_.options), wall_clock));
   last_good_look_ms_ = wall_clock().time_since_epoch().count();
   TRY_ASSIGN(const std::unique_ptr<ReportServer> server,
-             ReportServer::start(address, board_, *keys, program_, pages()));
+             ReportServer::start(address, board_, *keys, program_, hot_lists_, pages()));
   port_ = server->port();
   user_data_ = std::make_unique<UserDataSource>(context_.config, program_, port_);
   const bool is_ipv6 = address.host.find(':') != std::string::npos;
@@ -250,7 +250,12 @@ void Daemon::publish_known(const TickReport& report) {
     const auto found = known.find(row.instance_id);
     if (found == known.end()) continue;
     found->second.node = row.node;
-    if (holds_volume(row)) found->second.volume_id = row.volume_id;
+    if (!holds_volume(row)) continue;
+    found->second.volume_id = row.volume_id;
+    const auto volume = report.observed.volumes.find(row.volume_id);
+    if (volume == report.observed.volumes.end()) continue;
+    const auto lineage = volume->second.tags.find(core::kTagLineage);
+    if (lineage != volume->second.tags.end()) found->second.lineage = lineage->second;
   }
   board_.set_known(context_.config.desired.deployment, std::move(known));
   board_.forget_unknown(report.started - kReportsKept);

@@ -56,6 +56,7 @@ class Daemon {
   std::unique_ptr<UserDataSource> user_data_;
   int port_ = 0;
   ReportBoard board_;
+  HotLists hot_lists_{context_.options.state + "/hot-lists"};
   EventInbox inbox_;
   std::string queue_url_;
   std::unique_ptr<EventListener> listener_;

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "bootstrap/warm/hot_list.hpp"
 #include "manager/aws/sigv4.hpp"
 #include "manager/clock.hpp"
 #include "manager/config.hpp"
@@ -48,11 +49,17 @@ std::optional<std::uint64_t> sequence_of(const std::string& text) {
 
 struct ReportServer::State {
   State(ReportBoard& board_in, KeyStore& keys_in, const BootstrapProgram& program_in,
-        Pages pages_in)
-      : board(board_in), keys(keys_in), program(program_in), pages(std::move(pages_in)) {}
+        HotLists& hot_lists_in, Pages pages_in)
+      : board(board_in),
+        keys(keys_in),
+        program(program_in),
+        hot_lists(hot_lists_in),
+        pages(std::move(pages_in)) {}
 
   void hello(const httplib::Request& request, httplib::Response& reply);
   void report(const httplib::Request& request, httplib::Response& reply);
+  void take_hot_list(const httplib::Request& request, httplib::Response& reply);
+  void give_hot_list(const httplib::Request& request, httplib::Response& reply);
   /// The instance whose key signed the request; answers and returns nullopt otherwise.
   bool authentic(const httplib::Request& request, httplib::Response& reply);
   void route();
@@ -60,6 +67,7 @@ struct ReportServer::State {
   ReportBoard& board;
   KeyStore& keys;
   const BootstrapProgram& program;
+  HotLists& hot_lists;
   Pages pages;
   httplib::Server server;
   int port = 0;
@@ -137,6 +145,26 @@ void ReportServer::State::report(const httplib::Request& request, httplib::Respo
   answer(reply, 200, report_answer(known.drain, known.volume_id, known.no_volume));
 }
 
+/// By the lineage of the volume that we have given it, whatever it says itself.
+void ReportServer::State::take_hot_list(const httplib::Request& request, httplib::Response& reply) {
+  if (!authentic(request, reply)) return;
+  const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
+  if (!known || known->lineage.empty())
+    return answer_error(reply, 404, "no volume of a known lineage is attached to this instance");
+  if (const Ok added = hot_lists.add(known->lineage, request.body); !added)
+    return answer_error(reply, added.error().kind == ErrorKind::refused ? 400 : 503,
+                        added.error().message());
+  answer(reply, 200, "{}");
+}
+
+void ReportServer::State::give_hot_list(const httplib::Request& request, httplib::Response& reply) {
+  if (!authentic(request, reply)) return;
+  const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
+  const auto list = known ? hot_lists.of(known->lineage) : std::nullopt;
+  if (!list) return answer_error(reply, 404, "nobody has recorded a hot list of this lineage yet");
+  reply.set_content(*list, "text/plain");
+}
+
 void ReportServer::State::route() {
   using httplib::Request;
   using httplib::Response;
@@ -144,6 +172,10 @@ void ReportServer::State::route() {
               [this](const Request& request, Response& reply) { hello(request, reply); });
   server.Post("/v1/report",
               [this](const Request& request, Response& reply) { report(request, reply); });
+  server.Post("/v1/hot-list",
+              [this](const Request& request, Response& reply) { take_hot_list(request, reply); });
+  server.Get("/v1/hot-list",
+             [this](const Request& request, Response& reply) { give_hot_list(request, reply); });
   server.Get("/bootstrap/warmroot-bootstrap", [this](const Request&, Response& reply) {
     reply.set_content_provider(
         program.bytes.size(), "application/octet-stream",
@@ -174,6 +206,12 @@ void ReportServer::State::route() {
       answer_error(reply, 415, "a body in a Content-Encoding is not taken, send it as it is");
       return Handled::Handled;
     }
+    const bool is_list = request.path == "/v1/hot-list";
+    if (!is_list &&
+        sequence_of(request.get_header_value("Content-Length")).value_or(0) > kMaxReportBytes) {
+      answer_error(reply, 413, "a report is not as long as that");
+      return Handled::Handled;
+    }
     if (!request.has_header("Transfer-Encoding") && request.has_header("Content-Length"))
       return Handled::Unhandled;
     answer_error(reply, 411, "a body needs a Content-Length and no Transfer-Encoding");
@@ -189,14 +227,14 @@ ReportServer::ReportServer(std::unique_ptr<State> state) : state_(std::move(stat
 Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& address,
                                                           ReportBoard& board, KeyStore& keys,
                                                           const BootstrapProgram& program,
-                                                          Pages pages) {
-  auto state = std::make_unique<State>(board, keys, program, std::move(pages));
+                                                          HotLists& hot_lists, Pages pages) {
+  auto state = std::make_unique<State>(board, keys, program, hot_lists, std::move(pages));
   httplib::Server& server = state->server;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server.set_keep_alive_timeout(kKeepAliveSeconds);
   server.set_read_timeout(kReadTimeoutSeconds);
   server.set_write_timeout(kWriteTimeoutSeconds);
-  server.set_payload_max_length(kMaxReportBytes);
+  server.set_payload_max_length(warm::kMostListBytes);
   state->route();
   errno = 0;
   state->port = bind_and_listen(server, address.host, address.port);

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bootstrap/base/result.hpp"
+#include "manager/hot_lists.hpp"
 #include "manager/reports_board.hpp"
 
 namespace warmroot::manager {
@@ -41,13 +42,15 @@ struct Pages {
   std::function<bool()> healthy;
 };
 
-/// Serves from construction by start() to destruction. `board`, `keys` and `program` outlive it.
+/// Serves from construction by start() to destruction. `board`, `keys`, `program` and `hot_lists`
+/// outlive it.
 class ReportServer {
  public:
   /// Errors: misconfigured when the address cannot be bound.
   static Result<std::unique_ptr<ReportServer>> start(const ListenAddress& address,
                                                      ReportBoard& board, KeyStore& keys,
-                                                     const BootstrapProgram& program, Pages pages);
+                                                     const BootstrapProgram& program,
+                                                     HotLists& hot_lists, Pages pages);
   ~ReportServer();
   ReportServer(const ReportServer&) = delete;
   ReportServer& operator=(const ReportServer&) = delete;

@@ -57,6 +57,7 @@ struct KnownInstance {
   std::string volume_id;    ///< the volume attached to it for us; empty: none yet
   bool drain = false;       ///< it should give the volume back
   std::string no_volume{};  ///< why it gets none for now; empty: it may get one
+  std::string lineage{};    ///< of that volume; empty: not known
 };
 
 /// As often as a pool that waits for something looks by itself.

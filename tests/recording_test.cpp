@@ -28,13 +28,14 @@ class RecordingTest : public warm::WarmerTest {
   /// Mounts, reads the files as a session would, and gives everything back.
   std::vector<warm::Block> lease(const std::vector<std::string>& files) {
     notes.clear();
-    Recording recording([this](const std::string& note) { notes.push_back(note); });
+    Recording recording([this](const std::string& note) { notes.push_back(note); },
+                        [this](std::string list) { recorded = std::move(list); });
     recording.start(disk_loop_.device());
     mount_root();
     recording.mounted(root().string(), 0);
     for (const auto& file : files)
       EXPECT_TRUE(warm::shell("cat " + root().string() + file + " > /dev/null"));
-    const auto hot = recording.hot_blocks();
+    const auto hot = recording.hot_blocks(warm::kFsBytes);
     EXPECT_TRUE(recording.finish(seconds(20)));
     kept = read_list();
     unmount();
@@ -57,6 +58,7 @@ class RecordingTest : public warm::WarmerTest {
   }
 
   std::vector<std::string> notes;
+  std::string recorded;
   std::optional<HotList> kept;
 };
 
@@ -70,7 +72,22 @@ TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
   EXPECT_EQ(lease({"/d1/1", "/d4/4"}), first);
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->recordings, 2u);
+  const auto alone = warm::decode_hot_list(recorded);
+  ASSERT_TRUE(alone) << alone.error().message();
+  EXPECT_EQ(alone->recordings, 1u) << "others merge it with theirs";
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3", "/d4/4"}));
+}
+
+TEST_F(RecordingTest, a_cold_volume_begins_with_what_another_node_of_its_lineage_recorded) {
+  lease({"/d1/1", "/d7/3"});
+  Recording other([](const std::string&) {}, [](const std::string&) {});
+  EXPECT_TRUE(other.knows_nothing());
+  EXPECT_FALSE(other.take("GIF89a"));
+  EXPECT_TRUE(other.knows_nothing());
+  ASSERT_TRUE(other.take(recorded));
+  const auto whole = other.hot_blocks(warm::kFsBytes);
+  EXPECT_GT(whole.size(), 2u);
+  EXPECT_THAT(other.hot_blocks(4 * warm::kGridBytes), testing::Each(testing::Lt(4u)));
 }
 
 TEST_F(RecordingTest, a_list_that_is_none_is_said_to_be_and_replaced) {
@@ -105,7 +122,8 @@ TEST_F(RecordingTest, links_and_pipes_in_its_place_lead_nowhere) {
 }
 
 TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
-  Recording recording([this](const std::string& note) { notes.push_back(note); });
+  Recording recording([this](const std::string& note) { notes.push_back(note); },
+                      [](const std::string&) {});
   recording.start("/dev/null");
   mount_root();
   recording.mounted(root().string(), 0);

@@ -11,8 +11,10 @@
 #include <thread>
 
 #include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/hot_list.hpp"
 #include "manager/listening.hpp"
 #include "manager/reports_codec.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -30,7 +32,7 @@ class Reports : public testing::Test {
   Reports() {
     program_.bytes = std::string(3'000'000, 'x') + "end";
     auto server = ReportServer::start(
-        {"127.0.0.1", 0}, board_, keys_, program_,
+        {"127.0.0.1", 0}, board_, keys_, program_, hot_lists_,
         {[] { return std::string("{\"stable\":true}"); },
          [] { return std::string("warmroot_nodes 2\n"); }, [this] { return healthy_.load(); }});
     CHECK(server.has_value());
@@ -70,6 +72,8 @@ class Reports : public testing::Test {
   ReportBoard board_;
   MemoryKeyStore keys_;
   BootstrapProgram program_;
+  const TemporaryDirectory folder_;
+  HotLists hot_lists_{folder_.path() + "/hot-lists"};
   std::atomic<bool> healthy_ = true;
   std::unique_ptr<ReportServer> server_;
   std::unique_ptr<httplib::Client> client_;
@@ -216,6 +220,46 @@ TEST_F(Reports, hostile_bodies_are_refused_without_harm) {
   EXPECT_EQ(client_->Post("/v1/hello", "{\"version\":1}", "application/json")->status, 400);
 }
 
+std::string recording(const std::vector<warm::Block>& blocks) {
+  warm::HotList list{"snap-ffff", "", 64 * warm::kGridBytes, 16, {}};
+  for (const auto block : blocks)
+    list.ranges.push_back({{block * warm::kGridBytes, 4096}, "", 0, 1000});
+  return warm::encode_hot_list(list);
+}
+
+TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
+  const std::string key_hex = key();
+  const auto headers = [&](std::uint64_t sequence, const std::string& text) {
+    return httplib::Headers{
+        {"X-Warmroot-Instance", kInstance},
+        {"X-Warmroot-Sequence", std::to_string(sequence)},
+        {"X-Warmroot-Signature", report_signature(Secret(key_hex), sequence, text)}};
+  };
+  const auto put = [&](std::uint64_t sequence, const std::string& text) {
+    return client_->Post("/v1/hot-list", headers(sequence, text), text, "text/plain")->status;
+  };
+  EXPECT_EQ(put(1, recording({1})), 404) << "nobody knows its volume's lineage";
+  KnownInstance known{"imagenet", "imagenet-0", kVolume, false};
+  known.lineage = "snap-0123456789abcdef0";
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(client_->Get("/v1/hot-list", headers(2, ""))->status, 404);
+  EXPECT_EQ(put(3, recording({7, 3})), 200);
+  EXPECT_EQ(put(4, recording({7, 9})), 200);
+  EXPECT_EQ(put(5, "warmroot-hot-list 1\n"), 400);
+  EXPECT_EQ(put(5, recording({1})), 409) << "a replay";
+  const auto reply = client_->Get("/v1/hot-list", headers(6, ""));
+  ASSERT_EQ(reply->status, 200);
+  const auto list = warm::decode_hot_list(reply->body);
+  ASSERT_TRUE(list) << list.error().message();
+  EXPECT_EQ(list->lineage, "snap-0123456789abcdef0") << "by what we know, not by what it says";
+  EXPECT_EQ(list->recordings, 2u) << "each node counts once, whatever it claims";
+  EXPECT_THAT(warm::hot_blocks(*list, 64), ElementsAre(7, 3, 9));
+  EXPECT_EQ(client_->Get("/v1/hot-list")->status, 400) << "unsigned";
+  known.lineage = "../../etc/passwd";
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(put(7, recording({1})), 400);
+}
+
 TEST_F(Reports, serves_the_bootstrap_whole) {
   const auto reply = client_->Get("/bootstrap/warmroot-bootstrap");
   ASSERT_EQ(reply->status, 200);
@@ -233,7 +277,7 @@ TEST_F(Reports, serves_the_pages_of_operators) {
 
 TEST_F(Reports, a_taken_address_is_an_error_with_a_remedy) {
   const auto second =
-      ReportServer::start({"127.0.0.1", server_->port()}, board_, keys_, program_, {});
+      ReportServer::start({"127.0.0.1", server_->port()}, board_, keys_, program_, hot_lists_, {});
   ASSERT_FALSE(second.has_value());
   EXPECT_THAT(second.error().context, HasSubstr("cannot listen on 127.0.0.1:"));
   EXPECT_THAT(second.error().context, HasSubstr("--listen"));

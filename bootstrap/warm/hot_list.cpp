@@ -142,19 +142,26 @@ void unite(HotRange& range, const HotRange& other) {
 }
 
 std::string encode_hot_list(const HotList& list) {
-  CHECK(list.ranges.size() <= kMostRanges);
-  std::string text(kMagic);
-  text += ' ' + std::to_string(kVersion) + "\ngrid " + std::to_string(kGridBytes) + "\nlineage " +
-          escaped(list.lineage) + "\nworkload " + escaped(list.workload) + "\ndevice " +
-          std::to_string(list.device_bytes) + "\nrecordings " + std::to_string(list.recordings) +
-          "\nranges " + std::to_string(list.ranges.size()) + '\n';
+  constexpr std::size_t kForChecksum = 64;
+  const std::string head = std::string(kMagic) + ' ' + std::to_string(kVersion) + "\ngrid " +
+                           std::to_string(kGridBytes) + "\nlineage " + escaped(list.lineage) +
+                           "\nworkload " + escaped(list.workload) + "\ndevice " +
+                           std::to_string(list.device_bytes) + "\nrecordings " +
+                           std::to_string(list.recordings) + "\nranges ";
+  std::string lines;
+  std::size_t count = 0;
   for (const HotRange& range : list.ranges) {
-    text += std::to_string(range.device.offset) + ' ' + std::to_string(range.device.length) + ' ' +
-            std::to_string(range.per_mille);
+    std::string line = std::to_string(range.device.offset) + ' ' +
+                       std::to_string(range.device.length) + ' ' + std::to_string(range.per_mille);
     if (!range.path.empty())
-      text += ' ' + std::to_string(range.file_offset) + ' ' + escaped(range.path);
-    text += '\n';
+      line += ' ' + std::to_string(range.file_offset) + ' ' + escaped(range.path);
+    if (count == kMostRanges ||
+        head.size() + lines.size() + line.size() + kForChecksum > kMostListBytes)
+      break;
+    lines += line + '\n';
+    ++count;
   }
+  const std::string text = head + std::to_string(count) + '\n' + lines;
   return text + "checksum " + std::to_string(checksum(text)) + '\n';
 }
 
@@ -199,12 +206,12 @@ HotList merge_hot_lists(std::span<const HotList> lists) {
   if (lists.empty()) return merged;
   merged.lineage = lists.front().lineage;
   merged.workload = lists.front().workload;
-  merged.device_bytes = lists.front().device_bytes;
   std::uint64_t recordings = 0;
   std::map<std::tuple<std::uint64_t, std::string_view>, Merged> by_place;
   for (const HotList& list : lists) {
     const std::uint64_t weight = list.recordings;
     recordings += weight;
+    merged.device_bytes = std::max(merged.device_bytes, list.device_bytes);
     for (std::size_t i = 0; i < list.ranges.size(); ++i) {
       const HotRange& range = list.ranges[i];
       Merged& one = by_place[{block_of(range), range.path}];

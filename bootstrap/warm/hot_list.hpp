@@ -39,8 +39,8 @@ struct HotList {
 
 /// What a list may hold at most; a longer one is cut where it is made, and refused where it comes
 /// in.
-inline constexpr std::size_t kMostRanges = 32'768;
-inline constexpr std::size_t kMostListBytes = 8 * 1024 * 1024;
+inline constexpr std::size_t kMostRanges = 16'384;
+inline constexpr std::size_t kMostListBytes = 2 * 1024 * 1024;
 /// Recordings beyond these weigh no more: what is not read any more leaves the list with time.
 inline constexpr std::uint32_t kMostRecordings = 16;
 
@@ -48,7 +48,8 @@ inline constexpr std::uint32_t kMostRecordings = 16;
 void unite(HotRange& range, const HotRange& other);
 
 /// Lines of text: a header with version, grid, lineage, workload and size, a line for each range,
-/// a checksum. Requires at most kMostRanges ranges.
+/// a checksum. Ranges from the first on that kMostRanges or kMostListBytes have no room for are
+/// left out.
 std::string encode_hot_list(const HotList& list);
 
 /// Errors, one sentence each: broken when it is cut short, damaged, longer than kMostListBytes or
@@ -57,8 +58,9 @@ Result<HotList> decode_hot_list(std::string_view text);
 
 /// One list of several: of each range the weighted share of recordings that read it, those that at
 /// least half of them read before the others, each in the order of first use. Ranges that hardly
-/// anybody reads are left out, and the list ends at kMostRanges. Lineage, workload and size are the
-/// first's. Requires lists of one lineage.
+/// anybody reads are left out, and the list ends at kMostRanges. Lineage and workload are the
+/// first's, the size is the largest: volumes of one lineage differ in what lies behind the end.
+/// Requires lists of one lineage.
 HotList merge_hot_lists(std::span<const HotList> lists);
 
 /// The blocks of the list in its order, once each; what lies beyond the device is left out.

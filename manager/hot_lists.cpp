@@ -1,0 +1,80 @@
+#include "manager/hot_lists.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "bootstrap/warm/hot_list.hpp"
+#include "manager/config.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Lineages beyond these are of sources that nobody uses any more.
+constexpr std::size_t kMostLineages = 64;
+constexpr const char* kSuffix = ".list";
+
+/// It becomes a file's name.
+bool is_snapshot_id(std::string_view text) {
+  constexpr std::string_view kPrefix = "snap-";
+  return text.starts_with(kPrefix) && text.size() > kPrefix.size() && text.size() <= 64 &&
+         text.substr(kPrefix.size()).find_first_not_of("0123456789abcdef") ==
+             std::string_view::npos;
+}
+
+}  // namespace
+
+std::string HotLists::path_of(const std::string& lineage) const {
+  return directory_ + "/" + lineage + kSuffix;
+}
+
+Ok HotLists::add(const std::string& lineage, std::string_view recording) {
+  if (!is_snapshot_id(lineage))
+    return fail(ErrorKind::refused, "\"" + lineage + "\" is no snapshot's id");
+  auto recorded = warm::decode_hot_list(recording);
+  if (!recorded) return fail(ErrorKind::refused, recorded.error().message());
+  recorded->lineage = lineage;
+  recorded->recordings = 1;  // a node has recorded once, whatever it claims
+  const std::lock_guard lock(mutex_);
+  std::vector<warm::HotList> lists;
+  if (const auto kept = read_text_file(path_of(lineage), warm::kMostListBytes))
+    if (auto list = warm::decode_hot_list(*kept)) lists.push_back(std::move(*list));
+  lists.push_back(std::move(*recorded));
+  std::error_code error;
+  fs::create_directories(directory_, error);
+  const std::string temporary = path_of(lineage) + ".new";
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    file << warm::encode_hot_list(warm::merge_hot_lists(lists));
+    if (!file.flush())
+      return fail(ErrorKind::retry_later, "the hot list cannot be kept in " + directory_);
+  }
+  fs::rename(temporary, path_of(lineage), error);
+  if (error) return fail(errno_error("keeping the hot list of " + lineage, error.value()));
+  forget_oldest();
+  return {};
+}
+
+std::optional<std::string> HotLists::of(const std::string& lineage) {
+  if (!is_snapshot_id(lineage)) return std::nullopt;
+  const std::lock_guard lock(mutex_);
+  auto text = read_text_file(path_of(lineage), warm::kMostListBytes);
+  if (!text || !warm::decode_hot_list(*text)) return std::nullopt;
+  return std::move(*text);
+}
+
+void HotLists::forget_oldest() const {
+  std::error_code error;
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == kSuffix)
+      files.emplace_back(at->last_write_time(error), at->path());
+  if (files.size() <= kMostLineages) return;
+  std::sort(files.begin(), files.end());
+  for (std::size_t i = 0; i < files.size() - kMostLineages; ++i) fs::remove(files[i].second, error);
+}
+
+}  // namespace warmroot::manager

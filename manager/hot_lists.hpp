@@ -1,0 +1,35 @@
+// What sessions of each lineage read first, as their nodes recorded it: the first node teaches the
+// ones that get a cold volume after it. One file a lineage in the state directory; a list that is
+// lost is learned again. Called from the report server's threads.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::manager {
+
+class HotLists {
+ public:
+  /// `directory` is made when the first list comes.
+  explicit HotLists(std::string directory) : directory_(std::move(directory)) {}
+
+  /// Merges a node's recording into the lineage's list. Errors: refused when the text is no hot
+  /// list (the node is not trusted) or the lineage is no snapshot's id; the file system's.
+  Ok add(const std::string& lineage, std::string_view recording);
+
+  /// The lineage's list as text; nullopt when nobody has recorded one.
+  std::optional<std::string> of(const std::string& lineage);
+
+ private:
+  std::string path_of(const std::string& lineage) const;
+  void forget_oldest() const;
+
+  const std::string directory_;
+  std::mutex mutex_;
+};
+
+}  // namespace warmroot::manager
