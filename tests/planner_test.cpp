@@ -347,6 +347,33 @@ TEST(Planner, a_blocked_pool_does_not_hold_another_up) {
 
 // ---- broken, strange and foreign volumes ----
 
+TEST(Planner, a_node_whose_volumes_all_break_gets_the_next_later_and_later) {
+  const auto waits = [](int broken) {
+    World world;
+    for (int i = 0; i < broken; ++i) {
+      auto& volume = world.volume("vol-" + std::to_string(i));
+      volume.state = aws::VolumeState::error;
+      volume.create_time = kNow - std::chrono::seconds{10 * (broken - i)};
+      volume.tags[kTagQuarantined] = "error";
+    }
+    int seconds = 0;
+    const auto makes = [&] {
+      const auto calls = world.calls();
+      return std::find_if(calls.begin(), calls.end(), [](const auto& call) {
+               return call.starts_with("CreateVolume");
+             }) != calls.end();
+    };
+    for (world.now = kNow - std::chrono::seconds{10}; !makes() && seconds < 1000; ++seconds)
+      world.now += std::chrono::seconds{1};
+    return seconds;
+  };
+  EXPECT_EQ(waits(1), 0);
+  EXPECT_EQ(waits(2), 2);
+  EXPECT_EQ(waits(5), 16);
+  EXPECT_EQ(waits(9), 60);
+  EXPECT_EQ(waits(11), 600);
+}
+
 TEST(Planner, a_volume_in_error_is_quarantined_and_replaced) {
   World world(1, 0);
   world.volume("vol-0").state = aws::VolumeState::error;

@@ -3,6 +3,7 @@
 #include "manager/core/stocking.hpp"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include "manager/core/filling.hpp"
@@ -123,11 +124,56 @@ bool Stocker::make(PoolDraft& pool, const Want& want) {
   return made;
 }
 
-void make_for_nodes(PoolDraft& pool, Stocker& stocker) {
+/// The volumes of each node that EC2 made and that came out broken.
+struct Broken {
+  int count = 0;
+  Instant latest{};
+};
+using BrokenByNode = std::map<std::string, Broken>;
+
+BrokenByNode broken_volumes(const Draft& draft) {
+  BrokenByNode found;
+  for (const auto& [id, volume] : draft.observed.volumes) {
+    if (volume.state != aws::VolumeState::error ||
+        tag_of(volume.tags, kTagDeployment) != draft.desired.deployment)
+      continue;
+    auto& broken = found[tag_of(volume.tags, kTagNode)];
+    ++broken.count;
+    broken.latest = std::max(broken.latest, volume.create_time.value_or(Instant{}));
+  }
+  return found;
+}
+
+/// The first broken one is replaced at once. Where they all break, the cause is not the volume.
+bool waits_after_broken(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                        const BrokenByNode& broken) {
+  constexpr Milliseconds kFirst{2'000};
+  constexpr Milliseconds kLongest{60'000};
+  constexpr int kHopeless = 10;
+  constexpr Milliseconds kWhenHopeless{600'000};
+  const auto found = broken.find(node.name);
+  if (found == broken.end() || found->second.count < 2) return false;
+  const int count = found->second.count;
+  const Milliseconds wait = count > kHopeless
+                                ? kWhenHopeless
+                                : std::min(kLongest, kFirst * (1 << std::min(count - 2, 8)));
+  const Instant due = found->second.latest + wait;
+  if (draft.now >= due) return false;
+  draft.wake_at(due);
+  draft.note(NoteKind::volume_error, pool.spec->name, node.name,
+             std::to_string(count) + " volumes of " + node.name +
+                 " came out in state error, the next is made at " + to_iso8601(due).substr(11, 8) +
+                 " UTC: check the KMS key and the snapshot, and delete them",
+             true);
+  return true;
+}
+
+void make_for_nodes(Draft& draft, PoolDraft& pool, Stocker& stocker, const BrokenByNode& broken) {
   for (auto& node : pool.nodes) {
     if (node.beyond || node.asked) continue;
     const bool next = node.wants_next;
     if (!node.volume_id.empty() && !next) continue;
+    if (waits_after_broken(draft, pool, node, broken)) continue;
     const Want want{
         node.zone,
         node.name,
@@ -300,9 +346,10 @@ void stock(Draft& draft) {
   for (const auto& pool : draft.pools) note_outdated(draft, pool);
   if (draft.young_ledger()) return draft.wake_at(draft.ledger.created + kVisibilityWindow);
   Stocker stocker(draft);
+  const auto broken = broken_volumes(draft);
   for (auto& pool : draft.pools) {
     if (!pool.source.problems.empty()) continue;
-    make_for_nodes(pool, stocker);
+    make_for_nodes(draft, pool, stocker, broken);
     for (const auto& zone : pool.spec->zones) {
       make_stock(draft, pool, stocker, VolumeRole::golden, zone);
       make_stock(draft, pool, stocker, VolumeRole::spare, zone);
