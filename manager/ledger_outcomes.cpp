@@ -159,6 +159,12 @@ Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
                       "leases WHERE volume_id = ?1 AND instance_id = ?2 AND device <> ''",
                       {volume_id, instance_id, to_sql(now)}));
   if (outcome.keeps_lease) return {};
+  // A throttled call may have been carried out all the same: the instance is kept for this volume.
+  if (outcome.throttled)
+    return database_.run(
+        "UPDATE leases SET state = 'reserved', device = '', since_ms = ?3 WHERE volume_id = ?1 "
+        "AND instance_id = ?2 AND state = 'attaching'",
+        {volume_id, instance_id, to_sql(now)});
   return database_.run(
       "UPDATE leases SET state = 'ended', since_ms = ?3 WHERE volume_id = ?1 AND "
       "instance_id = ?2 AND state = 'attaching'",

@@ -129,6 +129,15 @@ TEST_F(LedgerTest, a_refused_attach_ends_its_lease_and_counts_against_the_node) 
   EXPECT_THAT(failure.sentence, HasSubstr("[request req-1]"));
 }
 
+TEST_F(LedgerTest, an_instance_whose_attach_was_throttled_is_kept_for_its_volume) {
+  auto ledger = open();
+  settle(ledger, record_one(ledger, attach_plan()),
+         refusal("RequestLimitExceeded", ErrorKind::retry_later));
+  ASSERT_THAT(ledger.view()->leases, SizeIs(1));
+  EXPECT_EQ(ledger.view()->leases.front().state, LeaseState::reserved);
+  EXPECT_EQ(ledger.view()->leases.front().device, "");
+}
+
 TEST_F(LedgerTest, an_instance_that_takes_no_further_volume_is_remembered_as_such) {
   auto ledger = open();
   settle(ledger, record_one(ledger, attach_plan()),

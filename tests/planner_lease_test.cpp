@@ -75,6 +75,19 @@ TEST(Planner, an_instance_of_another_zone_does_not_get_the_volume) {
   EXPECT_THAT(world.notes(), HasSubstr("no running instance tagged warmroot:pool=p in z-a"));
 }
 
+TEST(Planner, an_instance_with_a_volume_that_has_lost_its_tags_gets_no_second_one) {
+  World world;
+  world.volume("vol-0");
+  auto& instance = world.instance("i-0");
+  instance.image_id = "ami-base";
+  instance.block_devices = {{"/dev/xvda", "vol-root", aws::AttachmentState::attached, true},
+                            {"/dev/sdf", "vol-untagged", aws::AttachmentState::attached, false}};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances")));
+  // What the image maps itself is no session's.
+  world.observed.images.at("ami-base").found->mappings = {{"/dev/sdf", "snap-1", 8}};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-0 as")));
+}
+
 TEST(Planner, a_device_name_once_given_on_an_instance_is_not_given_again) {
   World world;
   world.volume("vol-0");
