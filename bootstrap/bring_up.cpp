@@ -394,6 +394,7 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
   Ok done = Work(input, assignment, book, stop).run();
   if (done) return done;
   Error error = std::move(done).error();
+  if (input.let_go) input.let_go();
   if (const Ok undone = undo_bring_up(assignment); !undone)
     error.context += "; undoing it failed: " + undone.error().message();
   return fail(std::move(error));

@@ -43,6 +43,8 @@ struct BringUpInput {
   /// Why the manager gives none for now, in words for people. May be empty.
   std::function<std::optional<std::string>()> no_volume;
   std::function<void(Stage, const std::string& message)> enter_stage;
+  /// Called before a bring-up that failed unmounts again. May be empty.
+  std::function<void()> let_go;
 };
 
 /// Ends with sessions in the volume, or with an error and everything undone but what `assignment`

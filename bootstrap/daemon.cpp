@@ -195,8 +195,10 @@ class Daemon {
       if (stage == Stage::mounted) root_mounted();
       enter(stage, "", message);
     };
+    input_.let_go = [this] { recording_.finish(kWarmerLimit); };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
     reporter_.report_often(false);
+    if (!done) recording_.finish(kWarmerLimit);
     TRY(done);
     enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
     served_disk_ = assignment_.disk_node;
@@ -208,7 +210,7 @@ class Daemon {
 
   /// A volume that has no hot list yet may get the one that other nodes of its lineage recorded.
   void root_mounted() {
-    if (ticket_.record) recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
+    recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
     if (!recording_.knows_nothing() || ticket_.manager_url.empty()) return;
     const auto answered = std::make_shared<std::promise<void>>();
     list_answered_ = answered->get_future();
@@ -236,6 +238,7 @@ class Daemon {
     if (list_answered_.valid()) list_answered_.wait_for(kListLimit);
     if (const auto disk = warm::BlockDevice::open(assignment_.disk_node))
       request.hot = recording_.hot_blocks(disk->size_bytes());
+    request.used_before = recording_.is_of_volume();
     std::promise<void> ended;
     warmer_ended_ = ended.get_future();
     warmer_ =
@@ -271,11 +274,13 @@ class Daemon {
   bool stop_own_users() {
     join(agents_);
     warmer_.request_stop();
-    if (!recording_.finish(kWarmerLimit)) return false;
-    if (!warmer_.joinable()) return true;
-    if (warmer_ended_.wait_for(kWarmerLimit) != std::future_status::ready) return false;
+    // Both have the same time, whichever takes long.
+    const auto deadline = std::chrono::steady_clock::now() + kWarmerLimit;
+    const bool kept = recording_.finish(kWarmerLimit);
+    if (!warmer_.joinable()) return kept;
+    if (warmer_ended_.wait_until(deadline) != std::future_status::ready) return false;
     warmer_.join();
-    return true;
+    return kept;
   }
 
   Ok leave() {

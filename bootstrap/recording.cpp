@@ -23,10 +23,6 @@ constexpr std::chrono::minutes kRecordFor{10};
 /// The kernel's buffers hold seconds of a busy session.
 constexpr int kPollMs = 200;
 
-Result<warm::VolumeFile> list_file(const std::string& mount_point) {
-  return warm::VolumeFile::at(mount_point, kVolumeHotList, "the hot list");
-}
-
 }  // namespace
 
 void Recording::start(const std::string& disk_node) {
@@ -38,19 +34,26 @@ void Recording::start(const std::string& disk_node) {
     return note_(errno_error("nothing is recorded: " + disk_node, errno).message());
   request_.disk = status.st_rdev;
   const pid_t caller = ::gettid();
-  auto recorder = warm::Recorder::start(
-      request_, [caller](pid_t thread) { return thread != caller && warm::is_own_thread(thread); });
+  auto recorder =
+      warm::Recorder::start(request_, [caller, own = warm::OwnThreads()](pid_t thread) mutable {
+        return thread != caller && own.contains(thread);
+      });
   if (!recorder) return note_(recorder.error().message());
   recorder_.emplace(std::move(*recorder));
 }
 
 void Recording::mounted(const std::string& mount_point, std::uint64_t partition_offset) {
   request_.mount_point = mount_point;
-  if (const auto file = list_file(mount_point)) {
-    const auto bytes = file->load(warm::kMostListBytes);
+  // Recognised again by its device: once the root is gone, nothing is saved to what lies below.
+  if (auto file = warm::VolumeFile::at(mount_point, kVolumeHotList, "the hot list")) {
+    file_.emplace(std::move(*file));
+    const auto bytes = file_->load(warm::kMostListBytes);
     if (!bytes) note_(bytes.error().message());
-    if (bytes && *bytes)
-      if (const Ok taken = take(**bytes); !taken) note_(taken.error().message());
+    if (bytes && *bytes) {
+      const Ok taken = take(**bytes);
+      if (!taken) note_(taken.error().message());
+      of_volume_ = taken.has_value();
+    }
   }
   if (!recorder_) return;
   if (const auto watched = recorder_->watch_files(mount_point, partition_offset); !watched)
@@ -100,8 +103,8 @@ void Recording::save() {
   if (list.ranges.empty()) return;
   recorded_(warm::encode_hot_list(list));
   if (const auto before = brought()) list = warm::merge_hot_lists(std::vector{*before, list});
-  const auto file = list_file(request_.mount_point);
-  const Ok saved = file ? file->save(warm::encode_hot_list(list)) : Ok{fail(file.error())};
+  const Ok saved = file_ ? file_->save(warm::encode_hot_list(list))
+                         : Ok{fail(ErrorKind::gone, "the root is not mounted")};
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +
                     std::to_string(list.recordings) + " recordings; this one from " + source
               : "the hot list was not kept: " + saved.error().message());

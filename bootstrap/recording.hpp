@@ -15,6 +15,7 @@
 
 #include "bootstrap/warm/hot_list.hpp"
 #include "bootstrap/warm/recorder.hpp"
+#include "bootstrap/warm/volume_file.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -38,6 +39,8 @@ class Recording {
   void mounted(const std::string& mount_point, std::uint64_t partition_offset);
   /// Neither the volume nor the manager has told what sessions read first.
   bool knows_nothing() const { return !brought(); }
+  /// The volume itself brought the list along: it has been used before.
+  bool is_of_volume() const { return of_volume_; }
   /// A list of the volume's lineage, from elsewhere. Errors: decode_hot_list's.
   Ok take(std::string_view list);
   /// The blocks that sessions of this lineage read first, in that order, of a device of this size.
@@ -55,6 +58,8 @@ class Recording {
   Recorded recorded_;
   warm::RecordRequest request_;
   std::optional<warm::Recorder> recorder_;  // the thread's, once that runs
+  std::optional<warm::VolumeFile> file_;
+  bool of_volume_ = false;
   mutable std::mutex mutex_;
   std::optional<warm::HotList> brought_;
   std::future<void> ended_;

@@ -69,7 +69,8 @@ void Reporter::run_exchanges() {
     Exchange next;
     {
       const std::lock_guard lock(mutex_);
-      if (exchanges_.empty()) return;
+      // A stage is waited for, by the manager and by whoever releases: it goes first.
+      if (exchanges_.empty() || !events_.empty()) return;
       next = std::move(exchanges_.front());
       exchanges_.pop_front();
     }
@@ -211,11 +212,11 @@ void Reporter::run() {
       continue;
     }
     retry = kFirstRetry;
-    run_exchanges();
     if (queued) {
       const std::lock_guard lock(mutex_);
       events_.pop_front();
     }
+    run_exchanges();
     changed_.notify_all();
     if (!pause(often_ ? kOften : kSeldom, true)) return;
   }

@@ -153,7 +153,8 @@ Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
   if (intent.call.action != "AttachVolume" || intent.resources.size() != 2) return {};
   const auto& volume_id = intent.resources[0];
   const auto& instance_id = intent.resources[1];
-  if (outcome.refuses_device)
+  // One whose attach was throttled may have the name in use all the same.
+  if (outcome.refuses_device || outcome.throttled)
     TRY(
         database_.run("INSERT OR IGNORE INTO refused_devices SELECT instance_id, device, ?3 FROM "
                       "leases WHERE volume_id = ?1 AND instance_id = ?2 AND device <> ''",

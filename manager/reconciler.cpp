@@ -169,7 +169,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   plan_on(std::move(look), view, report);
   // This process was stopped for a while: what has come since would look as if it were gone, and
   // the second look below only asks for what the plan names.
-  if (options_.now() - report.observed.at > kPlanExpires) {
+  if (!report.blind && options_.now() - report.observed.at > kPlanExpires) {
     look = observer_.look(options_.desired, view, options_.now(), true);
     swept = look.swept;
     plan_on(std::move(look), view, report);

@@ -3,8 +3,10 @@
 #include "bootstrap/warm/block_trace.hpp"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 
 #include "tests/warm_volume.hpp"
 
@@ -100,6 +102,35 @@ TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
   }
   auto again = BlockTrace::start(seen.st_rdev);  // nothing is left of the one before
   EXPECT_TRUE(again);
+}
+
+TEST(BlockTrace, what_a_killed_program_left_behind_is_taken_away) {
+  if (::geteuid() != 0) {
+    if (must_run()) FAIL() << "this machine lacks root";
+    GTEST_SKIP() << "NOT TESTED: this machine lacks root";
+  }
+  int name[2];
+  ASSERT_EQ(::pipe(name), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto trace = BlockTrace::start(makedev(7, 200));
+    const char works = trace ? 'y' : 'n';
+    (void)!::write(name[1], &works, 1);
+    ::raise(SIGKILL);
+  }
+  char worked = 0;
+  ASSERT_EQ(::read(name[0], &worked, 1), 1);
+  ASSERT_EQ(worked, 'y');
+  ::waitpid(child, nullptr, 0);
+  const auto left = [&] {
+    return shell(
+               "m=$(mktemp -d) && mount -t tracefs none $m && ls $m/instances; umount $m; rmdir $m")
+        .value_or("?");
+  };
+  const auto own = "warmroot-" + std::to_string(child);
+  EXPECT_THAT(left(), testing::HasSubstr(own));
+  EXPECT_TRUE(BlockTrace::start(makedev(7, 200)));
+  EXPECT_THAT(left(), testing::Not(testing::HasSubstr(own)));
 }
 
 }  // namespace

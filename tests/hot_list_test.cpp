@@ -136,6 +136,15 @@ TEST(HotList, ranges_of_one_file_in_one_block_grow_together) {
   }
 }
 
+TEST(HotList, a_list_that_says_a_range_twice_counts_it_once_and_is_read_again_when_merged) {
+  const auto twice = list_of({in_block(1, "/a"), in_block(2), in_block(1, "/a")});
+  const auto both = merge_hot_lists(std::vector{twice, twice});
+  EXPECT_EQ(both.ranges.size(), 2u);
+  EXPECT_EQ(both.ranges[0].per_mille, 1000u);
+  const auto back = decode_hot_list(encode_hot_list(both));
+  EXPECT_TRUE(back) << back.error().message();
+}
+
 TEST(HotList, a_list_ends_at_its_bound) {
   std::vector<HotList> lists(2, HotList{"snap-1", "", std::uint64_t{1} << 40, 1, {}});
   for (std::size_t i = 0; i < kMostRanges; ++i)

@@ -79,7 +79,9 @@ TEST_F(RecorderTest, what_is_read_is_listed_by_file_and_place_in_order) {
   make_image(kOddOffset);
   attach({});
   mount_root();
-  auto recorder = Recorder::start(request_for(request(), fs_device()), is_own_thread);
+  auto recorder =
+      Recorder::start(request_for(request(), fs_device()),
+                      [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
   ASSERT_TRUE(recorder) << recorder.error().message();
   EXPECT_EQ(recorder->source(), "trace and opened files");
   ASSERT_TRUE(shell("cat " + root().string() + "/d7/4 " + root().string() + "/d2/9 | wc -c"));
@@ -110,7 +112,9 @@ TEST_F(RecorderTest, all_first_touches_of_a_session_are_in_its_list_and_the_warm
   attach({});
   mount_root();
   const auto before = touched();
-  auto recorder = Recorder::start(request_for(request(), fs_device()), is_own_thread);
+  auto recorder =
+      Recorder::start(request_for(request(), fs_device()),
+                      [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
   ASSERT_TRUE(recorder) << recorder.error().message();
   for (const char* file : {"/d0/1", "/d5/22", "/d9/29", "/d3/17"})
     ASSERT_TRUE(shell("cat " + root().string() + file + " > /dev/null"));
@@ -133,7 +137,8 @@ TEST_F(RecorderTest, without_a_trace_pages_in_memory_of_opened_files_stand_in_fo
   mount_root();
   auto wanted = request_for(request(), fs_device());
   wanted.use_trace = false;
-  auto recorder = Recorder::start(wanted, is_own_thread);
+  auto recorder = Recorder::start(
+      wanted, [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
   ASSERT_TRUE(recorder) << recorder.error().message();
   EXPECT_EQ(recorder->source(), "opened files and pages in memory");
   ASSERT_TRUE(shell("cat " + root().string() + "/d7/4 " + root().string() + "/d2/9 | wc -c"));
@@ -150,10 +155,14 @@ TEST_F(RecorderTest, an_unmount_is_not_held_up_by_a_recording) {
   make_image(0);
   attach({});
   mount_root();
-  auto recorder = Recorder::start(request_for(request(), fs_device()), is_own_thread);
+  auto recorder =
+      Recorder::start(request_for(request(), fs_device()),
+                      [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
   ASSERT_TRUE(recorder) << recorder.error().message();
   ASSERT_TRUE(shell("cat " + root().string() + "/d1/1 > /dev/null"));
   ASSERT_TRUE(recorder->poll());
+  for (int file = 0; file < 30; ++file)  // nobody has taken these yet
+    ASSERT_TRUE(shell("cat " + root().string() + "/d2/" + std::to_string(file) + " > /dev/null"));
   unmount();
   EXPECT_THAT(paths_of(recorder->list()), Contains("/d1/1"));
 }

@@ -84,6 +84,21 @@ INSTANTIATE_TEST_SUITE_P(Partition, WarmerAtOffset, testing::Values(0, kOddOffse
                            return offset.param == 0 ? std::string("none") : std::string("odd");
                          });
 
+TEST_F(WarmerTest, a_volume_that_is_warm_and_brings_a_hot_list_is_left_alone) {
+  make_image(0);
+  attach({});
+  mount_root();
+  run(request());
+  auto again = request();
+  const auto used = used_blocks(fs_device());
+  for (const auto block : used) again.hot.push_back(static_cast<Block>(block));
+  again.used_before = true;
+  const auto progress = run(again);
+  EXPECT_EQ(progress.state, WarmState::done);
+  EXPECT_EQ(progress.hot_present, used.size());
+  EXPECT_LT(progress.blocks_read, 8u) << "what was written since the map was saved";
+}
+
 TEST_F(WarmerTest, a_hot_list_is_read_before_all_else_in_its_order) {
   make_image(0);
   attach({});

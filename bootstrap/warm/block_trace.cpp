@@ -1,15 +1,18 @@
 #include "bootstrap/warm/block_trace.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <dirent.h>
 #include <cerrno>
+#include <charconv>
+#include <cstdio>
 
 namespace warmroot::warm {
 namespace {
@@ -17,6 +20,8 @@ namespace {
 constexpr const char* kPlaces[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 /// For each CPU, in KiB: a session's few thousand reads at 100 bytes a line, many times over.
 constexpr std::string_view kBufferKib = "512";
+/// The process's number follows.
+constexpr std::string_view kNamePrefix = "warmroot-";
 
 UniqueFd open_in(int directory, const std::string& path, int flags) {
   return UniqueFd(::openat(directory, path.c_str(), flags | O_CLOEXEC));
@@ -38,6 +43,24 @@ UniqueFd open_instances() {
   }
   const UniqueFd tracefs = detached_tracefs();
   return tracefs ? open_in(tracefs.get(), "instances", O_RDONLY | O_DIRECTORY) : UniqueFd();
+}
+
+/// A program that was killed leaves its instance tracing for nobody.
+void remove_leftovers(int instances) {
+  const int again = ::openat(instances, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* directory = again >= 0 ? ::fdopendir(again) : nullptr;
+  if (directory == nullptr) return;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    pid_t owner = 0;
+    if (!name.starts_with(kNamePrefix)) continue;
+    const auto digits = name.substr(kNamePrefix.size());
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), owner);
+    const bool number = error == std::errc{} && end == digits.data() + digits.size();
+    if (number && owner > 0 && ::kill(owner, 0) != 0 && errno == ESRCH)
+      ::unlinkat(instances, entry->d_name, AT_REMOVEDIR);
+  }
+  ::closedir(directory);
 }
 
 Ok write_in(int directory, const std::string& path, std::string_view text) {
@@ -84,8 +107,9 @@ Result<BlockTrace> BlockTrace::start(dev_t disk) {
   trace.instances_ = open_instances();
   if (!trace.instances_)
     return fail(ErrorKind::refused, "this kernel has no tracefs, or does not let us use it");
-  const std::string name = "warmroot-" + std::to_string(::getpid());
+  const std::string name = std::string(kNamePrefix) + std::to_string(::getpid());
   const int instances = trace.instances_.get();
+  remove_leftovers(instances);
   if (::mkdirat(instances, name.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("tracing block reads: a new instance");
   trace.name_ = name;

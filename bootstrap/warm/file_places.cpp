@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
 #include <sys/fanotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,7 +20,7 @@ namespace warmroot::warm {
 namespace {
 
 /// Files and directories of one recording; a search through the whole disk would open them all.
-constexpr std::size_t kMostFiles = 16'384;
+constexpr std::size_t kMostFiles = 8'192;
 constexpr unsigned kExtentsPerCall = 64;
 
 /// The path by which the open file was found; empty when it has none any more.
@@ -30,6 +32,15 @@ std::string path_of(int fd) {
   std::string path(text, static_cast<std::size_t>(length));
   constexpr std::string_view kDeleted = " (deleted)";
   return path.ends_with(kDeleted) ? std::string() : path;
+}
+
+/// A device or a pipe does something when it is opened; a plain file does not.
+UniqueFd reopen_plain(int place) {
+  struct stat status {};
+  if (::fstat(place, &status) != 0 || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
+    return UniqueFd();
+  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(place)).c_str(),
+                         O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME));
 }
 
 }  // namespace
@@ -60,7 +71,22 @@ Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most) {
   return found;
 }
 
-void PlaceMap::add(const std::string& path, const FileExtent& extent) {
+UniqueFd open_plain(int root, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+  const auto start = std::min(path.find_first_not_of('/'), path.size());
+  const std::string inside = start == path.size() ? "." : path.substr(start);
+  const UniqueFd place(
+      static_cast<int>(::syscall(SYS_openat2, root, inside.c_str(), &how, sizeof how)));
+  return place ? reopen_plain(place.get()) : UniqueFd();
+}
+
+bool PlaceMap::add(const std::string& path, const FileExtent& extent) {
+  const auto known_path = numbers_.find(path);
+  const std::size_t bytes = known_path == numbers_.end() ? path.size() : 0;
+  if (places_.size() >= kMostPlaces || path_bytes_ + bytes > kMostPathBytes) return false;
+  path_bytes_ += bytes;
   const auto [known, is_new] =
       numbers_.try_emplace(path, static_cast<std::uint32_t>(paths_.size()));
   if (is_new) paths_.push_back(path);
@@ -73,6 +99,7 @@ void PlaceMap::add(const std::string& path, const FileExtent& extent) {
   }
   while (next != places_.end() && next->first < end) next = places_.erase(next);
   places_[extent.place.offset] = {extent.place.length, extent.file_offset, known->second};
+  return true;
 }
 
 std::optional<FilePlace> PlaceMap::at(std::uint64_t offset) const {
@@ -88,8 +115,8 @@ Result<OpenedFiles> OpenedFiles::watch(const std::string& mount_point) {
   OpenedFiles files;
   files.mount_point_ = mount_point;
   while (files.mount_point_.ends_with('/')) files.mount_point_.pop_back();
-  files.group_.reset(::fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK,
-                                     O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME | O_LARGEFILE));
+  files.group_.reset(::fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID | FAN_CLOEXEC | FAN_NONBLOCK,
+                                     O_RDONLY | O_CLOEXEC));
   if (!files.group_) return fail_errno("watching which files are opened");
   if (::fanotify_mark(files.group_.get(), FAN_MARK_ADD | FAN_MARK_FILESYSTEM, FAN_OPEN | FAN_ONDIR,
                       AT_FDCWD, mount_point.c_str()) != 0)
@@ -99,28 +126,40 @@ Result<OpenedFiles> OpenedFiles::watch(const std::string& mount_point) {
 
 Ok OpenedFiles::take(PlaceMap& places) {
   alignas(fanotify_event_metadata) char buffer[16 * 1024];
+  UniqueFd root;
   for (;;) {
     const ssize_t count = ::read(group_.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EAGAIN) return {};
     if (count < 0) return fail_errno("reading which files were opened");
     if (count == 0) return {};
+    if (!root) root.reset(::open(mount_point_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     auto length = static_cast<std::size_t>(count);
     for (auto* event = reinterpret_cast<fanotify_event_metadata*>(buffer);
          FAN_EVENT_OK(event, length); event = FAN_EVENT_NEXT(event, length)) {
-      if ((event->mask & FAN_Q_OVERFLOW) != 0) ++missed_;
-      if (event->fd < 0) continue;
-      const UniqueFd file(event->fd);
-      if (event->pid != ::getpid()) opened(file.get(), places);
+      if ((event->mask & FAN_Q_OVERFLOW) != 0)
+        ++missed_;
+      else if (event->pid != ::getpid() && root)
+        opened(root.get(), event, places);
     }
   }
 }
 
-void OpenedFiles::opened(int fd, PlaceMap& places) {
+void OpenedFiles::opened(int root, void* raw, PlaceMap& places) {
+  auto* event = static_cast<fanotify_event_metadata*>(raw);
+  auto* info = reinterpret_cast<fanotify_event_info_fid*>(event + 1);
+  if (event->event_len < sizeof *event + sizeof *info ||
+      info->hdr.info_type != FAN_EVENT_INFO_TYPE_FID)
+    return;
+  auto* handle = reinterpret_cast<file_handle*>(info->handle);
+  // An inode that is not in memory any more has no path; neither does a deleted one.
+  const UniqueFd place(::open_by_handle_at(root, handle, O_PATH | O_CLOEXEC));
   struct stat status {};
-  if (::fstat(fd, &status) != 0 || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) return;
-  if (seen_.contains(status.st_ino)) return;
-  std::string path = path_of(fd);
+  if (!place || ::fstat(place.get(), &status) != 0 ||
+      !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) || seen_.contains(status.st_ino))
+    return;
+  std::string path = path_of(place.get());
+  if (path == mount_point_) path = "/";
   // A session's own root is another mount of it, or the same one under another name.
   if (path.starts_with(mount_point_ + "/")) path.erase(0, mount_point_.size());
   if (path.empty() || seen_.size() + directories_.size() >= kMostFiles) {
@@ -128,24 +167,28 @@ void OpenedFiles::opened(int fd, PlaceMap& places) {
     return;
   }
   seen_.insert(status.st_ino);
-  const auto extents = extents_of(fd, kMostFileExtents);
+  const UniqueFd file = reopen_plain(place.get());
+  const auto extents = file ? extents_of(file.get(), kMostFileExtents)
+                            : Result<std::vector<FileExtent>>(std::vector<FileExtent>{});
   if (!extents) return;  // a file system without FIEMAP has no places to tell
-  for (const FileExtent& extent : *extents) places.add(path, extent);
-  note_directories(path, places);
+  for (const FileExtent& extent : *extents)
+    if (!places.add(path, extent)) ++missed_;
+  note_directories(root, path, places);
 }
 
 /// Whoever opens a file has read the directories above it; nobody opens those.
-void OpenedFiles::note_directories(const std::string& path, PlaceMap& places) {
+void OpenedFiles::note_directories(int root, const std::string& path, PlaceMap& places) {
   for (auto slash = path.rfind('/'); slash != std::string::npos;
        slash = slash == 0 ? std::string::npos : path.rfind('/', slash - 1)) {
     const std::string directory = path.substr(0, std::max<std::size_t>(slash, 1));
-    if (!directories_.insert(directory).second) return;
-    const UniqueFd fd(::open((mount_point_ + directory).c_str(),
-                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (seen_.size() + directories_.size() >= kMostFiles || !directories_.insert(directory).second)
+      return;
+    const UniqueFd fd = open_plain(root, directory);
     const auto extents = fd ? extents_of(fd.get(), kMostFileExtents)
                             : Result<std::vector<FileExtent>>(std::vector<FileExtent>{});
     if (!extents) continue;
-    for (const FileExtent& extent : *extents) places.add(directory, extent);
+    for (const FileExtent& extent : *extents)
+      if (!places.add(directory, extent)) ++missed_;
   }
 }
 

@@ -1,7 +1,7 @@
 // Which file a byte of the disk belongs to: the files that sessions open are seen as they open them
-// (fanotify), their places asked once (FIEMAP), their directories' too. Called by the recorder,
-// which joins this with what was read of the disk. Opens nothing itself that is not open already,
-// and holds nothing of the mount between calls.
+// (fanotify, by handle), their places asked once (FIEMAP), their directories' too. Called by the
+// recorder, which joins this with what was read of the disk. Holds nothing of the mount between
+// calls: events by handle keep no mount busy, as those with a descriptor would.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +31,21 @@ struct FileExtent {
 };
 
 /// Pieces of one file that are worth knowing: one in more is a file whose place helps nobody.
-inline constexpr std::size_t kMostFileExtents = 512;
+inline constexpr std::size_t kMostFileExtents = 64;
 
 /// The extents of an open file or directory on its file system's device, at most `most`; holes,
 /// inline data and what has no place yet are left out. Errors: the ioctl's.
 Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most);
 
+/// What a PlaceMap holds at most; sessions decide how many files they open.
+inline constexpr std::size_t kMostPlaces = 65'536;
+inline constexpr std::size_t kMostPathBytes = 2 * 1024 * 1024;
+
 /// Places of many files, by where they lie. Pure.
 class PlaceMap {
  public:
-  /// Later ones win where they overlap: the place was freed and used anew.
-  void add(const std::string& path, const FileExtent& extent);
+  /// Later ones win where they overlap: the place was freed and used anew. False when it is full.
+  bool add(const std::string& path, const FileExtent& extent);
   /// The file at this byte (relative to the file system's start), and how far it goes on there.
   std::optional<FilePlace> at(std::uint64_t offset) const;
   std::size_t size() const { return places_.size(); }
@@ -57,12 +61,17 @@ class PlaceMap {
   std::map<std::uint64_t, Place> places_;
   std::map<std::string, std::uint32_t> numbers_;
   std::vector<std::string> paths_;
+  std::size_t path_bytes_ = 0;
 };
+
+/// Opens a regular file or directory inside the root, following no link and entering no other
+/// mount: sessions own the names. Nothing else is ever opened. Invalid where it is something else.
+UniqueFd open_plain(int root, const std::string& path);
 
 class OpenedFiles {
  public:
   /// Watches opens of the file system mounted at `mount_point`, in any mount namespace.
-  /// Errors: refused where the kernel has no fanotify for it (4.20) or does not let us.
+  /// Errors: refused where the kernel has no fanotify by handle (5.1) or does not let us.
   static Result<OpenedFiles> watch(const std::string& mount_point);
 
   /// Takes what was opened since the last call into `places`; does not wait. Errors: fanotify's.
@@ -75,8 +84,8 @@ class OpenedFiles {
 
  private:
   OpenedFiles() = default;
-  void opened(int fd, PlaceMap& places);
-  void note_directories(const std::string& path, PlaceMap& places);
+  void opened(int root, void* event, PlaceMap& places);
+  void note_directories(int root, const std::string& path, PlaceMap& places);
 
   UniqueFd group_;
   std::string mount_point_;

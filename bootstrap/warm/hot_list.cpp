@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 namespace warmroot::warm {
 namespace {
@@ -127,6 +128,7 @@ struct Merged {
   std::uint64_t share = 0;      ///< weighted per mille
   std::uint64_t positions = 0;  ///< weighted sum
   std::uint64_t weight = 0;     ///< of the lists that hold it
+  const HotList* latest = nullptr;
 };
 
 }  // namespace
@@ -219,6 +221,7 @@ HotList merge_hot_lists(std::span<const HotList> lists) {
         one.range = range;
       else
         unite(one.range, range);
+      if (std::exchange(one.latest, &list) == &list) continue;  // one that says it twice
       one.share += weight * range.per_mille;
       one.positions += weight * i;
       one.weight += weight;
@@ -226,7 +229,8 @@ HotList merge_hot_lists(std::span<const HotList> lists) {
   }
   std::vector<Merged> all;
   for (auto& [place, one] : by_place) {
-    one.range.per_mille = static_cast<std::uint32_t>(one.share / recordings);
+    one.range.per_mille =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(1000, one.share / recordings));
     if (one.range.per_mille >= kLeastPerMille) all.push_back(std::move(one));
   }
   std::sort(all.begin(), all.end(), [](const Merged& left, const Merged& right) {

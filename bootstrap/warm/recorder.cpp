@@ -115,9 +115,9 @@ std::string Recorder::source() const {
 void Recorder::read_pages_in_memory() {
   reads_.clear();
   const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const UniqueFd root(::open(request_.mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (const std::string& path : places_.paths()) {
-    const UniqueFd file(::open((request_.mount_point + path).c_str(),
-                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    const UniqueFd file = root ? open_plain(root.get(), path) : UniqueFd();
     struct stat status {};
     if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
         status.st_size == 0)
@@ -140,8 +140,11 @@ void Recorder::read_pages_in_memory() {
   }
 }
 
-bool is_own_thread(pid_t thread) {
-  return ::access(("/proc/self/task/" + std::to_string(thread)).c_str(), F_OK) == 0;
+bool OwnThreads::contains(pid_t thread) {
+  if (known_.contains(thread)) return true;
+  if (::access(("/proc/self/task/" + std::to_string(thread)).c_str(), F_OK) != 0) return false;
+  known_.insert(thread);
+  return true;
 }
 
 }  // namespace warmroot::warm

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -78,7 +79,14 @@ class Recorder {
   std::vector<ByteRange> reads_;  // on the volume, in order
 };
 
-/// Whether a thread is one of this process, for Recorder.
-bool is_own_thread(pid_t thread);
+/// The threads of this process, for Recorder; those that were asked for while they ran are known
+/// after their end too.
+class OwnThreads {
+ public:
+  bool contains(pid_t thread);
+
+ private:
+  std::set<pid_t> known_;
+};
 
 }  // namespace warmroot::warm

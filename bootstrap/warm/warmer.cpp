@@ -83,7 +83,7 @@ class Run {
   void start_saving();
   void save_now();
   void take_saved(bool wait);
-  std::vector<Block> random_present(std::size_t count);
+  std::vector<Block> random_of(const BlockSet& set, std::size_t count);
   void note(std::string text);
   std::uint64_t partition_bytes() const;
   ByteRange on_device(ByteRange in_partition) const;
@@ -206,14 +206,14 @@ void Run::load_map() {
 
 /// Different present blocks, by trial: listing all of them would take megabytes on a large disk. A
 /// nearly empty set may give fewer.
-std::vector<Block> Run::random_present(std::size_t count) {
+std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
   constexpr std::size_t kTrials = 200;  // a block
   std::vector<Block> blocks;
-  if (present_.size() == 0) return blocks;
-  std::uniform_int_distribution<Block> any(0, present_.size() - 1);
+  if (set.size() == 0) return blocks;
+  std::uniform_int_distribution<Block> any(0, set.size() - 1);
   for (std::size_t trial = 0; trial < kTrials * count && blocks.size() < count; ++trial) {
     const Block block = any(random_);
-    const bool wanted = present_.contains(block) && (!needed_known_ || needed_.contains(block));
+    const bool wanted = set.contains(block) && (!needed_known_ || needed_.contains(block));
     if (wanted && std::find(blocks.begin(), blocks.end(), block) == blocks.end())
       blocks.push_back(block);
   }
@@ -223,7 +223,7 @@ std::vector<Block> Run::random_present(std::size_t count) {
 /// A map may be older than a restored snapshot, or forged: a few dozen of its blocks are read
 /// again, and compared with reads that are certainly warm because they repeat others.
 Ok Run::verify_map() {
-  const std::vector<Block> blocks = random_present(kSamples);
+  const std::vector<Block> blocks = random_of(claimed_, kSamples);
   if (blocks.empty()) return {};
   TRY_ASSIGN(const auto latencies, pump_->sample(blocks, stop_));
   const std::size_t again = std::min(blocks.size(), kReferenceReads);
@@ -347,10 +347,13 @@ Result<ReadPump::End> Run::read_needed() {
 }
 
 Result<ReadPump::End> Run::read_everything() {
+  // A volume that was used before is mostly warm; one that was not has no map to look for.
+  if (request_.used_before) load_map();
+  if (request_.used_before) TRY(verify_map());
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
-  load_map();
-  TRY(verify_map());
+  if (!request_.used_before) load_map();
+  if (!request_.used_before) TRY(verify_map());
   const bool known = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
   if (known) {
     TRY_ASSIGN(const auto end, read_metadata());
@@ -358,7 +361,7 @@ Result<ReadPump::End> Run::read_everything() {
   }
   TRY_ASSIGN(const auto end, read_needed());
   if (end != ReadPump::End::finished) return end;
-  TRY(pump_->sample(random_present(kSamples), stop_));
+  TRY(pump_->sample(random_of(present_, kSamples), stop_));
   return end;
 }
 
@@ -374,7 +377,7 @@ std::vector<Block> Run::on_tick() {
   report(false);
   if (now - last_sample_ < kSampleEvery) return {};
   last_sample_ = now;
-  return random_present(kSamplesAtOnce);
+  return random_of(present_, kSamplesAtOnce);
 }
 
 void Run::update_eta(std::uint64_t interval_ms) {

@@ -29,6 +29,7 @@ struct WarmRequest {
   unsigned max_depth = 0;  ///< operator's cap on reads in flight; 0: none
   std::vector<Block>
       hot{};  ///< read before all else, in this order; those beyond the device are not
+  bool used_before = false;  ///< the map is looked at before the hot list is read
 };
 
 class Warmer {

@@ -261,31 +261,6 @@ bool Draft::would_delete_volume(const std::string& instance_id) {
   return take_volumes_->contains(instance_id);
 }
 
-namespace {
-
-/// Attached after the launch and kept at the end, as our volumes are, and none that has our tags:
-/// people took them away, or attached something of their own. Somebody may have a session in it.
-bool holds_unknown_volume(const Draft& draft, const aws::Instance& instance) {
-  const auto image = draft.observed.images.find(instance.image_id);
-  if (image == draft.observed.images.end() || !image->second.found) return false;
-  const auto& mappings = image->second.found->mappings;
-  return std::any_of(
-      instance.block_devices.begin(), instance.block_devices.end(), [&](const auto& device) {
-        const bool from_image =
-            device.device_name == instance.root_device_name ||
-            std::any_of(mappings.begin(), mappings.end(),
-                        [&](const auto& each) { return each.device_name == device.device_name; });
-        const bool from_launch =
-            has_tag(instance.tags, kTagLaunchVolume) && device.device_name == kLaunchDevice;
-        return !from_image && !from_launch && !device.delete_on_termination &&
-               device.state == aws::AttachmentState::attached &&
-               !draft.observed.volumes.contains(device.volume_id) &&
-               !draft.ledger.volumes.contains(device.volume_id);
-      });
-}
-
-}  // namespace
-
 bool Draft::shows_volume_on(const std::string& instance_id) {
   if (!with_volume_) {
     with_volume_.emplace();
@@ -295,9 +270,6 @@ bool Draft::shows_volume_on(const std::string& instance_id) {
           (has_tag(volume.tags, kTagNode) || ledger.volumes.contains(id) || is_unnamed(volume) ||
            (is_from_launch(volume) && attachment->device == kLaunchDevice)))
         with_volume_->insert(attachment->instance_id);
-    for (const auto& [id, instance] : instances)
-      if (instance.launched && instance.seen && holds_unknown_volume(*this, *instance.seen))
-        with_volume_->insert(id);
   }
   return with_volume_->contains(instance_id);
 }

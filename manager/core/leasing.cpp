@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "manager/core/adopting.hpp"
 #include "manager/core/device_names.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/stocking.hpp"
@@ -13,12 +14,47 @@ namespace warmroot::core {
 
 namespace {
 
+/// Attached after the launch and kept at the end, as our volumes are, and none that has our tags:
+/// people took them away, or attached something of their own. Somebody may have a session in it.
+const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& instance) {
+  const auto image = draft.observed.images.find(instance.image_id);
+  if (image == draft.observed.images.end() || !image->second.found) return nullptr;
+  const auto& mappings = image->second.found->mappings;
+  const auto found = std::find_if(
+      instance.block_devices.begin(), instance.block_devices.end(), [&](const auto& device) {
+        const bool from_image =
+            device.device_name == instance.root_device_name ||
+            std::any_of(mappings.begin(), mappings.end(),
+                        [&](const auto& each) { return each.device_name == device.device_name; });
+        const bool from_launch =
+            has_tag(instance.tags, kTagLaunchVolume) && device.device_name == kLaunchDevice;
+        return !from_image && !from_launch && !device.delete_on_termination &&
+               device.state == aws::AttachmentState::attached &&
+               !draft.observed.volumes.contains(device.volume_id) &&
+               !draft.ledger.volumes.contains(device.volume_id);
+      });
+  return found == instance.block_devices.end() ? nullptr : &*found;
+}
+
+/// It may serve somebody: it gets no second volume, and is not ended for it. True while that is so.
+bool holds_unknown_volume(Draft& draft, const InstanceDraft& instance) {
+  if (!instance.launched || !instance.seen) return false;
+  const auto* device = unknown_volume(draft, *instance.seen);
+  if (!device) return false;
+  draft.note(NoteKind::stranger, instance.pool, "",
+             instance.id + " has " + device->volume_id + " attached as " + device->device_name +
+                 ", which carries no tags of ours, so it gets no other volume: give it its tags "
+                 "back, detach it, or end the instance",
+             true);
+  return true;
+}
+
 /// One that takes no further volume, by EC2's word, is left alone for a while: another may do.
 bool idle(Draft& draft, const InstanceDraft& instance) {
   return instance.running && instance.departing.empty() && !instance.ending && !instance.carries &&
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
          !draft.shows_volume_on(instance.id) && !may_end_late(draft, instance.id) &&
-         !draft.backing_off("AttachVolume", instance.id);
+         !draft.backing_off("AttachVolume", instance.id) && !holds_unknown_volume(draft, instance);
 }
 
 /// Idle instances of a pool, by zone: the longest running last, so that it is taken first and the

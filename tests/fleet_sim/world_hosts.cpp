@@ -329,6 +329,15 @@ void World::act_on_notes(Host& host, const manager::TickReport& report) {
 /// The operator does what a frozen plan's note says, once he is sure that nothing else is wrong.
 void World::act_as_operator() {
   Host& host = *hosts_[0];
+  // Whoever took a volume's tags away ends the instance that has it, as the note asks.
+  for (const auto& note : host.last.plan.notes) {
+    if (note.kind != core::NoteKind::stranger || !note.text.starts_with("i-")) continue;
+    const auto id = note.text.substr(0, note.text.find(' '));
+    const auto* instance = region.instance(id);
+    if (!instance || instance->state != sim::GuestState::running) continue;
+    say("people end " + id + ", as the note says");
+    (void)region.terminate_instances({id});
+  }
   if (!host.process.running() || !host.frozen_since) return;
   if (region.now() - *host.frozen_since < kOperatorComes) return;
   say("the operator removes the ledger, as the note says");
