@@ -328,8 +328,9 @@ class Daemon {
   std::optional<std::string> confirmed_, no_volume_;
   Reporter reporter_;
   std::future<void> list_answered_;
-  Recording recording_{[](const std::string& text) {
+  Recording recording_{[this](const std::string& text) {
                          log_event(LogLevel::notice, "hot list", {{"what", text}});
+                         book_.update([&](Status& status) { status.hot_list = text; });
                        },
                        [this](std::string list) {
                          if (!ticket_.manager_url.empty())

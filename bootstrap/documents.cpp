@@ -45,6 +45,7 @@ Json status_json(const Status& status) {
           {"message", status.message},
           {"volume_os", status.volume_os},
           {"base_os", status.base_os},
+          {"hot_list", status.hot_list},
           {"steps", steps_of(status)},
           {"disk_visible_to_mounted_ms", or_null(status.disk_visible_to_mounted_ms)},
           {"mounted_to_ready_ms", or_null(status.mounted_to_ready_ms)},
@@ -136,6 +137,7 @@ Result<std::string> status_text(std::string_view document) {
   text += "volume:  " + or_dash("volume_id") + " " + or_dash("device") + " " +
           or_dash("filesystem") + "\n";
   text += "system:  " + or_dash("volume_os") + " on base " + or_dash("base_os") + "\n";
+  text += "hot list: " + or_dash("hot_list") + "\n";
   text += "timeline (ms since the start of up):\n";
   for (const auto& step : status.value("steps", Json::array())) text += step_text(step) + "\n";
   return text + warm_text(status.value("warm", Json::object()));

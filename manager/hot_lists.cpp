@@ -17,12 +17,12 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostLineages = 64;
 constexpr const char* kSuffix = ".list";
 
-/// It becomes a file's name.
+/// It becomes a file's name: nothing but what ids are made of.
 bool is_snapshot_id(std::string_view text) {
   constexpr std::string_view kPrefix = "snap-";
+  constexpr std::string_view kPlain = "0123456789abcdefghijklmnopqrstuvwxyz";
   return text.starts_with(kPrefix) && text.size() > kPrefix.size() && text.size() <= 64 &&
-         text.substr(kPrefix.size()).find_first_not_of("0123456789abcdef") ==
-             std::string_view::npos;
+         text.substr(kPrefix.size()).find_first_not_of(kPlain) == std::string_view::npos;
 }
 
 }  // namespace

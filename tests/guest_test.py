@@ -144,11 +144,23 @@ def pause_and_resume(world, checks, node):
     world.wait("the instance to end", lambda _: world.instance(instance)["state"] in ("shutting-down", "terminated"), 120)
     world.wait("the volume to be free", lambda _: world.volume(volume)["instance_id"] is None, 120)
     checks.that("a paused pool keeps its volume", world.volume(volume)["state"] == "available", str(world.volume(volume)))
+    lists = world.path(os.path.join("state", "hot-lists", "snap-0imagenet00000001.list"))
+    world.wait("the recording to reach the manager", lambda _: os.path.exists(lists), 30)
+    with open(lists, encoding="utf-8") as file:
+        checks.that("what sessions read first was recorded, by file", " /usr/bin/bash\n" in file.read())
     world.warmroot("pool", "resume", "imagenet")
     node = ready(world, "imagenet-0", not_on=instance)
+    hot = world.wait("the hot list to be read", lambda status: hot_of(status, "imagenet-0"), 60)
+    checks.that("the next lease begins with it", hot["hot_present"] == hot["hot_blocks"] > 10, str(hot))
     checks.that("a resumed pool gets the same volume back", node["volume_id"] == volume)
     code, text = world.ssh(node["instance_id"], "cat kept")
     checks.that("its data is there after pause and resume", text == "kept", text)
+
+
+def hot_of(status, name):
+    """The node's warming once all of its hot list was read."""
+    warm = [(node.get("status") or {}).get("warm") or {} for node in status["nodes"] if node["node"] == name]
+    return warm[0] if warm and warm[0].get("hot_ms") is not None else None
 
 
 def attaches_of(world, volume):

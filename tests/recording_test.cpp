@@ -66,7 +66,8 @@ TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
   EXPECT_THAT(lease({"/d1/1", "/d7/3"}), IsEmpty());
   ASSERT_TRUE(kept);
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3"}));
-  EXPECT_THAT(notes, ElementsAre(HasSubstr("of 1 recordings; this one from trace and opened")));
+  EXPECT_THAT(notes, ElementsAre("recording from trace and opened files",
+                                 HasSubstr("of 1 recordings; this one from trace and opened")));
   const auto first = warm::hot_blocks(*kept, warm::grid_blocks(warm::kFsBytes));
   EXPECT_EQ(first.front(), 0u) << "the mount's own read of the superblock";
   EXPECT_EQ(lease({"/d1/1", "/d4/4"}), first);

@@ -240,7 +240,7 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   };
   EXPECT_EQ(put(1, recording({1})), 404) << "nobody knows its volume's lineage";
   KnownInstance known{"imagenet", "imagenet-0", kVolume, false};
-  known.lineage = "snap-0123456789abcdef0";
+  known.lineage = "snap-0imagenet00000001";
   board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(client_->Get("/v1/hot-list", headers(2, ""))->status, 404);
   EXPECT_EQ(put(3, recording({7, 3})), 200);
@@ -251,7 +251,7 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   ASSERT_EQ(reply->status, 200);
   const auto list = warm::decode_hot_list(reply->body);
   ASSERT_TRUE(list) << list.error().message();
-  EXPECT_EQ(list->lineage, "snap-0123456789abcdef0") << "by what we know, not by what it says";
+  EXPECT_EQ(list->lineage, "snap-0imagenet00000001") << "by what we know, not by what it says";
   EXPECT_EQ(list->recordings, 2u) << "each node counts once, whatever it claims";
   EXPECT_THAT(warm::hot_blocks(*list, 64), ElementsAre(7, 3, 9));
   EXPECT_EQ(client_->Get("/v1/hot-list")->status, 400) << "unsigned";

@@ -34,6 +34,12 @@ std::string path_of(int fd) {
   return path.ends_with(kDeleted) ? std::string() : path;
 }
 
+/// One event by handle. The kernel's handles have 128 bytes at most (MAX_HANDLE_SZ).
+struct Event {
+  fanotify_event_metadata metadata{};
+  alignas(8) char info[sizeof(fanotify_event_info_fid) + sizeof(file_handle) + MAX_HANDLE_SZ] = {};
+};
+
 /// A device or a pipe does something when it is opened; a plain file does not.
 UniqueFd reopen_plain(int place) {
   struct stat status {};
@@ -125,7 +131,7 @@ Result<OpenedFiles> OpenedFiles::watch(const std::string& mount_point) {
 }
 
 Ok OpenedFiles::take(PlaceMap& places) {
-  alignas(fanotify_event_metadata) char buffer[16 * 1024];
+  char buffer[16 * 1024];
   UniqueFd root;
   for (;;) {
     const ssize_t count = ::read(group_.get(), buffer, sizeof buffer);
@@ -134,23 +140,27 @@ Ok OpenedFiles::take(PlaceMap& places) {
     if (count < 0) return fail_errno("reading which files were opened");
     if (count == 0) return {};
     if (!root) root.reset(::open(mount_point_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    auto length = static_cast<std::size_t>(count);
-    for (auto* event = reinterpret_cast<fanotify_event_metadata*>(buffer);
-         FAN_EVENT_OK(event, length); event = FAN_EVENT_NEXT(event, length)) {
-      if ((event->mask & FAN_Q_OVERFLOW) != 0)
+    // Events of odd lengths follow each other: each is copied to where it is aligned.
+    for (std::size_t at = 0;
+         at + sizeof(fanotify_event_metadata) <= static_cast<std::size_t>(count);) {
+      Event event;
+      std::memcpy(&event.metadata, buffer + at, sizeof event.metadata);
+      const std::size_t length = event.metadata.event_len;
+      if (length < sizeof event.metadata || length > static_cast<std::size_t>(count) - at) break;
+      const std::size_t rest = std::min(length - sizeof event.metadata, sizeof event.info);
+      std::memcpy(event.info, buffer + at + sizeof event.metadata, rest);
+      at += length;
+      if ((event.metadata.mask & FAN_Q_OVERFLOW) != 0)
         ++missed_;
-      else if (event->pid != ::getpid() && root)
-        opened(root.get(), event, places);
+      else if (event.metadata.pid != ::getpid() && root && rest >= sizeof(fanotify_event_info_fid))
+        opened(root.get(), event.info, places);
     }
   }
 }
 
-void OpenedFiles::opened(int root, void* raw, PlaceMap& places) {
-  auto* event = static_cast<fanotify_event_metadata*>(raw);
-  auto* info = reinterpret_cast<fanotify_event_info_fid*>(event + 1);
-  if (event->event_len < sizeof *event + sizeof *info ||
-      info->hdr.info_type != FAN_EVENT_INFO_TYPE_FID)
-    return;
+void OpenedFiles::opened(int root, char* info_record, PlaceMap& places) {
+  auto* info = reinterpret_cast<fanotify_event_info_fid*>(info_record);
+  if (info->hdr.info_type != FAN_EVENT_INFO_TYPE_FID) return;
   auto* handle = reinterpret_cast<file_handle*>(info->handle);
   // An inode that is not in memory any more has no path; neither does a deleted one.
   const UniqueFd place(::open_by_handle_at(root, handle, O_PATH | O_CLOEXEC));

@@ -84,7 +84,7 @@ class OpenedFiles {
 
  private:
   OpenedFiles() = default;
-  void opened(int root, void* event, PlaceMap& places);
+  void opened(int root, char* info_record, PlaceMap& places);
   void note_directories(int root, const std::string& path, PlaceMap& places);
 
   UniqueFd group_;
