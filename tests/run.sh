@@ -55,7 +55,7 @@ if [ "$quick" = no ]; then
   python3 tests/guest_test.py
   if time_for 1200 "the thread sanitizer"; then
     # The thread sanitizer sees only what runs threads.
-    threaded="ebs_test read_engine_test warmer_test events_test reports_test"
+    threaded="ebs_test read_engine_test warmer_test recording_test events_test reports_test"
     step "building build/tsan: $threaded"
     # shellcheck disable=SC2086 # word splitting is the list
     build_preset tsan $threaded
