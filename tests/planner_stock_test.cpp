@@ -234,6 +234,15 @@ TEST(Stock, two_nodes_never_take_one_spare) {
   EXPECT_EQ(all<aws::CreateVolume>(plan).size(), 2u) << "p-1 and p-2";
 }
 
+TEST(Stock, a_node_whose_create_was_throttled_takes_no_spare_until_a_made_one_would_show) {
+  StockWorld world;
+  world.stock_volume("vol-s");
+  world.ledger.failures["CreateVolume/p-0"] = {1, kNow, "RequestLimitExceeded", true, "throttled"};
+  EXPECT_THAT(world.calls(), Not(Contains("CreateTags vol-s")));
+  world.now += kVisibilityWindow;
+  EXPECT_THAT(world.calls(), Contains("CreateTags vol-s"));
+}
+
 TEST(Stock, a_volume_in_error_or_quarantined_is_replaced_by_a_spare) {
   for (const bool error : {true, false}) {
     StockWorld world;

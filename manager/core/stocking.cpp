@@ -257,6 +257,17 @@ void note_outdated(Draft& draft, const PoolDraft& pool) {
                false);
 }
 
+/// A throttled create may have made the node's volume all the same; it shows within the window.
+bool may_have_been_made(Draft& draft, const NodeDraft& node) {
+  const auto failure = draft.ledger.failures.find(failure_key("CreateVolume", node.name));
+  if (failure == draft.ledger.failures.end() || failure->second.code != "RequestLimitExceeded")
+    return false;
+  const Instant due = failure->second.last + kVisibilityWindow;
+  if (draft.now >= due) return false;
+  draft.wake_at(due);
+  return true;
+}
+
 bool fits_a_node(Draft& draft, const StockDraft& spare, const std::string& zone) {
   return spare.role == VolumeRole::spare && spare.fit && spare.volume && spare.zone == zone &&
          !draft.undecided(spare.id);
@@ -285,7 +296,7 @@ bool awaits_its_tag(const aws::Volume& volume) {
 
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,
                               const std::string& why) {
-  if (draft.young_ledger()) return nullptr;
+  if (draft.young_ledger() || may_have_been_made(draft, node)) return nullptr;
   StockDraft* best = nullptr;
   for (auto& spare : pool.stock)
     if (fits_a_node(draft, spare, node.zone) && (!best || rank_of(spare) < rank_of(*best)))
