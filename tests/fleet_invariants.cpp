@@ -161,8 +161,8 @@ void Invariants::check_counts(const core::Desired& desired) {
       continue;
     const auto* pool = pool_named(desired, tag(volume.tags, "warmroot:pool"));
     if (is_pool_volume(volume) && volume.tags.contains("warmroot:node")) {
-      const bool rolls =
-          pool && pool->rollout.policy == core::RolloutSpec::Policy::replace;  // one more each
+      // One more each; a pool that the spec names no more may have left some on their way.
+      const bool rolls = !pool || pool->rollout.policy == core::RolloutSpec::Policy::replace;
       const auto& node = volume.tags.at("warmroot:node");
       if (++volumes[node] == (rolls ? 3 : 2))
         violated(5, std::to_string(volumes[node]) + " volumes for " + node);
