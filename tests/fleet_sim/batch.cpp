@@ -4,6 +4,8 @@
 #include <time.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 
@@ -14,6 +16,13 @@
 namespace warmroot::fleet {
 
 namespace {
+
+/// An hour's run that is interrupted still says what it found.
+volatile std::sig_atomic_t stop_asked = 0;
+
+void ask_to_stop(int) {
+  stop_asked = 1;
+}
 
 double clock_s(clockid_t id) {
   timespec time{};
@@ -38,12 +47,14 @@ BatchResult run_batch(const Options& options) {
   BatchResult batch;
   std::mutex mutex;
   std::atomic<std::uint64_t> next{0};
+  std::signal(SIGINT, ask_to_stop);
+  std::signal(SIGTERM, ask_to_stop);
   const double cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID);
   const double wall = clock_s(CLOCK_MONOTONIC);
   const auto work = [&] {
     while (true) {
       const auto index = next++;
-      if (index >= options.seeds) return;
+      if (index >= options.seeds || stop_asked != 0) return;
       auto result = run_seed(options.first_seed + index, options);
       const std::lock_guard lock(mutex);
       ++batch.runs;
@@ -53,6 +64,7 @@ BatchResult run_batch(const Options& options) {
       if (result.violation.empty()) continue;
       if (++batch.violations >= options.most_violations) next = options.seeds;
       batch.described.push_back(describe_violation(result, options));
+      std::fprintf(stderr, "%s\n", batch.described.back().c_str());  // at once; the report is later
       if (!batch.violation || result.seed < batch.violation->seed)
         batch.violation = std::move(result);
     }
