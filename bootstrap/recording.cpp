@@ -58,6 +58,7 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
   if (!recorder_) return;
   if (const auto watched = recorder_->watch_files(mount_point, partition_offset); !watched)
     note_(watched.error().message());
+  if (recorder_->source().empty()) return recorder_.reset();
   note_("recording from " + recorder_->source());
   std::promise<void> ended;
   ended_ = ended.get_future();

@@ -75,13 +75,16 @@ RecordRequest request_for(const WarmRequest& warm, const std::string& fs_device)
           "reading"};
 }
 
+Result<Recorder> start(const RecordRequest& request) {
+  return Recorder::start(
+      request, [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
+}
+
 TEST_F(RecorderTest, what_is_read_is_listed_by_file_and_place_in_order) {
   make_image(kOddOffset);
   attach({});
   mount_root();
-  auto recorder =
-      Recorder::start(request_for(request(), fs_device()),
-                      [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
+  auto recorder = start(request_for(request(), fs_device()));
   ASSERT_TRUE(recorder) << recorder.error().message();
   EXPECT_EQ(recorder->source(), "trace and opened files");
   ASSERT_TRUE(shell("cat " + root().string() + "/d7/4 " + root().string() + "/d2/9 | wc -c"));
@@ -112,9 +115,7 @@ TEST_F(RecorderTest, all_first_touches_of_a_session_are_in_its_list_and_the_warm
   attach({});
   mount_root();
   const auto before = touched();
-  auto recorder =
-      Recorder::start(request_for(request(), fs_device()),
-                      [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
+  auto recorder = start(request_for(request(), fs_device()));
   ASSERT_TRUE(recorder) << recorder.error().message();
   for (const char* file : {"/d0/1", "/d5/22", "/d9/29", "/d3/17"})
     ASSERT_TRUE(shell("cat " + root().string() + file + " > /dev/null"));
@@ -155,9 +156,7 @@ TEST_F(RecorderTest, an_unmount_is_not_held_up_by_a_recording) {
   make_image(0);
   attach({});
   mount_root();
-  auto recorder =
-      Recorder::start(request_for(request(), fs_device()),
-                      [own = OwnThreads()](pid_t thread) mutable { return own.contains(thread); });
+  auto recorder = start(request_for(request(), fs_device()));
   ASSERT_TRUE(recorder) << recorder.error().message();
   ASSERT_TRUE(shell("cat " + root().string() + "/d1/1 > /dev/null"));
   ASSERT_TRUE(recorder->poll());

@@ -48,7 +48,6 @@ class PlaceMap {
   bool add(const std::string& path, const FileExtent& extent);
   /// The file at this byte (relative to the file system's start), and how far it goes on there.
   std::optional<FilePlace> at(std::uint64_t offset) const;
-  std::size_t size() const { return places_.size(); }
   /// In the order in which they were added first.
   const std::vector<std::string>& paths() const { return paths_; }
 
@@ -77,9 +76,7 @@ class OpenedFiles {
   /// Takes what was opened since the last call into `places`; does not wait. Errors: fanotify's.
   Ok take(PlaceMap& places);
 
-  int fd() const { return group_.get(); }
-  /// Different files seen, and opens whose file could not be told or did not fit any more.
-  std::size_t files() const { return seen_.size(); }
+  /// Opens whose file could not be told, and what did not fit any more.
   std::size_t missed() const { return missed_; }
 
  private:

@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "bootstrap/warm/checksum.hpp"
+
 namespace warmroot::warm {
 namespace {
 
@@ -14,13 +16,6 @@ constexpr std::string_view kMagic = "warmroot-hot-list";
 constexpr std::uint32_t kVersion = 1;
 /// Read in fewer recordings than this of a thousand, a range is worth no read ahead of use.
 constexpr std::uint32_t kLeastPerMille = 30;
-
-/// FNV-1a: it guards against torn and damaged files, not against people.
-std::uint64_t checksum(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
 
 bool is_plain(unsigned char c) {
   return c > ' ' && c < 0x7f && c != '%';

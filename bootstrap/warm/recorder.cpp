@@ -107,8 +107,11 @@ HotList Recorder::list() {
 }
 
 std::string Recorder::source() const {
-  if (!trace_) return kPagesInMemory;
-  return opened_ ? "trace and opened files" : "trace";
+  if (!trace_) return opened_ ? "opened files and pages in memory" : "";
+  if (!opened_) return "trace";
+  const auto missed = opened_->missed();
+  return std::string("trace and opened files") +
+         (missed > 0 ? ", " + std::to_string(missed) + " left out" : std::string());
 }
 
 /// Which pages of the opened files are in memory, in the order in which the files were opened.

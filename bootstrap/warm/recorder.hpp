@@ -34,8 +34,6 @@ struct RecordRequest {
   bool use_trace = true;  ///< false: as where the kernel has none
 };
 
-inline constexpr const char* kPagesInMemory = "opened files and pages in memory";
-
 /// The list of reads in their order: one range for each file and grid block, from the first byte
 /// read to the last. What lies beyond the device is left out; the list ends at kMostRanges.
 HotList make_hot_list(std::span<const ByteRange> reads, const PlaceMap& places,
@@ -60,11 +58,9 @@ class Recorder {
   /// The list of all that was taken, one recording.
   HotList list();
 
-  /// "trace and opened files", "trace", or kPagesInMemory.
+  /// "trace and opened files", "trace", or "opened files and pages in memory"; empty: nothing can
+  /// be watched here.
   std::string source() const;
-  /// Becomes readable when there is something to take; -1: poll now and then.
-  int fd() const { return trace_ ? trace_->fd() : -1; }
-  std::size_t reads() const { return reads_.size(); }
 
  private:
   Recorder(RecordRequest request, IsOwn is_own)

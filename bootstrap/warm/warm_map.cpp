@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bootstrap/warm/checksum.hpp"
+
 namespace warmroot::warm {
 namespace {
 
@@ -27,16 +29,9 @@ std::uint64_t get(std::string_view bytes, std::size_t at, std::size_t width) {
   return value;
 }
 
-/// FNV-1a over everything but the checksum itself: it guards against torn and damaged files, not
-/// against people; those are met by sampling.
-std::uint64_t checksum(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  const auto add = [&hash](std::string_view part) {
-    for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  };
-  add(bytes.substr(0, kChecksumAt));
-  add(bytes.substr(kHeaderBytes));
-  return hash;
+/// Over everything but the checksum itself.
+std::uint64_t map_checksum(std::string_view bytes) {
+  return checksum(bytes.substr(kHeaderBytes), checksum(bytes.substr(0, kChecksumAt)));
 }
 
 }  // namespace
@@ -59,7 +54,7 @@ std::string encode_map(const MapIdentity& identity, const BlockSet& present) {
     put(bytes, at, word, 8);
     at += 8;
   }
-  put(bytes, kChecksumAt, checksum(bytes), 8);
+  put(bytes, kChecksumAt, map_checksum(bytes), 8);
   return bytes;
 }
 
@@ -71,7 +66,7 @@ Result<BlockSet> decode_map(std::string_view bytes, const MapIdentity& identity)
                                               ", not " + std::to_string(kVersion));
   if (get(bytes, kGridAt, 4) != kGridBytes)
     return fail(ErrorKind::misconfigured, "the warm map has another block size");
-  if (checksum(bytes) != get(bytes, kChecksumAt, 8))
+  if (map_checksum(bytes) != get(bytes, kChecksumAt, 8))
     return fail(ErrorKind::broken, "the warm map's checksum is wrong");
   std::string volume(bytes.substr(kVolumeAt, kVolumeBytes));
   volume.resize(std::strlen(volume.c_str()));

@@ -67,7 +67,7 @@ class Run {
  private:
   Ok open();
   void load_map();
-  Ok verify_map();
+  Ok take_map();
   Result<ReadPump::End> read_hot();
   Result<ReadPump::End> read_metadata();
   Result<ReadPump::End> read_ranges(std::span<const ByteRange> ranges);
@@ -222,7 +222,8 @@ std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
 
 /// A map may be older than a restored snapshot, or forged: a few dozen of its blocks are read
 /// again, and compared with reads that are certainly warm because they repeat others.
-Ok Run::verify_map() {
+Ok Run::take_map() {
+  load_map();
   const std::vector<Block> blocks = random_of(claimed_, kSamples);
   if (blocks.empty()) return {};
   TRY_ASSIGN(const auto latencies, pump_->sample(blocks, stop_));
@@ -348,12 +349,10 @@ Result<ReadPump::End> Run::read_needed() {
 
 Result<ReadPump::End> Run::read_everything() {
   // A volume that was used before is mostly warm; one that was not has no map to look for.
-  if (request_.used_before) load_map();
-  if (request_.used_before) TRY(verify_map());
+  if (request_.used_before) TRY(take_map());
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
-  if (!request_.used_before) load_map();
-  if (!request_.used_before) TRY(verify_map());
+  if (!request_.used_before) TRY(take_map());
   const bool known = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
   if (known) {
     TRY_ASSIGN(const auto end, read_metadata());

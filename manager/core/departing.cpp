@@ -1,0 +1,124 @@
+#include "manager/core/departing.hpp"
+
+#include <algorithm>
+
+#include "manager/core/replacing.hpp"
+#include "manager/core/token.hpp"
+
+namespace warmroot::core {
+
+namespace {
+
+/// EC2's warning, if it is one to act upon.
+const Warning* warning_of(Draft& draft, const std::string& id) {
+  const auto found = draft.observed.warnings.find(id);
+  if (found == draft.observed.warnings.end()) return nullptr;
+  if (found->second.kind == WarningKind::interruption) return &found->second;
+  const auto seen = draft.observed.instances.find(id);
+  if (seen == draft.observed.instances.end()) return nullptr;
+  const auto* pool = draft.find_pool(tag_of(seen->second.tags, kTagPool));
+  const bool asked = pool && pool->spec->launch && pool->spec->launch->replace_on_rebalance;
+  return asked ? &found->second : nullptr;
+}
+
+/// A delayed report may speak of a volume that the instance had before. One that says the same long
+/// after the present lease began is no delayed one: this bootstrap takes no other volume.
+bool speaks_of_present_volume(Draft& draft, const NodeReport& report) {
+  const auto* held = draft.lease_on(report.instance_id);
+  if (report.volume_id.empty() || !held || !holds_volume(held->state) ||
+      held->volume_id == report.volume_id)
+    return true;
+  draft.wake_at(held->since + kReportDelay);
+  return report.received >= held->since + kReportDelay;
+}
+
+/// `up` was run again, after `down`, on an instance that others launched: it says hello anew and
+/// holds nothing. One that we launched has its end coming instead.
+bool serves_again(Draft& draft, const std::string& id, const Departure& departure) {
+  const auto* report = draft.report_of(id);
+  if (draft.ledger.instances.contains(id) || !report || report->stage != NodeStage::hello ||
+      report->received <= departure.since)
+    return false;
+  const auto seen = draft.observed.instances.find(id);
+  if (seen == draft.observed.instances.end() ||
+      is_own_launch(draft.desired.deployment, seen->second.client_token, seen->second.tags))
+    return false;
+  return !draft.lease_on(id);
+}
+
+}  // namespace
+
+std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
+  const auto known = draft.ledger.departures.find(id);
+  const bool recorded = known != draft.ledger.departures.end();
+  const auto* report = draft.report_of(id);
+  if (recorded && serves_again(draft, id, known->second)) {
+    draft.record(RecordDepartureOver{id});
+    return std::nullopt;
+  }
+  const bool current = report && speaks_of_present_volume(draft, *report);
+  const bool releases = current && report->stage == NodeStage::released;
+  const bool drains = current && report->stage == NodeStage::draining;
+  const auto* warning = warning_of(draft, id);
+  if (!recorded && !releases && !drains && !warning) return std::nullopt;
+  const bool interrupted = warning && warning->kind == WarningKind::interruption;
+  const Departure before = recorded ? known->second : Departure{false, draft.now, {}, true};
+  Departure departure = before;
+  departure.released = before.released || releases;
+  departure.advised = before.advised && !interrupted && !releases && !drains;
+  if (releases || (drains && !recorded)) departure.volume_id = report->volume_id;
+  // A time to come is nobody's: EC2 says it when it happens, and a drain must not wait for ever.
+  if (interrupted && !before.reclaim_at)
+    departure.reclaim_at = std::min(warning->at, draft.now) + kSpotNotice;
+  // What was only a hint becomes serious: its time starts now.
+  if (before.advised && !departure.advised) departure.since = draft.now;
+  if (!recorded || departure.released != before.released || departure.advised != before.advised ||
+      departure.reclaim_at != before.reclaim_at)
+    draft.record(RecordDeparture{id, departure});
+  return departure;
+}
+
+std::string why_departing(Draft& draft, const aws::Instance& instance) {
+  using enum aws::InstanceState;
+  switch (instance.state) {
+    case shutting_down:
+    case terminated:
+      return "is being terminated";
+    case stopping:
+    case stopped:
+      return "is stopped";
+    case pending:
+    case running:
+    case unknown:
+      break;
+  }
+  const auto& id = instance.instance_id;
+  if (const auto launched = draft.ledger.instances.find(id);
+      instance.state == pending && launched != draft.ledger.instances.end()) {
+    if (draft.now - launched->second.recorded >= kPendingPatience) return "never came up";
+    draft.wake_at(launched->second.recorded + kPendingPatience);
+  }
+  if (const auto departure = departure_of(draft, id)) {
+    if (departure->released) return kGaveBack;
+    const auto* report = draft.report_of(id);
+    if (departure->advised)
+      return draft.replaced.contains(id) ? std::string(kMayBeInterrupted) : std::string();
+    if (departure->reclaim_at && (!report || report->stage != NodeStage::draining))
+      return (instance.tags.contains(kTagGroup) ? "is ended by its group or EC2 at "
+                                                : "is reclaimed by EC2 at ") +
+             to_iso8601(*departure->reclaim_at).substr(11, 8) + " UTC";
+    const bool drains = !report || report->stage == NodeStage::draining;
+    return std::string(drains ? "is draining" : "began to drain and serves no more") +
+           (report && !report->message.empty() ? ": " + report->message : "");
+  }
+  const auto status = draft.observed.statuses.find(id);
+  if (status != draft.observed.statuses.end() && (status->second.system_status == "impaired" ||
+                                                  status->second.instance_status == "impaired")) {
+    const Watch impaired = draft.hold("impaired/" + id);
+    if (draft.now - impaired.since >= kImpairedAfter) return kFailsStatusChecks;
+    draft.wake_at(impaired.since + kImpairedAfter);
+  }
+  return {};
+}
+
+}  // namespace warmroot::core

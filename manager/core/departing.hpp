@@ -1,0 +1,19 @@
+// Whether an instance is on its way out: by its state, its own word, EC2's warning or its status
+// checks. What was heard once is recorded. Used by the census.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "manager/core/draft.hpp"
+
+namespace warmroot::core {
+
+/// What the instance said about leaving is kept: reports are lost with the process, and one that
+/// failed to drain is not fit to serve either.
+std::optional<Departure> departure_of(Draft& draft, const std::string& id);
+
+/// Why an instance serves nobody any more; empty when it may.
+std::string why_departing(Draft& draft, const aws::Instance& instance);
+
+}  // namespace warmroot::core
