@@ -124,27 +124,22 @@ bool Stocker::make(PoolDraft& pool, const Want& want) {
   return made;
 }
 
-/// The volumes of each node that EC2 made and that came out broken.
-struct Broken {
-  int count = 0;
-  Instant latest{};
-};
-using BrokenByNode = std::map<std::string, Broken>;
+/// How many volumes of each node EC2 made that came out broken.
+using BrokenByNode = std::map<std::string, int>;
 
 BrokenByNode broken_volumes(const Draft& draft) {
   BrokenByNode found;
   for (const auto& [id, volume] : draft.observed.volumes) {
-    if (volume.state != aws::VolumeState::error ||
-        tag_of(volume.tags, kTagDeployment) != draft.desired.deployment)
-      continue;
-    auto& broken = found[tag_of(volume.tags, kTagNode)];
-    ++broken.count;
-    broken.latest = std::max(broken.latest, volume.create_time.value_or(Instant{}));
+    if (volume.state == aws::VolumeState::error &&
+        tag_of(volume.tags, kTagDeployment) == draft.desired.deployment)
+      ++found[tag_of(volume.tags, kTagNode)];
   }
   return found;
 }
 
-/// The first broken one is replaced at once. Where they all break, the cause is not the volume.
+/// The first broken one is replaced at once. Where they all break, the cause is not the volume. The
+/// wait begins when the last of them was seen: EC2's clock, which tells when it was made, is not
+/// ours.
 bool waits_after_broken(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
                         const BrokenByNode& broken) {
   constexpr Milliseconds kFirst{2'000};
@@ -152,12 +147,13 @@ bool waits_after_broken(Draft& draft, const PoolDraft& pool, const NodeDraft& no
   constexpr int kHopeless = 10;
   constexpr Milliseconds kWhenHopeless{600'000};
   const auto found = broken.find(node.name);
-  if (found == broken.end() || found->second.count < 2) return false;
-  const int count = found->second.count;
+  if (found == broken.end() || found->second < 2) return false;
+  const int count = found->second;
   const Milliseconds wait = count > kHopeless
                                 ? kWhenHopeless
                                 : std::min(kLongest, kFirst * (1 << std::min(count - 2, 8)));
-  const Instant due = found->second.latest + wait;
+  const Watch seen = draft.hold("broken/" + node.name + "/" + std::to_string(count));
+  const Instant due = seen.since + wait;
   if (draft.now >= due) return false;
   draft.wake_at(due);
   draft.note(NoteKind::volume_error, pool.spec->name, node.name,
