@@ -138,7 +138,8 @@ void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
     if (!key.starts_with("InstanceId")) continue;
     const auto* instance = region_.instance(id);
     if (!instance) continue;
-    if (!core::is_own_launch(deployment_, instance->client_token, instance->tags))
+    if (!launched_.contains(id) &&
+        !core::is_own_launch(deployment_, instance->client_token, instance->tags))
       violated(11, "we did not launch " + id);
     for (const auto& [volume_id, volume] : region_.volumes())
       if (volume.link && volume.link->instance_id == id && is_pool_volume(volume) &&
@@ -149,6 +150,10 @@ void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
 }
 
 void Invariants::check_counts(const core::Desired& desired) {
+  for (const auto& [id, instance] : region_.instances())
+    if (!launched_.contains(id) &&
+        core::is_own_launch(deployment_, instance.client_token, instance.tags))
+      launched_.insert(id);
   if (!counts) return;
   std::map<std::string, int> volumes;
   std::map<std::string, int> stock;      // by pool, role, zone and lineage: an old source's is kept

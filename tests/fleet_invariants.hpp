@@ -65,6 +65,7 @@ class Invariants {
   const sim::Region& region_;
   const std::string deployment_;
   std::map<std::string, Instant> started_over_;  ///< stuck attaches: volume, time of the attach
+  std::set<std::string> launched_;  ///< by a manager, whatever people do to their tags later
 };
 
 }  // namespace warmroot

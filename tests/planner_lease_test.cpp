@@ -93,6 +93,17 @@ TEST(Planner, an_instance_with_a_volume_that_has_lost_its_tags_gets_no_second_on
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-0 as")));
 }
 
+TEST(Planner, an_instance_with_a_volume_that_says_no_node_any_more_gets_no_second_one) {
+  World world;
+  world.volume("vol-0");
+  world.stranger("vol-other", 1).tags.erase(kTagNode);
+  auto& instance = world.instance("i-0");
+  instance.image_id = "ami-base";
+  instance.block_devices = {{"/dev/sdf", "vol-other", aws::AttachmentState::attached, false}};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("i-0 has vol-other attached as /dev/sdf"));
+}
+
 TEST(Planner, a_device_name_once_given_on_an_instance_is_not_given_again) {
   World world;
   world.volume("vol-0");
@@ -211,6 +222,25 @@ TEST(Planner, a_successor_reserves_the_volume_and_gets_it_when_it_is_free) {
   volume.state = aws::VolumeState::available;
   volume.attachments.clear();
   EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-0 to i-1 as /dev/sdf"));
+}
+
+TEST(Planner, a_successor_whose_tags_people_took_away_stays_the_successor) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.report("i-0", "vol-0", NodeStage::draining);
+  auto& successor = world.instance("i-1");
+  world.lease("vol-0", "i-1", LeaseState::reserved);
+  for (const auto* key : {kTagDeployment, kTagPool}) {
+    const auto before = successor.tags;
+    successor.tags.erase(key);
+    EXPECT_THAT(world.calls(), IsEmpty()) << key;
+    EXPECT_EQ(world.plan().nodes.front().successor_id, "i-1") << key;
+    successor.tags = before;
+  }
+  successor.tags[kTagDeployment] = "another";
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a")) << "given away";
 }
 
 TEST(Planner, one_handover_launches_one_successor) {

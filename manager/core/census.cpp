@@ -257,10 +257,16 @@ void count_asked_volumes(Draft& draft) {
 
 // ---- instances ----
 
+/// By our record, if we launched it and people took its tags away; or else by its tags.
 PoolDraft* pool_of(Draft& draft, const aws::Instance& instance) {
-  auto* pool = draft.find_pool(tag_of(instance.tags, kTagPool));
-  if (!pool) return nullptr;
   const auto& deployment = tag_of(instance.tags, kTagDeployment);
+  const auto& name = tag_of(instance.tags, kTagPool);
+  const auto record = draft.ledger.instances.find(instance.instance_id);
+  const bool ours = deployment.empty() || deployment == draft.desired.deployment;
+  if (record != draft.ledger.instances.end() && ours && (deployment.empty() || name.empty()))
+    return draft.find_pool(record->second.pool);
+  auto* pool = draft.find_pool(name);
+  if (!pool) return nullptr;
   if (deployment == draft.desired.deployment) return pool;
   // Others launch for such a pool and may leave our deployment's tag out, but another's never
   // counts.

@@ -14,6 +14,14 @@ namespace warmroot::core {
 
 namespace {
 
+/// No tag and no record says what it is for.
+bool is_unknown(const Draft& draft, const std::string& volume_id) {
+  if (draft.ledger.volumes.contains(volume_id)) return false;
+  const auto shown = draft.observed.volumes.find(volume_id);
+  return shown == draft.observed.volumes.end() ||
+         (!has_tag(shown->second.tags, kTagNode) && !has_tag(shown->second.tags, kTagRole));
+}
+
 /// Attached after the launch and kept at the end, as our volumes are, and none that has our tags:
 /// people took them away, or attached something of their own. Somebody may have a session in it.
 const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& instance) {
@@ -30,8 +38,7 @@ const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& 
             has_tag(instance.tags, kTagLaunchVolume) && device.device_name == kLaunchDevice;
         return !from_image && !from_launch && !device.delete_on_termination &&
                device.state == aws::AttachmentState::attached &&
-               !draft.observed.volumes.contains(device.volume_id) &&
-               !draft.ledger.volumes.contains(device.volume_id);
+               is_unknown(draft, device.volume_id);
       });
   return found == instance.block_devices.end() ? nullptr : &*found;
 }
@@ -43,8 +50,8 @@ bool holds_unknown_volume(Draft& draft, const InstanceDraft& instance) {
   if (!device) return false;
   draft.note(NoteKind::stranger, instance.pool, "",
              instance.id + " has " + device->volume_id + " attached as " + device->device_name +
-                 ", which carries no tags of ours, so it gets no other volume: give it its tags "
-                 "back, detach it, or end the instance",
+                 ", which carries no tags of ours that say what it is for, so it gets no other "
+                 "volume: give it its tags back, detach it, or end the instance",
              true);
   return true;
 }

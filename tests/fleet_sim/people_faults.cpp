@@ -130,10 +130,14 @@ bool person_removes_tags(World& world) {
   const std::string id = volume ? volume->id : instance->id;
   sim::Tags before = volume ? volume->tags : instance->tags;
   std::erase_if(before, [](const auto& tag) { return tag.first.starts_with("aws:"); });
-  if (world.draw.percent(30))
+  if (world.draw.percent(30)) {
+    world.say("people remove all tags of " + id);
     std::ignore = world.region.delete_tags({id}, {});
-  else
-    std::ignore = world.region.delete_tags({id}, {{world.draw.pick(keys), std::nullopt}});
+  } else {
+    const auto& key = world.draw.pick(keys);
+    world.say("people remove tag " + key + " of " + id);
+    std::ignore = world.region.delete_tags({id}, {{key, std::nullopt}});
+  }
   if (volume) {
     world.untagged.insert(id);
     if (!is_known(world, id)) world.invariants.unknowable.insert(id);
