@@ -260,6 +260,47 @@ TEST(PlannerLaunch, an_instance_whose_end_had_no_clear_answer_gets_no_node_for_a
   EXPECT_THAT(world.calls(), Contains(HasSubstr("AttachVolume vol-0 to i-0")));
 }
 
+TEST(PlannerLaunch, one_that_leaves_and_is_not_shown_holds_its_place_until_it_is_gone) {
+  World world;
+  world.volume("vol-0");
+  world.ledger.instances["i-0"] = {"p", "z-a", kNow - minutes{5}};
+  world.ledger.departures["i-0"] = {true, kNow - minutes{1}};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.ledger.watches["gone/i-0"] = {kNow - seconds{5}, kLooksUntilGone};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
+std::vector<std::string> launch_tokens(const World& world) {
+  std::vector<std::string> tokens;
+  for (const auto& action : world.plan().actions)
+    if (const auto* call = std::get_if<aws::RunInstances>(&action.mutation))
+      tokens.push_back(std::to_string(call->max_count) + " " + call->client_token);
+  return tokens;
+}
+
+TEST(PlannerLaunch, a_throttled_launch_is_asked_for_again_as_it_was_whoever_else_needs_one_now) {
+  auto world = three_waiting();
+  world.pool().running = 2;
+  const auto first = launch_tokens(world);
+  ASSERT_EQ(first.size(), 1U);
+  for (const auto* node : {"p-0", "p-1"})
+    world.ledger.failures[failure_key("RunInstances", node)] = {1, kNow, "RequestLimitExceeded",
+                                                                true, "throttled"};
+  world.pool().running = 3;
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  // No earlier than the last of them: without one, the call would be another one.
+  const auto due = [&](const char* node) {
+    const auto key = failure_key("RunInstances", node);
+    return retry_at(world.ledger.failures.at(key), key);
+  };
+  world.now = std::max(due("p-0"), due("p-1")) - Milliseconds{1};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  world.now += Milliseconds{1};
+  const auto again = launch_tokens(world);
+  ASSERT_EQ(again.size(), 2U);
+  EXPECT_THAT(again, Contains(first.front()));
+}
+
 TEST(PlannerLaunch, a_token_of_on_demand_is_not_that_of_spot) {
   World world;
   world.volume("vol-0");

@@ -28,12 +28,68 @@ bool without_instance(Draft& draft, const NodeDraft& node) {
 }
 
 /// One that leaves without ever having had a volume still costs a place until EC2 shows it on its
-/// way out: its end is asked for in this plan, beside which a launch would be one too many.
+/// way out: its end is asked for in this plan, or when EC2 shows it again. A launch beside it would
+/// be one too many.
 bool holds_its_place(Draft& draft, const InstanceDraft& instance) {
-  return (instance.pending || instance.running) && instance.launched && instance.seen &&
+  return (instance.pending || instance.running) && instance.launched &&
          !instance.departing.empty() && !draft.lease_on(instance.id) &&
          !draft.would_delete_volume(instance.id) &&
          !draft.ledger.failures.contains(failure_key("TerminateInstances", instance.id));
+}
+
+bool backs_off(Draft& draft, const NodeDraft& node) {
+  return draft.backing_off("RunInstances", node.name) ||
+         draft.backing_off("CreateFleet", node.name);
+}
+
+/// When a launch for the node was throttled. It may have been carried out all the same: its nodes
+/// are launched for again together and with nobody else, so that the call has the same token and
+/// EC2 answers it with the instances that it made.
+std::optional<Instant> throttled_at(const Draft& draft, const NodeDraft& node) {
+  for (const auto* action : {"RunInstances", "CreateFleet"}) {
+    const auto failure = draft.ledger.failures.find(failure_key(action, node.name));
+    if (failure != draft.ledger.failures.end() && failure->second.code == "RequestLimitExceeded")
+      return failure->second.last;
+  }
+  return std::nullopt;
+}
+
+/// Leaves those out that have to wait, and those that were in a throttled call with one of them.
+void drop_waiting(Draft& draft, std::vector<NodeDraft*>& nodes) {
+  std::set<std::optional<Instant>> waiting;
+  std::set<const NodeDraft*> held;
+  for (const auto* node : nodes) {
+    if (!backs_off(draft, *node)) continue;
+    held.insert(node);
+    waiting.insert(throttled_at(draft, *node));
+  }
+  std::erase_if(nodes, [&](const NodeDraft* node) {
+    const auto at = throttled_at(draft, *node);
+    return held.contains(node) || (at && waiting.contains(at));
+  });
+}
+
+/// The nodes of each call.
+std::vector<std::vector<NodeDraft*>> split_into_calls(const Draft& draft,
+                                                      std::vector<NodeDraft*> nodes,
+                                                      std::size_t per_call) {
+  std::stable_sort(nodes.begin(), nodes.end(), [&](const auto* left, const auto* right) {
+    return throttled_at(draft, *left) < throttled_at(draft, *right);
+  });
+  std::vector<std::vector<NodeDraft*>> calls;
+  for (auto* node : nodes) {
+    if (calls.empty() || calls.back().size() == per_call ||
+        throttled_at(draft, *calls.back().front()) != throttled_at(draft, *node))
+      calls.emplace_back();
+    calls.back().push_back(node);
+  }
+  return calls;
+}
+
+std::vector<std::string> names_of(const std::vector<NodeDraft*>& nodes) {
+  std::vector<std::string> names;
+  for (const auto* node : nodes) names.push_back(node->name);
+  return names;
 }
 
 /// The nodes of the zone that somebody has to launch for; those that an instance on its way will
@@ -48,11 +104,11 @@ std::vector<NodeDraft*> find_missing(Draft& draft, PoolDraft& pool, const std::s
       --coming;
     } else if (node.asked) {
       continue;  // it is about to leave this volume
-    } else if (!draft.backing_off("RunInstances", node.name) &&
-               !draft.backing_off("CreateFleet", node.name)) {
+    } else {
       missing.push_back(&node);
     }
   }
+  drop_waiting(draft, missing);
   return missing;
 }
 
@@ -111,16 +167,14 @@ std::optional<MicroUsd> dearest_of(const std::vector<PricedOffer>& offers) {
 void send_launches(Draft& draft, PoolDraft& pool, const ZoneOffers& offers,
                    const FleetChoice& fleet, const std::vector<NodeDraft*>& missing) {
   const auto& best = offers.usable().front().offer;
-  for (std::size_t first = 0; first < missing.size(); first += kMostPerLaunch) {
-    const auto last = std::min(missing.size(), first + kMostPerLaunch);
-    std::vector<std::string> names;
-    for (auto i = first; i < last; ++i) names.push_back(missing[i]->name);
+  for (const auto& nodes : split_into_calls(draft, missing, kMostPerLaunch)) {
+    const auto names = names_of(nodes);
     const auto reason = why_launched(names, offers);
     aws::Mutation call = run_call(draft, *pool.spec, best, names);
     if (fleet.way == FleetWay::fleet)
       call = fleet_call(draft, *pool.spec, fleet.template_id, offers.usable(), names);
     if (!draft.act(std::move(call), pool.spec->name, names, reason, best.zone)) return;
-    for (auto i = first; i < last; ++i) missing[i]->covered = true;
+    for (auto* node : nodes) node->covered = true;
   }
 }
 
@@ -129,9 +183,9 @@ std::vector<NodeDraft*> find_bare(Draft& draft, PoolDraft& pool, const std::stri
   std::vector<NodeDraft*> bare;
   if (!pool.spec->launch || !pool.spec->launch->volume_with_launch) return bare;
   for (auto& node : pool.nodes)
-    if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() && !node.asked &&
-        !draft.backing_off("RunInstances", node.name))
+    if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() && !node.asked)
       bare.push_back(&node);
+  drop_waiting(draft, bare);
   const int attaches = draft.calls_left("AttachVolume").value_or(static_cast<int>(bare.size()));
   if (volumes_by_launch(static_cast<int>(bare.size()), attaches) == 0) bare.clear();
   return bare;
@@ -150,14 +204,12 @@ void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone,
       static_cast<std::size_t>(std::max(1, draft.calls_left("RunInstances").value_or(1'000)));
   const auto per_call =
       std::clamp((bare.size() + calls - 1) / calls, kMostPerLaunch, kMostPerLaunchAtAll);
-  for (std::size_t first = 0; first < bare.size(); first += per_call) {
-    const auto last = std::min(bare.size(), first + per_call);
-    std::vector<std::string> names;
-    for (auto i = first; i < last; ++i) names.push_back(bare[i]->name);
+  for (const auto& nodes : split_into_calls(draft, bare, per_call)) {
+    const auto names = names_of(nodes);
     if (!draft.act(run_call_with_volumes(draft, pool, best.offer, names), pool.spec->name, names,
                    why_launched(names, offers) + "; the launch makes the volumes too", zone))
       break;
-    for (auto i = first; i < last; ++i) bare[i]->asked = bare[i]->covered = true;
+    for (auto* node : nodes) node->asked = node->covered = true;
   }
 }
 
