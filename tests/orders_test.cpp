@@ -142,6 +142,24 @@ TEST(ReleaseOrder, a_node_that_reports_is_asked_to_unmount_first) {
   EXPECT_TRUE(world.plan().drains.contains("i-1"));
 }
 
+TEST(ReleaseOrder, a_node_is_asked_to_unmount_until_it_has_and_then_loses_the_volume) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::ready);
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  // Since the first look it is known to depart.
+  world.ledger.departures["i-1"] = {false, core::kNow};
+  world.ledger.leases.back().state = core::LeaseState::leaving;
+  world.now += std::chrono::seconds{20};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_TRUE(world.plan().drains.contains("i-1"));
+  world.now = core::kNow + core::kDrainPatience;
+  world.observed.reports.at("i-1").received = world.now;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
+  world.ledger.leases.back().since = world.now;
+  EXPECT_THAT(world.calls(), IsEmpty()) << "asked for once";
+}
+
 TEST(ReleaseOrder, a_node_that_does_not_report_loses_the_volume_to_the_operators_word) {
   auto world = served();
   world.order(OrderKind::release, "i-1");

@@ -105,6 +105,17 @@ void obey_attach(Draft& draft, const Order& order) {
       order.subject + " is to have a volume of " + order.pool + ", by order");
 }
 
+/// Its detach was asked for. Of an instance that departs the lease says leaving before that.
+bool is_detaching(const Draft& draft, const Lease& lease) {
+  if (lease.state != LeaseState::leaving) return false;
+  const auto volume = draft.observed.volumes.find(lease.volume_id);
+  const auto* shown =
+      volume == draft.observed.volumes.end() ? nullptr : attachment_of(volume->second);
+  return !shown || shown->instance_id != lease.instance_id ||
+         shown->state != aws::AttachmentState::attached ||
+         draft.now - lease.since < kUnattachedAfter;
+}
+
 void detach_by_order(Draft& draft, const Order& order, const Lease& lease) {
   if (draft.undecided(lease.volume_id) || draft.backing_off("DetachVolume", lease.node)) return;
   const std::string reason = order.subject + " is to give its volume back, by order";
@@ -134,16 +145,15 @@ void obey_release(Draft& draft, const Order& order) {
   }
   const auto departure = draft.ledger.departures.find(order.subject);
   const bool released = departure != draft.ledger.departures.end() && departure->second.released;
-  if (lease.state == LeaseState::leaving || released) return;  // healing detaches
   const auto* report = draft.fresh_report_of(order.subject);
-  if (report && report->stage == NodeStage::released) return;
+  if (released || (report && report->stage == NodeStage::released)) return;  // healing detaches
   const bool listens =
       instance && instance->running && report && report->stage != NodeStage::failed;
   if (listens && draft.now - order.asked < kDrainPatience) {
     draft.plan.drains[order.subject] = "the operator released it";
     return draft.wake_at(order.asked + kDrainPatience);
   }
-  detach_by_order(draft, order, lease);
+  if (!is_detaching(draft, lease)) detach_by_order(draft, order, lease);
 }
 
 // ---- volumes ----

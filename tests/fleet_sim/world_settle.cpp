@@ -151,7 +151,10 @@ void World::settle() {
     return;
   }
   settled_at = region.now();
-  live_until(region.now() + kTidyUp);
+  live_until(region.now() + kTidyUp, [this] {
+    act_as_operator();
+    return false;
+  });
   finish_rollouts();
   if (!violated()) check_end();
 }
