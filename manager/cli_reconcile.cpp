@@ -74,17 +74,17 @@ class Run {
 
   Result<int> go() {
     progress_.waiting_for("EC2's answers");
-    TRY_ASSIGN(const core::LedgerView view, context_.ledger->view());
-    ledger_created_ = view.created;
     TRY(refuse_bad_spec());
     const auto deadline = Clock::now() + context_.options.timeout;
     while (true) {
       TRY_ASSIGN(const TickReport report, reconciler_.tick(stop_));
       TRY(tell(report));
       if (stop_.stop_requested()) return interrupted();
-      if (!context_.options.until_stable) return finish_single(report);
+      const bool late = Clock::now() >= deadline;
+      const bool looks_around = report.plan.young_ledger && report.calls.empty() && !late;
+      if (!context_.options.until_stable && !looks_around) return finish_single(report);
       if (report.plan.stable) return finish_stable(report);
-      if (Clock::now() >= deadline) return finish_late(report);
+      if (late) return finish_late(report);
       wait(std::min(Clock::now() + report.plan.next_look, deadline));
       if (stop_.stop_requested()) return interrupted();
     }
@@ -112,8 +112,7 @@ class Run {
     // A note that counts seconds differs at every tick: told when its first clause is new.
     for (const std::string& note : notes)
       if (told_.insert(note.substr(0, note.find(';'))).second) progress_.say("note: " + note);
-    const bool is_young = report.started < ledger_created_ + core::kVisibilityWindow;
-    progress_.waiting_for(is_young && report.calls.empty()
+    progress_.waiting_for(report.plan.young_ledger && report.calls.empty() && !blocked(report)
                               ? "what an earlier ledger may have asked for, as this one is new"
                               : unsettled_nodes(report.plan));
     if (!report.blind) return {};
@@ -121,6 +120,12 @@ class Run {
     const bool may_pass = kind == ErrorKind::retry_later || kind == ErrorKind::unknown_outcome;
     if (may_pass && context_.options.until_stable) return {};
     return fail(*report.blind);
+  }
+
+  /// Something waits for the operator.
+  static bool blocked(const TickReport& report) {
+    return std::any_of(report.plan.notes.begin(), report.plan.notes.end(),
+                       [](const core::Note& note) { return note.blocking; });
   }
 
   bool told_in_a_call(const core::Note& note) const {
@@ -141,12 +146,8 @@ class Run {
 
   std::string single_result(const TickReport& report) const {
     if (report.plan.stable) return "stable: every wish is met";
-    const Milliseconds left = ledger_created_ + core::kVisibilityWindow - report.started;
-    if (left > Milliseconds(0) && report.calls.empty())
-      return fmt::format(
-          "nothing called yet: this ledger is new, the first calls follow in {} s; run it again "
-          "then, or with --until-stable",
-          std::chrono::ceil<std::chrono::seconds>(left).count());
+    if (report.plan.young_ledger)
+      return "nothing called yet: this ledger is new, and EC2 did not show all of the account";
     return "one step done; --until-stable goes on until every wish is met";
   }
 
@@ -154,9 +155,7 @@ class Run {
     progress_.say(single_result(report));
     print_nodes(report);
     tell_notes(report.plan.notes);
-    const bool blocked = std::any_of(report.plan.notes.begin(), report.plan.notes.end(),
-                                     [](const core::Note& note) { return note.blocking; });
-    return refused_ || blocked ? kUnmetStatus : kSuccessStatus;
+    return refused_ || blocked(report) ? kUnmetStatus : kSuccessStatus;
   }
 
   int finish_stable(const TickReport& report) {
@@ -186,7 +185,6 @@ class Run {
   Reconciler reconciler_;
   std::set<std::string> told_;
   std::set<std::string> sentences_;  ///< EC2's refusals that a call's line has shown
-  Instant ledger_created_{};
   bool refused_ = false;
   Progress progress_;
 };

@@ -224,7 +224,7 @@ void Reconciler::pace(const core::LedgerView& view, TickReport& report) {
 Result<TickReport> Reconciler::look() {
   TRY_ASSIGN(auto view, ledger_.view());
   // What will be done is asked for, not how long a fresh ledger waits before it does it.
-  view.created = std::min(view.created, options_.now() - core::kVisibilityWindow);
+  view.created = std::min(view.created, options_.now() - core::kNewLedger);
   TRY_ASSIGN(auto report, observe_and_plan(view));
   // Nobody looks again for somebody who looks once.
   for (std::size_t left = options_.desired.pools.size();

@@ -151,6 +151,40 @@ TEST(Planner, a_fresh_ledger_waits_one_visibility_window_before_it_creates) {
   world.ledger.created = kNow - kVisibilityWindow + Milliseconds{1};
   EXPECT_THAT(world.calls(), IsEmpty());
   world.ledger.created = kNow - kVisibilityWindow;
+  world.ledger.watches["looked around"] = {kNow - kVisibilityWindow, 1};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+}
+
+TEST(Planner, one_look_that_leaves_a_volume_out_after_a_lost_ledger_makes_no_second_one) {
+  World world;
+  world.ledger.created = kNow - std::chrono::seconds{60};
+  for (int looks = 1; looks < kLooksUntilGone; ++looks) {
+    const auto plan = world.plan();
+    EXPECT_THAT(plan.actions, IsEmpty()) << looks;
+    EXPECT_LT(*plan.wake, kNow + kVisibilityWindow);
+    for (const auto& key : plan.watches) world.ledger.watches[key] = {kNow, looks};
+  }
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+}
+
+TEST(Planner, a_new_ledger_counts_no_incomplete_look) {
+  World world;
+  world.ledger.created = kNow - std::chrono::seconds{60};
+  world.ledger.watches["looks around"] = {kNow, kLooksUntilGone - 1};
+  world.observed.complete = false;
+  EXPECT_THAT(world.plan().watches, IsEmpty());
+  EXPECT_THAT(world.plan().actions, IsEmpty());
+}
+
+TEST(Planner, a_used_token_makes_no_second_volume_before_several_looks_agree) {
+  World world;
+  Failure used;
+  used.code = "IdempotentParameterMismatch";
+  used.last = kNow - std::chrono::seconds{30};
+  world.ledger.failures[failure_key("CreateVolume", "p-0")] = used;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.plan().watches, Contains("token used/p-0"));
+  world.ledger.watches["token used/p-0"] = {kNow - kVisibilityWindow, kLooksUntilGone};
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
 }
 

@@ -93,6 +93,24 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
     const bool with_volumes = intent.call.body.find(kLaunchMapping) != std::string::npos;
     if (!intent.zone.empty() && !with_volumes) launches_asked_[{intent.pool, intent.zone}] += asked;
   }
+  plan.young_ledger = heed_new_ledger();
+}
+
+bool Draft::heed_new_ledger() {
+  static const std::string kLookedAround = "looked around";
+  if (now >= ledger.created + kNewLedger) return false;
+  const Instant due = ledger.created + kVisibilityWindow;
+  int looks = kLooksUntilGone;
+  if (!ledger.watches.contains(kLookedAround))
+    looks = observed.complete ? hold("looks around").looks : 0;
+  if (looks < kLooksUntilGone) {
+    wake_at(now + kVisibilityWindow / kLooksUntilGone);
+    return true;
+  }
+  hold(kLookedAround);
+  if (now >= due) return false;
+  wake_at(due);
+  return true;
 }
 
 int Draft::launches_asked(const std::string& pool, const std::string& zone) const {
@@ -238,6 +256,12 @@ Watch Draft::hold(const std::string& key) {
   const auto found = ledger.watches.find(key);
   if (found == ledger.watches.end()) return {now, 1};
   return {found->second.since, found->second.looks + 1};
+}
+
+bool Draft::surely(const std::string& key) {
+  const Watch holds = hold(key);
+  wake_at(now + kVisibilityWindow);
+  return holds.looks >= kLooksUntilGone && now - holds.since >= kVisibilityWindow;
 }
 
 bool Draft::backing_off(std::string_view action, const std::string& resource) {

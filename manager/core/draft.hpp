@@ -26,6 +26,9 @@ inline constexpr Milliseconds kVisibilityWindow{5'000};
 /// Absence counts after this long and this many complete looks.
 inline constexpr Milliseconds kGoneAfter{60'000};
 inline constexpr int kLooksUntilGone = 3;
+/// For so long after it was made a ledger counts its looks. It waits for no more of them afterwards:
+/// who looks around that seldom could wait for ever.
+inline constexpr Milliseconds kNewLedger{600'000};
 /// "attaching" for longer is stuck. Source: EBS CSI driver.
 inline constexpr Milliseconds kStuckAttachAfter{90'000};
 /// An accepted attach or a running instance's attachment that EC2 does not show for this long is
@@ -168,6 +171,9 @@ class Draft {
 
   /// Says that `key` holds at this look, and answers since when and how often it has.
   Watch hold(const std::string& key);
+  /// The same; true once it has held at several looks in a row over a visibility window: one look
+  /// alone can be stale.
+  bool surely(const std::string& key);
   /// True while an earlier refusal of `action` for `resource` asks for patience.
   bool backing_off(std::string_view action, const std::string& resource);
   /// EC2 would delete a volume of ours together with this instance.
@@ -179,7 +185,9 @@ class Draft {
   /// Instances of the pool that were asked for and are not decided yet: all, or in one zone those
   /// that any node may have.
   int launches_asked(const std::string& pool, const std::string& zone = {}) const;
-  bool young_ledger() const { return now < ledger.created + kVisibilityWindow; }
+  /// A new ledger may follow one that was lost: until several complete looks in a row, over a
+  /// visibility window, have shown what there is, absence is not believed and nothing is made.
+  bool young_ledger() const { return plan.young_ledger; }
   int generation(std::string_view action, const std::string& node) const;
   /// Times at which something that is waited for changes by itself, for next_look.
   void wake_at(Instant at);
@@ -198,6 +206,7 @@ class Draft {
     void add(std::string_view id, std::size_t place);
   };
   void index_lease(std::size_t place);
+  bool heed_new_ledger();
   template <typename Fits>
   Lease* first_of(const LeaseIndex& index, const std::string& id, Fits fits);
 

@@ -37,12 +37,7 @@ void ask(Draft& draft, const Order& order, aws::Mutation mutation, std::string r
   draft.act(std::move(mutation), order.pool, {}, std::move(reason));
 }
 
-/// Not shown at several looks in a row; one look alone can be stale.
-bool surely_absent(Draft& draft, const std::string& id) {
-  const Watch absent = draft.hold("ordered/" + id);
-  draft.wake_at(draft.now + kVisibilityWindow);
-  return absent.looks >= kLooksUntilGone && draft.now - absent.since >= kVisibilityWindow;
-}
+bool surely_absent(Draft& draft, const std::string& id) { return draft.surely("ordered/" + id); }
 
 // ---- instances ----
 

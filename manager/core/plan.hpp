@@ -220,6 +220,8 @@ struct Plan {
   /// Every node that should run has its lease attached, nothing is in a transitional state, nothing
   /// is to be done and no outcome is awaited.
   bool stable = false;
+  /// The ledger is new: nothing is made before several looks agree on what there is.
+  bool young_ledger = false;
 };
 
 /// What one plan may spend. Defaults are those of a manager that is alone.

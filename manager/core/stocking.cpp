@@ -41,6 +41,7 @@ class Stocker {
   aws::Tags tags_for(const PoolDraft& pool, const Want& want) const;
   bool create(const PoolDraft& pool, const Want& want, const Fill& fill, const std::string& reason);
   bool copy(const PoolDraft& pool, const Want& want, const std::string& reason);
+  bool token_may_have_made_it(const Want& want);
 
   Draft& draft_;
   FillingFacts facts_;
@@ -107,7 +108,20 @@ bool Stocker::copy(const PoolDraft& pool, const Want& want, const std::string& r
   return draft_.act(std::move(call), pool.spec->name, {want.subject}, reason, want.zone);
 }
 
+/// A token that was used is one of a ledger that is lost: what it made for the subject may not be
+/// shown yet, and under the next token a second one would be made beside it.
+bool Stocker::token_may_have_made_it(const Want& want) {
+  for (const auto* action : {"CreateVolume", "CopyVolumes"}) {
+    const auto failure = draft_.ledger.failures.find(failure_key(action, want.subject));
+    if (failure != draft_.ledger.failures.end() &&
+        failure->second.code == "IdempotentParameterMismatch")
+      return !draft_.surely("token used/" + want.subject);
+  }
+  return false;
+}
+
 bool Stocker::make(PoolDraft& pool, const Want& want) {
+  if (token_may_have_made_it(want)) return false;
   const Fill fill = fill_for(pool, want);
   if (fill.start_in > Milliseconds{0}) {
     draft_.wake_at(draft_.now + fill.start_in);
@@ -351,7 +365,7 @@ bool stock_settled(const PoolDraft& pool) {
 
 void stock(Draft& draft) {
   for (const auto& pool : draft.pools) note_outdated(draft, pool);
-  if (draft.young_ledger()) return draft.wake_at(draft.ledger.created + kVisibilityWindow);
+  if (draft.young_ledger()) return;
   Stocker stocker(draft);
   const auto broken = broken_volumes(draft);
   for (auto& pool : draft.pools) {

@@ -169,7 +169,9 @@ void reap_now(World& world, Milliseconds grace, bool yes) {
   for (const auto& orphan : core::find_orphans(world.desired, *view, host.last.plan)) {
     if (!orphan.since || now - *orphan.since < grace || (orphan.maybe_used && !yes)) continue;
     const auto* volume = world.region.volume(orphan.volume_id);
-    if (volume && volume->link && volume->link->attach_time < host.look_started - world.stale_by)
+    // Somebody may have attached it since EC2 last showed it; the delete itself looks once more.
+    if (volume && volume->link &&
+        volume->link->attach_time < world.shown_at(host, orphan.volume_id))
       world.invariants.violated(3, "reap takes " + orphan.volume_id + ", which is attached");
     for (const auto& row : host.last.plan.nodes)
       if (row.volume_id == orphan.volume_id && row.wanted)

@@ -121,6 +121,8 @@ class World {
     bool drain = false;
   };
   Taken deliver(Guest& guest, const core::NodeReport& report);
+  /// Of when the world is that EC2 last showed the host's process of a thing.
+  Instant shown_at(const Host& host, const std::string& id) const;
   /// Puts a report on the board as if it had been accepted.
   void hear(Host& host, core::NodeReport report);
   bool violated() const { return !invariants.violations.empty(); }

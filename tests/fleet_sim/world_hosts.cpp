@@ -180,11 +180,15 @@ std::function<Instant(const std::string&)> World::known_by(Host& host, const std
     replayed = Instant{Milliseconds{rows->front().number(0)}} - host.clock_at_start;
   if (replayed && *replayed >= host.look_started) replayed.reset();
   return [this, &host, replayed](const std::string& id) {
-    const auto found = host.shown.find(id);
-    Instant shown = found == host.shown.end() ? Instant{} : found->second;
-    if (replayed) shown = std::max(std::min(shown, host.last_look), *replayed - kPlanAge);
-    return shown - stale_by;
+    const Instant shown = shown_at(host, id);
+    if (!replayed) return shown;
+    return std::max(std::min(shown, host.last_look - stale_by), *replayed - kPlanAge - stale_by);
   };
+}
+
+Instant World::shown_at(const Host& host, const std::string& id) const {
+  const auto found = host.shown.find(id);
+  return (found == host.shown.end() ? Instant{} : found->second) - stale_by;
 }
 
 void World::before_call(Host& host, const aws::Form& form, const std::string& body) {
