@@ -222,6 +222,32 @@ TEST_F(Ebs, the_content_is_the_snapshots_and_the_second_read_is_warm) {
   EXPECT_EQ(counters.reads, 22u);
 }
 
+TEST_F(Ebs, the_request_log_tells_openers_apart_and_who_waited) {
+  const auto path = fresh("vol-a", {.log_requests = true});
+  DirectFile one(path);
+  DirectFile two(path);
+  one.read(5 * kUnit);
+  two.read(5 * kUnit + kPage);
+  two.write(7 * kUnit, 'x');
+  two.flush();
+  const auto log = server().request_log("vol-a");
+  ASSERT_EQ(log.size(), 4u);
+  EXPECT_EQ(log[0].opener, 1u);
+  EXPECT_EQ(log[0].range.offset, 5 * kUnit);
+  EXPECT_EQ(log[0].range.length, kPage);
+  EXPECT_EQ(log[0].first_touches, 1u);
+  EXPECT_TRUE(log[0].waited);
+  EXPECT_LE(log[0].due, log[1].at);
+  EXPECT_EQ(log[1].opener, 2u);
+  EXPECT_EQ(log[1].first_touches, 0u);
+  EXPECT_FALSE(log[1].waited);
+  EXPECT_EQ(log[2].kind, DeviceRequest::Kind::write);
+  EXPECT_EQ(log[2].first_touches, 1u);  // a page of an absent block is paid for as in a read
+  EXPECT_EQ(log[3].kind, DeviceRequest::Kind::flush);
+  EXPECT_LE(log[3].due, server().now());
+  EXPECT_THAT(server().request_log("vol-b"), testing::IsEmpty());
+}
+
 TEST_F(Ebs, two_readers_of_one_absent_block_share_one_fetch) {
   VolumeProfile slow = without_tails();
   slow.latency_sigma = 0;

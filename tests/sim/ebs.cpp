@@ -85,6 +85,7 @@ Ok EbsServer::create_volume(const std::string& volume_id,
   auto volume =
       std::make_shared<EbsVolume>(volume_id, impl_->registry.next_inode(), std::move(disk), data,
                                   profile, own.seed.value_or(impl_->options.seed), impl_->epoch);
+  if (own.log_requests) volume->log_requests();
   if (!impl_->registry.add(std::move(volume)))
     return fail(ErrorKind::misconfigured, "volume " + volume_id + " exists already");
   return {};
@@ -119,6 +120,15 @@ std::uint64_t EbsServer::power_cut(const std::string& volume_id) {
 std::vector<FirstTouch> EbsServer::touch_log(const std::string& volume_id) const {
   const auto volume = impl_->registry.find(volume_id);
   return volume ? volume->touch_log() : std::vector<FirstTouch>{};
+}
+
+std::vector<DeviceRequest> EbsServer::request_log(const std::string& volume_id) const {
+  const auto volume = impl_->registry.find(volume_id);
+  return volume ? volume->request_log() : std::vector<DeviceRequest>{};
+}
+
+SimTime EbsServer::now() const {
+  return EbsClock::now() - impl_->epoch;
 }
 
 std::filesystem::path EbsServer::path(const std::string& volume_id) const {

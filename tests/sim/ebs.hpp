@@ -48,6 +48,20 @@ struct EbsOptions {
 struct VolumeOptions {
   std::optional<VolumeProfile> profile = {};
   std::optional<std::uint64_t> seed = {};
+  bool log_requests = false;  ///< for request_log(); some 60 bytes a request
+};
+
+/// One request in the device's own log. Every open() of a volume's file is numbered, from 1 on, so
+/// that two loop devices over one volume tell their requests apart.
+struct DeviceRequest {
+  enum class Kind : std::uint8_t { read, write, flush };
+  SimTime at{};   ///< when it arrived
+  SimTime due{};  ///< when it was to be answered
+  ByteRange range;
+  Kind kind = Kind::read;
+  unsigned opener = 0;
+  unsigned first_touches = 0;  ///< blocks that it was the first to want
+  bool waited = false;         ///< a read of which a block was absent or under way
 };
 
 /// A volume's figures; all but first_touches_since_attach are sums since its creation.
@@ -105,6 +119,10 @@ class EbsServer {
   std::uint64_t power_cut(const std::string& volume_id);
   /// First touches in order of request; times since the construction.
   std::vector<FirstTouch> touch_log(const std::string& volume_id) const;
+  /// Requests in order of arrival, of a volume made with log_requests; same clock as touch_log().
+  std::vector<DeviceRequest> request_log(const std::string& volume_id) const;
+  /// Now, on the logs' clock.
+  SimTime now() const;
 
   /// The file that QEMU or losetup opens.
   std::filesystem::path path(const std::string& volume_id) const;

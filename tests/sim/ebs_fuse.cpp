@@ -38,9 +38,9 @@ EbsFuse& server_of(fuse_req_t request) {
   return *static_cast<EbsFuse*>(fuse_req_userdata(request));
 }
 
-Volume& opened(const fuse_file_info* file) {
+EbsOpenFile& opened(const fuse_file_info* file) {
   // NOLINTNEXTLINE(performance-no-int-to-ptr): libfuse keeps a handle as a number
-  return *reinterpret_cast<Volume*>(file->fh);
+  return *reinterpret_cast<EbsOpenFile*>(file->fh);
 }
 
 struct stat directory_attributes() {
@@ -89,7 +89,8 @@ void on_getattr(fuse_req_t request, fuse_ino_t inode, fuse_file_info* file) {
     fuse_reply_attr(request, &attributes, kAttributeSeconds);
     return;
   }
-  const Volume volume = file != nullptr ? opened(file) : server_of(request).registry().find(inode);
+  const Volume volume =
+      file != nullptr ? opened(file).volume : server_of(request).registry().find(inode);
   if (!volume) {
     fuse_reply_err(request, ENOENT);
     return;
@@ -105,7 +106,7 @@ void on_open(fuse_req_t request, fuse_ino_t inode, fuse_file_info* file) {
     return;
   }
   EbsFuse& server = server_of(request);
-  Volume* handle = server.open_handle(std::move(volume));
+  EbsOpenFile* handle = server.open_handle(std::move(volume));
   file->fh = reinterpret_cast<std::uint64_t>(handle);
   file->direct_io = 1;
   file->noflush = 1;
@@ -128,23 +129,23 @@ void answer_read(fuse_req_t request, const EbsVolume& volume, ByteRange range) {
 }
 
 void on_read(fuse_req_t request, fuse_ino_t, std::size_t size, off_t offset, fuse_file_info* file) {
-  const Volume& volume = opened(file);
+  const auto& [volume, opener] = opened(file);
   const auto start = std::min(static_cast<std::uint64_t>(offset), volume->size());
   const ByteRange range{start, std::min<std::uint64_t>(size, volume->size() - start)};
-  server_of(request).timer().schedule(volume->begin_read(range), [request, volume, range] {
-    answer_read(request, *volume, range);
-  });
+  server_of(request).timer().schedule(
+      volume->begin_read(range, opener),
+      [request, kept = volume, range] { answer_read(request, *kept, range); });
 }
 
 void on_write(fuse_req_t request, fuse_ino_t, const char* bytes, std::size_t size, off_t offset,
               fuse_file_info* file) {
-  const Volume& volume = opened(file);
+  const auto& [volume, opener] = opened(file);
   const auto start = static_cast<std::uint64_t>(offset);
   if (start + size > volume->size()) {
     fuse_reply_err(request, ENOSPC);  // a device does not grow
     return;
   }
-  const auto due = volume->write(start, {bytes, size});
+  const auto due = volume->write(start, {bytes, size}, opener);
   if (!due) {
     fuse_reply_err(request, EIO);
     return;
@@ -153,7 +154,8 @@ void on_write(fuse_req_t request, fuse_ino_t, const char* bytes, std::size_t siz
 }
 
 void on_fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
-  server_of(request).timer().schedule(opened(file)->flush(),
+  const auto& [volume, opener] = opened(file);
+  server_of(request).timer().schedule(volume->flush(opener),
                                       [request] { fuse_reply_err(request, 0); });
 }
 
@@ -253,15 +255,16 @@ Result<std::unique_ptr<EbsFuse>> EbsFuse::start(const std::filesystem::path& mou
   return server;
 }
 
-EbsRegistry::Volume* EbsFuse::open_handle(EbsRegistry::Volume volume) {
-  auto handle = std::make_unique<EbsRegistry::Volume>(std::move(volume));
-  EbsRegistry::Volume* raw = handle.get();
+EbsOpenFile* EbsFuse::open_handle(EbsRegistry::Volume volume) {
+  const unsigned opener = volume->next_opener();
+  auto handle = std::make_unique<EbsOpenFile>(EbsOpenFile{std::move(volume), opener});
+  EbsOpenFile* raw = handle.get();
   const std::lock_guard lock(handles_mutex_);
   handles_.emplace(raw, std::move(handle));
   return raw;
 }
 
-void EbsFuse::close_handle(EbsRegistry::Volume* handle) {
+void EbsFuse::close_handle(EbsOpenFile* handle) {
   const std::lock_guard lock(handles_mutex_);
   handles_.erase(handle);
 }

@@ -42,6 +42,12 @@ class EbsRegistry {
   std::uint64_t inodes_ = 1;  // 1 is the directory
 };
 
+/// One open() of a volume's file.
+struct EbsOpenFile {
+  EbsRegistry::Volume volume;
+  unsigned opener = 0;  ///< its number in the volume's request log
+};
+
 class EbsFuse {
  public:
   /// Mounts on `mount_dir` and serves `registry` until the destructor or stop(). Errors: refused,
@@ -58,8 +64,8 @@ class EbsFuse {
   EbsTimer& timer() { return timer_; }
   /// An open file's handle: keeps a deleted volume alive until close_handle(), or until the server
   /// ends.
-  EbsRegistry::Volume* open_handle(EbsRegistry::Volume volume);
-  void close_handle(EbsRegistry::Volume* handle);
+  EbsOpenFile* open_handle(EbsRegistry::Volume volume);
+  void close_handle(EbsOpenFile* handle);
 
  private:
   EbsFuse(std::filesystem::path mount_dir, EbsRegistry& registry);
@@ -70,7 +76,7 @@ class EbsFuse {
   EbsRegistry& registry_;
   EbsTimer timer_;
   std::mutex handles_mutex_;
-  std::map<EbsRegistry::Volume*, std::unique_ptr<EbsRegistry::Volume>> handles_;
+  std::map<EbsOpenFile*, std::unique_ptr<EbsOpenFile>> handles_;
   fuse_session* session_ = nullptr;
   bool mounted_ = false;
   UniqueFd wake_;

@@ -15,31 +15,61 @@ EbsVolume::EbsVolume(std::string id, std::uint64_t inode, std::unique_ptr<EbsDis
       epoch_(epoch),
       model_(profile, seed, disk_->size(), snapshot_data, EbsClock::now() - epoch) {}
 
-EbsClock::time_point EbsVolume::note_locked(Completion completion) {
+EbsClock::time_point EbsVolume::note_locked(const Completion& completion, DeviceRequest request) {
   touch_log_.insert(touch_log_.end(), completion.first_touches.begin(),
                     completion.first_touches.end());
+  if (logging_) {
+    request.due = completion.due;
+    request.first_touches = static_cast<unsigned>(completion.first_touches.size());
+    request_log_.push_back(request);
+  }
   return epoch_ + completion.due;
 }
 
-EbsClock::time_point EbsVolume::begin_read(ByteRange range) {
+void EbsVolume::log_requests() {
+  const std::lock_guard lock(mutex_);
+  logging_ = true;
+}
+
+unsigned EbsVolume::next_opener() {
+  const std::lock_guard lock(mutex_);
+  return ++openers_;
+}
+
+EbsClock::time_point EbsVolume::begin_read(ByteRange range, unsigned opener) {
   const std::lock_guard lock(
       mutex_);  // before the clock is read: the model's time may not run backwards
   ++reads_;
-  return note_locked(model_.read(now(), range));
+  const SimTime at = now();
+  const bool waited = logging_ && !model_.is_present(at, range);
+  return note_locked(model_.read(at, range),
+                     {.at = at, .range = range, .opener = opener, .waited = waited});
 }
 
-Result<EbsClock::time_point> EbsVolume::write(std::uint64_t offset, std::span<const char> bytes) {
+Result<EbsClock::time_point> EbsVolume::write(std::uint64_t offset, std::span<const char> bytes,
+                                              unsigned opener) {
   TRY(disk_->write(offset, bytes));
   const std::lock_guard lock(mutex_);
   ++writes_;
-  return note_locked(model_.write(now(), {offset, bytes.size()}));
+  const SimTime at = now();
+  const ByteRange range{offset, bytes.size()};
+  return note_locked(
+      model_.write(at, range),
+      {.at = at, .range = range, .kind = DeviceRequest::Kind::write, .opener = opener});
 }
 
-EbsClock::time_point EbsVolume::flush() {
+EbsClock::time_point EbsVolume::flush(unsigned opener) {
   disk_->flush();
   const std::lock_guard lock(mutex_);
   ++flushes_;
-  return epoch_ + model_.flush(now());
+  const SimTime at = now();
+  return note_locked({.due = model_.flush(at), .first_touches = {}},
+                     {.at = at, .range = {}, .kind = DeviceRequest::Kind::flush, .opener = opener});
+}
+
+std::vector<DeviceRequest> EbsVolume::request_log() const {
+  const std::lock_guard lock(mutex_);
+  return request_log_;
 }
 
 EbsCounters EbsVolume::counters() {

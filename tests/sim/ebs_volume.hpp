@@ -31,17 +31,24 @@ class EbsVolume {
   std::uint64_t inode() const { return inode_; }
   std::uint64_t size() const { return disk_->size(); }
 
+  /// Keeps each request for request_log() from now on.
+  void log_requests();
+  /// The number of the next open() of the file, from 1 on.
+  unsigned next_opener();
+
   /// Starts a read; its bytes are fetched with read_bytes() when it is due.
-  EbsClock::time_point begin_read(ByteRange range);
+  EbsClock::time_point begin_read(ByteRange range, unsigned opener);
   Ok read_bytes(std::uint64_t offset, std::span<char> into) const {
     return disk_->read(offset, into);
   }
   /// The bytes are in the volume at once; due is when that may be acknowledged.
-  Result<EbsClock::time_point> write(std::uint64_t offset, std::span<const char> bytes);
-  EbsClock::time_point flush();
+  Result<EbsClock::time_point> write(std::uint64_t offset, std::span<const char> bytes,
+                                     unsigned opener);
+  EbsClock::time_point flush(unsigned opener);
 
   EbsCounters counters();
   std::vector<FirstTouch> touch_log() const;
+  std::vector<DeviceRequest> request_log() const;
   void mark_attached();
   void mark_all_present();
   void set_profile(const VolumeProfile& profile);
@@ -49,7 +56,7 @@ class EbsVolume {
 
  private:
   SimTime now() const { return EbsClock::now() - epoch_; }
-  EbsClock::time_point note_locked(Completion completion);
+  EbsClock::time_point note_locked(const Completion& completion, DeviceRequest request);
 
   const std::string id_;
   const std::uint64_t inode_;
@@ -60,6 +67,9 @@ class EbsVolume {
   mutable std::mutex mutex_;
   VolumeModel model_;
   std::vector<FirstTouch> touch_log_;
+  std::vector<DeviceRequest> request_log_;
+  bool logging_ = false;
+  unsigned openers_ = 0;
   std::uint64_t touches_before_attach_ = 0;
   std::uint64_t reads_ = 0, writes_ = 0, flushes_ = 0, power_cuts_ = 0;
 };

@@ -212,6 +212,15 @@ void VolumeModel::set_profile(SimTime now, const VolumeProfile& profile) {
   profile_.hydration_unit_kib = unit_kib;
 }
 
+bool VolumeModel::is_present(SimTime now, ByteRange range) {
+  run_background(now);
+  if (range.length == 0) return true;
+  const std::uint64_t last = std::min(range.offset + range.length, size_) - 1;
+  for (std::uint64_t block = range.offset / unit_; block <= last / unit_; ++block)
+    if (present_at_[block] > now) return false;
+  return true;
+}
+
 VolumeTotals VolumeModel::totals(SimTime now) {
   run_background(now);
   VolumeTotals totals;

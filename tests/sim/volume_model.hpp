@@ -111,6 +111,8 @@ class VolumeModel {
   void set_profile(SimTime now, const VolumeProfile& profile);
   /// The seeded latency of a block under the present profile, whatever its state.
   SimTime block_latency(std::uint64_t block) const;
+  /// Nothing that the range meets is absent or under way.
+  bool is_present(SimTime now, ByteRange range);
   VolumeTotals totals(SimTime now);
   std::uint64_t unit_bytes() const { return unit_; }
 

@@ -1,0 +1,470 @@
+// warm_bench: our warmer against what people use today, on a modelled cold volume, natively. Makes
+// the runs in their order, each with a device log of its own, and prints what the logs say. Called
+// by bench/run.sh, which makes the root disks first; needs root, FUSE and loop devices.
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <thread>
+#include <unordered_set>
+
+#include "bench/warm_profile.hpp"
+#include "bench/warm_report.hpp"
+#include "bench/warm_rig.hpp"
+#include "bench/warm_worker.hpp"
+#include "bootstrap/base/units.hpp"
+#include "bootstrap/warm/block_set.hpp"
+
+namespace warmroot::bench {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// How far the emulated volume may be from its theory before figures from it mean nothing.
+constexpr double kSelfCheckTolerance = 0.03;
+/// Where bench/warm_images.sh puts the partition: behind 1,088 KiB, and 1 MiB before the end.
+constexpr std::uint64_t kPartitionOffset = 1088 * kKiB;
+constexpr std::uint64_t kBehindPartition = kMiB;
+/// Seeds of a run's repetitions: seed * this + repetition; repetition 0 trains the lists.
+constexpr std::uint64_t kSeedStride = 1000;
+constexpr std::size_t kReaderBlocks = 400;
+
+std::atomic<bool> stop_asked = false;
+
+struct Options {
+  std::string profile = "bench/profiles/b.toml";
+  std::string image = "ext4";
+  std::string images = "build/bench";
+  std::string contenders = "all";
+  std::vector<std::string> workloads = {"bench/workloads/python-gxx.sh",
+                                        "bench/workloads/perl-git.sh"};
+  std::uint64_t seed = 1;
+  unsigned repetitions = 7;
+  unsigned limit_s = 60;
+  bool reader = false;
+  std::string json;
+};
+
+struct Workload {
+  std::string name;
+  std::string script;
+  std::string list_file{};            // recorded by training
+  std::vector<warm::Block> listed{};  // its blocks
+};
+
+/// Lines on stderr with the time since the start, and on a terminal a clock below them.
+class Progress {
+ public:
+  void tell(const std::string& text) {
+    std::fprintf(stderr, "%s%s\n", stamp().c_str(), text.c_str());
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string stamp() const {
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - start_).count();
+    char text[32];
+    std::snprintf(text, sizeof text, "%s[%5lld s] ", terminal_ ? "\r" : "",
+                  static_cast<long long>(seconds));
+    return text;
+  }
+
+  const Clock::time_point start_ = Clock::now();
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  std::jthread clock_{[this](const std::stop_token& stop) {
+    while (terminal_ && !stop.stop_requested()) {
+      std::fputs(stamp().c_str(), stderr);
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+  }};
+};
+
+void tell(const std::string& text) {
+  static Progress progress;
+  progress.tell(text);
+}
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return fail_errno("opening " + path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string first_line_of(const char* command) {
+  std::string line;
+  if (FILE* pipe = ::popen(command, "r"); pipe != nullptr) {
+    char text[256];
+    if (std::fgets(text, sizeof text, pipe) != nullptr) line = text;
+    ::pclose(pipe);
+  }
+  while (!line.empty() && line.back() == '\n') line.pop_back();
+  return line;
+}
+
+double load_average() {
+  double load = 0;
+  return ::getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+class Bench {
+ public:
+  explicit Bench(Options options) : options_(std::move(options)) {}
+  Ok run();
+
+ private:
+  Ok prepare();
+  Ok check_self();
+  Ok train();
+  Ok repetition(unsigned number);
+  Ok run_workload(unsigned number, const Workload& workload);
+  Result<Row> measured(unsigned number, const Workload& workload, const Contender& contender);
+  Ok read_beside(unsigned number);
+  void print() const;
+  Ok write_json() const;
+  std::uint64_t seed_of(unsigned repetition) const {
+    return options_.seed * kSeedStride + repetition;
+  }
+  const Workload& other(const Workload& workload) const {
+    return workloads_[&workload == &workloads_[0] ? workloads_.size() - 1 : 0];
+  }
+  std::vector<std::string> names() const;
+
+  Options options_;
+  sim::VolumeProfile profile_;
+  std::vector<Contender> contenders_;
+  std::vector<Workload> workloads_;
+  std::unique_ptr<Rig> rig_;
+  VolumeFacts volume_;
+  fs::path lists_;
+  std::vector<sim::SelfCheckPoint> self_check_;
+  std::vector<Row> rows_;
+  std::map<std::string, std::vector<double>> reader_cold_ms_;  // by contender
+  double load_at_start_ = load_average();
+  // Of the present repetition and workload:
+  Bounds bounds_;
+  std::vector<std::uint64_t> session_blocks_;
+};
+
+Ok Bench::prepare() {
+  TRY_ASSIGN(const std::string text, read_text(options_.profile));
+  auto profile = parse_profile(text);
+  if (!profile) return fail(std::move(profile).error().within(options_.profile));
+  profile_ = *profile;
+  TRY_ASSIGN(contenders_, parse_contenders(options_.contenders));
+  for (const std::string& file : options_.workloads) {
+    TRY_ASSIGN(std::string script, read_text(file));
+    workloads_.push_back({.name = fs::path(file).stem(), .script = std::move(script)});
+  }
+  Image image{.file = fs::absolute(options_.images) / (options_.image + ".img"),
+              .file_system = options_.image == "xfs" ? "xfs" : "ext4",
+              .partition_offset = kPartitionOffset};
+  std::error_code error;
+  image.size_bytes = fs::file_size(image.file, error);
+  if (error) return fail(errno_error(image.file.string(), error.value()));
+  if (image.size_bytes <= kPartitionOffset + kBehindPartition)
+    return fail(ErrorKind::misconfigured, image.file.string() + " is no root disk");
+  image.partition_bytes = image.size_bytes - kPartitionOffset - kBehindPartition;
+  std::string pattern = (fs::temp_directory_path() / "warm-bench-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) return fail_errno("making " + pattern);
+  lists_ = fs::path(pattern) / "lists";
+  TRY_ASSIGN(rig_, Rig::start(pattern, image, stop_asked));
+  fs::create_directory(lists_, error);
+  TRY_ASSIGN(volume_, rig_->facts(profile_));
+  return {};
+}
+
+Ok Bench::check_self() {
+  tell("self-check of the volume at queue depths 1 to 128");
+  TRY_ASSIGN(self_check_, rig_->self_check(profile_, options_.seed, kSelfCheckTolerance));
+  std::fputs(sim::self_check_table(self_check_, profile_.hydration_unit_kib).c_str(), stderr);
+  for (const sim::SelfCheckPoint& point : self_check_)
+    if (std::abs(point.deviation()) > kSelfCheckTolerance)
+      return fail(ErrorKind::retry_later,
+                  "the volume is more than 3 % off its theory on this machine now (queue depth " +
+                      std::to_string(point.depth) + "), so nothing is measured");
+  return {};
+}
+
+/// Records each workload's list on a cold volume of a seed that no repetition has.
+Ok Bench::train() {
+  for (Workload& workload : workloads_) {
+    TRY_ASSIGN(const RunResult result, rig_->run({.contender = all_contenders().front(),
+                                                  .profile = profile_,
+                                                  .seed = seed_of(0),
+                                                  .session = workload.script,
+                                                  .record = true}));
+    workload.list_file = (lists_ / workload.name).string();
+    std::ofstream(workload.list_file, std::ios::binary) << warm::encode_hot_list(*result.recorded);
+    workload.listed = warm::hot_blocks(*result.recorded, warm::grid_blocks(volume_.size_bytes));
+    tell("recorded " + workload.name + ": " + std::to_string(result.recorded->ranges.size()) +
+         " ranges in " + std::to_string(workload.listed.size()) + " blocks");
+  }
+  return {};
+}
+
+/// The share of the session's blocks that lie in listed ones.
+double recall_of(const std::vector<warm::Block>& listed, std::uint64_t unit_bytes,
+                 const std::vector<std::uint64_t>& blocks) {
+  std::unordered_set<std::uint64_t> units;
+  for (const warm::Block block : listed)
+    units.insert(std::uint64_t{block} * warm::kGridBytes / unit_bytes);
+  const auto hits =
+      std::ranges::count_if(blocks, [&](std::uint64_t block) { return units.contains(block); });
+  return blocks.empty() ? 0 : static_cast<double>(hits) / static_cast<double>(blocks.size());
+}
+
+/// The last line of the warmer's own words, and its depth when a second had passed.
+void take_words(const std::string& output, Row& row) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const Json progress = Json::parse(line, nullptr, false);
+    if (!progress.is_object()) continue;
+    row.warmer = line;
+    if (!row.depth_at_1s && progress.value("elapsed_ms", 0) >= 1000)
+      row.depth_at_1s = progress.value("depth", 0);
+  }
+}
+
+Result<Row> Bench::measured(unsigned number, const Workload& workload, const Contender& contender) {
+  RunSpec spec{.contender = contender,
+               .profile = profile_,
+               .seed = seed_of(number),
+               .session = workload.script,
+               .limit = std::chrono::seconds(options_.limit_s)};
+  const Workload* list = contender.list == ListFrom::this_workload    ? &workload
+                         : contender.list == ListFrom::other_workload ? &other(workload)
+                                                                      : nullptr;
+  if (list != nullptr) spec.list_file = list->list_file;
+  if (contender.method == Method::oracle) spec.blocks = session_blocks_;
+  TRY_ASSIGN(RunResult result, rig_->run(spec));
+  if (contender.method == Method::local) {
+    session_blocks_ = bench::session_blocks(result.log, volume_);
+    bounds_ = {replay_bound_s(result.log, volume_, profile_, spec.seed),
+               fetch_bound_s(needed_list(volume_), volume_, profile_, spec.seed),
+               fetch_bound_s(session_blocks_, volume_, profile_, spec.seed)};
+  }
+  const SimTime warm(static_cast<SimTime::rep>(profile_.warm_latency_ms * 1e6));
+  Row row{.repetition = number,
+          .seed = spec.seed,
+          .workload = workload.name,
+          .contender = contender.name,
+          .metrics = measure(result.log, volume_, session_blocks_, warm),
+          .bounds = bounds_,
+          .contender_ended = result.contender_ended};
+  if (result.contender) {
+    row.cpu_s = result.contender->cpu_s;
+    row.peak_mib = result.contender->peak_mib;
+    if (row.metrics.contender_blocks)
+      row.made_warm_gib = static_cast<double>(*row.metrics.contender_blocks * volume_.unit_bytes) /
+                          static_cast<double>(kGiB);
+  }
+  if (list != nullptr)
+    row.list_recall = recall_of(list->listed, volume_.unit_bytes, session_blocks_);
+  if (contender.method == Method::ours) take_words(result.contender_output, row);
+  return row;
+}
+
+Ok Bench::run_workload(unsigned number, const Workload& workload) {
+  // The floor's log is what oracle and bounds are made from, so that it goes first.
+  std::vector<Contender> order;
+  for (const Contender& contender : contenders_)
+    if (contender.method != Method::local) order.push_back(contender);
+  std::ranges::shuffle(order, std::mt19937_64(seed_of(number)));
+  order.insert(order.begin(), *std::ranges::find(all_contenders(), "local", &Contender::name));
+  for (const Contender& contender : order) {
+    TRY_ASSIGN(Row row, measured(number, workload, contender));
+    char text[160];
+    std::snprintf(text, sizeof text, "%u/%u %s %s: mount %.2f s, session %.2f s, needed warm %s",
+                  number, options_.repetitions, workload.name.c_str(), contender.name.c_str(),
+                  row.metrics.mount_s, row.metrics.session_s,
+                  row.metrics.needed_100_s
+                      ? (std::to_string(*row.metrics.needed_100_s) + " s").c_str()
+                      : "not");
+    tell(text);
+    rows_.push_back(std::move(row));
+  }
+  return {};
+}
+
+/// A reader at depth 1 of cold blocks that no list has, without a session: what filling costs it.
+Ok Bench::read_beside(unsigned number) {
+  std::vector<std::uint64_t> blocks;
+  std::unordered_set<std::uint64_t> listed;
+  for (const Workload& workload : workloads_)
+    for (const warm::Block block : workload.listed)
+      listed.insert(std::uint64_t{block} * warm::kGridBytes / volume_.unit_bytes);
+  for (const std::uint64_t block : needed_list(volume_))
+    if (!listed.contains(block)) blocks.push_back(block);
+  std::ranges::shuffle(blocks, std::mt19937_64(seed_of(number)));
+  blocks.resize(std::min(blocks.size(), kReaderBlocks));
+  for (const Contender& contender : contenders_) {
+    if (contender.volume_is_warm || contender.method == Method::cat) continue;
+    if (contender.method == Method::oracle || contender.list == ListFrom::other_workload) continue;
+    RunSpec spec{.contender = contender,
+                 .profile = profile_,
+                 .seed = seed_of(number),
+                 .reader_blocks = blocks,
+                 .limit = std::chrono::seconds(std::min(options_.limit_s, 15U))};
+    if (contender.list == ListFrom::this_workload) spec.list_file = workloads_[0].list_file;
+    TRY_ASSIGN(const RunResult result, rig_->run(spec));
+    auto& all = reader_cold_ms_[contender.name];
+    all.insert(all.end(), result.reader_cold_ms.begin(), result.reader_cold_ms.end());
+    tell(std::to_string(number) + " reader beside " + contender.name + ": p99 of " +
+         std::to_string(result.reader_cold_ms.size()) + " cold reads " +
+         std::to_string(percentile(result.reader_cold_ms, 0.99)) + " ms");
+  }
+  return {};
+}
+
+Ok Bench::repetition(unsigned number) {
+  for (const Workload& workload : workloads_) TRY(run_workload(number, workload));
+  if (options_.reader) TRY(read_beside(number));
+  return {};
+}
+
+std::vector<std::string> Bench::names() const {
+  std::vector<std::string> names;
+  if (std::ranges::none_of(contenders_, [](const auto& c) { return c.name == "local"; }))
+    names.emplace_back("local");
+  for (const Contender& contender : contenders_) names.push_back(contender.name);
+  return names;
+}
+
+void Bench::print() const {
+  for (const Workload& workload : workloads_) {
+    std::printf("%s\n", contender_table(rows_, workload.name, names(), options_.seed).c_str());
+    std::printf("%s\n", goal_table(goals(rows_, workload.name, options_.seed)).c_str());
+  }
+  if (reader_cold_ms_.empty()) return;
+  std::printf(
+      "| unrelated reader beside | cold reads | p50 ms | p99 ms |\n| --- | --- | --- | --- |\n");
+  for (const auto& [name, cold] : reader_cold_ms_)
+    std::printf("| %s | %zu | %.0f | %.0f |\n", name.c_str(), cold.size(), percentile(cold, 0.5),
+                percentile(cold, 0.99));
+}
+
+Ok Bench::write_json() const {
+  Json runs = Json::array(), ratios = Json::object(), check = Json::array(), lists = Json::object();
+  for (const Row& row : rows_) runs.push_back(to_json(row));
+  for (const Workload& workload : workloads_) {
+    for (const Goal& goal : goals(rows_, workload.name, options_.seed))
+      ratios[workload.name].push_back(to_json(goal));
+    lists[workload.name] = workload.listed.size();
+  }
+  for (const sim::SelfCheckPoint& point : self_check_)
+    check.push_back({{"depth", point.depth},
+                     {"replay_blocks_s", point.replay_blocks_s},
+                     {"measured_blocks_s", point.measured_blocks_s},
+                     {"deviation", point.deviation()}});
+  Json out = {{"rev", first_line_of("git describe --always --dirty 2>/dev/null")},
+              {"machine", first_line_of("uname -rm") + ", " +
+                              first_line_of("grep -c ^processor /proc/cpuinfo") + " processors"},
+              {"fio", first_line_of("fio --version 2>/dev/null")},
+              {"load_at_start", load_at_start_},
+              {"load_at_end", load_average()},
+              {"profile", options_.profile},
+              {"profile_text", read_text(options_.profile).value_or("")},
+              {"image", options_.image},
+              {"device_blocks", volume_.costly.size()},
+              {"costly_blocks", std::ranges::count(volume_.costly, true)},
+              {"needed_blocks", std::ranges::count(volume_.needed, true)},
+              {"seed", options_.seed},
+              {"training_seed", seed_of(0)},
+              {"repetitions", options_.repetitions},
+              {"limit_s", options_.limit_s},
+              {"list_blocks", lists},
+              {"self_check", check},
+              {"ratios", ratios},
+              {"reader_cold_ms", reader_cold_ms_},
+              {"runs", runs}};
+  std::ofstream file(options_.json);
+  file << out.dump(1) << '\n';
+  if (!file.flush()) return fail(ErrorKind::broken, "writing " + options_.json);
+  return {};
+}
+
+Ok Bench::run() {
+  TRY(prepare());
+  tell("volume: " + std::to_string(volume_.costly.size()) + " blocks, " +
+       std::to_string(std::ranges::count(volume_.costly, true)) + " in the snapshot, " +
+       std::to_string(std::ranges::count(volume_.needed, true)) + " needed");
+  TRY(rig_->read_image());
+  TRY(check_self());
+  TRY(train());
+  Ok done;
+  for (unsigned number = 1; done && number <= options_.repetitions; ++number)
+    done = repetition(number);
+  // An interrupted run still says what it has.
+  if (!rows_.empty()) {
+    print();
+    if (!options_.json.empty()) TRY(write_json());
+  }
+  return done;
+}
+
+/// Mounts of this process are nobody else's, and go with it.
+Ok own_mounts() {
+  if (::geteuid() != 0) return fail(ErrorKind::unauthorised, "warm_bench has to run as root");
+  if (::unshare(CLONE_NEWNS) != 0) return fail_errno("a mount namespace of our own");
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    return fail_errno("making mounts private");
+  return {};
+}
+
+int answer(const Ok& result) {
+  if (result) return 0;
+  std::fprintf(stderr, "warm_bench: %s\n", result.error().message().c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace warmroot::bench
+
+int main(int argc, char** argv) {
+  using namespace warmroot;
+  using namespace warmroot::bench;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "--warm")
+    return answer(run_warmer(std::span(words).subspan(1)));
+  if (!words.empty() && words[0] == "--touch")
+    return answer(run_touch(std::span(words).subspan(1)));
+  CLI::App app{"Our warmer against what people use today, on a modelled cold volume."};
+  Options options;
+  app.add_option("--profile", options.profile, "Law of the volume (TOML)")->capture_default_str();
+  app.add_option("--seed", options.seed, "Of latencies and order")->capture_default_str();
+  app.add_option("--image", options.image, "ext4, xfs or aged")->capture_default_str();
+  app.add_option("--images", options.images, "Where the root disks are")->capture_default_str();
+  app.add_option("--contenders", options.contenders, "Names with commas, or all")
+      ->capture_default_str();
+  app.add_option("--workloads", options.workloads, "Session scripts")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--repetitions", options.repetitions, "Each with a seed of its own")
+      ->check(CLI::Range(1, 999))
+      ->capture_default_str();
+  app.add_option("--limit", options.limit_s, "Seconds from the start that a contender gets")
+      ->check(CLI::Range(1, 3600))
+      ->capture_default_str();
+  app.add_flag("--reader", options.reader, "Also run an unrelated cold reader beside each");
+  app.add_option("--json", options.json, "Raw results to this file");
+  CLI11_PARSE(app, argc, argv);
+  for (const int end : {SIGINT, SIGTERM, SIGHUP}) ::signal(end, [](int) { stop_asked = true; });
+  ::signal(SIGPIPE, SIG_IGN);
+  if (const Ok own = own_mounts(); !own) return answer(own);
+  return answer(Bench(std::move(options)).run());
+}

@@ -1,0 +1,58 @@
+// Who warms the volume in a benchmark run: the commands of what people use today with their
+// documented flags, ours, and the two that nobody can be (floor and oracle). Pure. Called by
+// warm_bench.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/warm_process.hpp"
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::bench {
+
+enum class Method { none, local, oracle, dd, fio, touch, cat, ours };
+
+/// Where ours has its hot list from.
+enum class ListFrom { nobody, this_workload, other_workload };
+
+struct Contender {
+  std::string name;
+  Method method = Method::none;
+  ListFrom list = ListFrom::nobody;
+  unsigned depth = 0;        ///< oracle, touch, fio; ours: 0, its own
+  std::string block_size{};  ///< of fio
+  bool volume_is_warm = false;
+  std::string what;  ///< for the table's legend
+};
+
+/// All that there are, in the table's order.
+const std::vector<Contender>& all_contenders();
+
+/// "none,local,..." or "all"; `NAME@DEPTH` is a fio, touch or oracle with another depth than the
+/// documented one. Errors: misconfigured for a name that there is not.
+Result<std::vector<Contender>> parse_contenders(std::string_view list);
+
+/// What a run puts where.
+struct Places {
+  std::string self;         ///< this program
+  std::string disk;         ///< the contender's device, the whole disk
+  std::string root;         ///< where the root is mounted
+  std::string file_system;  ///< its type
+  std::uint64_t partition_offset = 0;
+  std::uint64_t partition_bytes = 0;
+  std::string blocks_file;  ///< offsets that oracle and touch read
+  std::string list_file;    ///< hot list of ours; empty: none
+  std::string output;       ///< of the command
+};
+
+/// Nothing for those that run none.
+std::optional<Command> command_of(const Contender& contender, const Places& places);
+
+/// Whether it needs the mounted root to start.
+bool starts_after_mount(const Contender& contender);
+
+}  // namespace warmroot::bench

@@ -1,0 +1,272 @@
+#include "bench/warm_report.hpp"
+
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "bootstrap/base/units.hpp"
+
+namespace warmroot::bench {
+namespace {
+
+using Json = nlohmann::json;
+using Value = std::function<std::optional<double>(const Row&)>;
+
+std::string number(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+struct Column {
+  const char* title;
+  int digits;
+  Value value;
+  bool interval = false;
+};
+
+std::optional<double> stall(const Row& row, double Stalls::*member) {
+  if (!row.metrics.stalls) return {};
+  return (*row.metrics.stalls).*member;
+}
+
+std::optional<double> percent(std::optional<double> share) {
+  if (!share) return {};
+  return *share * 100;
+}
+
+template <typename Number>
+std::optional<double> real(const std::optional<Number>& value) {
+  if (!value) return {};
+  return static_cast<double>(*value);
+}
+
+const std::vector<Column>& columns() {
+  static const std::vector<Column> columns = {
+      {"mount s", 2, [](const Row& row) { return row.metrics.mount_s; }},
+      {"session s", 2, [](const Row& row) { return row.metrics.session_s; }, true},
+      {"of bound", 2, [](const Row& row) { return row.metrics.session_s / row.bounds.replay_s; }},
+      {"stalls", 0,
+       [](const Row& row) -> std::optional<double> {
+         if (!row.metrics.stalls) return {};
+         return static_cast<double>(row.metrics.stalls->count);
+       }},
+      {"stall p50 ms", 0, [](const Row& row) { return stall(row, &Stalls::p50_ms); }},
+      {"p99", 0, [](const Row& row) { return stall(row, &Stalls::p99_ms); }},
+      {"max", 0, [](const Row& row) { return stall(row, &Stalls::max_ms); }},
+      {"needed 50 % s", 2, [](const Row& row) { return row.metrics.needed_50_s; }},
+      {"90 %", 2, [](const Row& row) { return row.metrics.needed_90_s; }},
+      {"99 %", 2, [](const Row& row) { return row.metrics.needed_99_s; }},
+      {"100 %", 2, [](const Row& row) { return row.metrics.needed_100_s; }},
+      {"hot s", 2, [](const Row& row) { return row.metrics.hot_s; }},
+      {"coverage %", 0, [](const Row& row) { return percent(row.metrics.coverage); }},
+      {"recall %", 0, [](const Row& row) { return percent(row.metrics.recall); }},
+      {"precision %", 0, [](const Row& row) { return percent(row.metrics.precision); }},
+      {"I/Os", 0, [](const Row& row) { return real(row.metrics.contender_requests); }},
+      {"MiB", 0,
+       [](const Row& row) -> std::optional<double> {
+         if (!row.metrics.contender_bytes) return {};
+         return static_cast<double>(*row.metrics.contender_bytes) / static_cast<double>(kMiB);
+       }},
+      {"CPU s", 2, [](const Row& row) { return row.cpu_s; }},
+      {"peak MiB", 0, [](const Row& row) { return row.peak_mib; }},
+  };
+  return columns;
+}
+
+std::vector<const Row*> rows_of(std::span<const Row> rows, const std::string& workload,
+                                const std::string& contender) {
+  std::vector<const Row*> chosen;
+  for (const Row& row : rows)
+    if (row.workload == workload && row.contender == contender) chosen.push_back(&row);
+  return chosen;
+}
+
+/// A value that some repetitions do not have (not reached in the limit) has no median: the missing
+/// ones would be the largest.
+std::string cell(const std::vector<const Row*>& rows, const Column& column, std::uint64_t seed) {
+  std::vector<double> values;
+  for (const Row* row : rows)
+    if (const auto value = column.value(*row)) values.push_back(*value);
+  if (values.empty() || values.size() < rows.size()) return "";
+  std::string text = number(median(values), column.digits);
+  if (column.interval && values.size() > 1) {
+    const auto [low, high] = median_interval(values, seed);
+    text += " [" + number(low, column.digits) + ", " + number(high, column.digits) + "]";
+  }
+  return text;
+}
+
+Json optional_json(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
+struct GoalRule {
+  const char* what;
+  double wanted;
+  const char* contender;
+  Value value;
+  const char* against;  ///< contender of the same repetition; empty: `divisor` of the same row
+  Value divisor;
+};
+
+std::optional<double> session_of(const Row& row) {
+  return row.metrics.session_s;
+}
+std::optional<double> needed_of(const Row& row) {
+  return row.metrics.needed_100_s;
+}
+std::optional<double> mount_of(const Row& row) {
+  return row.metrics.mount_s;
+}
+std::optional<double> one(const Row&) {
+  return 1;
+}
+
+const std::vector<GoalRule>& goal_rules() {
+  static const std::vector<GoalRule> rules = {
+      {"session, own list / oracle", 1.10, "ours", session_of, "oracle", session_of},
+      {"session, own list / replay bound", 1.15, "ours", session_of, "",
+       [](const Row& row) { return row.bounds.replay_s; }},
+      {"session, no list / fio 1M", 0.40, "ours-nolist", session_of, "fio1m", session_of},
+      {"session, no list / no warmer", 0.30, "ours-nolist", session_of, "none", session_of},
+      {"session, other workload's list / own list", 2, "ours-other", session_of, "ours",
+       session_of},
+      {"needed blocks warm, own list / bound", 1.05, "ours", needed_of, "",
+       [](const Row& row) { return row.bounds.needed_s; }},
+      {"needed blocks warm, no list / bound", 1.05, "ours-nolist", needed_of, "",
+       [](const Row& row) { return row.bounds.needed_s; }},
+      {"needed blocks warm, own list / fio 1M", 0.35, "ours", needed_of, "fio1m", needed_of},
+      {"hot set warm, own list / bound", 1.10, "ours",
+       [](const Row& row) { return row.metrics.hot_s; }, "",
+       [](const Row& row) { return row.bounds.hot_s; }},
+      {"mount, own list / no warmer", 0.25, "ours", mount_of, "none", mount_of},
+      {"mount, no list / no warmer", 0.50, "ours-nolist", mount_of, "none", mount_of},
+      {"session on a warm volume / floor", 1.02, "ours-warm", session_of, "local", session_of},
+      {"CPU s a GiB made warm, own list", 0.05, "ours", [](const Row& row) { return row.cpu_s; },
+       "", [](const Row& row) { return row.made_warm_gib; }},
+      {"peak MiB of the warmer, own list", 24, "ours", [](const Row& row) { return row.peak_mib; },
+       "", one},
+  };
+  return rules;
+}
+
+const Row* partner(std::span<const Row> rows, const Row& row, const std::string& contender) {
+  for (const Row& other : rows)
+    if (other.contender == contender && other.workload == row.workload &&
+        other.repetition == row.repetition)
+      return &other;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string contender_table(std::span<const Row> rows, const std::string& workload,
+                            std::span<const std::string> contenders, std::uint64_t seed) {
+  std::string text = "| " + workload + " |";
+  std::string rule = "| --- |";
+  for (const Column& column : columns()) {
+    text += " " + std::string(column.title) + " |";
+    rule += " --- |";
+  }
+  text += "\n" + rule + "\n";
+  for (const std::string& contender : contenders) {
+    const auto chosen = rows_of(rows, workload, contender);
+    if (chosen.empty()) continue;
+    text += "| " + contender + " |";
+    for (const Column& column : columns()) text += " " + cell(chosen, column, seed) + " |";
+    text += "\n";
+  }
+  std::vector<double> replay, needed, hot;
+  for (const Row& row : rows)
+    if (row.workload == workload && row.contender == "local") {
+      replay.push_back(row.bounds.replay_s);
+      needed.push_back(row.bounds.needed_s);
+      hot.push_back(row.bounds.hot_s);
+    }
+  text += "Bounds: session " + number(median(replay), 2) + " s (replay), hot set " +
+          number(median(hot), 2) + " s, needed blocks " + number(median(needed), 2) + " s.\n";
+  return text;
+}
+
+std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload,
+                        std::uint64_t seed) {
+  std::vector<Goal> goals;
+  for (const GoalRule& rule : goal_rules()) {
+    std::vector<double> ratios;
+    for (const Row& row : rows) {
+      if (row.workload != workload || row.contender != rule.contender) continue;
+      const Row* against = *rule.against == '\0' ? &row : partner(rows, row, rule.against);
+      if (against == nullptr) continue;
+      const auto above = rule.value(row);
+      const auto below = rule.divisor(*against);
+      if (above && below && *below > 0) ratios.push_back(*above / *below);
+    }
+    Goal goal{.what = rule.what, .wanted = rule.wanted, .median = {}, .repetitions = ratios.size()};
+    if (!ratios.empty()) {
+      goal.median = median(ratios);
+      std::tie(goal.low, goal.high) = median_interval(ratios, seed);
+    }
+    goals.push_back(std::move(goal));
+  }
+  return goals;
+}
+
+std::string goal_table(std::span<const Goal> goals) {
+  std::string text =
+      "| ratio in one repetition | wanted | measured | |\n| --- | --- | --- | --- |\n";
+  for (const Goal& goal : goals) {
+    if (!goal.median) continue;
+    text += "| " + goal.what + " | <= " + number(goal.wanted, 2) + " | " + number(*goal.median, 3) +
+            " [" + number(goal.low, 3) + ", " + number(goal.high, 3) + "] | " +
+            (*goal.median <= goal.wanted ? "met" : "missed") + " |\n";
+  }
+  return text;
+}
+
+Json to_json(const Row& row) {
+  const RunMetrics& m = row.metrics;
+  Json json = {{"repetition", row.repetition},
+               {"seed", row.seed},
+               {"workload", row.workload},
+               {"contender", row.contender},
+               {"mount_s", m.mount_s},
+               {"session_s", m.session_s},
+               {"session_blocks", m.session_blocks},
+               {"session_requests", m.session_requests},
+               {"needed_50_s", optional_json(m.needed_50_s)},
+               {"needed_90_s", optional_json(m.needed_90_s)},
+               {"needed_99_s", optional_json(m.needed_99_s)},
+               {"needed_100_s", optional_json(m.needed_100_s)},
+               {"hot_s", optional_json(m.hot_s)},
+               {"coverage", optional_json(m.coverage)},
+               {"recall", optional_json(m.recall)},
+               {"precision", optional_json(m.precision)},
+               {"contender_requests", optional_json(real(m.contender_requests))},
+               {"contender_bytes", optional_json(real(m.contender_bytes))},
+               {"contender_blocks", optional_json(real(m.contender_blocks))},
+               {"contender_ended", row.contender_ended},
+               {"cpu_s", optional_json(row.cpu_s)},
+               {"peak_mib", optional_json(row.peak_mib)},
+               {"list_recall", optional_json(row.list_recall)},
+               {"depth_at_1s", optional_json(row.depth_at_1s)},
+               {"bounds",
+                {{"replay_s", row.bounds.replay_s},
+                 {"needed_s", row.bounds.needed_s},
+                 {"hot_s", row.bounds.hot_s}}}};
+  if (m.stalls)
+    json["stalls"] = {{"count", m.stalls->count},
+                      {"sum_s", m.stalls->sum_s},
+                      {"p50_ms", m.stalls->p50_ms},
+                      {"p99_ms", m.stalls->p99_ms},
+                      {"max_ms", m.stalls->max_ms}};
+  if (!row.warmer.empty()) json["warmer"] = Json::parse(row.warmer, nullptr, false);
+  return json;
+}
+
+Json to_json(const Goal& goal) {
+  return {{"what", goal.what}, {"wanted", goal.wanted}, {"median", optional_json(goal.median)},
+          {"low", goal.low},   {"high", goal.high},     {"repetitions", goal.repetitions}};
+}
+
+}  // namespace warmroot::bench

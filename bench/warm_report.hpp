@@ -1,0 +1,59 @@
+// The rows of a warm benchmark as tables for people and JSON for machines: medians with intervals,
+// and the ratios that the goals are about, taken within each repetition. Pure. Called by
+// warm_bench.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bench/warm_metrics.hpp"
+
+namespace warmroot::bench {
+
+/// What no contender can beat in one repetition of one workload.
+struct Bounds {
+  double replay_s = 0;  ///< replay_bound_s()
+  double needed_s = 0;  ///< fetch_bound_s() of the needed blocks
+  double hot_s = 0;     ///< of the session's blocks
+};
+
+/// One run.
+struct Row {
+  unsigned repetition = 0;
+  std::uint64_t seed = 0;
+  std::string workload;
+  std::string contender;
+  RunMetrics metrics;
+  Bounds bounds;
+  std::optional<double> cpu_s{}, peak_mib{};  ///< of the contender's process
+  std::optional<double> made_warm_gib{};      ///< what its reads brought in
+  bool contender_ended = false;               ///< by itself, before the limit
+  std::optional<double> list_recall{};        ///< of the session's blocks: in the hot list
+  std::optional<double> depth_at_1s{};        ///< of ours
+  std::string warmer{};                       ///< last status of ours, JSON; empty: none
+};
+
+/// The contenders' medians for one workload, in the order of `contenders`.
+std::string contender_table(std::span<const Row> rows, const std::string& workload,
+                            std::span<const std::string> contenders, std::uint64_t seed);
+
+/// A ratio that issue and README set a goal for; median and interval over the repetitions where
+/// both sides were measured.
+struct Goal {
+  std::string what;
+  double wanted = 0;  ///< at most
+  std::optional<double> median;
+  double low = 0, high = 0;
+  std::size_t repetitions = 0;
+};
+std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload, std::uint64_t seed);
+std::string goal_table(std::span<const Goal> goals);
+
+nlohmann::json to_json(const Row& row);
+nlohmann::json to_json(const Goal& goal);
+
+}  // namespace warmroot::bench

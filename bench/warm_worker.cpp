@@ -1,0 +1,83 @@
+#include "bench/warm_worker.hpp"
+
+#include <signal.h>
+
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/hot_list.hpp"
+#include "bootstrap/warm/warm_progress_json.hpp"
+#include "bootstrap/warm/warmer.hpp"
+#include "tests/sim/ebs_probe.hpp"
+
+namespace warmroot::bench {
+namespace {
+
+constexpr unsigned kTouchBytes = 4096;
+/// Where the bootstrap keeps it (bootstrap/paths.hpp).
+constexpr const char* kMap = "var/lib/warmroot/warm.map";
+
+Ok usage() {
+  return fail(ErrorKind::misconfigured, "a worker of warm_bench got other words than it takes");
+}
+
+Result<std::vector<warm::Block>> hot_blocks_of(const std::string& list_file,
+                                               std::uint64_t device_bytes) {
+  if (list_file.empty()) return std::vector<warm::Block>{};
+  std::ifstream in(list_file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  TRY_ASSIGN(const warm::HotList list, warm::decode_hot_list(text.str()));
+  return warm::hot_blocks(list, warm::grid_blocks(device_bytes));
+}
+
+}  // namespace
+
+Ok run_warmer(std::span<const std::string> words) {
+  if (words.size() != 6) return usage();
+  sigset_t ends;
+  ::sigemptyset(&ends);
+  ::sigaddset(&ends, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  std::stop_source stop;
+  std::thread([ends, &stop] {
+    int signal = 0;
+    ::sigwait(&ends, &signal);
+    stop.request_stop();
+  }).detach();
+  warm::WarmRequest request;
+  request.device_path = words[0];
+  request.mount_point = words[1];
+  request.filesystem = words[2];
+  request.partition_offset_bytes = std::stoull(words[3]);
+  request.partition_size_bytes = std::stoull(words[4]);
+  request.map_path = kMap;
+  request.volume_id = "vol-bench";
+  TRY_ASSIGN(const auto device, warm::BlockDevice::open(request.device_path));
+  TRY_ASSIGN(request.hot, hot_blocks_of(words[5], device.size_bytes()));
+  const auto show = [](const warm::WarmProgress& progress) {
+    std::printf("%s\n", warm::to_json(progress).dump().c_str());
+    std::fflush(stdout);
+  };
+  TRY_ASSIGN(const auto done, warm::Warmer(request).run(stop.get_token(), show));
+  if (done.state == warm::WarmState::failed) return fail(ErrorKind::broken, done.note);
+  std::fflush(stdout);
+  ::_exit(0);  // the thread that waits for SIGTERM is still there
+}
+
+Ok run_touch(std::span<const std::string> words) {
+  if (words.size() != 3) return usage();
+  std::vector<std::uint64_t> offsets;
+  std::ifstream in(words[2]);
+  for (std::uint64_t offset = 0; in >> offset;) offsets.push_back(offset);
+  const auto read = sim::probe_closed_loop(words[0], offsets, kTouchBytes,
+                                           static_cast<unsigned>(std::stoul(words[1])));
+  return read ? Ok{} : Ok{fail(read.error())};
+}
+
+}  // namespace warmroot::bench
