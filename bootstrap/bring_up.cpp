@@ -118,6 +118,7 @@ class Work {
 
   /// The report of it is also what asks the manager for its word.
   void see_disk() {
+    if (input_.disk_likely) input_.disk_likely("/dev/" + disk_.name);
     assignment_.volume_id = disk_.volume_id().value_or(input_.confirmed_volume().value_or(""));
     book_.update([&](Status& status) {
       status.device = "/dev/" + disk_.name;

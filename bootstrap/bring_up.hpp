@@ -43,6 +43,8 @@ struct BringUpInput {
   /// Why the manager gives none for now, in words for people. May be empty.
   std::function<std::optional<std::string>()> no_volume;
   std::function<void(Stage, const std::string& message)> enter_stage;
+  /// A disk ("/dev/nvme1n1") is likely to be the one; it may turn out to be another. May be empty.
+  std::function<void(const std::string& disk_node)> disk_likely;
   /// Called before a bring-up that failed unmounts again. May be empty.
   std::function<void()> let_go;
 };

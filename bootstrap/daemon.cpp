@@ -21,6 +21,8 @@
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/early_reads.hpp"
+#include "bootstrap/warm/first_run_files.hpp"
 #include "bootstrap/warm/warmer.hpp"
 
 namespace warmroot::bootstrap {
@@ -49,6 +51,19 @@ constexpr milliseconds kLastReleaseRetry{60000};
 constexpr milliseconds kWarmerLimit{15000};
 /// For the list that other nodes recorded, from the mount on; warming without it begins then.
 constexpr milliseconds kListLimit{1000};
+
+/// Who may log in on the volume, for what they read first.
+std::vector<warm::LoginUser> login_users() {
+  constexpr std::size_t kMaxPasswd = 1024 * 1024;
+  constexpr std::size_t kMostUsers = 32;
+  std::vector<warm::LoginUser> users;
+  const auto root = RootDirectory::open(kVolumePoint);
+  if (!root) return users;
+  for (const User& user : parse_passwd(root->read("etc/passwd", kMaxPasswd).value_or("")))
+    if (is_login_shell(user.shell) && users.size() < kMostUsers)
+      users.push_back({user.shell, user.home});
+  return users;
+}
 
 /// Everything after the fork.
 class Daemon {
@@ -195,10 +210,15 @@ class Daemon {
       if (stage == Stage::mounted) root_mounted();
       enter(stage, "", message);
     };
-    input_.let_go = [this] { recording_.finish(kWarmerLimit); };
+    input_.disk_likely = [this](const std::string& disk_node) {
+      if (!ticket_.warm_enabled) return;
+      early_.start(disk_node);
+      if (std::exchange(likely_disk_, disk_node) != disk_node) ask_for_list(disk_node);
+    };
+    input_.let_go = [this] { stop_own_users(); };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
     reporter_.report_often(false);
-    if (!done) recording_.finish(kWarmerLimit);
+    if (!done) stop_own_users();
     TRY(done);
     enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
     served_disk_ = assignment_.disk_node;
@@ -208,24 +228,33 @@ class Daemon {
     return {};
   }
 
-  /// A volume that has no hot list yet may get the one that other nodes of its lineage recorded.
-  void root_mounted() {
-    recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
-    if (!recording_.knows_nothing() || ticket_.manager_url.empty()) return;
+  /// Others of the lineage may have recorded what sessions read first; the manager is asked as soon
+  /// as it knows which volume this is, so that the list is there before the mount.
+  void ask_for_list(const std::string& disk_node) {
+    if (ticket_.manager_url.empty()) return;
     const auto answered = std::make_shared<std::promise<void>>();
     list_answered_ = answered->get_future();
-    reporter_.exchange("GET", "/v1/hot-list", "", [this, answered](const auto& list) {
+    reporter_.exchange("GET", "/v1/hot-list", "", [this, disk_node, answered](const auto& list) {
       if (list)
         if (const Ok taken = recording_.take(*list); !taken)
           log_event(LogLevel::warning, "hot list", {{"what", taken.error().message()}});
+      if (const auto disk = warm::BlockDevice::open(disk_node); disk && !recording_.knows_nothing())
+        early_.hot(recording_.hot_blocks(disk->size_bytes()));
       answered->set_value();
     });
   }
 
-  void start_warming() {
+  /// The volume's own list is there now. What is missing is asked for once more: the first time the
+  /// manager may not have known yet whose disk this is.
+  void root_mounted() {
+    recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
     if (!ticket_.warm_enabled) return;
-    reporter_.report_often(true);
-    enter(Stage::warming, "", "");
+    if (recording_.knows_nothing()) ask_for_list(assignment_.disk_node);
+    start_warmer();
+  }
+
+  /// Sessions need not wait for the warmer, nor it for them: it begins at the mount.
+  void start_warmer() {
     warm::WarmRequest request;
     request.device_path = assignment_.disk_node;
     request.partition_offset_bytes = assignment_.partition.offset_bytes;
@@ -235,24 +264,26 @@ class Daemon {
     request.map_path = kVolumeMap;
     request.volume_id = assignment_.volume_id;
     request.max_depth = ticket_.max_depth;
-    if (list_answered_.valid()) list_answered_.wait_for(kListLimit);
-    if (const auto disk = warm::BlockDevice::open(assignment_.disk_node))
-      request.hot = recording_.hot_blocks(disk->size_bytes());
     request.used_before = recording_.is_of_volume();
     std::promise<void> ended;
     warmer_ended_ = ended.get_future();
-    warmer_ =
-        std::jthread([this, request, ended = std::move(ended)](std::stop_token token) mutable {
-          warm_up(request, token);
-          ended.set_value();
-        });
+    warmer_ = std::jthread([this, request = std::move(request),
+                            ended = std::move(ended)](std::stop_token token) mutable {
+      warm_up(std::move(request), token);
+      ended.set_value();
+    });
   }
 
-  void warm_up(const warm::WarmRequest& request, std::stop_token token) {
+  void warm_up(warm::WarmRequest request, std::stop_token token) {
+    if (recording_.knows_nothing() && list_answered_.valid()) list_answered_.wait_for(kListLimit);
+    request.read_before = early_.finish();
+    if (const auto disk = warm::BlockDevice::open(request.device_path))
+      request.hot = recording_.hot_blocks(disk->size_bytes());
+    if (request.hot.empty()) request.files = warm::first_run_files(login_users());
     const auto show = [this](const warm::WarmProgress& progress) {
       book_.update([&](Status& status) { status.warm = progress; });
     };
-    const auto done = warm::Warmer(request).run(token, show);
+    const auto done = warm::Warmer(std::move(request)).run(token, show);
     if (done)
       show(*done);
     else
@@ -261,7 +292,25 @@ class Daemon {
         status.warm.note = done.error().message();
       });
     // Sessions do not depend on warming: a failure of it is a note, not a stage.
-    if (done && done->state == warm::WarmState::done) enter(Stage::warm, "", "");
+    tell_warm(done && done->state == warm::WarmState::done, true);
+  }
+
+  /// Sessions are there: from now on the manager hears about warming.
+  void start_warming() {
+    if (!ticket_.warm_enabled) return;
+    reporter_.report_often(true);
+    enter(Stage::warming, "", "");
+    tell_warm(false, false);
+  }
+
+  /// The stage comes behind "warming", also where the warmer was done before sessions were.
+  void tell_warm(bool is_warm, bool has_ended) {
+    const std::lock_guard lock(warm_mutex_);
+    warmed_ = warmed_ || is_warm;
+    warmer_done_ = warmer_done_ || has_ended;
+    ready_ = ready_ || !has_ended;
+    if (!ready_ || !warmer_done_) return;
+    if (warmed_) enter(Stage::warm, "", "");
     reporter_.report_often(false);
   }
 
@@ -321,9 +370,12 @@ class Daemon {
   StopRequest stop_;
   BringUpInput input_;
   Assignment assignment_;
+  std::string likely_disk_;
   std::string served_disk_;  ///< written before serving_ is set
   std::atomic<bool> serving_ = false;
-  std::mutex mutex_, stage_mutex_;
+  std::mutex mutex_, stage_mutex_, warm_mutex_;
+  bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
+  warm::EarlyReads early_;
   std::future<void> warmer_ended_;
   std::optional<std::string> confirmed_, no_volume_;
   Reporter reporter_;

@@ -227,6 +227,28 @@ TEST_F(Pump, reads_each_block_with_one_touch_where_that_suffices) {
   EXPECT_EQ(reader.bytes_read(), engine_.offsets.size() * kTouchBytes);
 }
 
+TEST_F(Pump, preferred_blocks_come_before_the_list_and_needless_ones_not_at_all) {
+  control_ = DepthControl(depth_limits(1, std::nullopt));
+  std::vector<Block> order;
+  std::set<Block> asked;
+  ReadPump* reader = nullptr;
+  PumpEvents events;
+  events.present = [&](Block block, microseconds) {
+    order.push_back(block);
+    if (order.size() != 2) return;
+    reader->prefer(std::vector<Block>{90, 3, 91});
+    reader->prefer_to_all(std::vector<Block>{70, 71});
+  };
+  events.wanted = [&](Block block) { return block != 91 && asked.insert(block).second; };
+  ReadPump one(engine_, control_, kDevice, std::move(events));
+  reader = &one;
+  const auto blocks = first_blocks(6);
+  ASSERT_EQ(one.read(blocks, {}), ReadPump::End::finished);
+  // The next of the list may be on its way already when the second comes back.
+  std::erase(order, 2U);
+  EXPECT_EQ(order, (std::vector<Block>{0, 1, 70, 71, 90, 3, 4, 5}));
+}
+
 TEST_F(Pump, reads_blocks_whole_where_a_touch_brings_less) {
   engine_.reach = 64 * 1024;
   ReadPump reader = pump();

@@ -364,8 +364,8 @@ TEST(WarmProgressJson, has_the_keys_of_the_status_document) {
   EXPECT_THAT(keys, testing::UnorderedElementsAre(
                         "state", "needed_blocks", "device_blocks", "present_blocks", "blocks_read",
                         "bytes_read", "warmth", "elapsed_ms", "eta_ms", "engine", "depth", "errors",
-                        "resumed_blocks", "hot_blocks", "hot_present", "hot_ms", "needed_source",
-                        "first_touch", "warm_reads"));
+                        "resumed_blocks", "hot_blocks", "hot_present", "hot_ms", "file_blocks",
+                        "needed_source", "first_touch", "warm_reads"));
   EXPECT_EQ(json["state"], "running");
   EXPECT_TRUE(json["eta_ms"].is_null());
   EXPECT_EQ(json["first_touch"]["p50_us"], 36'000);

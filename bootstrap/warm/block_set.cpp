@@ -13,6 +13,17 @@ Block BlockSet::count() const {
   return total;
 }
 
+std::vector<Block> blocks_of(ByteRange range, Block size) {
+  std::vector<Block> blocks;
+  if (range.length == 0) return blocks;
+  const std::uint64_t last =
+      range.length - 1 > UINT64_MAX - range.offset ? UINT64_MAX : range.offset + (range.length - 1);
+  for (std::uint64_t block = range.offset / kGridBytes; block <= last / kGridBytes && block < size;
+       ++block)
+    blocks.push_back(static_cast<Block>(block));
+  return blocks;
+}
+
 void BlockSet::insert_range(ByteRange range) {
   if (range.length == 0) return;
   const std::uint64_t last_byte =

@@ -27,6 +27,9 @@ constexpr Block grid_blocks(std::uint64_t device_bytes) {
   return static_cast<Block>((device_bytes + kGridBytes - 1) / kGridBytes);
 }
 
+/// Every block below `size` that shares a byte with the range, ascending.
+std::vector<Block> blocks_of(ByteRange range, Block size);
+
 /// A set of the blocks 0 .. size-1, one bit each: 256 KiB for a device of 1 TiB.
 class BlockSet {
  public:

@@ -40,15 +40,6 @@ struct Event {
   alignas(8) char info[sizeof(fanotify_event_info_fid) + sizeof(file_handle) + MAX_HANDLE_SZ] = {};
 };
 
-/// A device or a pipe does something when it is opened; a plain file does not.
-UniqueFd reopen_plain(int place) {
-  struct stat status {};
-  if (::fstat(place, &status) != 0 || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
-    return UniqueFd();
-  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(place)).c_str(),
-                         O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME));
-}
-
 }  // namespace
 
 Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most) {
@@ -75,6 +66,14 @@ Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most) {
     if (count == 0) break;
   }
   return found;
+}
+
+UniqueFd reopen_plain(int place) {
+  struct stat status {};
+  if (::fstat(place, &status) != 0 || !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
+    return UniqueFd();
+  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(place)).c_str(),
+                         O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOATIME));
 }
 
 UniqueFd open_plain(int root, const std::string& path) {

@@ -63,6 +63,10 @@ class PlaceMap {
   std::size_t path_bytes_ = 0;
 };
 
+/// What an O_PATH descriptor stands for, opened for reading; invalid unless it is a regular file or
+/// a directory: a device or a pipe does something when it is opened.
+UniqueFd reopen_plain(int place);
+
 /// Opens a regular file or directory inside the root, following no link and entering no other
 /// mount: sessions own the names. Nothing else is ever opened. Invalid where it is something else.
 UniqueFd open_plain(int root, const std::string& path);

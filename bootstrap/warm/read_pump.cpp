@@ -45,8 +45,8 @@ bool ReadPump::is_lost() const {
 }
 
 bool ReadPump::is_done() const {
-  return next_ == blocks_.size() && again_.empty() && retries_.empty() && samples_.empty() &&
-         engine_.in_flight() == 0;
+  return next_ == blocks_.size() && preferred_.empty() && again_.empty() && retries_.empty() &&
+         samples_.empty() && engine_.in_flight() == 0;
 }
 
 /// Retries that are due come before new blocks, so that one bad block cannot hide until the end.
@@ -59,6 +59,17 @@ std::optional<Block> ReadPump::next_block() {
   if (!again_.empty()) {
     const Block block = again_.front();
     again_.pop_front();
+    return block;
+  }
+  for (auto block = next_listed(); block; block = next_listed())
+    if (!events_.wanted || events_.wanted(*block)) return block;
+  return std::nullopt;
+}
+
+std::optional<Block> ReadPump::next_listed() {
+  if (!preferred_.empty()) {
+    const Block block = preferred_.front();
+    preferred_.pop_front();
     return block;
   }
   if (next_ < blocks_.size()) return blocks_[next_++];

@@ -32,6 +32,9 @@ struct PumpEvents {
   std::function<void(std::chrono::microseconds latency)> sampled;
   /// Every few milliseconds: saving, progress. May offer blocks to re-read by the way.
   std::function<std::vector<Block>()> tick;
+  /// Right before a block of a list, or a preferred one, is read: false where that has become
+  /// needless. Empty: all are.
+  std::function<bool(Block)> wanted;
 };
 
 class ReadPump {
@@ -54,6 +57,15 @@ class ReadPump {
   /// gone, or answers nothing but errors; see last_error().
   /// Errors: the engine's own.
   Result<End> read(std::span<const Block> blocks, const std::stop_token& stop);
+
+  /// These are read before what is left of the list, behind those preferred earlier, or before
+  /// them. Requires blocks of the device. For the owner's callbacks, and between calls.
+  void prefer(std::span<const Block> blocks) {
+    preferred_.insert(preferred_.end(), blocks.begin(), blocks.end());
+  }
+  void prefer_to_all(std::span<const Block> blocks) {
+    preferred_.insert(preferred_.begin(), blocks.begin(), blocks.end());
+  }
 
   /// Re-reads one 4 KiB piece of each block, a few at a time, for a second at most; latencies in
   /// the order of completion, failed ones left out. Ends early when stopped.
@@ -92,6 +104,7 @@ class ReadPump {
   std::uint64_t block_bytes(Block block) const;
   Ok fill(const std::stop_token& stop);
   std::optional<Block> next_block();
+  std::optional<Block> next_listed();
   void start_block(Block block);
   bool start(const Flight& flight, std::uint64_t within, std::uint32_t length);
   Ok submit_started();
@@ -112,6 +125,7 @@ class ReadPump {
 
   std::span<const Block> blocks_;
   std::size_t next_ = 0;
+  std::deque<Block> preferred_;
   std::deque<Block> again_;  // touched blocks that have to be read whole
   std::deque<Retry> retries_;
   std::deque<Block> samples_;

@@ -39,6 +39,7 @@ struct WarmProgress {
   std::uint64_t hot_blocks = 0;      ///< blocks of the hot list; 0: there is none
   std::uint64_t hot_present = 0;
   std::optional<std::uint64_t> hot_ms;  ///< when all of them were present
+  std::uint64_t file_blocks = 0;        ///< blocks of files that were wanted by name, as found
   std::string needed_source;            ///< "fsmap" or "whole"; empty until known
   unsigned touch_bytes =
       0;  ///< read per 512 KiB block: 4096, or 524288 where a touch is not enough

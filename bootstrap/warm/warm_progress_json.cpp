@@ -31,6 +31,7 @@ nlohmann::json to_json(const WarmProgress& progress) {
       {"hot_blocks", progress.hot_blocks},
       {"hot_present", progress.hot_present},
       {"hot_ms", nullptr},
+      {"file_blocks", progress.file_blocks},
       {"needed_source", progress.needed_source},
       {"first_touch", latency_json(progress.first_touch)},
       {"warm_reads", latency_json(progress.warm_reads)},

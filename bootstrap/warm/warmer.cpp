@@ -59,7 +59,7 @@ microseconds median(std::vector<microseconds> values) {
 /// One run: the state that Warmer::run needs from its first line to its last.
 class Run {
  public:
-  Run(const WarmRequest& request, const Warmer::OnProgress& on_progress, std::stop_token stop)
+  Run(WarmRequest& request, const Warmer::OnProgress& on_progress, std::stop_token stop)
       : request_(request), on_progress_(on_progress), stop_(std::move(stop)) {}
 
   Result<WarmProgress> run();
@@ -68,6 +68,10 @@ class Run {
   Ok open();
   void load_map();
   Ok take_map();
+  void take_read_before();
+  void prefer_files();
+  bool is_wanted(Block block);
+  Result<ReadPump::End> read(std::span<const Block> order);
   Result<ReadPump::End> read_hot();
   Result<ReadPump::End> read_metadata();
   Result<ReadPump::End> read_ranges(std::span<const ByteRange> ranges);
@@ -89,7 +93,7 @@ class Run {
   ByteRange on_device(ByteRange in_partition) const;
   std::vector<ByteRange> on_device(std::span<const ByteRange> in_partition) const;
 
-  const WarmRequest& request_;
+  WarmRequest& request_;
   const Warmer::OnProgress& on_progress_;
   std::stop_token stop_;
   SteadyClock::time_point start_ = SteadyClock::now();
@@ -107,6 +111,9 @@ class Run {
   BlockSet claimed_;  // by the map, and not disproved
   BlockSet needed_;
   BlockSet hot_;
+  BlockSet files_;  // where wanted files lie, as far as it is known
+  BlockSet asked_;  // by the list that is being read
+  bool hot_is_read_ = false;
   bool needed_known_ = false;
   std::uint64_t fs_bytes_ = 0;
   std::vector<ByteRange> metadata_;       // on the device
@@ -117,6 +124,7 @@ class Run {
   LatencyHistogram warm_reads_;
   std::mt19937_64 random_{std::random_device{}()};
   std::future<Ok> saving_;
+  std::optional<FileFinder> finder_;
   std::uint64_t unsaved_ = 0;  // blocks
   bool map_exists_ = false;    // and is believed
   double blocks_per_ms_ = 0;
@@ -166,12 +174,19 @@ Ok Run::open() {
       read_.erase(block);
       --progress_.blocks_read;
     }
+    for (const BlockRead& before : std::exchange(request_.read_before, {})) {
+      if (before.block >= present_.size() || claimed_.contains(before.block)) continue;
+      present_.erase(before.block);
+      read_.erase(before.block);
+      --progress_.blocks_read;
+    }
   };
   events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
   events.tick = [this] { return on_tick(); };
+  events.wanted = [this](Block block) { return is_wanted(block); };
   pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events));
   const Block blocks = grid_blocks(device_->size_bytes());
-  present_ = read_ = claimed_ = needed_ = hot_ = BlockSet(blocks);
+  present_ = read_ = claimed_ = needed_ = hot_ = files_ = asked_ = BlockSet(blocks);
   progress_.device_blocks = blocks;
   progress_.engine = engine_->name();
   progress_.state = WarmState::running;
@@ -255,11 +270,43 @@ void Run::on_present(Block block, microseconds latency) {
   ++unsaved_;
 }
 
+/// What somebody read before the mount, when there was no warmer yet.
+void Run::take_read_before() {
+  for (const BlockRead& before : request_.read_before)
+    if (before.block < present_.size() && !present_.contains(before.block))
+      on_present(before.block, before.latency);
+}
+
+/// Lists and files name blocks more than once, and some of them have come in meanwhile.
+bool Run::is_wanted(Block block) {
+  if (present_.contains(block) || asked_.contains(block)) return false;
+  asked_.insert(block);
+  return true;
+}
+
+/// Nothing is in flight between two lists; a block that was given up may be asked for again.
+Result<ReadPump::End> Run::read(std::span<const Block> order) {
+  asked_.clear();
+  return pump_->read(order, stop_);
+}
+
+/// Behind the hot list, and before all else: files as they are found.
+void Run::prefer_files() {
+  if (!finder_ || !hot_is_read_) return;
+  const bool done = finder_->is_done();
+  for (const ByteRange& range : on_device(finder_->take())) {
+    const auto blocks = blocks_of(range, files_.size());
+    for (const Block block : blocks) files_.insert(block);
+    pump_->prefer(blocks);
+  }
+  if (done) finder_.reset();  // it holds the root
+}
+
 Result<ReadPump::End> Run::read_ranges(std::span<const ByteRange> ranges) {
   BlockSet blocks(present_.size());
   for (const ByteRange& range : ranges) blocks.insert_range(range);
   const std::vector<Block> absent = plan_reads({&blocks, &present_, {}, ranges, {}});
-  return pump_->read(absent, stop_);
+  return read(absent);
 }
 
 /// Before all else: sessions are waiting for these, and to look for the map in a cold file system
@@ -270,7 +317,7 @@ Result<ReadPump::End> Run::read_hot() {
   progress_.hot_blocks = hot_.count();
   if (progress_.hot_blocks == 0) return ReadPump::End::finished;
   const BlockSet none(present_.size());
-  const auto end = pump_->read(plan_reads({&none, &present_, request_.hot, {}, {}}), stop_);
+  const auto end = read(plan_reads({&none, &present_, request_.hot, {}, {}}));
   if (end && *end == ReadPump::End::finished) progress_.hot_ms = milliseconds_since(start_);
   return end;
 }
@@ -340,7 +387,7 @@ Result<ReadPump::End> Run::read_needed() {
     const std::vector<Block> order =
         plan_reads({&needed_, &present_, {}, metadata_, unused_tables_});
     if (order.empty()) break;
-    TRY_ASSIGN(const auto end, pump_->read(order, stop_));
+    TRY_ASSIGN(const auto end, read(order));
     if (end != ReadPump::End::finished) return end;
     if (pump_->given_up() != given_up || progress_.needed_source == "whole") break;
   }
@@ -348,10 +395,14 @@ Result<ReadPump::End> Run::read_needed() {
 }
 
 Result<ReadPump::End> Run::read_everything() {
+  take_read_before();
+  if (!request_.mount_point.empty() && !request_.files.empty())
+    finder_.emplace(request_.mount_point, std::move(request_.files));
   // A volume that was used before is mostly warm; one that was not has no map to look for.
   if (request_.used_before) TRY(take_map());
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
+  hot_is_read_ = true;
   if (!request_.used_before) TRY(take_map());
   const bool known = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
   if (known) {
@@ -359,6 +410,7 @@ Result<ReadPump::End> Run::read_everything() {
     if (end != ReadPump::End::finished) return end;
   }
   TRY_ASSIGN(const auto end, read_needed());
+  finder_.reset();
   if (end != ReadPump::End::finished) return end;
   TRY(pump_->sample(random_of(present_, kSamples), stop_));
   return end;
@@ -371,6 +423,7 @@ std::vector<Block> Run::on_tick() {
     const auto in_flight = device_->in_flight();
     control_->foreground(in_flight && *in_flight > engine_->in_flight());
   }
+  prefer_files();
   take_saved(false);
   if (unsaved_ >= kWorthSaving && now - last_save_ >= kSaveEvery) start_saving();
   report(false);
@@ -403,6 +456,7 @@ void Run::report(bool now) {
   const bool had_report = last_report_ != SteadyClock::time_point{};
   last_report_ = SteadyClock::now();
   progress_.needed_blocks = needed_known_ ? needed_.count() : 0;
+  progress_.file_blocks = files_.count();
   progress_.hot_present = hot_.intersection(present_).count();
   progress_.present_blocks = needed_known_ ? needed_.intersection(present_).count() : 0;
   progress_.warmth = progress_.needed_blocks == 0

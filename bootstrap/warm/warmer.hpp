@@ -4,6 +4,7 @@
 // read_engine's; this file joins them and keeps the map.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <stop_token>
@@ -12,9 +13,16 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/file_finder.hpp"
 #include "bootstrap/warm/warm_progress.hpp"
 
 namespace warmroot::warm {
+
+/// A block that was read before the warmer began, and how long that took.
+struct BlockRead {
+  Block block = 0;
+  std::chrono::microseconds latency{0};
+};
 
 struct WarmRequest {
   std::string
@@ -30,6 +38,9 @@ struct WarmRequest {
   std::vector<Block>
       hot{};  ///< read before all else, in this order; those beyond the device are not
   bool used_before = false;  ///< the map is looked at before the hot list is read
+  std::vector<WantedFile>
+      files{};  ///< read behind `hot` and before the rest; looked up in the mounted root
+  std::vector<BlockRead> read_before{};  ///< counted as read by this run
 };
 
 class Warmer {
@@ -43,7 +54,7 @@ class Warmer {
   /// with state done, stopped or failed. After a stop request no read is started, those in flight
   /// are given 150 ms, and the map is saved (fsync) before it returns. Never writes to the device;
   /// holds files of the mount only while saving the map or asking for the free list. Errors: the
-  /// device cannot be opened for direct reads, or it has no size.
+  /// device cannot be opened for direct reads, or it has no size. Once.
   Result<WarmProgress> run(std::stop_token stop, const OnProgress& on_progress);
 
  private:

@@ -1,0 +1,49 @@
+// Reads a disk ahead of its mount, on a thread of its own: what finding partitions and mounting
+// read one block after the other, and the head of a hot list where one is known. Nobody waits for
+// it: whoever comes later finds the blocks present or on their way. Called by the daemon between "a
+// disk is there" and "the root is mounted"; the warmer goes on with what this has read.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/warmer.hpp"
+
+namespace warmroot::warm {
+
+class EarlyReads {
+ public:
+  EarlyReads() = default;
+  EarlyReads(const EarlyReads&) = delete;
+  EarlyReads& operator=(const EarlyReads&) = delete;
+  ~EarlyReads() { finish(); }
+
+  /// Begins with both ends of the disk, where partition tables are, goes on with those of each
+  /// partition, and then with what its file system's mount would read. Opens the disk read-only;
+  /// one that cannot be read is left alone, whoever mounts it says why. The second of two calls for
+  /// one disk does nothing; another disk takes the place of the one before.
+  void start(const std::string& device_path);
+  /// Blocks that sessions read first, in this order; read behind what the mount needs.
+  void hot(std::vector<Block> blocks);
+  /// No read is started any more, those in flight get 150 ms. What was read since start, in order.
+  std::vector<BlockRead> finish();
+
+ private:
+  class Loop;
+  void run(const std::string& device_path, const std::stop_token& stop);
+
+  std::string device_path_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Block> hot_;  // not taken yet
+  std::vector<BlockRead> read_;
+  std::jthread thread_;
+};
+
+}  // namespace warmroot::warm

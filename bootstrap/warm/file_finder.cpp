@@ -1,0 +1,159 @@
+#include "bootstrap/warm/file_finder.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "bootstrap/warm/elf_needs.hpp"
+#include "bootstrap/warm/file_places.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+/// Each waits for one block at a time; a dozen first touches at once are what a disk does easily
+/// beside the warmer's own.
+constexpr unsigned kThreads = 12;
+constexpr std::size_t kMostEntries = 4096;  // of one directory
+constexpr std::string_view kAllIn = "/*";
+/// Where distributions keep what programs are linked with; the loader's own cache is not parsed.
+constexpr const char* kLibraryDirectories[] = {
+    "/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/lib/"};
+
+std::string read_at(int fd, ByteRange range) {
+  std::string bytes(range.length, '\0');
+  const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(range.offset));
+  bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+  return bytes;
+}
+
+/// The part of an extent that lies in [from, end) of its file.
+ByteRange cut(const FileExtent& extent, std::uint64_t from, std::uint64_t end) {
+  const std::uint64_t start = std::max(extent.file_offset, from);
+  const std::uint64_t stop = std::min(extent.file_offset + extent.place.length, end);
+  if (stop <= start) return {};
+  return {extent.place.offset + (start - extent.file_offset), stop - start};
+}
+
+}  // namespace
+
+FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files)
+    : root_(::open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+  want_first(std::move(files));
+  for (unsigned i = 0; root_ && i < kThreads; ++i) try {
+      threads_.emplace_back([this](std::stop_token stop) { work(stop); });
+    } catch (const std::system_error&) {
+      break;  // fewer threads do, and none is found by is_done
+    }
+  if (threads_.empty()) wanted_.clear();
+}
+
+FileFinder::~FileFinder() {
+  for (auto& thread : threads_) thread.request_stop();
+}
+
+std::vector<ByteRange> FileFinder::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(found_, {});
+}
+
+bool FileFinder::is_done() const {
+  const std::lock_guard lock(mutex_);
+  return wanted_.empty() && busy_ == 0;
+}
+
+void FileFinder::work(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    if (!changed_.wait(lock, stop, [this] { return !wanted_.empty() || busy_ == 0; })) return;
+    if (wanted_.empty()) return;
+    const WantedFile file = std::move(wanted_.front());
+    wanted_.pop_front();
+    ++busy_;
+    lock.unlock();
+    find(file, stop);
+    lock.lock();
+    if (--busy_ == 0) changed_.notify_all();
+  }
+}
+
+UniqueFd FileFinder::open_inside(const std::string& path) const {
+  open_how how{};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV;
+  const UniqueFd place(
+      static_cast<int>(::syscall(SYS_openat2, root_.get(), path.c_str(), &how, sizeof how)));
+  return place ? reopen_plain(place.get()) : UniqueFd();
+}
+
+void FileFinder::find(const WantedFile& file, const std::stop_token& stop) {
+  const bool all_in = file.path.ends_with(kAllIn);
+  const UniqueFd fd =
+      open_inside(all_in ? file.path.substr(0, file.path.size() - kAllIn.size() + 1) : file.path);
+  if (!fd || stop.stop_requested()) return;
+  if (all_in) return list_directory(fd.get(), file.path.substr(0, file.path.size() - 1));
+  const auto extents = extents_of(fd.get(), kMostFileExtents);
+  if (!extents) return;
+  const std::uint64_t length = std::min(file.length, kMostFileRead);
+  const std::uint64_t end = file.offset + std::min(length, UINT64_MAX - file.offset);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const FileExtent& extent : *extents)
+      if (const ByteRange range = cut(extent, file.offset, end); range.length > 0)
+        found_.push_back(range);
+  }
+  if (file.is_program && !stop.stop_requested()) want_libraries(fd.get());
+}
+
+/// `path` ends with a slash.
+void FileFinder::list_directory(int directory, const std::string& path) {
+  const int again = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
+  DIR* stream = again >= 0 ? ::fdopendir(again) : nullptr;
+  if (stream == nullptr) {
+    if (again >= 0) ::close(again);
+    return;
+  }
+  std::vector<WantedFile> files;
+  while (const dirent* entry = ::readdir(stream)) {
+    if (files.size() == kMostEntries) break;
+    if (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
+      files.push_back({path + entry->d_name});
+  }
+  ::closedir(stream);
+  std::sort(files.begin(), files.end(),
+            [](const WantedFile& a, const WantedFile& b) { return a.path < b.path; });
+  want_first(std::move(files));
+}
+
+void FileFinder::want_libraries(int file) {
+  struct stat status {};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return;
+  const ElfNeeds needs = elf_needs([file](ByteRange range) { return read_at(file, range); });
+  std::vector<WantedFile> files;
+  if (needs.interpreter.starts_with('/')) files.push_back({needs.interpreter});
+  for (const std::string& library : needs.libraries) {
+    if (library.find('/') != std::string::npos) continue;  // relative to who knows what
+    for (const char* directory : kLibraryDirectories)
+      files.push_back({directory + library, 0, UINT64_MAX, true});
+  }
+  want_first(std::move(files));
+}
+
+void FileFinder::want_first(std::vector<WantedFile> files) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(files, [this](const WantedFile& file) {
+    if (!file.path.starts_with('/') || known_.size() >= kMostWanted) return true;
+    // Ranges of one file may be many; a whole file is looked up once.
+    return file.length == UINT64_MAX && !known_.insert(file.path).second;
+  });
+  wanted_.insert(wanted_.begin(), std::make_move_iterator(files.begin()),
+                 std::make_move_iterator(files.end()));
+  changed_.notify_all();
+}
+
+}  // namespace warmroot::warm

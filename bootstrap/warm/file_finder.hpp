@@ -1,0 +1,71 @@
+// Where named files lie on the disk, asked of the mounted root itself. In a cold file system every
+// lookup waits for one block after another, so many go on at once, on threads of their own. For a
+// first run that has no list (first_run_files) and for lists of another lineage, whose files lie
+// elsewhere here. Called by the warmer.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/block_set.hpp"
+
+namespace warmroot::warm {
+
+struct WantedFile {
+  std::string path;          ///< absolute, inside the root; "/x/*": all plain files of /x
+  std::uint64_t offset = 0;  ///< in the file
+  std::uint64_t length = UINT64_MAX;
+  bool is_program = false;  ///< the libraries that it is linked with are wanted too
+
+  bool operator==(const WantedFile&) const = default;
+};
+
+/// Of one file that is wanted whole.
+inline constexpr std::uint64_t kMostFileRead = 64 * 1024 * 1024;
+/// A list and what it leads to: entries of directories, libraries.
+inline constexpr std::size_t kMostWanted = 32'768;
+
+class FileFinder {
+ public:
+  /// Begins at once. Only regular files and directories are ever opened; links are followed inside
+  /// the root alone, other mounts are not entered. What is not there is left out.
+  FileFinder(std::string mount_point, std::vector<WantedFile> files);
+  FileFinder(const FileFinder&) = delete;
+  FileFinder& operator=(const FileFinder&) = delete;
+  /// Waits for lookups that wait for the device.
+  ~FileFinder();
+
+  /// What was found since the last call, relative to the file system's start, roughly in the order
+  /// in which it was wanted.
+  std::vector<ByteRange> take();
+  /// Nothing more will be found.
+  bool is_done() const;
+
+ private:
+  void work(const std::stop_token& stop);
+  void find(const WantedFile& file, const std::stop_token& stop);
+  void list_directory(int directory, const std::string& path);
+  void want_libraries(int file);
+  void want_first(std::vector<WantedFile> files);
+  UniqueFd open_inside(const std::string& path) const;
+
+  UniqueFd root_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<WantedFile> wanted_;
+  std::set<std::string> known_;
+  std::vector<ByteRange> found_;
+  unsigned busy_ = 0;
+  std::vector<std::jthread> threads_;  // last, so that they end first
+};
+
+}  // namespace warmroot::warm

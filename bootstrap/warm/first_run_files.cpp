@@ -1,0 +1,125 @@
+#include "bootstrap/warm/first_run_files.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+/// The loader and the C library's name services, before any program's first line.
+constexpr const char* kEveryProgram[] = {"/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/passwd",
+                                         "/etc/group", "/usr/lib/locale/locale-archive"};
+
+constexpr const char* kLogin[] = {
+    "/etc/profile",
+    "/etc/bash.bashrc",
+    "/etc/bashrc",
+    "/etc/profile.d/*",
+    "/etc/environment",
+    "/etc/default/locale",
+    "/etc/locale.conf",
+    "/etc/inputrc",
+    "/etc/zsh/*",
+    "/etc/localtime",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/usr/lib/locale/C.utf8/*",
+    "/usr/lib/locale/C.utf8/LC_MESSAGES/*",
+    "/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.cache",
+    "/usr/lib64/gconv/gconv-modules.cache",
+    "/usr/share/bash-completion/bash_completion",
+    "/usr/lib/terminfo/x/xterm-256color",
+    "/usr/lib/terminfo/x/xterm",
+    "/usr/share/terminfo/x/xterm-256color",
+    "/usr/share/terminfo/x/xterm",
+};
+
+constexpr const char* kHome[] = {
+    "/.bash_profile", "/.bash_login",   "/.profile", "/.bashrc",
+    "/.zshrc",        "/.bash_aliases", "/.inputrc", "/.ssh/authorized_keys"};
+
+/// What the profiles of the large distributions run, then what people type first.
+constexpr const char* kLoginPrograms[] = {
+    "/usr/bin/id",
+    "/usr/bin/dircolors",
+    "/usr/bin/lesspipe",
+    "/usr/bin/basename",
+    "/usr/bin/tput",
+    "/usr/bin/ls",
+    "/usr/bin/cat",
+    "/usr/bin/uname",
+    "/usr/bin/grep",
+    "/usr/bin/sed",
+    "/usr/bin/hostname",
+    "/usr/bin/env",
+    "/usr/bin/tty",
+    "/usr/bin/stty",
+    "/usr/bin/locale",
+    "/usr/bin/dirname",
+    "/usr/bin/mkdir",
+    "/usr/bin/rm",
+    "/usr/bin/sudo",
+    "/usr/bin/less",
+    "/usr/bin/which",
+    "/usr/bin/head",
+    "/usr/bin/tail",
+    "/usr/bin/ps",
+    "/usr/bin/find",
+    "/usr/bin/df",
+    "/usr/bin/date",
+    "/usr/bin/scp",
+    "/usr/bin/rsync",
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+};
+
+constexpr const char* kInterpreters[] = {"/usr/bin/python3", "/usr/bin/perl", "/usr/bin/git",
+                                         "/usr/bin/make",    "/usr/bin/gcc",  "/usr/bin/g++",
+                                         "/usr/bin/as",      "/usr/bin/ld",   "/usr/bin/node"};
+
+/// In the order in which an interpreter's start needs them.
+constexpr const char* kPythonParts[] = {"/encodings/__pycache__/*",   "/__pycache__/*",
+                                        "/collections/__pycache__/*", "/importlib/__pycache__/*",
+                                        "/re/__pycache__/*",          "/lib-dynload/*"};
+constexpr int kOldestPython = 6;  // 3.6, RHEL 8
+constexpr int kNewestPython = 15;
+constexpr int kOldestGcc = 8;
+constexpr int kNewestGcc = 16;
+constexpr const char* kGccPlaces[] = {
+    "/usr/lib/gcc/x86_64-linux-gnu/", "/usr/lib/gcc/aarch64-linux-gnu/",
+    "/usr/lib/gcc/x86_64-redhat-linux/", "/usr/libexec/gcc/x86_64-linux-gnu/",
+    "/usr/libexec/gcc/x86_64-redhat-linux/"};
+
+constexpr const char* kWholeDirectories[] = {"/usr/lib/x86_64-linux-gnu/*",
+                                             "/usr/lib/aarch64-linux-gnu/*",
+                                             "/usr/lib64/*",
+                                             "/usr/bin/*",
+                                             "/usr/local/bin/*",
+                                             "/usr/local/lib/*",
+                                             "/usr/sbin/*"};
+
+}  // namespace
+
+std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
+  std::vector<WantedFile> files;
+  const auto add = [&files](std::string path, bool is_program = false) {
+    files.push_back({std::move(path), 0, UINT64_MAX, is_program});
+  };
+  for (const char* path : kEveryProgram) add(path);
+  for (const LoginUser& user : users)
+    if (!user.shell.empty()) add(user.shell, true);
+  add("/bin/sh", true);
+  add("/bin/bash", true);
+  for (const char* path : kLogin) add(path);
+  for (const LoginUser& user : users)
+    if (user.home.size() > 1)
+      for (const char* name : kHome) add(user.home + name);
+  for (const char* path : kLoginPrograms) add(path, true);
+  for (const char* path : kInterpreters) add(path, true);
+  for (int minor = kNewestPython; minor >= kOldestPython; --minor)
+    for (const char* place : {"/usr/lib/python3.", "/usr/lib64/python3."})
+      for (const char* part : kPythonParts) add(place + std::to_string(minor) + part);
+  for (int major = kNewestGcc; major >= kOldestGcc; --major)
+    for (const char* place : kGccPlaces) add(place + std::to_string(major) + "/*");
+  for (const char* path : kWholeDirectories) add(path);
+  return files;
+}
+
+}  // namespace warmroot::warm

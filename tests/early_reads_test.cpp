@@ -1,0 +1,294 @@
+// Reads ahead of the mount and of the first session, on a lazily initialised volume: what is on the
+// device's own log of first touches. Needs root, FUSE and loop devices; see warm_volume.hpp.
+#include "bootstrap/warm/early_reads.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "bootstrap/warm/file_finder.hpp"
+#include "bootstrap/warm/first_run_files.hpp"
+#include "tests/warm_volume.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+class EarlyReadsTest : public WarmerTest {
+ protected:
+  void cold_volume() {
+    sim::VolumeProfile profile;
+    profile.tail_probability = 0;
+    attach(profile);
+    // Attaching reads the partition table of each.
+    before_ = touched();
+  }
+
+  /// Until nothing has been touched for a while.
+  void settle() const {
+    for (std::size_t count = touched().size(), same = 0; same < 10; ++same) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      if (std::exchange(count, touched().size()) != touched().size()) same = 0;
+    }
+  }
+
+  std::set<std::uint64_t> new_since(const std::set<std::uint64_t>& before) const {
+    std::set<std::uint64_t> added;
+    for (const auto block : touched())
+      if (!before.contains(block)) added.insert(block);
+    return added;
+  }
+
+  std::set<std::uint64_t> before_;
+};
+
+struct MountCase {
+  const char* name;
+  const char* mkfs;
+  const char* type;
+};
+
+/// An empty file system of a usual size on a snapshot in which nothing is a hole.
+class MountOf : public EarlyReadsTest, public testing::WithParamInterface<MountCase> {
+ protected:
+  static constexpr std::uint64_t kBytes = 2 * kGiB;
+
+  /// In the first partition of a GPT.
+  bool make() {
+    offset_ = kOddOffset;
+    const std::string image = (top_ / "image").string();
+    const std::string file_system = (top_ / "fs").string();
+    const std::uint64_t sectors = kBytes / 512;
+    const auto made = shell("truncate -s " + std::to_string(kBytes) + " " + file_system + " && " +
+                            GetParam().mkfs + " " + file_system + " && truncate -s " +
+                            std::to_string(kBytes + 4 * kMiB) + " " + image +
+                            " && printf 'label: gpt\nstart=" + std::to_string(kOddOffset / 512) +
+                            ", size=" + std::to_string(sectors) + "\n' | sfdisk -q " + image +
+                            " && dd if=" + file_system + " of=" + image +
+                            " bs=64K seek=" + std::to_string(kOddOffset / (64 * kKiB)) +
+                            " conv=sparse,notrunc status=none && rm " + file_system);
+    if (made) fill_holes(image);
+    return made.has_value();
+  }
+  /// A volume that nobody has touched but for what attaching its loops reads.
+  void attach_cold() {
+    fs_loop_.detach();
+    disk_loop_.detach();
+    if (ebs_) {
+      ebs_->delete_volume(kVolume);
+      ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
+      ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
+      ASSERT_TRUE(fs_loop_.attach(ebs_->path(kVolume), offset_));
+    } else {
+      cold_volume();
+    }
+    before_ = touched();
+  }
+  double mount_cold() {
+    const auto start = Clock::now();
+    const int done = ::mount(fs_device().c_str(), root().c_str(), GetParam().type, 0, nullptr);
+    EXPECT_EQ(done, 0) << std::strerror(errno);
+    mounted_ = done == 0;
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  }
+};
+
+TEST_P(MountOf, finds_present_what_it_would_have_waited_for) {
+  if (!make()) GTEST_SKIP() << "NOT TESTED: " << GetParam().mkfs;
+  attach_cold();
+  const double alone_ms = mount_cold();
+  const auto plain = new_since(before_);
+  EXPECT_GE(plain.size(), 2U) << "a mount that waits for nothing shows nothing";
+  unmount();
+  attach_cold();
+  std::set<std::uint64_t> read;
+  double beside_ms = 0;
+  {
+    EarlyReads early;
+    const auto start = Clock::now();
+    early.start(disk_loop_.device());
+    mount_cold();  // at once: nobody waits for early reads
+    beside_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    settle();
+    for (const BlockRead& one : early.finish()) read.insert(one.block);
+  }
+  unmount();
+  std::size_t missed = 0;
+  for (const auto block : plain) missed += read.contains(block) ? 0 : 1;
+  EXPECT_LE(missed, plain.size() / 5) << "of " << plain.size();
+  EXPECT_LE(read.size(), 96U);
+  attach_cold();
+  EarlyReads ahead;
+  ahead.start(disk_loop_.device());
+  settle();
+  const auto touched_before = touched();
+  const double after_ms = mount_cold();
+  EXPECT_LE(new_since(touched_before).size(), plain.size() / 5);
+  ahead.finish();
+  std::printf(
+      "%s, cold mount (%zu first touches): %.0f ms alone, %.0f ms beside early reads that "
+      "begin with it, %.0f ms behind them\n",
+      GetParam().name, plain.size(), alone_ms, beside_ms, after_ms);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, MountOf,
+    testing::Values(MountCase{"ext4", "mkfs.ext4 -q -F", "ext4"},
+                    MountCase{"ext4_orphan_file", "mkfs.ext4 -q -F -O orphan_file", "ext4"},
+                    MountCase{"xfs", "mkfs.xfs -q -f", "xfs"}),
+    [](const testing::TestParamInfo<MountCase>& one) { return std::string(one.param.name); });
+
+TEST_F(EarlyReadsTest, a_list_that_is_known_before_the_mount_is_read_too) {
+  make_image(0);
+  cold_volume();
+  std::vector<Block> hot;
+  for (const Block block : {400, 300, 350, 200}) hot.push_back(block);
+  hot.push_back(grid_blocks(kFsBytes));  // beyond the device
+  EarlyReads early;
+  early.start(disk_loop_.device());
+  early.hot(hot);
+  settle();
+  hot.pop_back();
+  std::set<std::uint64_t> read;
+  for (const BlockRead& one : early.finish()) read.insert(one.block);
+  for (const Block block : hot) EXPECT_THAT(read, Contains(block));
+}
+
+TEST_F(EarlyReadsTest, a_disk_that_is_none_or_another_one_is_no_trouble) {
+  make_image(0);
+  cold_volume();
+  EarlyReads early;
+  early.start("/dev/null");
+  EXPECT_THAT(early.finish(), IsEmpty());
+  early.start("/dev/does-not-exist");
+  early.start(disk_loop_.device());
+  settle();
+  EXPECT_THAT(early.finish(), Not(IsEmpty()));
+  EXPECT_THAT(early.finish(), IsEmpty());
+}
+
+TEST_F(EarlyReadsTest, the_warmer_counts_what_was_read_before_it) {
+  make_image(0);
+  cold_volume();
+  EarlyReads early;
+  early.start(disk_loop_.device());
+  settle();
+  mount_root();
+  auto wanted = request();
+  wanted.read_before = early.finish();
+  const auto count = wanted.read_before.size();
+  ASSERT_GT(count, 4U);
+  const auto first = touched();
+  wanted.read_before.push_back({grid_blocks(kFsBytes), {}});  // nonsense is not taken
+  const WarmProgress progress = run(wanted);
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.warmth, 1);
+  EXPECT_LE(progress.blocks_read, new_since(first).size() + count + 2) << "none of them twice";
+  EXPECT_GE(progress.blocks_read, progress.needed_blocks - 2);
+}
+
+/// A small root with a program, its libraries and links, inside the image.
+class FileFinderTest : public EarlyReadsTest {
+ protected:
+  std::vector<ByteRange> find(std::vector<WantedFile> files) {
+    FileFinder finder(root().string(), std::move(files));
+    while (!finder.is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return finder.take();
+  }
+  /// What the file system's driver says of a file.
+  ByteRange place_of(const std::string& path) const {
+    const auto text = shell("filefrag -b1 -v " + (root().string() + path));
+    unsigned long start = 0;
+    unsigned long end = 0;
+    std::istringstream lines(text.value_or(""));
+    for (std::string line; std::getline(lines, line);)
+      if (std::sscanf(line.c_str(), " 0: %*u.. %*u: %lu.. %lu:", &start, &end) == 2)
+        return {start, end - start + 1};
+    return {};
+  }
+};
+
+TEST_F(FileFinderTest, files_are_found_by_name_range_and_directory) {
+  make_image(0);
+  attach({});
+  mount_root();
+  const ByteRange place = place_of("/d3/7");
+  ASSERT_GT(place.length, 8192U);
+  EXPECT_THAT(find({{"/d3/7"}}), testing::ElementsAre(place));
+  EXPECT_THAT(find({{"/d3/7", 4096, 8192}}),
+              testing::ElementsAre(ByteRange{place.offset + 4096, 8192}));
+  EXPECT_THAT(find({{"/d3/*"}}), SizeIs(testing::Ge(30U)));
+  EXPECT_THAT(find({{"/d3/7", UINT64_MAX - 1, UINT64_MAX - 1}}), IsEmpty());
+}
+
+TEST_F(FileFinderTest, what_is_not_there_or_leads_out_of_the_root_is_left_out) {
+  make_image(0);
+  attach({});
+  mount_root();
+  ASSERT_EQ(::mkfifo((root() / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("/d3/7", root() / "inside");
+  fs::create_symlink("../../../../../../etc/passwd", root() / "above");
+  fs::create_symlink("/proc/self/exe", root() / "magic");
+  fs::create_symlink("round", root() / "round");
+  EXPECT_THAT(find({{"/nothing"},
+                    {"/pipe"},
+                    {"/above"},
+                    {"/magic"},
+                    {"/round"},
+                    {"/nothing/*"},
+                    {"relative"},
+                    {"/../../etc/passwd"},
+                    {"/d3/7\n/x"},
+                    {""}}),
+              IsEmpty());
+  EXPECT_THAT(find({{"/inside"}}), testing::ElementsAre(place_of("/d3/7")));
+  FileFinder nowhere((root() / "not-mounted").string(), {{"/d3/7"}});
+  EXPECT_TRUE(nowhere.is_done());
+}
+
+TEST_F(FileFinderTest, a_program_brings_its_loader_and_libraries_along) {
+  make_image(0);
+  attach({});
+  mount_root();
+  // A copy of a program of this machine's, with files in the place of its libraries.
+  ASSERT_TRUE(shell("mkdir -p " + root().string() + "/usr/lib/x86_64-linux-gnu " + root().string() +
+                    "/usr/lib64 " + root().string() + "/bin && cp /bin/sh " + root().string() +
+                    "/bin/sh && cp " + root().string() + "/d1/1 " + root().string() +
+                    "/usr/lib64/libc.so.6 && sync -f " + root().string()));
+  EXPECT_THAT(find({{"/bin/sh", 0, UINT64_MAX, true}}), Contains(place_of("/usr/lib64/libc.so.6")));
+  EXPECT_THAT(find({{"/bin/sh"}}), Not(Contains(place_of("/usr/lib64/libc.so.6"))));
+}
+
+TEST_F(FileFinderTest, wanted_files_are_read_before_the_rest) {
+  make_image(0);
+  attach({});
+  mount_root();
+  auto wanted = request();
+  std::set<std::uint64_t> named;
+  for (const char* path : {"/d9/28", "/d8/3", "/d9/4"}) {
+    for (const Block block : blocks_of(place_of(path), grid_blocks(kFsBytes))) named.insert(block);
+    wanted.files.push_back({path});
+  }
+  wanted.max_depth = 1;
+  const auto before = touched();
+  const WarmProgress progress = run(wanted);
+  EXPECT_EQ(progress.state, WarmState::done);
+  EXPECT_GE(progress.file_blocks, named.size());
+  std::size_t position = 0;
+  std::size_t last_named = 0;
+  for (const sim::FirstTouch& touch : ebs_->touch_log(kVolume)) {
+    if (before.contains(touch.block)) continue;
+    ++position;
+    if (named.contains(touch.block)) last_named = position;
+  }
+  EXPECT_LT(last_named, position / 2) << "they lie at the end of the volume";
+  EXPECT_EQ(progress.warmth, 1);
+}
+
+}  // namespace
+}  // namespace warmroot::warm
