@@ -38,15 +38,15 @@ Result<std::vector<Contender>> parse_contenders(std::string_view list);
 
 /// What a run puts where.
 struct Places {
-  std::string self;         ///< this program
-  std::string disk;         ///< the contender's device, the whole disk
-  std::string root;         ///< where the root is mounted
-  std::string file_system;  ///< its type
+  std::string self{};         ///< this program
+  std::string disk{};         ///< the contender's device, the whole disk
+  std::string root{};         ///< where the root is mounted
+  std::string file_system{};  ///< its type
   std::uint64_t partition_offset = 0;
   std::uint64_t partition_bytes = 0;
-  std::string blocks_file;  ///< offsets that oracle and touch read
-  std::string list_file;    ///< hot list of ours; empty: none
-  std::string output;       ///< of the command
+  std::string blocks_file{};  ///< offsets that oracle and touch read
+  std::string list_file{};    ///< hot list of ours; empty: none
+  std::string output{};       ///< of the command
 };
 
 /// Nothing for those that run none.

@@ -27,8 +27,8 @@ struct Row {
   std::uint64_t seed = 0;
   std::string workload;
   std::string contender;
-  RunMetrics metrics;
-  Bounds bounds;
+  RunMetrics metrics{};
+  Bounds bounds{};
   std::optional<double> cpu_s{}, peak_mib{};  ///< of the contender's process
   std::optional<double> made_warm_gib{};      ///< what its reads brought in
   bool contender_ended = false;               ///< by itself, before the limit

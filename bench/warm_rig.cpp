@@ -127,7 +127,7 @@ Ok Rig::Session::attach() {
 }
 
 Ok Rig::Session::start_contender() {
-  Places places{.self = fs::read_symlink("/proc/self/exe").string(),
+  Places places{.self = "/proc/self/exe",
                 .disk = disk_loop_->path(),
                 .root = root().string(),
                 .file_system = rig_.image_.file_system,

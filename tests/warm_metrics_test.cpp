@@ -1,0 +1,244 @@
+// What warm_bench makes of a device log, on logs small enough to be counted by hand; profiles,
+// contenders, bounds and medians.
+#include "bench/warm_metrics.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/warm_contenders.hpp"
+#include "bench/warm_profile.hpp"
+#include "bench/warm_report.hpp"
+#include "bootstrap/base/units.hpp"
+
+namespace warmroot::bench {
+namespace {
+
+using namespace std::chrono_literals;
+using sim::DeviceRequest;
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::uint64_t kUnit = 512 * kKiB;
+
+/// Eight blocks; 6 and 7 are not in the snapshot, 5 is but the file system calls it free.
+VolumeFacts eight_blocks() {
+  const std::vector<sim::ByteRange> free = {{5 * kUnit, kUnit}, {4 * kUnit, kUnit / 2}};
+  return volume_facts(8 * kUnit, kUnit, {{0, 6 * kUnit}}, free);
+}
+
+DeviceRequest read_of(unsigned opener, std::uint64_t block, SimTime at, SimTime due,
+                      unsigned touches, bool waited) {
+  return {.at = at,
+          .due = due,
+          .range = {block * kUnit, 4096},
+          .opener = opener,
+          .first_touches = touches,
+          .waited = waited};
+}
+
+/// The session (1) wants blocks 0, 1, 2 and the never written 6; the contender (2) brought 0 in
+/// time, 1 too late, and 3 for nothing.
+RunLog small_log() {
+  RunLog log;
+  log.session_opener = 1;
+  log.contender_opener = 2;
+  log.start = 1s;
+  log.mounted = 1100ms;
+  log.session_end = 2s;
+  log.end = 3s;
+  log.requests = {read_of(2, 0, 1000ms, 1040ms, 1, true),  read_of(1, 0, 1050ms, 1051ms, 0, false),
+                  read_of(2, 1, 1060ms, 1100ms, 1, true),  read_of(1, 1, 1070ms, 1100ms, 0, true),
+                  read_of(1, 2, 1200ms, 1300ms, 1, true),  read_of(2, 3, 1400ms, 1440ms, 1, true),
+                  read_of(1, 6, 1500ms, 1501ms, 0, false), read_of(2, 4, 2500ms, 2540ms, 1, true)};
+  log.touches = {{0, 1000ms, 1040ms},
+                 {1, 1060ms, 1100ms},
+                 {2, 1200ms, 1300ms},
+                 {3, 1400ms, 1440ms},
+                 {4, 2500ms, 2540ms}};
+  return log;
+}
+
+TEST(WarmMetrics, needed_is_what_the_snapshot_holds_and_the_file_system_uses) {
+  const VolumeFacts volume = eight_blocks();
+  EXPECT_THAT(volume.costly, ElementsAre(true, true, true, true, true, true, false, false));
+  EXPECT_THAT(volume.needed, ElementsAre(true, true, true, true, true, false, false, false));
+  EXPECT_THAT(needed_list(volume), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(WarmMetrics, the_sessions_blocks_are_costly_ones_in_first_use_order) {
+  EXPECT_THAT(session_blocks(small_log(), eight_blocks()), ElementsAre(0, 1, 2));
+}
+
+TEST(WarmMetrics, coverage_recall_and_precision_are_counted_by_opener_and_time) {
+  const RunMetrics metrics = measure(small_log(), eight_blocks(), {}, 1ms);
+  EXPECT_DOUBLE_EQ(*metrics.coverage, 1.0 / 3);   // 0 was there
+  EXPECT_DOUBLE_EQ(*metrics.recall, 2.0 / 3);     // 0 and 1 had been asked for
+  EXPECT_DOUBLE_EQ(*metrics.precision, 2.0 / 3);  // of 0, 1, 3; 4 came after the session
+  EXPECT_EQ(*metrics.contender_requests, 4u);
+  EXPECT_EQ(*metrics.contender_bytes, 4 * 4096u);
+  EXPECT_EQ(*metrics.contender_blocks, 4u);
+  EXPECT_EQ(metrics.session_blocks, 3u);
+}
+
+TEST(WarmMetrics, a_stall_is_what_a_read_waited_beyond_a_warm_one) {
+  const RunMetrics metrics = measure(small_log(), eight_blocks(), {}, 1ms);
+  ASSERT_TRUE(metrics.stalls);
+  EXPECT_EQ(metrics.stalls->count, 2u);
+  EXPECT_THAT(metrics.stalls->sum_s, DoubleNear(0.029 + 0.099, 1e-9));
+  EXPECT_THAT(metrics.stalls->p50_ms, DoubleNear(29, 1e-6));
+  EXPECT_THAT(metrics.stalls->max_ms, DoubleNear(99, 1e-6));
+}
+
+TEST(WarmMetrics, times_count_from_the_start_and_what_the_log_does_not_reach_has_none) {
+  RunLog log = small_log();
+  const std::vector<std::uint64_t> hot = {0, 1, 2};
+  RunMetrics metrics = measure(log, eight_blocks(), hot, 1ms);
+  EXPECT_THAT(metrics.mount_s, DoubleNear(0.1, 1e-9));
+  EXPECT_THAT(metrics.session_s, DoubleNear(1, 1e-9));
+  EXPECT_THAT(*metrics.needed_50_s, DoubleNear(0.3, 1e-9));    // third of five
+  EXPECT_THAT(*metrics.needed_100_s, DoubleNear(1.54, 1e-9));  // block 4
+  EXPECT_THAT(*metrics.hot_s, DoubleNear(0.3, 1e-9));
+  log.end = 2s;
+  metrics = measure(log, eight_blocks(), hot, 1ms);
+  EXPECT_FALSE(metrics.needed_100_s);
+  EXPECT_TRUE(metrics.needed_50_s);
+}
+
+TEST(WarmMetrics, a_contender_on_the_sessions_device_is_not_told_apart) {
+  RunLog log = small_log();
+  log.contender_opener = 0;
+  const RunMetrics metrics = measure(log, eight_blocks(), {}, 1ms);
+  EXPECT_FALSE(metrics.stalls || metrics.coverage || metrics.recall || metrics.contender_bytes);
+  EXPECT_TRUE(metrics.needed_100_s);
+}
+
+sim::VolumeProfile plain(double latency_ms, double mib_s) {
+  return {.latency_median_ms = latency_ms,
+          .latency_sigma = 0,
+          .tail_probability = 0,
+          .stall_probability = 0,
+          .fetch_bandwidth_mib_s = mib_s,
+          .guest_iops = 0,
+          .guest_bandwidth_mib_s = 0,
+          .warm_latency_ms = 1};
+}
+
+TEST(WarmBounds, needed_blocks_are_there_after_latency_or_by_bandwidth) {
+  const VolumeFacts volume = eight_blocks();
+  const auto needed = needed_list(volume);
+  EXPECT_THAT(fetch_bound_s(needed, volume, plain(40, 0), 1), DoubleNear(0.040, 1e-9));
+  EXPECT_THAT(fetch_bound_s(needed, volume, plain(40, 5), 1), DoubleNear(0.5, 1e-9));
+}
+
+TEST(WarmBounds, the_replay_waits_for_each_block_and_keeps_the_floors_gaps) {
+  RunLog local;
+  local.session_opener = 1;
+  local.start = 10s;
+  local.session_end = 11s;
+  // On the floor: block 3 at once, block 0 after 300 ms of thinking, then 700 ms more.
+  local.requests = {read_of(1, 3, 10000ms, 10001ms, 0, false),
+                    read_of(1, 0, 10300ms, 10301ms, 0, false)};
+  const VolumeFacts volume = eight_blocks();
+  // 40 ms for the first instead of 1; the second has come meanwhile.
+  EXPECT_THAT(replay_bound_s(local, volume, plain(40, 0), 1), DoubleNear(1.039, 1e-9));
+  // At 1 MiB/s the first comes after 500 ms and the second after 1,000.
+  EXPECT_THAT(replay_bound_s(local, volume, plain(40, 1), 1), DoubleNear(1.699, 1e-9));
+}
+
+TEST(WarmStatistics, medians_percentiles_and_intervals) {
+  EXPECT_DOUBLE_EQ(median({}), 0);
+  EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
+  EXPECT_DOUBLE_EQ(median({4, 1, 2, 3}), 2.5);
+  EXPECT_DOUBLE_EQ(percentile({4, 1, 2, 3}, 0.5), 2);
+  EXPECT_DOUBLE_EQ(percentile({4, 1, 2, 3}, 0.99), 4);
+  const std::vector<double> values = {1, 2, 3, 4, 5, 6, 100};
+  const auto [low, high] = median_interval(values, 7);
+  EXPECT_LE(low, 4);
+  EXPECT_GE(high, 4);
+  EXPECT_LT(high, 100);
+  EXPECT_EQ(median_interval(values, 7), std::pair(low, high));  // the seed decides
+  EXPECT_EQ(median_interval(std::vector{5.0}, 7), std::pair(5.0, 5.0));
+}
+
+TEST(WarmProfiles, keys_left_out_keep_their_defaults) {
+  const auto profile = parse_profile("latency_median_ms = 100\nfetch_slots = 64\n");
+  ASSERT_TRUE(profile) << profile.error().message();
+  EXPECT_EQ(profile->latency_median_ms, 100);
+  EXPECT_EQ(profile->fetch_slots, 64u);
+  EXPECT_EQ(profile->fetch_bandwidth_mib_s, sim::VolumeProfile{}.fetch_bandwidth_mib_s);
+}
+
+TEST(WarmProfiles, mistakes_are_refused_with_their_line) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"\nlatency = 3", "line 2: latency: no such key"},
+      {"fetch_slots = 1.5", "fetch_slots must be a whole number"},
+      {"fetch_slots = -1", "fetch_slots must be a number from 0"},
+      {"tail_probability = 2", "tail_probability must be a number from 0 to 1"},
+      {"latency_sigma = nan", "latency_sigma must be a number"},
+      {"charge_hydration = 1", "charge_hydration must be true or false"},
+      {"guest_iops = \"many\"", "guest_iops must be a number"},
+      {"hydration_unit_kib = 0", "must be more than 0"},
+      {"guest_iops =", "line 1"},
+  };
+  for (const auto& [text, why] : cases) {
+    const auto profile = parse_profile(text);
+    ASSERT_FALSE(profile) << text;
+    EXPECT_THAT(profile.error().message(), HasSubstr(why));
+  }
+}
+
+TEST(WarmContenders, lists_are_names_with_depths_where_there_is_one) {
+  const auto chosen = parse_contenders("none,fio1m@16,ours");
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  ASSERT_EQ(chosen->size(), 3u);
+  EXPECT_EQ((*chosen)[1].name, "fio1m@16");
+  EXPECT_EQ((*chosen)[1].depth, 16u);
+  EXPECT_EQ(parse_contenders("all")->size(), all_contenders().size());
+  for (const char* wrong : {"", "dd,", "fio", "dd@4", "ours@4", "fio1m@0", "fio1m@x", "none,none"})
+    EXPECT_FALSE(parse_contenders(wrong)) << wrong;
+}
+
+TEST(WarmContenders, fio_is_called_as_aws_documents_it) {
+  const auto chosen = parse_contenders("fio128k,fio1m");
+  const auto command = command_of(chosen->at(1), {.disk = "/dev/loop9"});
+  ASSERT_TRUE(command);
+  EXPECT_THAT(command->words, ElementsAre("/usr/bin/fio", "--filename=/dev/loop9", "--rw=read",
+                                          "--bs=1M", "--iodepth=32", "--ioengine=libaio",
+                                          "--direct=1", "--name=volume-initialize"));
+}
+
+Row row_of(unsigned repetition, const char* contender, double session_s) {
+  Row row{.repetition = repetition, .workload = "w", .contender = contender};
+  row.metrics.session_s = session_s;
+  row.bounds.replay_s = 2;
+  return row;
+}
+
+TEST(WarmReport, ratios_are_taken_within_a_repetition) {
+  const std::vector<Row> rows = {row_of(1, "ours", 3), row_of(1, "oracle", 2), row_of(2, "ours", 8),
+                                 row_of(2, "oracle", 4),
+                                 row_of(3, "ours", 9)};  // whose oracle failed
+  const auto all = goals(rows, "w", 1);
+  ASSERT_EQ(all.front().what, "session, own list / oracle");
+  EXPECT_EQ(all.front().repetitions, 2u);
+  EXPECT_DOUBLE_EQ(*all.front().median, 1.75);
+  EXPECT_THAT(goal_table(all), HasSubstr("| 1.750 [1.500, 2.000] | missed |"));
+}
+
+TEST(WarmReport, a_figure_that_one_repetition_lacks_is_left_out) {
+  std::vector<Row> rows = {row_of(1, "none", 3), row_of(2, "none", 5)};
+  rows[0].metrics.needed_100_s = 7.77;
+  const std::vector<std::string> names = {"none"};
+  std::string table = contender_table(rows, "w", names, 1);
+  EXPECT_THAT(table, HasSubstr("| none |"));
+  EXPECT_THAT(table, testing::Not(HasSubstr("7.77")));
+  EXPECT_THAT(table, HasSubstr("4.00 [3.00, 5.00]"));
+  rows[1].metrics.needed_100_s = 7.77;
+  EXPECT_THAT(contender_table(rows, "w", names, 1), HasSubstr("7.77"));
+}
+
+}  // namespace
+}  // namespace warmroot::bench
