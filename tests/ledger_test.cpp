@@ -168,6 +168,18 @@ TEST_F(LedgerTest, a_success_clears_the_failures_of_its_kind) {
   EXPECT_THAT(ledger.view()->failures, IsEmpty());
 }
 
+TEST_F(LedgerTest, a_volume_that_another_account_does_not_find_to_delete_is_not_gone) {
+  auto ledger = open();
+  core::Plan plan;
+  plan.records.push_back(core::RecordVolume{"vol-1", {"p", "p-0", "z-a", kNow, true, true}});
+  plan.actions.push_back({aws::DeleteVolume{"vol-1"}, "p", {}, "by order", ""});
+  settle(ledger, record_one(ledger, plan), refusal("InvalidVolume.NotFound", ErrorKind::gone));
+  EXPECT_TRUE(ledger.view()->volumes.contains("vol-1"));
+  plan.records.clear();
+  settle(ledger, record_one(ledger, plan), aws::MutationAnswer{});
+  EXPECT_FALSE(ledger.view()->volumes.contains("vol-1"));
+}
+
 TEST_F(LedgerTest, a_burnt_token_moves_to_the_next_generation) {
   auto ledger = open();
   settle(ledger, record_one(ledger, create_plan()),

@@ -178,10 +178,10 @@ TEST(Planner, a_new_ledger_counts_no_incomplete_look) {
 
 TEST(Planner, a_used_token_makes_no_second_volume_before_several_looks_agree) {
   World world;
-  Failure used;
-  used.code = "IdempotentParameterMismatch";
-  used.last = kNow - std::chrono::seconds{30};
-  world.ledger.failures[failure_key("CreateVolume", "p-0")] = used;
+  world.ledger.created = kNow - std::chrono::seconds{60};
+  world.ledger.watches["looked around"] = {kNow, 1};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
+  world.ledger.generations[generation_key("CreateVolume", "p-0")] = 1;
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_THAT(world.plan().watches, Contains("token used/p-0"));
   world.ledger.watches["token used/p-0"] = {kNow - kVisibilityWindow, kLooksUntilGone};

@@ -108,16 +108,17 @@ bool Stocker::copy(const PoolDraft& pool, const Want& want, const std::string& r
   return draft_.act(std::move(call), pool.spec->name, {want.subject}, reason, want.zone);
 }
 
-/// A token that was used is one of a ledger that is lost: what it made for the subject may not be
-/// shown yet, and under the next token a second one would be made beside it.
+/// A token that a new ledger finds used is one of a ledger that is lost: what it made for the
+/// subject may not be shown yet, and under the next token a second one would be made beside it.
 bool Stocker::token_may_have_made_it(const Want& want) {
-  for (const auto* action : {"CreateVolume", "CopyVolumes"}) {
-    const auto failure = draft_.ledger.failures.find(failure_key(action, want.subject));
-    if (failure != draft_.ledger.failures.end() &&
-        failure->second.code == "IdempotentParameterMismatch")
-      return !draft_.surely("token used/" + want.subject);
-  }
-  return false;
+  const auto& ledger = draft_.ledger;
+  if (draft_.now >= ledger.created + kNewLedger) return false;
+  if (draft_.generation("CreateVolume", want.subject) == 0 &&
+      draft_.generation("CopyVolumes", want.subject) == 0)
+    return false;
+  const bool knows_one = std::any_of(ledger.volumes.begin(), ledger.volumes.end(),
+                                     [&](const auto& of) { return of.second.node == want.subject; });
+  return !knows_one && !draft_.surely("token used/" + want.subject);
 }
 
 bool Stocker::make(PoolDraft& pool, const Want& want) {
