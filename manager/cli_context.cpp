@@ -103,6 +103,9 @@ Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const
   parts.ticket.deployment = deployment_;
   parts.ticket.pool = pool.name;
   parts.ticket.manager_url = manager_url;
+  parts.ticket.warm = pool.warm.enabled;
+  parts.ticket.record = pool.warm.record;
+  parts.ticket.max_depth = static_cast<unsigned>(pool.warm.max_depth);
   parts.bootstrap_sha256 = sha256;
   if (pool.launch) parts.operators_part = pool.launch->user_data;
   return render_user_data(parts);

@@ -7,6 +7,8 @@ namespace {
 
 /// A week: whoever can wait longer can wait for EC2's own, free loading.
 constexpr int kMostReadyWithinSeconds = 7 * 24 * 3600;
+/// More tags than any device has.
+constexpr int kMostDepth = 1024;
 
 }  // namespace
 
@@ -44,6 +46,17 @@ core::RolloutSpec read_rollout(TableReader table, int max_nodes) {
     table.mistake("max_unavailable",
                   "it limits a rollout, which only policy = \"replace\" allows, write that too or "
                   "remove it");
+  table.report_unknown();
+  return spec;
+}
+
+core::WarmSpec read_warm(TableReader table) {
+  core::WarmSpec spec;
+  spec.enabled = table.flag("enabled").value_or(true);
+  spec.record = table.flag("record").value_or(true);
+  spec.max_depth = table.whole("max_depth", 0, kMostDepth).value_or(0);
+  if (!spec.enabled && table.has("max_depth"))
+    table.mistake("max_depth", "nothing is read with enabled = false; remove one of them");
   table.report_unknown();
   return spec;
 }

@@ -1,5 +1,5 @@
-// The tables [pool.stock] and [pool.rollout] of the spec: what is kept beyond the nodes' volumes,
-// and what a new source does to them. Called by config.cpp.
+// The tables [pool.stock], [pool.rollout] and [pool.warm] of the spec: what is kept beyond the
+// nodes' volumes, what a new source does to them, and how they are read. Called by config.cpp.
 #pragma once
 
 #include "manager/config_table.hpp"
@@ -11,5 +11,7 @@ namespace warmroot::manager {
 core::StockSpec read_stock(TableReader table, int max_nodes);
 
 core::RolloutSpec read_rollout(TableReader table, int max_nodes);
+
+core::WarmSpec read_warm(TableReader table);
 
 }  // namespace warmroot::manager

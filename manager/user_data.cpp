@@ -78,7 +78,8 @@ std::string to_json(const Ticket& ticket) {
       {"pool", ticket.pool},
       {"manager_url", ticket.manager_url},
       {"session", {{"entry", ticket.session_entry}}},
-      {"warm", {{"enabled", ticket.warm}, {"max_depth", ticket.max_depth}}},
+      {"warm",
+       {{"enabled", ticket.warm}, {"record", ticket.record}, {"max_depth", ticket.max_depth}}},
   };
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }

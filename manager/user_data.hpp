@@ -22,6 +22,7 @@ struct Ticket {
   std::string manager_url;
   std::string session_entry = "chroot";  ///< how a session gets into the volume's system
   bool warm = true;                      ///< read cold blocks ahead of use
+  bool record = true;                    ///< of what sessions read first, for other volumes
   unsigned max_depth = 0;                ///< of reads in flight; 0: found by measuring
 };
 

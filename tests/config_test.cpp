@@ -353,7 +353,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + "[pool.rollout]\npolicy = \"replace\"\nmax_unavailable = 0\n",
                 "0 is out of range, write 1 to"},
         BadSpec{kMinimal + "[pool.rollout]\nmax_unavailable = 2\n",
-                "it limits a rollout, which only policy = \"replace\" allows"}));
+                "it limits a rollout, which only policy = \"replace\" allows"},
+        BadSpec{kMinimal + "[pool.warm]\nenabled = false\nmax_depth = 8\n",
+                "[pool.warm] max_depth: nothing is read with enabled = false"},
+        BadSpec{kMinimal + "[pool.warm]\nmax_depth = 2000\n", "[pool.warm] max_depth: "}));
 
 TEST(Config, reads_where_events_come_from_and_whether_hints_count) {
   const std::string url = "https://sqs.us-east-1.amazonaws.com/111122223333/warmroot";
@@ -378,6 +381,9 @@ copy_usd_gib = 0.005
 [pool.rollout]
 policy = "replace"
 max_unavailable = 3
+[pool.warm]
+record = false
+max_depth = 24
 )",
                                        no_files);
   ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
@@ -388,6 +394,8 @@ max_unavailable = 3
   EXPECT_EQ(pool.stock.copy_usd_gib, "0.005");
   EXPECT_EQ(pool.rollout.policy, core::RolloutSpec::Policy::replace);
   EXPECT_EQ(pool.rollout.max_unavailable, 3);
+  EXPECT_FALSE(pool.warm.record);
+  EXPECT_EQ(pool.warm.max_depth, 24);
 }
 
 TEST(Config, all_mistakes_are_listed_at_once_in_the_order_of_the_text) {

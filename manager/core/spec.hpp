@@ -43,6 +43,13 @@ struct RolloutSpec {
   int max_unavailable = 1;  ///< nodes at a time that a rollout may interrupt
 };
 
+/// What the bootstrap does beside the sessions; it goes to the node with the user-data.
+struct WarmSpec {
+  bool enabled = true;  ///< read cold blocks ahead of use
+  bool record = true;   ///< keep what the first sessions of a lease read, for the next cold volume
+  int max_depth = 0;    ///< reads in flight at most; 0: found by measuring
+};
+
 struct LaunchSpec {
   std::string base_ami;
   std::vector<std::string> instance_types;
@@ -77,6 +84,7 @@ struct PoolSpec {
   VolumeSpec volumes;
   StockSpec stock;
   RolloutSpec rollout;
+  WarmSpec warm;
   /// The Auto Scaling group that launches, and decides how many run; only without `launch`.
   std::string auto_scaling_group;
   std::optional<LaunchSpec>
