@@ -85,6 +85,15 @@ TEST(Rollout, waits_until_the_next_volume_is_read_as_far_as_the_spec_asks_for_th
   EXPECT_EQ(world.plan().drains.size(), 1u) << "not waited for beyond the deadline";
 }
 
+TEST(Rollout, waits_no_longer_for_the_next_volume_where_our_clock_is_behind_that_of_ec2) {
+  RolloutWorld world(1, 1);
+  world.pool().stock.ready_within = std::chrono::minutes{10};
+  world.next("vol-n").create_time = kNow + std::chrono::hours{1};
+  EXPECT_THAT(world.plan().drains, IsEmpty());
+  world.ledger.watches["next/vol-n"] = {kNow - std::chrono::minutes{10}, 9};
+  EXPECT_EQ(world.plan().drains.size(), 1u);
+}
+
 TEST(Rollout, no_more_nodes_than_allowed_are_interrupted_and_lost_ones_count) {
   RolloutWorld world;
   for (int i = 0; i < 3; ++i) world.next("vol-n" + std::to_string(i), i);

@@ -42,11 +42,13 @@ bool awaits_next(const PoolDraft& pool, const NodeDraft& node) {
   });
 }
 
-/// Read in full, as far as the pool asks for that; not waited for beyond the time it asks for.
+/// Read in full, as far as the pool asks for that; not waited for beyond the time it asks for, be
+/// that by EC2's clock or, where ours is behind it, since the volume was first seen free.
 bool is_ready(Draft& draft, const PoolDraft& pool, const aws::Volume& volume) {
   if (!is_free(draft, volume)) return false;
   const auto within = pool.spec->stock.ready_within;
-  const Instant due = volume.create_time.value_or(draft.now) + within;
+  const Watch free = draft.hold("next/" + volume.volume_id);
+  const Instant due = std::min(volume.create_time.value_or(free.since), free.since) + within;
   if (draft.now >= due || has_tag(volume.tags, kTagRetired)) return true;
   if (is_filled(draft, volume.volume_id)) return true;
   draft.wake_at(due);
