@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 . tests/lib.sh
 
 [ "${1:-}" = warm ] || die "usage: bench/run.sh warm [--profile FILE] [--seed S] [--image ext4|xfs|aged] [--contenders LIST]
-  [--workloads LIST] [--repetitions N] [--limit SECONDS] [--reader] [--json FILE]"
+  [--workloads LIST] [--repetitions N] [--limit SECONDS] [--reader] [--json FILE] [--logs DIRECTORY]"
 shift
 image=ext4 next=""
 for word in "$@"; do

@@ -55,6 +55,7 @@ struct Options {
   unsigned limit_s = 60;
   bool reader = false;
   std::string json;
+  std::string logs;
 };
 
 struct Workload {
@@ -240,6 +241,23 @@ void take_words(const std::string& output, Row& row) {
   }
 }
 
+/// The device's log of a run, times in seconds since its start; and what the contender said.
+Ok write_log(const fs::path& file, const RunResult& result) {
+  std::ofstream out(file);
+  const auto since_start = [&](SimTime time) {
+    return std::chrono::duration<double>(time - result.log.start).count();
+  };
+  out << "opener,kind,at_s,due_s,offset,length,first_touches,waited\n";
+  for (const sim::DeviceRequest& request : result.log.requests)
+    out << request.opener << ',' << "rwf"[static_cast<int>(request.kind)] << ','
+        << since_start(request.at) << ',' << since_start(request.due) << ',' << request.range.offset
+        << ',' << request.range.length << ',' << request.first_touches << ',' << request.waited
+        << '\n';
+  std::ofstream(fs::path(file).replace_extension(".txt")) << result.contender_output;
+  if (!out.flush()) return fail(ErrorKind::broken, "writing " + file.string());
+  return {};
+}
+
 Result<Row> Bench::measured(unsigned number, const Workload& workload, const Contender& contender) {
   RunSpec spec{.contender = contender,
                .profile = profile_,
@@ -252,6 +270,10 @@ Result<Row> Bench::measured(unsigned number, const Workload& workload, const Con
   if (list != nullptr) spec.list_file = list->list_file;
   if (contender.method == Method::oracle) spec.blocks = session_blocks_;
   TRY_ASSIGN(RunResult result, rig_->run(spec));
+  if (!options_.logs.empty())
+    TRY(write_log(fs::path(options_.logs) / (std::to_string(number) + "-" + workload.name + "-" +
+                                             contender.name + ".csv"),
+                  result));
   if (contender.method == Method::local) {
     session_blocks_ = bench::session_blocks(result.log, volume_);
     bounds_ = {replay_bound_s(result.log, volume_, profile_, spec.seed),
@@ -462,6 +484,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--reader", options.reader, "Also run an unrelated cold reader beside each");
   app.add_option("--json", options.json, "Raw results to this file");
+  app.add_option("--logs", options.logs, "Each run's device log into this directory")
+      ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
   for (const int end : {SIGINT, SIGTERM, SIGHUP}) ::signal(end, [](int) { stop_asked = true; });
   ::signal(SIGPIPE, SIG_IGN);

@@ -99,7 +99,7 @@ Result<std::vector<Contender>> parse_contenders(std::string_view list) {
 }
 
 bool starts_after_mount(const Contender& contender) {
-  return contender.method == Method::ours || contender.method == Method::cat;
+  return contender.method == Method::cat;
 }
 
 std::optional<Command> command_of(const Contender& contender, const Places& places) {

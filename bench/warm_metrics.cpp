@@ -93,7 +93,7 @@ std::optional<double> warm_at(const RunLog& log, const std::vector<SimTime>& sor
 }
 
 void measure_contender(const RunLog& log, const VolumeFacts& volume, const Presence& presence,
-                       RunMetrics& metrics) {
+                       std::span<const std::uint64_t> hot, RunMetrics& metrics) {
   std::uint64_t requests = 0, bytes = 0, blocks = 0;
   for (const DeviceRequest& request : log.requests)
     if (request.opener == log.contender_opener) {
@@ -101,7 +101,11 @@ void measure_contender(const RunLog& log, const VolumeFacts& volume, const Prese
       bytes += request.range.length;
       blocks += request.first_touches;
     }
-  const auto uses = first_uses(log, volume);
+  auto uses = first_uses(log, volume);
+  if (!hot.empty()) {
+    const std::unordered_set<std::uint64_t> own(hot.begin(), hot.end());
+    std::erase_if(uses, [&](const auto& use) { return !own.contains(use.first); });
+  }
   std::uint64_t present = 0, asked = 0;
   std::unordered_set<std::uint64_t> used;
   for (const auto& [block, at] : uses) {
@@ -191,7 +195,7 @@ RunMetrics measure(const RunLog& log, const VolumeFacts& volume, std::span<const
   if (log.contender_opener != 0) {
     metrics.session_blocks = first_uses(log, volume).size();
     metrics.stalls = stalls(log, warm_latency);
-    measure_contender(log, volume, presence, metrics);
+    measure_contender(log, volume, presence, hot, metrics);
   }
   std::vector<SimTime> needed;
   for (const std::uint64_t block : needed_list(volume)) needed.push_back(presence.at[block]);

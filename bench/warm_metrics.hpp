@@ -69,7 +69,9 @@ struct RunMetrics {
   std::uint64_t session_requests = 0;
 };
 
-/// `hot`: the blocks of this session on a volume where nothing was absent.
+/// `hot`: the blocks of this session on a volume where nothing was absent; coverage, recall and
+/// precision are about these, so that what a warmer looks up through the session's mount is not
+/// counted among them. Empty: all that came through that mount.
 RunMetrics measure(const RunLog& log, const VolumeFacts& volume, std::span<const std::uint64_t> hot,
                    SimTime warm_latency);
 

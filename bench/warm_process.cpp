@@ -31,9 +31,10 @@ constexpr char kGroupNice[] = "-15";
     (void)!::write(group, kGroupNice, sizeof kGroupNice - 1);
   ::setpriority(PRIO_PROCESS, 0, kNice);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGUSR1);
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
   const int null = ::open("/dev/null", O_RDWR);
   const int out = command.output.empty()
                       ? null
@@ -80,6 +81,10 @@ Process::Process(Process&& other) noexcept
 
 Process::~Process() {
   if (pid_ != 0) stop();
+}
+
+void Process::notify() const {
+  if (!ended_) ::kill(pid_, SIGUSR1);
 }
 
 std::optional<Usage> Process::poll() {

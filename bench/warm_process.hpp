@@ -33,6 +33,9 @@ class Process {
   Process& operator=(Process&&) = delete;
   ~Process();
 
+  /// SIGUSR1, which it was born with blocked.
+  void notify() const;
+
   /// Its usage once it has ended.
   std::optional<Usage> poll();
   /// SIGTERM, SIGKILL two seconds later, for the whole group; returns when it has ended.

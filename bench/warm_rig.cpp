@@ -258,6 +258,7 @@ Result<RunResult> Rig::Session::run() {
   if (!starts_after_mount(spec_.contender)) TRY(start_contender());
   TRY(mount());
   if (starts_after_mount(spec_.contender)) TRY(start_contender());
+  if (contender_ && spec_.contender.method == Method::ours) contender_->notify();
   TRY(start_session());
   TRY(wait_for_session());
   TRY(wait_for_contender());

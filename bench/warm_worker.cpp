@@ -9,7 +9,10 @@
 #include <sstream>
 #include <thread>
 
+#include "bootstrap/accounts.hpp"
 #include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/early_reads.hpp"
+#include "bootstrap/warm/first_run_files.hpp"
 #include "bootstrap/warm/hot_list.hpp"
 #include "bootstrap/warm/warm_progress_json.hpp"
 #include "bootstrap/warm/warmer.hpp"
@@ -36,20 +39,26 @@ Result<std::vector<warm::Block>> hot_blocks_of(const std::string& list_file,
   return warm::hot_blocks(list, warm::grid_blocks(device_bytes));
 }
 
+/// Who may log in on the volume, as the bootstrap finds them.
+std::vector<warm::LoginUser> login_users(const std::string& root) {
+  std::ifstream in(root + "/etc/passwd", std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  std::vector<warm::LoginUser> users;
+  for (const bootstrap::User& user : bootstrap::parse_passwd(text.str()))
+    if (bootstrap::is_login_shell(user.shell)) users.push_back({user.shell, user.home});
+  return users;
+}
+
 }  // namespace
 
 Ok run_warmer(std::span<const std::string> words) {
   if (words.size() != 6) return usage();
-  sigset_t ends;
-  ::sigemptyset(&ends);
-  ::sigaddset(&ends, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  std::stop_source stop;
-  std::thread([ends, &stop] {
-    int signal = 0;
-    ::sigwait(&ends, &signal);
-    stop.request_stop();
-  }).detach();
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   warm::WarmRequest request;
   request.device_path = words[0];
   request.mount_point = words[1];
@@ -60,11 +69,25 @@ Ok run_warmer(std::span<const std::string> words) {
   request.volume_id = "vol-bench";
   TRY_ASSIGN(const auto device, warm::BlockDevice::open(request.device_path));
   TRY_ASSIGN(request.hot, hot_blocks_of(words[5], device.size_bytes()));
+  warm::EarlyReads early;
+  early.start(request.device_path);
+  early.hot(request.hot);
+  int signal = 0;
+  ::sigwait(&signals, &signal);
+  if (signal != SIGUSR1) return {};
+  std::stop_source stop;
+  std::thread([signals, &stop] {
+    int end = 0;
+    ::sigwait(&signals, &end);
+    stop.request_stop();
+  }).detach();
+  request.read_before = early.finish();
+  if (request.hot.empty()) request.files = warm::first_run_files(login_users(request.mount_point));
   const auto show = [](const warm::WarmProgress& progress) {
     std::printf("%s\n", warm::to_json(progress).dump().c_str());
     std::fflush(stdout);
   };
-  TRY_ASSIGN(const auto done, warm::Warmer(request).run(stop.get_token(), show));
+  TRY_ASSIGN(const auto done, warm::Warmer(std::move(request)).run(stop.get_token(), show));
   if (done.state == warm::WarmState::failed) return fail(ErrorKind::broken, done.note);
   std::fflush(stdout);
   ::_exit(0);  // the thread that waits for SIGTERM is still there

@@ -9,8 +9,10 @@
 
 namespace warmroot::bench {
 
-/// `--warm DISK ROOT FILE_SYSTEM PARTITION_OFFSET PARTITION_BYTES LIST_FILE`: warms until all is
-/// present or SIGTERM; a line of JSON for each progress. An empty LIST_FILE is none.
+/// `--warm DISK ROOT FILE_SYSTEM PARTITION_OFFSET PARTITION_BYTES LIST_FILE`: as the bootstrap does
+/// it, the early reads from now on and the warmer from SIGUSR1 on, which says that the root is
+/// mounted; ends when all is present or by SIGTERM. A line of JSON for each progress. An empty
+/// LIST_FILE is none. Requires SIGUSR1 blocked.
 Ok run_warmer(std::span<const std::string> words);
 
 /// `--touch DISK DEPTH OFFSETS_FILE`: 4 KiB at each offset, in order, so many in flight.
