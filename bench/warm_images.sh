@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the root disks that `bench/run.sh warm` warms, in build/bench:
 #   ext4.img   8 GiB, Debian 12 with Python, g++, Perl, git and, as ballast, compilers and servers that no session uses
-#   aged.img   the same files written in two rounds, with the free space once full and freed without a trim
+#   aged.img   the same files between others that were deleted without a trim: what is free is in the snapshot too
 #   xfs.img    the same files on xfs
 # Each with NAME.free: the ranges that its file system calls free ("offset length" in bytes on the disk), by dumpe2fs
 # and xfs_db, which share no code with the warmer. The disks have a GPT and a partition at 1,088 KiB, no multiple of
@@ -93,7 +93,8 @@ close_disk() {
   esac | python3 bench/warm_free.py "$2" "$((start_kib * 1024))" >"${1%.img}.free"
   losetup -d "$loop"
   loop=""
-  # What was only preallocated reads as a hole or as data, depending on the page cache: from now on it is data.
+  # What was only preallocated reads as a hole or as data, depending on the page cache: from now on it is a hole,
+  # as are zeros.
   sync "$1"
   dd of="$1" oflag=nocache conv=notrunc,fdatasync count=0 status=none
   cp --sparse=auto "$1" "$1.copy" && mv "$1.copy" "$1" && sync "$1"
@@ -118,13 +119,14 @@ for name in $missing; do
       ;;
     aged)
       make_disk "$disk" ext4
-      # Every third gap between packages' files was something else once; it stays in the snapshot.
+      # Old files before, among and behind what stays: their blocks are free, and in the snapshot all the same.
       mkdir "$point/old"
-      dd if=/dev/zero bs=1M count=1500 status=none | split -b 3M - "$point/old/a."
+      yes | head -c 1500M | split -b 3M - "$point/old/a."
+      sync -f "$point"
+      rm "$point"/old/a.?[a-m]
       fill
-      rm -r "$point/usr/lib/llvm-14" "$point"/old/a.?[a-m]
-      cp -a "$tree/usr/lib/llvm-14" "$point/usr/lib/"
-      dd if=/dev/zero bs=1M count=1500 status=none | split -b 3M - "$point/old/b."
+      yes | head -c 1000M | split -b 3M - "$point/old/b."
+      sync -f "$point"
       rm -r "$point/old"
       close_disk "$disk" ext4 keep
       ;;
