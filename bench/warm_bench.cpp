@@ -156,6 +156,8 @@ class Bench {
   std::vector<Row> rows_;
   std::map<std::string, std::vector<double>> reader_cold_ms_;  // by contender
   double load_at_start_ = load_average();
+  // At the start: whoever works in the tree meanwhile does not change what runs.
+  std::string revision_ = first_line_of("git describe --always --dirty 2>/dev/null");
   // Of the present repetition and workload:
   Bounds bounds_;
   std::vector<std::uint64_t> session_blocks_;
@@ -278,7 +280,7 @@ Result<Row> Bench::measured(unsigned number, const Workload& workload, const Con
     session_blocks_ = bench::session_blocks(result.log, volume_);
     bounds_ = {replay_bound_s(result.log, volume_, profile_, spec.seed),
                fetch_bound_s(needed_list(volume_), volume_, profile_, spec.seed),
-               fetch_bound_s(session_blocks_, volume_, profile_, spec.seed)};
+               fetch_bound_s(session_blocks_, volume_, profile_, spec.seed), pipe_depth(profile_)};
   }
   const SimTime warm(static_cast<SimTime::rep>(profile_.warm_latency_ms * 1e6));
   Row row{.repetition = number,
@@ -393,7 +395,7 @@ Ok Bench::write_json() const {
                      {"replay_blocks_s", point.replay_blocks_s},
                      {"measured_blocks_s", point.measured_blocks_s},
                      {"deviation", point.deviation()}});
-  Json out = {{"rev", first_line_of("git describe --always --dirty 2>/dev/null")},
+  Json out = {{"rev", revision_},
               {"machine", first_line_of("uname -rm") + ", " +
                               first_line_of("grep -c ^processor /proc/cpuinfo") + " processors"},
               {"fio", first_line_of("fio --version 2>/dev/null")},

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Makes the root disks that `bench/run.sh warm` warms, in build/bench:
 #   ext4.img   8 GiB, Debian 12 with Python, g++, Perl, git and, as ballast, compilers and servers that no session uses
+#   older.img  the same with the source package perl in its version before: a list recorded there is one upgrade old
 #   aged.img   the same files between others that were deleted without a trim: what is free is in the snapshot too
 #   xfs.img    the same files on xfs
 # Each with NAME.free: the ranges that its file system calls free ("offset length" in bytes on the disk), by dumpe2fs
 # and xfs_db, which share no code with the warmer. The disks have a GPT and a partition at 1,088 KiB, no multiple of
 # the 512 KiB grid. Called by bench/run.sh from the top directory; skips what this version of the script already made.
-# Usage: sh bench/warm_images.sh [ext4|aged|xfs]...
+# Usage: sh bench/warm_images.sh [ext4|older|aged|xfs]...
 set -eu
 cd "$(dirname "$0")/.."
 . tests/lib.sh
@@ -16,6 +17,8 @@ stamp=$(sha256sum <bench/warm_images.sh | cut -c1-16)
 start_kib=1088 size_mib=8192
 packages="python3,python3-numpy,perl,git,g++,make,openssh-client,curl,openssl,ca-certificates,procps,iproute2,less,vim-tiny,\
 clang,golang-go,openjdk-17-jdk-headless,nodejs,postgresql-15,sudo,rsync,findutils"
+
+upgraded="perl perl-base libperl5.36 perl-modules-5.36"
 
 missing=""
 for name in "$@"; do
@@ -101,6 +104,31 @@ close_disk() {
   basename "$1" .img | { read -r name && printf '%s' "$stamp" >"$images/$name.stamp"; }
 }
 
+# The packages of `upgraded` in the newest version below the tree's, in build/bench/older-packages.
+fetch_older() {
+  older_packages=$images/older-packages
+  [ ! -d "$older_packages" ] || return 0
+  rm -rf "$older_packages.new"
+  mkdir "$older_packages.new"
+  for package in $upgraded; do
+    version=$(dpkg-query --admindir="$tree/var/lib/dpkg" -W -f '${Version}' "$package")
+    older=$(apt-cache madison "$package" | awk '{ print $3 }' | sort -V | while read -r one; do
+      ! dpkg --compare-versions "$one" lt "$version" || echo "$one"; done | tail -n 1)
+    [ -n "$older" ] || die "the archives have no version of $package before $version"
+    (cd "$older_packages.new" && run_logged "bench-$package" apt-get download "$package=$older")
+  done
+  mv "$older_packages.new" "$older_packages"
+}
+
+# In the mounted root.
+downgrade() {
+  mkdir "$point/older-packages"
+  mount --bind "$images/older-packages" "$point/older-packages"
+  run_logged bench-downgrade chroot "$point" sh -c 'dpkg --force-downgrade --force-confold -i /older-packages/*.deb'
+  umount "$point/older-packages"
+  rmdir "$point/older-packages"
+}
+
 fill() { cp -a "$tree/." "$point/"; }
 
 for name in $missing; do
@@ -110,6 +138,13 @@ for name in $missing; do
     ext4)
       make_disk "$disk" ext4
       fill
+      close_disk "$disk" ext4 trim
+      ;;
+    older)
+      fetch_older
+      make_disk "$disk" ext4
+      fill
+      downgrade
       close_disk "$disk" ext4 trim
       ;;
     xfs)

@@ -235,6 +235,17 @@ double fetch_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& v
   return seconds(last);
 }
 
+std::optional<double> pipe_depth(sim::VolumeProfile profile) {
+  profile.tail_probability = profile.stall_probability = 0;
+  std::optional<double> depth;
+  if (profile.fetch_bandwidth_mib_s > 0)
+    depth = profile.fetch_bandwidth_mib_s * 1024 / profile.hydration_unit_kib *
+            sim::mean_latency_ms(profile) / 1e3;
+  if (profile.fetch_slots > 0)
+    depth = std::min<double>(depth.value_or(profile.fetch_slots), profile.fetch_slots);
+  return depth;
+}
+
 std::vector<double> cold_latencies_ms(std::span<const DeviceRequest> requests, unsigned opener) {
   std::vector<double> latencies;
   for (const DeviceRequest& request : requests)

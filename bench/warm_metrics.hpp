@@ -86,6 +86,10 @@ double replay_bound_s(const RunLog& local, const VolumeFacts& volume,
 double fetch_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& volume,
                      const sim::VolumeProfile& profile, std::uint64_t seed);
 
+/// How many reads in flight just fill the fetch pipe: bandwidth x mean latency without tails, in
+/// blocks, or the slots where there are fewer; nothing without either limit.
+std::optional<double> pipe_depth(sim::VolumeProfile profile);
+
 /// The needed blocks in ascending order.
 std::vector<std::uint64_t> needed_list(const VolumeFacts& volume);
 

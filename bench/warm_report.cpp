@@ -142,6 +142,9 @@ const std::vector<GoalRule>& goal_rules() {
        [](const Row& row) { return row.bounds.hot_s; }},
       {"mount, own list / no warmer", 0.25, "ours", mount_of, "none", mount_of},
       {"mount, no list / no warmer", 0.50, "ours-nolist", mount_of, "none", mount_of},
+      {"depth after 1 s, own list / what fills the pipe", 1.25, "ours",
+       [](const Row& row) { return row.depth_at_1s; }, "",
+       [](const Row& row) { return row.bounds.depth; }},
       {"session on a warm volume / floor", 1.02, "ours-warm", session_of, "local", session_of},
       {"CPU s a GiB made warm, own list", 0.05, "ours", [](const Row& row) { return row.cpu_s; },
        "", [](const Row& row) { return row.made_warm_gib; }},
@@ -253,7 +256,8 @@ Json to_json(const Row& row) {
                {"bounds",
                 {{"replay_s", row.bounds.replay_s},
                  {"needed_s", row.bounds.needed_s},
-                 {"hot_s", row.bounds.hot_s}}}};
+                 {"hot_s", row.bounds.hot_s},
+                 {"depth", optional_json(row.bounds.depth)}}}};
   if (m.stalls)
     json["stalls"] = {{"count", m.stalls->count},
                       {"sum_s", m.stalls->sum_s},

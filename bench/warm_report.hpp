@@ -16,9 +16,10 @@ namespace warmroot::bench {
 
 /// What no contender can beat in one repetition of one workload.
 struct Bounds {
-  double replay_s = 0;  ///< replay_bound_s()
-  double needed_s = 0;  ///< fetch_bound_s() of the needed blocks
-  double hot_s = 0;     ///< of the session's blocks
+  double replay_s = 0;            ///< replay_bound_s()
+  double needed_s = 0;            ///< fetch_bound_s() of the needed blocks
+  double hot_s = 0;               ///< of the session's blocks
+  std::optional<double> depth{};  ///< pipe_depth()
 };
 
 /// One run.

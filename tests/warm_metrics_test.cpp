@@ -133,6 +133,16 @@ TEST(WarmBounds, needed_blocks_are_there_after_latency_or_by_bandwidth) {
   EXPECT_THAT(fetch_bound_s(needed, volume, plain(40, 5), 1), DoubleNear(0.5, 1e-9));
 }
 
+TEST(WarmBounds, the_pipe_is_full_at_bandwidth_times_latency_or_at_all_slots) {
+  EXPECT_FALSE(pipe_depth(plain(40, 0)));
+  EXPECT_THAT(*pipe_depth(plain(40, 300)), DoubleNear(24, 1e-9));
+  sim::VolumeProfile slots = plain(40, 0);
+  slots.fetch_slots = 64;
+  EXPECT_THAT(*pipe_depth(slots), DoubleNear(64, 1e-9));
+  slots.fetch_bandwidth_mib_s = 300;
+  EXPECT_THAT(*pipe_depth(slots), DoubleNear(24, 1e-9));
+}
+
 TEST(WarmBounds, the_replay_waits_for_each_block_and_keeps_the_floors_gaps) {
   RunLog local;
   local.session_opener = 1;
