@@ -311,6 +311,17 @@ TEST(Planner, an_impaired_instance_is_ended_after_two_minutes) {
               UnorderedElementsAre("RunInstances 1 x g5.xlarge in z-a", "TerminateInstances i-0"));
 }
 
+TEST(Planner, an_impaired_instance_is_ended_whatever_hint_it_had) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.observed.warnings["i-0"] = {WarningKind::rebalance, kNow};
+  world.observed.statuses["i-0"] = {"i-0", State::running, "impaired", "ok"};
+  world.ledger.watches["impaired/i-0"] = {kNow - kImpairedAfter, 9};
+  EXPECT_THAT(world.calls(), Contains("TerminateInstances i-0"));
+}
+
 TEST(Planner, a_stuck_attach_starts_over_when_the_guest_never_saw_the_disk) {
   World world;
   world.volume("vol-0");

@@ -98,11 +98,11 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
     if (draft.now - launched->second.recorded >= kPendingPatience) return "never came up";
     draft.wake_at(launched->second.recorded + kPendingPatience);
   }
-  if (const auto departure = departure_of(draft, id)) {
-    if (departure->released) return kGaveBack;
+  const auto departure = departure_of(draft, id);
+  if (departure && departure->released) return kGaveBack;
+  if (departure && departure->advised && draft.replaced.contains(id)) return kMayBeInterrupted;
+  if (departure && !departure->advised) {
     const auto* report = draft.report_of(id);
-    if (departure->advised)
-      return draft.replaced.contains(id) ? std::string(kMayBeInterrupted) : std::string();
     if (departure->reclaim_at && (!report || report->stage != NodeStage::draining))
       return (instance.tags.contains(kTagGroup) ? "is ended by its group or EC2 at "
                                                 : "is reclaimed by EC2 at ") +

@@ -157,6 +157,10 @@ bool person_copies_tags(World& world) {
   if (!volume) return false;
   sim::CreateVolumeArgs args;
   args.zone = world.draw.percent(70) ? volume->zone : world.some_zone();
+  // Those who launch for a pool by hand go on doing it in one zone: a node whose volume is deleted
+  // would be served from a copy elsewhere by nobody.
+  const auto pool = volume->tags.find(core::kTagPool);
+  if (pool != volume->tags.end() && pool->second == world.others_pool) args.zone = volume->zone;
   args.snapshot_id = volume->snapshot_id;
   args.type = "gp3";
   args.tags = volume->tags;
