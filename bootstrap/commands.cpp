@@ -83,7 +83,7 @@ Ok refuse_second_start() {
 /// The daemon is gone but its mounts are not.
 Ok release_orphan() {
   const StatusFields fields = status_fields(read_file(kStatusFile, kMaxStatusFile).value_or(""));
-  StatusBook book(kStatusFile);
+  StatusBook book(kStatusFile, kMetricsFile);
   book.update([&](Status& status) {
     status.instance_id = fields.instance_id;
     status.pool = fields.pool;
@@ -123,7 +123,7 @@ Ok up(const std::string& ticket_path, bool foreground) {
   if (const Ok removed = remove_imported_accounts(recorded_accounts()); !removed)
     log_event(LogLevel::warning, "accounts of an earlier volume are still there",
               {{"why", removed.error().message()}});
-  StatusBook book(kStatusFile);
+  StatusBook book(kStatusFile, kMetricsFile);
   book.update([&](Status& status) {
     status.deployment = ticket.deployment;
     status.pool = ticket.pool;

@@ -11,6 +11,8 @@ inline constexpr char kSessionRoot[] = "/run/warmroot/root";
 /// Where the volume's root file system is mounted.
 inline constexpr char kVolumePoint[] = "/run/warmroot/volume";
 inline constexpr char kStatusFile[] = "/run/warmroot/status.json";
+/// The same for Prometheus: the node exporter's textfile collector may be pointed here.
+inline constexpr char kMetricsFile[] = "/run/warmroot/warmroot.prom";
 inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";
 inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 /// Root-only: the key of this instance's reports.

@@ -3,10 +3,14 @@
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/metrics.hpp"
 
 namespace warmroot::bootstrap {
 
-StatusBook::StatusBook(std::string file) : file_(std::move(file)), started_ms_(boottime_ms()) {}
+StatusBook::StatusBook(std::string file, std::string metrics_file)
+    : file_(std::move(file)),
+      metrics_file_(std::move(metrics_file)),
+      started_ms_(boottime_ms()) {}
 
 void StatusBook::update(const std::function<void(Status&)>& change) {
   const std::lock_guard lock(mutex_);
@@ -46,9 +50,11 @@ Result<std::string> StatusBook::timed(const std::string& name,
 }
 
 void StatusBook::write_locked() const {
-  if (file_.empty()) return;
   // A full /run must not stop the machine from working; the next write tries again.
-  [[maybe_unused]] const Ok written = write_file_atomic(file_, status_document(status_), 0644);
+  if (!file_.empty())
+    [[maybe_unused]] const Ok written = write_file_atomic(file_, status_document(status_), 0644);
+  if (!metrics_file_.empty())
+    [[maybe_unused]] const Ok written = write_file_atomic(metrics_file_, metrics_text(status_), 0644);
 }
 
 }  // namespace warmroot::bootstrap

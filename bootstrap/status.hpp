@@ -40,11 +40,11 @@ struct Status {
   warm::WarmProgress warm;
 };
 
-/// Thread-safe. Every change is written to the status file, atomically.
+/// Thread-safe. Every change is written to the status file and to that of the metrics, atomically.
 class StatusBook {
  public:
-  /// `file` may be empty: nothing is written.
-  explicit StatusBook(std::string file);
+  /// Files may be empty: nothing is written.
+  explicit StatusBook(std::string file, std::string metrics_file = {});
 
   void update(const std::function<void(Status&)>& change);
   Status snapshot() const;
@@ -59,7 +59,7 @@ class StatusBook {
 
  private:
   void write_locked() const;
-  const std::string file_;
+  const std::string file_, metrics_file_;
   const std::int64_t started_ms_;
   mutable std::mutex mutex_;
   Status status_;

@@ -46,6 +46,14 @@ struct WarmProgress {
   LatencySummary first_touch;  ///< reads of blocks that no map vouched for
   LatencySummary warm_reads;   ///< sampled re-reads of present blocks
   std::string note;            ///< one sentence where something was not as expected, else empty
+
+  /// Present blocks of the whole device, 0..1: what is free in the file system may still be in the
+  /// snapshot and costs its first writer.
+  double device_warmth() const {
+    return device_blocks == 0 ? 0
+                              : static_cast<double>(present_blocks) /
+                                    static_cast<double>(device_blocks);
+  }
 };
 
 }  // namespace warmroot::warm

@@ -22,6 +22,7 @@ nlohmann::json to_json(const WarmProgress& progress) {
       {"blocks_read", progress.blocks_read},
       {"bytes_read", progress.bytes_read},
       {"warmth", progress.warmth},
+      {"device_warmth", progress.device_warmth()},
       {"elapsed_ms", progress.elapsed_ms},
       {"eta_ms", nullptr},
       {"engine", progress.engine},

@@ -1,0 +1,107 @@
+#include "bootstrap/metrics.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <initializer_list>
+#include <utility>
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr double kMicrosecondsPerSecond = 1e6;
+
+/// A label's value; node names and stages come from elsewhere.
+std::string quoted(std::string_view value) {
+  std::string text = "\"";
+  for (const char c : value) {
+    if (c == '\n') {
+      text += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
+class Metrics {
+ public:
+  explicit Metrics(const Status& status)
+      : labels_("deployment=" + quoted(status.deployment) + ",pool=" + quoted(status.pool) +
+                ",node=" + quoted(status.node.value_or("")) +
+                ",volume_id=" + quoted(status.volume_id.value_or("")) +
+                ",instance_id=" + quoted(status.instance_id)) {}
+
+  void head(const char* name, const char* type, const char* help) {
+    text_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+  }
+
+  void value(const std::string& name, double value, const std::string& label = {}) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%.15g", value);
+    text_ += name + "{" + labels_ + (label.empty() ? "" : "," + label) + "} " + number + "\n";
+  }
+
+  void one(const char* name, const char* type, const char* help, double of) {
+    head(name, type, help);
+    value(name, of);
+  }
+
+  void latency(const char* name, const char* help, const warm::LatencySummary& of) {
+    head(name, "summary", help);
+    for (const auto& [quantile, microseconds] :
+         std::initializer_list<std::pair<const char*, std::uint64_t>>{
+             {"0.5", of.p50_us}, {"0.9", of.p90_us}, {"0.99", of.p99_us}, {"1", of.max_us}})
+      if (of.count > 0)
+        value(name, static_cast<double>(microseconds) / kMicrosecondsPerSecond,
+              "quantile=" + quoted(quantile));
+    value(std::string(name) + "_count", static_cast<double>(of.count));
+  }
+
+  std::string text() && { return std::move(text_); }
+
+ private:
+  std::string labels_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string metrics_text(const Status& status) {
+  const warm::WarmProgress& warm = status.warm;
+  const auto number = [](std::uint64_t value) { return static_cast<double>(value); };
+  Metrics metrics(status);
+  metrics.head("warmroot_stage", "gauge", "1 for the stage that the node is in.");
+  metrics.value("warmroot_stage", 1, "stage=" + quoted(to_string(status.stage)));
+  metrics.head("warmroot_warming", "gauge", "1 for the state that the warmer is in.");
+  metrics.value("warmroot_warming", 1, "state=" + quoted(to_string(warm.state)));
+  metrics.head("warmroot_warmth_ratio", "gauge",
+               "Blocks known to be on the volume, of those in use and of the whole device.");
+  metrics.value("warmroot_warmth_ratio", warm.warmth, "of=\"needed\"");
+  metrics.value("warmroot_warmth_ratio", warm.device_warmth(), "of=\"device\"");
+  metrics.one("warmroot_needed_blocks", "gauge", "Blocks of 512 KiB that hold anything in use.",
+              number(warm.needed_blocks));
+  metrics.one("warmroot_device_blocks", "gauge", "Blocks of 512 KiB of the whole device.",
+              number(warm.device_blocks));
+  metrics.one("warmroot_present_blocks", "gauge", "Needed blocks known to be on the volume.",
+              number(warm.present_blocks));
+  metrics.one("warmroot_hot_blocks", "gauge", "Blocks of the hot list; 0: there is none.",
+              number(warm.hot_blocks));
+  metrics.one("warmroot_hot_present_blocks", "gauge", "Blocks of the hot list that are present.",
+              number(warm.hot_present));
+  metrics.one("warmroot_blocks_read_total", "counter", "Blocks that the warmer brought in.",
+              number(warm.blocks_read));
+  metrics.one("warmroot_bytes_read_total", "counter", "Bytes that the warmer asked the device for.",
+              number(warm.bytes_read));
+  metrics.one("warmroot_read_errors_total", "counter", "Failed reads, retries included.",
+              number(warm.errors));
+  metrics.one("warmroot_reads_in_flight", "gauge", "Depth that the warmer keeps just now.",
+              warm.depth);
+  metrics.latency("warmroot_first_touch_seconds", "Reads of blocks that no map vouched for.",
+                  warm.first_touch);
+  metrics.latency("warmroot_warm_read_seconds", "Sampled reads of blocks that are present.",
+                  warm.warm_reads);
+  return std::move(metrics).text();
+}
+
+}  // namespace warmroot::bootstrap
