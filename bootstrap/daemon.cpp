@@ -160,7 +160,10 @@ class Daemon {
         const auto now = read_file("/etc/resolv.conf", 65536);
         if (now && !now->empty() && *now != resolv && write_in_place(kResolvConf, *now))
           resolv = *now;
-        if (++ticks % kTicksPerServingCheck == 0) check_serving();
+        if (++ticks % kTicksPerServingCheck == 0) {
+          check_serving();
+          ask_ebs();
+        }
         book_.update([](Status&) {});
         std::unique_lock lock(mutex);
         wake.wait_for(lock, token, kTick, [] { return false; });
@@ -178,6 +181,14 @@ class Daemon {
     if (const Ok moved = point_sessions_at("/"); !moved)
       log_event(LogLevel::warning, "sessions cannot be moved", {{"why", moved.error().message()}});
     failed("sessions left the volume: " + works.error().message());
+  }
+
+  /// A device that keeps no such counters is asked once.
+  void ask_ebs() {
+    if (!serving_ || !ebs_tells_) return;
+    const auto counted = read_ebs_statistics(served_disk_);
+    ebs_tells_ = counted.has_value();
+    if (counted) book_.update([&](Status& status) { status.ebs = *counted; });
   }
 
   void start_watching() {
@@ -372,6 +383,7 @@ class Daemon {
   Assignment assignment_;
   std::string likely_disk_;
   std::string served_disk_;  ///< written before serving_ is set
+  bool ebs_tells_ = true;    ///< the ticker's
   std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_, warm_mutex_;
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's

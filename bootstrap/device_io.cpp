@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <sstream>
 
 #include "bootstrap/files.hpp"
@@ -18,6 +19,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr unsigned char kNvmeIdentify = 0x06;
+constexpr unsigned char kNvmeGetLogPage = 0x02;
 constexpr std::size_t kIdentifyBytes = 4096;
 constexpr std::size_t kSerialOffset = 4, kSerialBytes = 20;
 constexpr std::size_t kVendorOffset = 3072, kVendorBytes = 32;
@@ -131,15 +133,43 @@ void UeventSocket::wait(std::chrono::milliseconds limit) const {
   }
 }
 
+namespace {
+
+/// One page of what the controller tells about itself. A status of the controller's is `refused`.
+Ok ask_controller(int fd, nvme_admin_cmd command, std::span<unsigned char> page,
+                  const std::string& what) {
+  command.addr = reinterpret_cast<std::uintptr_t>(page.data());
+  command.data_len = static_cast<std::uint32_t>(page.size());
+  const int status = ::ioctl(fd, NVME_IOCTL_ADMIN_CMD, &command);
+  if (status < 0) return fail_errno(what);
+  if (status > 0)
+    return fail(ErrorKind::refused, what + ": the controller answers " + std::to_string(status));
+  return {};
+}
+
+}  // namespace
+
+Result<EbsStatistics> read_ebs_statistics(const std::string& disk_node) {
+  const UniqueFd fd(::open(disk_node.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return fail_errno("opening " + disk_node);
+  alignas(4096) std::array<unsigned char, kEbsStatisticsBytes> page{};
+  nvme_admin_cmd command{};
+  command.opcode = kNvmeGetLogPage;
+  command.nsid = 1;
+  command.cdw10 = kEbsStatisticsPage | (kEbsStatisticsBytes / 4 - 1) << 16;  // dwords, from 0
+  TRY(ask_controller(fd.get(), command, page, "NVMe log page 0xD0"));
+  if (const auto found = parse_ebs_statistics(
+          {reinterpret_cast<const char*>(page.data()), page.size()}))
+    return *found;
+  return fail(ErrorKind::refused, disk_node + " has no statistics of EBS");
+}
+
 Result<NvmeIdentity> identify_nvme(int fd) {
   alignas(4096) std::array<unsigned char, kIdentifyBytes> page{};
   nvme_admin_cmd command{};
   command.opcode = kNvmeIdentify;
-  command.addr = reinterpret_cast<std::uintptr_t>(page.data());
-  command.data_len = kIdentifyBytes;
   command.cdw10 = 1;  // identify controller
-  if (::ioctl(fd, NVME_IOCTL_ADMIN_CMD, &command) != 0)
-    return fail_errno("NVMe identify controller");
+  TRY(ask_controller(fd, command, page, "NVMe identify controller"));
   const std::string_view bytes(reinterpret_cast<const char*>(page.data()), page.size());
   NvmeIdentity identity;
   identity.serial = trimmed(bytes.substr(kSerialOffset, kSerialBytes));

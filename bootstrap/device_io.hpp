@@ -11,6 +11,7 @@
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/device.hpp"
+#include "bootstrap/ebs_statistics.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -45,6 +46,9 @@ struct NvmeIdentity {
 
 /// Errors: errno's; gone when the descriptor is no NVMe device.
 Result<NvmeIdentity> identify_nvme(int fd);
+
+/// EBS' own counters of an attached volume. Errors: errno's; refused by devices that keep none.
+Result<EbsStatistics> read_ebs_statistics(const std::string& disk_node);
 
 /// Opens the disk and reads its serial again from the opened device, because names and links can
 /// point at another disk by now. Errors: refused when it is not the disk that was chosen.

@@ -32,6 +32,21 @@ Json steps_of(const Status& status) {
   return steps;
 }
 
+Json ebs_json(const std::optional<EbsStatistics>& ebs) {
+  if (!ebs) return {};
+  return {{"read_operations", ebs->read_operations},
+          {"write_operations", ebs->write_operations},
+          {"read_bytes", ebs->read_bytes},
+          {"write_bytes", ebs->write_bytes},
+          {"read_us", ebs->read_us},
+          {"write_us", ebs->write_us},
+          {"volume_iops_exceeded_us", ebs->volume_iops_exceeded_us},
+          {"volume_throughput_exceeded_us", ebs->volume_throughput_exceeded_us},
+          {"instance_iops_exceeded_us", ebs->instance_iops_exceeded_us},
+          {"instance_throughput_exceeded_us", ebs->instance_throughput_exceeded_us},
+          {"queue_length", ebs->queue_length}};
+}
+
 Json status_json(const Status& status) {
   return {{"version", WARMROOT_VERSION},
           {"instance_id", status.instance_id},
@@ -49,7 +64,8 @@ Json status_json(const Status& status) {
           {"steps", steps_of(status)},
           {"disk_visible_to_mounted_ms", or_null(status.disk_visible_to_mounted_ms)},
           {"mounted_to_ready_ms", or_null(status.mounted_to_ready_ms)},
-          {"warm", warm::to_json(status.warm)}};
+          {"warm", warm::to_json(status.warm)},
+          {"ebs", ebs_json(status.ebs)}};
 }
 
 std::string text_at(const Json& object, const char* key) {
@@ -96,6 +112,18 @@ std::string warm_text(const Json& warm) {
          latency_text(warm, "warm_reads", "warm reads");
 }
 
+/// Where EBS holds the volume back, so that nobody takes its limits for cold blocks.
+std::string ebs_text(const Json& ebs) {
+  if (!ebs.is_object()) return {};
+  const auto seconds = [&](const char* key) { return number_at(ebs, key) / 1e6; };
+  return formatted(
+      "EBS:     %.0f reads, %.1f MiB; %.1f s at the volume's IOPS, %.1f s at its throughput, "
+      "%.1f s at the instance's IOPS, %.1f s at its throughput\n",
+      number_at(ebs, "read_operations"), number_at(ebs, "read_bytes") / (1024.0 * 1024.0),
+      seconds("volume_iops_exceeded_us"), seconds("volume_throughput_exceeded_us"),
+      seconds("instance_iops_exceeded_us"), seconds("instance_throughput_exceeded_us"));
+}
+
 std::string step_text(const Json& step) {
   return formatted("  %8.0f %7.0f ms  %-7s %-24s ", number_at(step, "start_ms"),
                    number_at(step, "ms"), text_at(step, "outcome").c_str(),
@@ -140,7 +168,8 @@ Result<std::string> status_text(std::string_view document) {
   text += "hot list: " + or_dash("hot_list") + "\n";
   text += "timeline (ms since the start of up):\n";
   for (const auto& step : status.value("steps", Json::array())) text += step_text(step) + "\n";
-  return text + warm_text(status.value("warm", Json::object()));
+  return text + warm_text(status.value("warm", Json::object())) +
+         ebs_text(status.value("ebs", Json()));
 }
 
 StatusFields status_fields(std::string_view document) {

@@ -65,6 +65,33 @@ class Metrics {
   std::string text_;
 };
 
+void add_ebs(Metrics& metrics, const EbsStatistics& ebs) {
+  const auto number = [](std::uint64_t value) { return static_cast<double>(value); };
+  const auto pair = [&](const char* name, const char* help, double read, double write) {
+    metrics.head(name, "counter", help);
+    metrics.value(name, read, "direction=\"read\"");
+    metrics.value(name, write, "direction=\"write\"");
+  };
+  pair("warmroot_ebs_operations_total", "Since the volume was attached, by EBS' count.",
+       number(ebs.read_operations), number(ebs.write_operations));
+  pair("warmroot_ebs_bytes_total", "Since the volume was attached, by EBS' count.",
+       number(ebs.read_bytes), number(ebs.write_bytes));
+  pair("warmroot_ebs_seconds_total", "Time in these operations, by EBS' count.",
+       number(ebs.read_us) / kMicrosecondsPerSecond, number(ebs.write_us) / kMicrosecondsPerSecond);
+  constexpr const char* kExceeded = "warmroot_ebs_exceeded_seconds_total";
+  metrics.head(kExceeded, "counter", "Time in which more was asked for than the limit allows.");
+  for (const auto& [limit, microseconds] :
+       std::initializer_list<std::pair<const char*, std::uint64_t>>{
+           {"volume_iops", ebs.volume_iops_exceeded_us},
+           {"volume_throughput", ebs.volume_throughput_exceeded_us},
+           {"instance_iops", ebs.instance_iops_exceeded_us},
+           {"instance_throughput", ebs.instance_throughput_exceeded_us}})
+    metrics.value(kExceeded, number(microseconds) / kMicrosecondsPerSecond,
+                  "limit=" + quoted(limit));
+  metrics.one("warmroot_ebs_queue_length", "gauge", "Operations that wait at EBS just now.",
+              number(ebs.queue_length));
+}
+
 }  // namespace
 
 std::string metrics_text(const Status& status) {
@@ -101,6 +128,7 @@ std::string metrics_text(const Status& status) {
                   warm.first_touch);
   metrics.latency("warmroot_warm_read_seconds", "Sampled reads of blocks that are present.",
                   warm.warm_reads);
+  if (status.ebs) add_ebs(metrics, *status.ebs);
   return std::move(metrics).text();
 }
 

@@ -13,6 +13,7 @@
 
 #include "bootstrap/base/node_stage.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/ebs_statistics.hpp"
 #include "bootstrap/warm/warm_progress.hpp"
 
 namespace warmroot::bootstrap {
@@ -38,6 +39,7 @@ struct Status {
   std::vector<TimedStep> steps;
   std::optional<std::int64_t> disk_visible_to_mounted_ms, mounted_to_ready_ms;
   warm::WarmProgress warm;
+  std::optional<EbsStatistics> ebs;  ///< absent where the device does not tell
 };
 
 /// Thread-safe. Every change is written to the status file and to that of the metrics, atomically.
