@@ -4,10 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <queue>
 #include <random>
+#include <vector>
 
 namespace warmroot::warm {
 namespace {
@@ -22,6 +24,7 @@ struct Law {
   double bandwidth_mib_s = 300;  // 0: no cap
   bool additive = false;         // the fetch starts after the queue, instead of beside it
   double tail_probability = 0;   // of one more second on average
+  double present = 0;            // share of blocks that are there already
 };
 
 /// A device that serves first touches first come, first served, and a loop that keeps as many in
@@ -53,6 +56,10 @@ class Loop {
   };
 
   void submit() {
+    if (law_.present > 0 && uniform_(random_) < law_.present) {
+      in_flight_.push({now_ + 0.0008, now_});
+      return;
+    }
     double latency = law_.median_ms / 1e3 * std::exp(kSigma * normal_(random_));
     if (uniform_(random_) < law_.tail_probability) latency -= std::log(1 - uniform_(random_));
     double granted = now_;
@@ -125,6 +132,45 @@ TEST(DepthControl, finds_the_depth_within_a_second) {
     loop.run_until(1);
     EXPECT_GE(loop.control().depth(), 20U) << "seed " << seed;
     EXPECT_LE(loop.control().depth(), 40U) << "seed " << seed;
+  }
+}
+
+/// As in a file system whose metadata is read first: much of it was never written, or has been read
+/// for the mount. Its 1,700 blocks a second were taken for the pipe's, every later window for one
+/// of a pipe that is not full, and queued latencies for the device's: 64 in flight where 25 fill
+/// it.
+TEST(DepthControl, blocks_that_are_present_teach_no_depth) {
+  for (const double beside : {0.0, 0.3, 0.6})
+    for (unsigned seed = 1; seed <= 10; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(beside) + " present");
+      Law law{36, 300, false, 1e-3};
+      law.present = beside;
+      Loop loop(law, depth_limits(0, std::nullopt), seed);
+      loop.run_until(0.7);
+      Law burst = law;
+      burst.present = 0.9;
+      loop.change(burst);
+      loop.run_until(0.85);
+      loop.change(law);
+      std::vector<unsigned> depths;  // a search passes through 64: the middle one counts
+      for (int tenth = 15; tenth <= 40; ++tenth) {
+        loop.run_until(tenth / 10.0);
+        depths.push_back(loop.control().depth());
+      }
+      std::sort(depths.begin(), depths.end());
+      EXPECT_GE(depths[depths.size() / 2], 20U);
+      EXPECT_LE(depths[depths.size() / 2], 44U);
+    }
+}
+
+TEST(DepthControl, a_volume_that_turns_out_warm_is_a_law_of_its_own) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    Loop loop({36, 300, false, 0}, depth_limits(0, std::nullopt), seed);
+    loop.run_until(2);
+    loop.change({0.8, 0, false, 0});
+    loop.run_until(4);
+    EXPECT_LT(loop.control().base_latency().count(), 5000) << "seed " << seed;
+    EXPECT_GE(loop.control().depth(), 50U) << "seed " << seed;
   }
 }
 

@@ -25,6 +25,11 @@ constexpr double kNoQueueBelow =
 constexpr double kFullFrom = 0.85;   // of the best throughput
 constexpr double kChangedBy = 1.45;  // four deviations of a window's mean: the law has changed
 constexpr double kSlowestTrimmed = 0.03;  // stalls of seconds happen once in 1,000 to 1,000,000
+/// Of the latency of the window's slower reads: below it a block was present. One of 10,000 first
+/// touches is as quick.
+constexpr double kPresentBelow = 0.1;
+constexpr unsigned kPresentInARow = 1024;  // the volume is warm, which is another law
+constexpr double kColdFrom = 10;           // times the base latency: it was that of present blocks
 constexpr std::size_t kSearchSamples = 24;
 constexpr std::size_t kSteadySamples = 32;
 constexpr double kBaseWeightLimit = 256;               // samples; older ones fade
@@ -65,6 +70,11 @@ std::size_t DepthControl::window_samples() const {
 }
 
 void DepthControl::completed(Time now, std::chrono::microseconds latency) {
+  if (static_cast<double>(latency.count()) < kPresentBelow * base_us_) {
+    if (++present_in_a_row_ > kPresentInARow) search_again();
+    return;
+  }
+  present_in_a_row_ = 0;
   if (settling_ > 0) {
     --settling_;
     return;
@@ -79,22 +89,34 @@ void DepthControl::completed(Time now, std::chrono::microseconds latency) {
   if (latencies_us_.size() >= window_samples()) close_window(now);
 }
 
-void DepthControl::close_window(Time now) {
+DepthControl::Window DepthControl::measure_window(Time now) {
   Window window;
-  window.samples = latencies_us_.size();
   const double seconds =
       std::max<double>(static_cast<double>((now - window_start_).count()), 1) / 1e6;
-  window.throughput = static_cast<double>(window.samples) / seconds;
   std::sort(latencies_us_.begin(), latencies_us_.end());
+  // The first window knows no base latency yet to tell present blocks by.
+  const double slower = latencies_us_[latencies_us_.size() * 3 / 4];
+  latencies_us_.erase(
+      latencies_us_.begin(),
+      std::lower_bound(latencies_us_.begin(), latencies_us_.end(), kPresentBelow * slower));
+  window.samples = latencies_us_.size();
+  window.throughput = static_cast<double>(window.samples) / seconds;
   const auto trimmed =
       static_cast<std::size_t>(std::ceil(kSlowestTrimmed * static_cast<double>(window.samples)));
   const std::size_t kept = std::max<std::size_t>(window.samples - trimmed, 1);
   window.mean_us = std::accumulate(latencies_us_.begin(),
                                    latencies_us_.begin() + static_cast<std::ptrdiff_t>(kept), 0.0) /
                    static_cast<double>(kept);
+  return window;
+}
+
+void DepthControl::close_window(Time now) {
+  const Window window = measure_window(now);
   window_open_ = true;
   window_start_ = now;
   latencies_us_.clear();
+  if (window.samples < kSearchSamples / 2) return;  // too few first touches to tell
+  if (base_us_ > 0 && window.mean_us > kColdFrom * base_us_) return search_again();
   switch (phase_) {
     case Phase::search: {
       after_search_window(window);
@@ -166,6 +188,8 @@ void DepthControl::after_steady_window(const Window& window, Time now) {
 void DepthControl::search_again() {
   phase_ = Phase::search;
   base_weight_ = 0;
+  base_us_ = 0;
+  present_in_a_row_ = 0;
   previous_throughput_ = 0;
   poor_windows_ = 0;
   recent_throughput_.fill(0);

@@ -28,7 +28,9 @@ DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags
 /// again. A lasting fall of throughput means that the device's law has changed, and starts the
 /// search again. A windowed mean without its slowest samples stands where TCP's relatives use a
 /// minimum: latencies are lognormal, Little's law is about means, and where absent and present
-/// blocks mix the median means nothing.
+/// blocks mix the median means nothing. Reads of present blocks are known by being far quicker than
+/// the rest and left out: they pass the fetch pipe by, and would teach a throughput that it has
+/// not.
 class DepthControl {
  public:
   using Time = std::chrono::microseconds;  ///< since any fixed instant
@@ -58,6 +60,7 @@ class DepthControl {
   };
 
   void close_window(Time now);
+  Window measure_window(Time now);
   void after_search_window(const Window& window);
   void after_steady_window(const Window& window, Time now);
   void after_drain_window(const Window& window, Time now);
@@ -82,6 +85,7 @@ class DepthControl {
   std::array<double, 4> recent_throughput_{};
   std::size_t recent_at_ = 0;
   unsigned poor_windows_ = 0;
+  unsigned present_in_a_row_ = 0;
   Time last_look_{0};
 };
 
