@@ -245,11 +245,19 @@ class Daemon {
     if (ticket_.manager_url.empty()) return;
     const auto answered = std::make_shared<std::promise<void>>();
     list_answered_ = answered->get_future();
-    reporter_.exchange("GET", "/v1/hot-list", "", [this, disk_node, answered](const auto& list) {
-      if (list)
-        if (const Ok taken = recording_.take(*list); !taken)
-          log_event(LogLevel::warning, "hot list", {{"what", taken.error().message()}});
-      if (const auto disk = warm::BlockDevice::open(disk_node); disk && !recording_.knows_nothing())
+    const auto note = [](const Ok& taken) {
+      if (!taken) log_event(LogLevel::warning, "hot list", {{"what", taken.error().message()}});
+    };
+    reporter_.exchange("GET", "/v1/hot-list", "", [=, this](const auto& list) {
+      if (list) note(recording_.take(*list));
+      if (recording_.knows_nothing()) {
+        reporter_.exchange("GET", "/v1/hot-list?of=pool", "", [=, this](const auto& other) {
+          if (other) note(recording_.take_elsewhere(*other));
+          answered->set_value();
+        });
+        return;
+      }
+      if (const auto disk = warm::BlockDevice::open(disk_node))
         early_.hot(recording_.hot_blocks(disk->size_bytes()));
       answered->set_value();
     });
@@ -290,7 +298,11 @@ class Daemon {
     request.read_before = early_.finish();
     if (const auto disk = warm::BlockDevice::open(request.device_path))
       request.hot = recording_.hot_blocks(disk->size_bytes());
-    if (request.hot.empty()) request.files = warm::first_run_files(login_users());
+    if (request.hot.empty()) {
+      request.files = recording_.files_elsewhere();
+      const auto guessed = warm::first_run_files(login_users());
+      request.files.insert(request.files.end(), guessed.begin(), guessed.end());
+    }
     const auto show = [this](const warm::WarmProgress& progress) {
       book_.update([&](Status& status) { status.warm = progress; });
     };

@@ -75,6 +75,18 @@ Ok Recording::take(std::string_view list) {
   return {};
 }
 
+Ok Recording::take_elsewhere(std::string_view list) {
+  TRY_ASSIGN(const auto taken, warm::decode_hot_list(list));
+  const std::lock_guard lock(mutex_);
+  elsewhere_ = warm::hot_files(taken);
+  return {};
+}
+
+std::vector<warm::WantedFile> Recording::files_elsewhere() const {
+  const std::lock_guard lock(mutex_);
+  return elsewhere_;
+}
+
 std::optional<warm::HotList> Recording::brought() const {
   const std::lock_guard lock(mutex_);
   return brought_;

@@ -43,6 +43,11 @@ class Recording {
   bool is_of_volume() const { return of_volume_; }
   /// A list of the volume's lineage, from elsewhere. Errors: decode_hot_list's.
   Ok take(std::string_view list);
+  /// A list of another lineage: only its files mean anything, and it is merged into nothing.
+  /// Errors: decode_hot_list's.
+  Ok take_elsewhere(std::string_view list);
+  /// What that list says sessions read first, in its order.
+  std::vector<warm::WantedFile> files_elsewhere() const;
   /// The blocks that sessions of this lineage read first, in that order, of a device of this size.
   std::vector<warm::Block> hot_blocks(std::uint64_t device_bytes) const;
   /// Ends the recording and keeps it on the volume; nothing of the mount is held afterwards. False
@@ -62,6 +67,7 @@ class Recording {
   bool of_volume_ = false;
   mutable std::mutex mutex_;
   std::optional<warm::HotList> brought_;
+  std::vector<warm::WantedFile> elsewhere_;
   std::future<void> ended_;
   std::jthread thread_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <vector>
 
 #include "bootstrap/warm/hot_list.hpp"
@@ -16,6 +17,10 @@ namespace fs = std::filesystem;
 /// Lineages beyond these are of sources that nobody uses any more.
 constexpr std::size_t kMostLineages = 64;
 constexpr const char* kSuffix = ".list";
+/// Beside the lists, a file a pool: its lineages, one a line, the latest first.
+constexpr const char* kPoolSuffix = ".pool";
+constexpr std::size_t kMostOfPool = 8;
+constexpr std::size_t kMostPoolBytes = 4096;
 
 /// It becomes a file's name: nothing but what ids are made of.
 bool is_snapshot_id(std::string_view text) {
@@ -25,13 +30,21 @@ bool is_snapshot_id(std::string_view text) {
          text.substr(kPrefix.size()).find_first_not_of(kPlain) == std::string_view::npos;
 }
 
+/// As the spec checks it; a name becomes a file's, too.
+bool is_pool_name(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
+  return !text.empty() && text.size() <= 128 &&
+         text.find_first_not_of(kPlain) == std::string_view::npos;
+}
+
 }  // namespace
 
 std::string HotLists::path_of(const std::string& lineage) const {
   return directory_ + "/" + lineage + kSuffix;
 }
 
-Ok HotLists::add(const std::string& lineage, std::string_view recording) {
+Ok HotLists::add(const std::string& pool, const std::string& lineage, std::string_view recording) {
   if (!is_snapshot_id(lineage))
     return fail(ErrorKind::refused, "\"" + lineage + "\" is no snapshot's id");
   auto recorded = warm::decode_hot_list(recording);
@@ -54,13 +67,51 @@ Ok HotLists::add(const std::string& lineage, std::string_view recording) {
   }
   fs::rename(temporary, path_of(lineage), error);
   if (error) return fail(errno_error("keeping the hot list of " + lineage, error.value()));
+  remember(pool, lineage);
   forget_oldest();
   return {};
 }
 
 std::optional<std::string> HotLists::of(const std::string& lineage) {
-  if (!is_snapshot_id(lineage)) return std::nullopt;
   const std::lock_guard lock(mutex_);
+  return read(lineage);
+}
+
+std::optional<std::string> HotLists::of_pool(const std::string& pool,
+                                             const std::string& but_lineage) {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& lineage : lineages_of(pool))
+    if (lineage != but_lineage)
+      if (auto list = read(lineage)) return list;
+  return std::nullopt;
+}
+
+std::vector<std::string> HotLists::lineages_of(const std::string& pool) const {
+  std::vector<std::string> lineages;
+  if (!is_pool_name(pool)) return lineages;
+  std::istringstream lines(
+      read_text_file(directory_ + "/" + pool + kPoolSuffix, kMostPoolBytes).value_or(""));
+  for (std::string line; std::getline(lines, line) && lineages.size() < kMostOfPool;)
+    if (is_snapshot_id(line)) lineages.push_back(line);
+  return lineages;
+}
+
+/// What is lost here is learned again at the next recording.
+void HotLists::remember(const std::string& pool, const std::string& lineage) const {
+  if (!is_pool_name(pool)) return;
+  auto lineages = lineages_of(pool);
+  std::erase(lineages, lineage);
+  lineages.insert(lineages.begin(), lineage);
+  const std::string path = directory_ + "/" + pool + kPoolSuffix;
+  std::ofstream file(path + ".new", std::ios::trunc);
+  for (const std::string& one : lineages) file << one << '\n';
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(path + ".new", path, error);
+}
+
+std::optional<std::string> HotLists::read(const std::string& lineage) const {
+  if (!is_snapshot_id(lineage)) return std::nullopt;
   auto text = read_text_file(path_of(lineage), warm::kMostListBytes);
   if (!text || !warm::decode_hot_list(*text)) return std::nullopt;
   return std::move(*text);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bootstrap/base/result.hpp"
 
@@ -17,15 +18,23 @@ class HotLists {
   /// `directory` is made when the first list comes.
   explicit HotLists(std::string directory) : directory_(std::move(directory)) {}
 
-  /// Merges a node's recording into the lineage's list. Errors: refused when the text is no hot
-  /// list (the node is not trusted) or the lineage is no snapshot's id; the file system's.
-  Ok add(const std::string& lineage, std::string_view recording);
+  /// Merges a node's recording into the lineage's list, and remembers the pool's latest lineages.
+  /// Errors: refused when the text is no hot list (the node is not trusted) or the lineage is no
+  /// snapshot's id; the file system's.
+  Ok add(const std::string& pool, const std::string& lineage, std::string_view recording);
 
   /// The lineage's list as text; nullopt when nobody has recorded one.
   std::optional<std::string> of(const std::string& lineage);
 
+  /// The list that the pool recorded last on volumes of another lineage than this one: its files
+  /// may be elsewhere here, or nowhere.
+  std::optional<std::string> of_pool(const std::string& pool, const std::string& but_lineage);
+
  private:
   std::string path_of(const std::string& lineage) const;
+  std::optional<std::string> read(const std::string& lineage) const;
+  std::vector<std::string> lineages_of(const std::string& pool) const;
+  void remember(const std::string& pool, const std::string& lineage) const;
   void forget_oldest() const;
 
   const std::string directory_;

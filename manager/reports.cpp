@@ -151,17 +151,24 @@ void ReportServer::State::take_hot_list(const httplib::Request& request, httplib
   const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
   if (!known || known->lineage.empty())
     return answer_error(reply, 404, "no volume of a known lineage is attached to this instance");
-  if (const Ok added = hot_lists.add(known->lineage, request.body); !added)
+  if (const Ok added = hot_lists.add(known->pool, known->lineage, request.body); !added)
     return answer_error(reply, added.error().kind == ErrorKind::refused ? 400 : 503,
                         added.error().message());
   answer(reply, 200, "{}");
 }
 
+/// The lineage's own; with "?of=pool" the latest of the pool's other lineages, of which only the
+/// names of files mean something to whoever asks.
 void ReportServer::State::give_hot_list(const httplib::Request& request, httplib::Response& reply) {
   if (!authentic(request, reply)) return;
   const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
-  const auto list = known ? hot_lists.of(known->lineage) : std::nullopt;
-  if (!list) return answer_error(reply, 404, "nobody has recorded a hot list of this lineage yet");
+  const bool elsewhere = request.has_param("of") && request.get_param_value("of") == "pool";
+  std::optional<std::string> list;
+  if (known && elsewhere && !known->lineage.empty())
+    list = hot_lists.of_pool(known->pool, known->lineage);
+  else if (known && !request.has_param("of"))
+    list = hot_lists.of(known->lineage);
+  if (!list) return answer_error(reply, 404, "nobody has recorded such a hot list yet");
   reply.set_content(*list, "text/plain");
 }
 

@@ -9,6 +9,7 @@
 
 #include "bootstrap/warm/file_finder.hpp"
 #include "bootstrap/warm/first_run_files.hpp"
+#include "bootstrap/warm/hot_list.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -223,6 +224,7 @@ TEST_F(FileFinderTest, files_are_found_by_name_range_and_directory) {
   EXPECT_THAT(find({{"/d3/7", 4096, 8192}}),
               testing::ElementsAre(ByteRange{place.offset + 4096, 8192}));
   EXPECT_THAT(find({{"/d3/*"}}), SizeIs(testing::Ge(30U)));
+  EXPECT_THAT(find({{"/**"}}), SizeIs(testing::Ge(300U)));
   EXPECT_THAT(find({{"/d3/7", UINT64_MAX - 1, UINT64_MAX - 1}}), IsEmpty());
 }
 
@@ -288,6 +290,52 @@ TEST_F(FileFinderTest, wanted_files_are_read_before_the_rest) {
   }
   EXPECT_LT(last_named, position / 2) << "they lie at the end of the volume";
   EXPECT_EQ(progress.warmth, 1);
+}
+
+TEST_F(FileFinderTest, a_list_of_another_lineage_leads_to_where_its_files_lie_here) {
+  make_image(kOddOffset);
+  attach({});
+  mount_root();
+  const ByteRange place = place_of("/d7/4");
+  // There it lay elsewhere, on a larger disk; and it had a file that is not here.
+  HotList list{"snap-0other", "", 64 * kGiB, 1, {}};
+  list.ranges = {{{9 * kGiB, 4096}, "/gone", 0, 1000}, {{10 * kGiB, 65536}, "/d7/4", 8192, 1000}};
+  auto wanted = request();
+  wanted.files = hot_files(list);
+  EXPECT_THAT(find(wanted.files), testing::ElementsAre(ByteRange{place.offset + 8192, 65536}));
+  wanted.max_depth = 1;
+  const WarmProgress progress = run(wanted);
+  EXPECT_EQ(progress.state, WarmState::done);
+  EXPECT_EQ(progress.hot_blocks, 0U);
+  EXPECT_EQ(progress.file_blocks,
+            blocks_of({offset_ + place.offset + 8192, 65536}, UINT32_MAX).size());
+}
+
+TEST_F(FileFinderTest, the_warmer_reads_on_where_a_session_misses) {
+  make_image(kOddOffset);
+  sim::VolumeProfile slow;
+  slow.fetch_bandwidth_mib_s = 10;  // twenty blocks a second: the session is far ahead of the fill
+  attach(slow);
+  mount_root();
+  const ByteRange place = place_of("/d9/2");
+  const Block missed = blocks_of({offset_ + place.offset, 1}, UINT32_MAX).front();
+  const auto before = touched().size();
+  std::stop_source stop;
+  std::jthread warmer([&] { run(request(), stop.get_token()); });
+  for (int i = 0; i < 400 && touched().size() < before + 40; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ASSERT_FALSE(touched().contains(missed)) << "the fill is at the front of the volume";
+  ASSERT_TRUE(shell("cat " + root().string() + "/d9/2 > /dev/null"));
+  const auto follows = [&] {
+    std::size_t count = 0;
+    for (Block block = missed + 2; block < missed + 8; ++block) count += touched().contains(block);
+    return count;
+  };
+  for (int i = 0; i < 300 && follows() < 6; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(follows(), 6U);
+  EXPECT_LT(touched().size(), grid_blocks(kFsBytes) / 2) << "long before the fill comes there";
+  stop.request_stop();
 }
 
 }  // namespace

@@ -155,5 +155,15 @@ TEST(HotList, a_list_ends_at_its_bound) {
   EXPECT_TRUE(decode_hot_list(encode_hot_list(both)));
 }
 
+TEST(HotFiles, are_the_named_ranges_in_their_order_and_no_patterns) {
+  HotList list{"snap-1", "", kDevice, 1, {}};
+  list.ranges = {{{0, 4096}, "", 0, 1000},
+                 {{kGridBytes, 8192}, "/usr/bin/python3", 4096, 1000},
+                 {{2 * kGridBytes, 4096}, "/odd/*", 0, 1000},
+                 {{3 * kGridBytes, 512}, "/etc/passwd", 0, 1000}};
+  EXPECT_THAT(hot_files(list), testing::ElementsAre(WantedFile{"/usr/bin/python3", 4096, 8192},
+                                                    WantedFile{"/etc/passwd", 0, 512}));
+}
+
 }  // namespace
 }  // namespace warmroot::warm

@@ -255,9 +255,28 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   EXPECT_EQ(list->recordings, 2u) << "each node counts once, whatever it claims";
   EXPECT_THAT(warm::hot_blocks(*list, 64), ElementsAre(7, 3, 9));
   EXPECT_EQ(client_->Get("/v1/hot-list")->status, 400) << "unsigned";
+  const auto of_pool = [&](std::uint64_t sequence) {
+    return client_->Get("/v1/hot-list?of=pool", headers(sequence, ""));
+  };
+  EXPECT_EQ(of_pool(7)->status, 404) << "the pool knows no other lineage";
+  known.lineage = "snap-0imagenet00000002";
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(client_->Get("/v1/hot-list", headers(8, ""))->status, 404);
+  const auto old = of_pool(9);
+  ASSERT_EQ(old->status, 200);
+  EXPECT_EQ(warm::decode_hot_list(old->body)->lineage, "snap-0imagenet00000001");
+  EXPECT_EQ(put(10, recording({5})), 200);
+  EXPECT_EQ(warm::decode_hot_list(of_pool(11)->body)->lineage, "snap-0imagenet00000001");
+  known.lineage = "snap-0imagenet00000001";
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(warm::decode_hot_list(of_pool(12)->body)->lineage, "snap-0imagenet00000002");
+  EXPECT_EQ(client_->Get("/v1/hot-list?of=everybody", headers(13, ""))->status, 404);
+  known.pool = "../imagenet";
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(of_pool(14)->status, 404);
   known.lineage = "../../etc/passwd";
   board_.set_known("research", {{kInstance, known}});
-  EXPECT_EQ(put(7, recording({1})), 400);
+  EXPECT_EQ(put(15, recording({1})), 400);
 }
 
 TEST_F(Reports, serves_the_bootstrap_whole) {

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -20,7 +21,7 @@ namespace {
 constexpr const char* kPlaces[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 /// For each CPU, in KiB: a session's few thousand reads at 100 bytes a line, many times over.
 constexpr std::string_view kBufferKib = "512";
-/// The process's number follows.
+/// The process's number follows, and that of the trace in it.
 constexpr std::string_view kNamePrefix = "warmroot-";
 
 UniqueFd open_in(int directory, const std::string& path, int flags) {
@@ -56,7 +57,8 @@ void remove_leftovers(int instances) {
     if (!name.starts_with(kNamePrefix)) continue;
     const auto digits = name.substr(kNamePrefix.size());
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), owner);
-    const bool number = error == std::errc{} && end == digits.data() + digits.size();
+    const bool number =
+        error == std::errc{} && (end == digits.data() + digits.size() || *end == '-');
     if (number && owner > 0 && ::kill(owner, 0) != 0 && errno == ESRCH)
       ::unlinkat(instances, entry->d_name, AT_REMOVEDIR);
   }
@@ -107,7 +109,9 @@ Result<BlockTrace> BlockTrace::start(dev_t disk) {
   trace.instances_ = open_instances();
   if (!trace.instances_)
     return fail(ErrorKind::refused, "this kernel has no tracefs, or does not let us use it");
-  const std::string name = std::string(kNamePrefix) + std::to_string(::getpid());
+  static std::atomic<unsigned> traces{0};
+  const std::string name =
+      std::string(kNamePrefix) + std::to_string(::getpid()) + "-" + std::to_string(traces++);
   const int instances = trace.instances_.get();
   remove_leftovers(instances);
   if (::mkdirat(instances, name.c_str(), 0700) != 0 && errno != EEXIST)

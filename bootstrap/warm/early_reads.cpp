@@ -28,7 +28,7 @@ class EarlyReads::Loop {
   Loop(EarlyReads& owner, BlockDevice& device, ReadEngine& engine, DepthControl& control)
       : owner_(owner),
         device_(device),
-        pump_(engine, control, device.size_bytes(), events()),
+        pump_(engine, control, device.size_bytes(), events(), std::chrono::milliseconds(0)),
         asked_(grid_blocks(device.size_bytes())),
         present_(grid_blocks(device.size_bytes())) {}
 

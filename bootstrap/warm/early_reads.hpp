@@ -31,7 +31,8 @@ class EarlyReads {
   void start(const std::string& device_path);
   /// Blocks that sessions read first, in this order; read behind what the mount needs.
   void hot(std::vector<Block> blocks);
-  /// No read is started any more, those in flight get 150 ms. What was read since start, in order.
+  /// No read is started any more, and none in flight waited for: the warmer, which comes next,
+  /// finds those under way. What was read since start, in order.
   std::vector<BlockRead> finish();
 
  private:

@@ -21,6 +21,7 @@ namespace {
 constexpr unsigned kThreads = 12;
 constexpr std::size_t kMostEntries = 4096;  // of one directory
 constexpr std::string_view kAllIn = "/*";
+constexpr std::string_view kAllBelow = "/**";
 /// Where distributions keep what programs are linked with; the loader's own cache is not parsed.
 constexpr const char* kLibraryDirectories[] = {
     "/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/lib/"};
@@ -92,11 +93,15 @@ UniqueFd FileFinder::open_inside(const std::string& path) const {
 }
 
 void FileFinder::find(const WantedFile& file, const std::stop_token& stop) {
-  const bool all_in = file.path.ends_with(kAllIn);
-  const UniqueFd fd =
-      open_inside(all_in ? file.path.substr(0, file.path.size() - kAllIn.size() + 1) : file.path);
+  const bool deep = file.path.ends_with(kAllBelow);
+  if (deep || file.path.ends_with(kAllIn)) {
+    const std::string path = file.path.substr(0, file.path.rfind('/') + 1);
+    const UniqueFd directory = open_inside(path);
+    if (directory && !stop.stop_requested()) list_directory(directory.get(), path, deep);
+    return;
+  }
+  const UniqueFd fd = open_inside(file.path);
   if (!fd || stop.stop_requested()) return;
-  if (all_in) return list_directory(fd.get(), file.path.substr(0, file.path.size() - 1));
   const auto extents = extents_of(fd.get(), kMostFileExtents);
   if (!extents) return;
   const std::uint64_t length = std::min(file.length, kMostFileRead);
@@ -111,7 +116,7 @@ void FileFinder::find(const WantedFile& file, const std::stop_token& stop) {
 }
 
 /// `path` ends with a slash.
-void FileFinder::list_directory(int directory, const std::string& path) {
+void FileFinder::list_directory(int directory, const std::string& path, bool deep) {
   const int again = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
   DIR* stream = again >= 0 ? ::fdopendir(again) : nullptr;
   if (stream == nullptr) {
@@ -123,6 +128,8 @@ void FileFinder::list_directory(int directory, const std::string& path) {
     if (files.size() == kMostEntries) break;
     if (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
       files.push_back({path + entry->d_name});
+    else if (deep && entry->d_type == DT_DIR && entry->d_name[0] != '.')
+      files.push_back({path + entry->d_name + std::string(kAllBelow)});
   }
   ::closedir(stream);
   std::sort(files.begin(), files.end(),

@@ -17,17 +17,9 @@
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/wanted_file.hpp"
 
 namespace warmroot::warm {
-
-struct WantedFile {
-  std::string path;          ///< absolute, inside the root; "/x/*": all plain files of /x
-  std::uint64_t offset = 0;  ///< in the file
-  std::uint64_t length = UINT64_MAX;
-  bool is_program = false;  ///< the libraries that it is linked with are wanted too
-
-  bool operator==(const WantedFile&) const = default;
-};
 
 /// Of one file that is wanted whole.
 inline constexpr std::uint64_t kMostFileRead = 64 * 1024 * 1024;
@@ -53,7 +45,7 @@ class FileFinder {
  private:
   void work(const std::stop_token& stop);
   void find(const WantedFile& file, const std::stop_token& stop);
-  void list_directory(int directory, const std::string& path);
+  void list_directory(int directory, const std::string& path, bool deep);
   void want_libraries(int file);
   void want_first(std::vector<WantedFile> files);
   UniqueFd open_inside(const std::string& path) const;

@@ -74,10 +74,14 @@ constexpr const char* kInterpreters[] = {"/usr/bin/python3", "/usr/bin/perl", "/
                                          "/usr/bin/make",    "/usr/bin/gcc",  "/usr/bin/g++",
                                          "/usr/bin/as",      "/usr/bin/ld",   "/usr/bin/node"};
 
-/// In the order in which an interpreter's start needs them.
-constexpr const char* kPythonParts[] = {"/encodings/__pycache__/*",   "/__pycache__/*",
-                                        "/collections/__pycache__/*", "/importlib/__pycache__/*",
-                                        "/re/__pycache__/*",          "/lib-dynload/*"};
+/// In the order in which an interpreter's start needs them; then what it imports.
+constexpr const char* kPythonParts[] = {"/encodings/__pycache__/*",
+                                        "/__pycache__/*",
+                                        "/collections/__pycache__/*",
+                                        "/importlib/__pycache__/*",
+                                        "/re/__pycache__/*",
+                                        "/lib-dynload/*",
+                                        "/**"};
 constexpr int kOldestPython = 6;  // 3.6, RHEL 8
 constexpr int kNewestPython = 15;
 constexpr int kOldestGcc = 8;
@@ -116,8 +120,12 @@ std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
   for (int minor = kNewestPython; minor >= kOldestPython; --minor)
     for (const char* place : {"/usr/lib/python3.", "/usr/lib64/python3."})
       for (const char* part : kPythonParts) add(place + std::to_string(minor) + part);
-  for (int major = kNewestGcc; major >= kOldestGcc; --major)
-    for (const char* place : kGccPlaces) add(place + std::to_string(major) + "/*");
+  for (int major = kNewestGcc; major >= kOldestGcc; --major) {
+    const std::string version = std::to_string(major);
+    for (const char* place : kGccPlaces)
+      for (const char* program : {"/cc1plus", "/cc1", "/collect2", "/*"})
+        add(place + version + program, std::string_view(program) != "/*");
+  }
   for (const char* path : kWholeDirectories) add(path);
   return files;
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bootstrap/warm/file_finder.hpp"
+#include "bootstrap/warm/wanted_file.hpp"
 
 namespace warmroot::warm {
 

@@ -255,4 +255,13 @@ std::vector<Block> hot_blocks(const HotList& list, Block device_blocks) {
   return order;
 }
 
+std::vector<WantedFile> hot_files(const HotList& list) {
+  std::vector<WantedFile> files;
+  for (const HotRange& range : list.ranges)
+    // A name that ends like a pattern is a file's all the same.
+    if (!range.path.empty() && !range.path.ends_with('*'))
+      files.push_back({range.path, range.file_offset, range.device.length});
+  return files;
+}
+
 }  // namespace warmroot::warm

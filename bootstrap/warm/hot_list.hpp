@@ -13,6 +13,7 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/wanted_file.hpp"
 
 namespace warmroot::warm {
 
@@ -65,5 +66,9 @@ HotList merge_hot_lists(std::span<const HotList> lists);
 
 /// The blocks of the list in its order, once each; what lies beyond the device is left out.
 std::vector<Block> hot_blocks(const HotList& list, Block device_blocks);
+
+/// The files of the list in its order, for a volume of another lineage: there the places mean
+/// nothing, and what has no name is left out.
+std::vector<WantedFile> hot_files(const HotList& list);
 
 }  // namespace warmroot::warm

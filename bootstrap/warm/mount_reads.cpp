@@ -130,7 +130,8 @@ MountRound MountReads::next(std::span<const std::string> contents) {
       if (contents.empty()) break;
       return after_superblock(contents.front());
     case Step::inodes:
-      return inodes_of(contents);
+      if (contents.empty()) break;
+      return inodes_of(contents.front());
     case Step::inode_blocks:
       return blocks_of(contents);
     case Step::xfs_log:
@@ -151,7 +152,6 @@ MountRound MountReads::after_superblock(const std::string& first_bytes) {
   const std::string_view super = std::string_view(first_bytes).substr(kExtSuperAt, kExtSuperBytes);
   MountRound round;
   const FsSummary summary = summarise_superblock(first_bytes);
-  add(round.touches, summary.descriptors);
   if (!summary.journal.empty()) {
     if (ext_.recover)
       for (const ByteRange& range : summary.journal) add(round.touches, range);
@@ -167,25 +167,30 @@ MountRound MountReads::after_superblock(const std::string& first_bytes) {
     const std::uint64_t inode = little(super, field, 4);
     if (inode != 0 && (inode - 1) / ext_.inodes_per_group < ext_.groups) inodes_.push_back(inode);
   }
-  for (const std::uint64_t inode : inodes_)
-    add(round.contents, ext_.descriptor((inode - 1) / ext_.inodes_per_group));
-  step_ = round.contents.size() == inodes_.size() ? Step::inodes : Step::done;
+  add(round.contents, summary.descriptors);
+  step_ = round.contents.empty() ? Step::done : Step::inodes;
+  first_bytes_ = first_bytes;
   return round;
 }
 
-MountRound MountReads::inodes_of(std::span<const std::string> descriptors) {
+MountRound MountReads::inodes_of(const std::string& descriptors) {
   step_ = Step::inode_blocks;
   MountRound round;
-  for (std::size_t i = 0; i < std::min(inodes_.size(), descriptors.size()); ++i) {
-    const std::string& descriptor = descriptors[i];
-    if (descriptor.size() < ext_.descriptor_bytes) continue;
+  for (const std::uint64_t inode : inodes_) {
+    const std::uint64_t group = (inode - 1) / ext_.inodes_per_group;
+    if ((group + 1) * ext_.descriptor_bytes > descriptors.size()) continue;
+    const auto descriptor = std::string_view(descriptors).substr(group * ext_.descriptor_bytes);
     const std::uint64_t table =
         little(descriptor, 0x08, 4) | (ext_.wide ? little(descriptor, 0x28, 4) << 32 : 0);
     if (table >= ext_.blocks) continue;
     const std::uint64_t within =
-        (inodes_[i] - 1) % ext_.inodes_per_group * std::max<std::uint64_t>(ext_.inode_bytes, 128);
+        (inode - 1) % ext_.inodes_per_group * std::max<std::uint64_t>(ext_.inode_bytes, 128);
     add(round.contents, {table * ext_.block_bytes + within, kIBlockAt + kIBlockBytes});
   }
+  // Every lookup needs the tables, and who asks what is free the bitmaps.
+  const FsMetadata metadata = ext_metadata(first_bytes_, descriptors);
+  for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps})
+    for (const ByteRange& range : ranges) add(round.touches, range);
   return round;
 }
 

@@ -39,10 +39,10 @@ class MountReads {
   explicit MountReads(ByteRange file_system) : file_system_(file_system) {}
 
   /// The next round; `contents` are those of the round before, empty where they could not be read.
-  /// ext: superblock; descriptors, journal; inodes of root, journal, quotas and orphans; their
-  /// blocks. xfs: superblock; headers of the allocation groups, root inode, samples of the log; the
-  /// log where its cycle changes. Empty when nothing is left, or of what it has read nothing makes
-  /// sense.
+  /// ext: superblock; descriptors, journal; inodes of root, journal, quotas and orphans, and all
+  /// inode tables and bitmaps; blocks of those inodes. xfs: superblock; headers of the allocation
+  /// groups, root inode, samples of the log; the log where its cycle changes. Empty when nothing is
+  /// left, or of what it has read nothing makes sense.
   MountRound next(std::span<const std::string> contents);
 
  private:
@@ -50,7 +50,7 @@ class MountReads {
 
   MountRound after_superblock(const std::string& first_bytes);
   MountRound after_xfs_superblock(std::string_view super);
-  MountRound inodes_of(std::span<const std::string> descriptors);
+  MountRound inodes_of(const std::string& descriptors);
   MountRound blocks_of(std::span<const std::string> inodes);
   MountRound log_around_head(std::span<const std::string> samples);
   /// On the device, cut at the file system's end and at kMostMountTouch.
@@ -59,6 +59,7 @@ class MountReads {
   ByteRange file_system_;
   Step step_ = Step::superblock;
   ExtSuper ext_;
+  std::string first_bytes_;
   std::vector<std::uint64_t> inodes_;
   std::vector<ByteRange> log_samples_;  // in the file system
   ByteRange log_;                       // in the file system

@@ -12,8 +12,6 @@ using std::chrono::milliseconds;
 
 /// Short enough that a stop request is seen and foreground I/O is noticed in time.
 constexpr auto kLongestWait = milliseconds(20);
-/// What reads in flight get after a stop request; a stalled one (up to a minute) is left behind.
-constexpr auto kDrainTime = milliseconds(150);
 constexpr auto kRetryAfter = milliseconds(1000);  // an attempt; EBS stalls and resets take seconds
 /// So many failures in a row are the device's, not a block's: one read a second until it answers
 /// again.
@@ -228,7 +226,7 @@ void ReadPump::failed(Block block, int error) {
 
 /// Waits for reads in flight, but not for stalled ones.
 Ok ReadPump::drain() {
-  const auto until = SteadyClock::now() + kDrainTime;
+  const auto until = SteadyClock::now() + drain_time_;
   std::vector<ReadResult> results;
   while (engine_.in_flight() > 0 && SteadyClock::now() < until) {
     results.clear();

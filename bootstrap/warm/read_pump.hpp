@@ -43,19 +43,20 @@ class ReadPump {
 
   /// The engine's capacity is the most that is ever in flight. Requires room for one whole block (4
   /// pieces).
-  ReadPump(ReadEngine& engine, DepthControl& control, std::uint64_t device_bytes, PumpEvents events)
+  ReadPump(ReadEngine& engine, DepthControl& control, std::uint64_t device_bytes, PumpEvents events,
+           std::chrono::milliseconds drain_time = kDrainTime)
       : engine_(engine),
         control_(control),
         device_bytes_(device_bytes),
-        events_(std::move(events)) {
+        events_(std::move(events)),
+        drain_time_(drain_time) {
     flights_.resize(engine.capacity());
     for (std::size_t i = flights_.size(); i > 0; --i) free_flights_.push_back(i - 1);
   }
 
   /// Reads the blocks in order. Finished: each was read, or given up after kAttempts. Stopped: no
-  /// read was started after the request, and those in flight were given 150 ms. Device lost: it has
-  /// gone, or answers nothing but errors; see last_error().
-  /// Errors: the engine's own.
+  /// read was started after the request, and those in flight were given the drain time. Device
+  /// lost: it has gone, or answers nothing but errors; see last_error(). Errors: the engine's own.
   Result<End> read(std::span<const Block> blocks, const std::stop_token& stop);
 
   /// These are read before what is left of the list, behind those preferred earlier, or before
@@ -79,6 +80,8 @@ class ReadPump {
   /// 4096, or 512 KiB once a touch turned out not to bring its block in.
   std::uint32_t touch_bytes() const { return whole_blocks_ ? kGridBytes : kTouchBytes; }
 
+  /// What reads in flight get after a stop request; a stalled one (up to a minute) is left behind.
+  static constexpr std::chrono::milliseconds kDrainTime{150};
   /// Reads of one block before it is given up.
   static constexpr unsigned kAttempts = 3;
 
@@ -121,6 +124,7 @@ class ReadPump {
   DepthControl& control_;
   std::uint64_t device_bytes_;
   PumpEvents events_;
+  std::chrono::milliseconds drain_time_;
   TouchProbe probe_;
 
   std::span<const Block> blocks_;

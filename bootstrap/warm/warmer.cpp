@@ -7,13 +7,17 @@
 #include <future>
 #include <random>
 #include <system_error>
+#include <unordered_set>
 
 #include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/demand_follow.hpp"
+#include "bootstrap/warm/file_finder.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
 #include "bootstrap/warm/fsmap.hpp"
 #include "bootstrap/warm/needed_blocks.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/read_pump.hpp"
+#include "bootstrap/warm/session_trace.hpp"
 #include "bootstrap/warm/volume_file.hpp"
 #include "bootstrap/warm/warm_map.hpp"
 #include "bootstrap/warm/warm_plan.hpp"
@@ -33,6 +37,9 @@ constexpr auto kSaveEvery = milliseconds(5000);
 /// than this (mostly what sessions and the last save have written) are rather read again.
 constexpr std::uint64_t kWorthSaving = 8;
 constexpr auto kForegroundEvery = milliseconds(50);
+/// A session misses a block in tens of milliseconds; looking at each read of ours costs as much CPU
+/// as reading.
+constexpr auto kFollowEvery = milliseconds(10);
 constexpr auto kSampleEvery = milliseconds(2000);
 constexpr std::size_t kSamplesAtOnce = 4;
 constexpr std::size_t kSamples = 64;
@@ -42,6 +49,8 @@ constexpr int kFirstTouchFactor = 4;       // times the median of certainly warm
 constexpr std::size_t kDoubtsAllowed = 3;  // of 64: warm reads behind a burst of writes
 constexpr std::size_t kReferenceReads = 8;
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
+/// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
+constexpr unsigned kStartDepth = 16;
 constexpr unsigned kExtraCapacity = 8;  // a whole block's pieces and second reads beside the depth
 
 std::uint64_t milliseconds_since(SteadyClock::time_point start) {
@@ -70,6 +79,7 @@ class Run {
   Ok take_map();
   void take_read_before();
   void prefer_files();
+  void follow_session();
   bool is_wanted(Block block);
   Result<ReadPump::End> read(std::span<const Block> order);
   Result<ReadPump::End> read_hot();
@@ -125,13 +135,17 @@ class Run {
   std::mt19937_64 random_{std::random_device{}()};
   std::future<Ok> saving_;
   std::optional<FileFinder> finder_;
-  std::uint64_t unsaved_ = 0;  // blocks
-  bool map_exists_ = false;    // and is believed
+  std::optional<SessionTrace> session_;
+  DemandFollow follow_;
+  std::unordered_set<Block> missed_;  // by the session
+  std::uint64_t unsaved_ = 0;         // blocks
+  bool map_exists_ = false;           // and is believed
   double blocks_per_ms_ = 0;
   std::uint64_t reported_present_ = 0;
   SteadyClock::time_point last_report_{};
   SteadyClock::time_point last_save_ = SteadyClock::now();
   SteadyClock::time_point last_foreground_{};
+  SteadyClock::time_point last_follow_{};
   SteadyClock::time_point last_sample_ = SteadyClock::now();
 };
 
@@ -161,7 +175,8 @@ void Run::note(std::string text) {
 
 Ok Run::open() {
   TRY_ASSIGN(device_, BlockDevice::open(request_.device_path));
-  const DepthLimits limits = depth_limits(request_.max_depth, device_->tags());
+  DepthLimits limits = depth_limits(request_.max_depth, device_->tags());
+  limits.start = std::min(limits.ceiling, kStartDepth);
   TRY_ASSIGN(engine_, make_read_engine(device_->fd(), limits.ceiling + kExtraCapacity));
   control_.emplace(limits);
   PumpEvents events;
@@ -302,6 +317,16 @@ void Run::prefer_files() {
   if (done) finder_.reset();  // it holds the root
 }
 
+/// What the session waits for comes by itself; what it will want next comes before all else.
+void Run::follow_session() {
+  if (!session_) return;
+  for (const ByteRange& read : session_->take())
+    for (const Block block : blocks_of(read, present_.size())) {
+      if (present_.contains(block) || !missed_.insert(block).second) continue;
+      pump_->prefer_to_all(follow_.missed(block, present_, needed_known_ ? needed_ : BlockSet()));
+    }
+}
+
 Result<ReadPump::End> Run::read_ranges(std::span<const ByteRange> ranges) {
   BlockSet blocks(present_.size());
   for (const ByteRange& range : ranges) blocks.insert_range(range);
@@ -347,13 +372,13 @@ Result<ReadPump::End> Run::read_metadata() {
     return end;
   }
   const FsMetadata metadata = ext_metadata(*superblock, *descriptors);
-  const std::vector<ByteRange> bitmaps = on_device(metadata.bitmaps);
   metadata_.push_back(table);
-  metadata_.insert(metadata_.end(), bitmaps.begin(), bitmaps.end());
-  for (const ByteRange& range : metadata.inode_tables) metadata_.push_back(on_device(range));
+  for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps})
+    for (const ByteRange& range : ranges) metadata_.push_back(on_device(range));
+  const std::vector<ByteRange> now = metadata_;
   for (const ByteRange& range : summary.journal) metadata_.push_back(on_device(range));
   unused_tables_ = on_device(metadata.unused_tables);
-  return read_ranges(bitmaps);
+  return read_ranges(now);
 }
 
 /// Asks the file system again each time: sessions write while the warmer reads.
@@ -398,6 +423,10 @@ Result<ReadPump::End> Run::read_everything() {
   take_read_before();
   if (!request_.mount_point.empty() && !request_.files.empty())
     finder_.emplace(request_.mount_point, std::move(request_.files));
+  if (!request_.mount_point.empty())
+    if (auto session = SessionTrace::start(request_.device_path, request_.mount_point,
+                                           request_.partition_offset_bytes))
+      session_.emplace(std::move(*session));
   // A volume that was used before is mostly warm; one that was not has no map to look for.
   if (request_.used_before) TRY(take_map());
   TRY_ASSIGN(const auto hot_end, read_hot());
@@ -424,6 +453,10 @@ std::vector<Block> Run::on_tick() {
     control_->foreground(in_flight && *in_flight > engine_->in_flight());
   }
   prefer_files();
+  if (now - last_follow_ >= kFollowEvery) {
+    last_follow_ = now;
+    follow_session();
+  }
   take_saved(false);
   if (unsaved_ >= kWorthSaving && now - last_save_ >= kSaveEvery) start_saving();
   report(false);

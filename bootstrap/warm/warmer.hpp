@@ -13,7 +13,7 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
-#include "bootstrap/warm/file_finder.hpp"
+#include "bootstrap/warm/wanted_file.hpp"
 #include "bootstrap/warm/warm_progress.hpp"
 
 namespace warmroot::warm {

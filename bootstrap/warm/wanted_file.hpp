@@ -1,0 +1,20 @@
+// A file that is worth reading ahead, by its name: as lists of another lineage and the first run's
+// guesses know it. What is where, file_finder asks the mounted root.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace warmroot::warm {
+
+struct WantedFile {
+  std::string path;  ///< absolute, inside the root; "/x/*": all plain files of /x, "/x/**": and
+                     ///< below it
+  std::uint64_t offset = 0;  ///< in the file
+  std::uint64_t length = UINT64_MAX;
+  bool is_program = false;  ///< the libraries that it is linked with are wanted too
+
+  bool operator==(const WantedFile&) const = default;
+};
+
+}  // namespace warmroot::warm
