@@ -93,6 +93,19 @@ TEST(Planner, an_instance_with_a_volume_that_has_lost_its_tags_gets_no_second_on
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-0 as")));
 }
 
+TEST(Planner, an_instance_whose_image_is_not_shown_and_which_has_a_strange_volume_gets_no_second_one) {
+  World world;
+  world.volume("vol-0");
+  auto& instance = world.instance("i-0");
+  instance.image_id = "ami-of-another-account";
+  instance.root_device_name = "/dev/xvda";
+  instance.block_devices = {{"/dev/xvda", "vol-root", aws::AttachmentState::attached, false}};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-0 as")));
+  instance.block_devices.push_back(
+      {"/dev/sdf", "vol-unseen", aws::AttachmentState::attached, false});
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
 TEST(Planner, an_instance_with_a_volume_that_says_no_node_any_more_gets_no_second_one) {
   World world;
   world.volume("vol-0");

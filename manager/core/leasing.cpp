@@ -4,6 +4,7 @@
 #include "manager/core/leasing.hpp"
 
 #include <algorithm>
+#include <span>
 
 #include "manager/core/adopting.hpp"
 #include "manager/core/device_names.hpp"
@@ -24,10 +25,12 @@ bool is_unknown(const Draft& draft, const std::string& volume_id) {
 
 /// Attached after the launch and kept at the end, as our volumes are, and none that has our tags:
 /// people took them away, or attached something of their own. Somebody may have a session in it.
+/// Of an image that is not shown, all but the root may be such a volume.
 const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& instance) {
   const auto image = draft.observed.images.find(instance.image_id);
-  if (image == draft.observed.images.end() || !image->second.found) return nullptr;
-  const auto& mappings = image->second.found->mappings;
+  std::span<const aws::ImageMapping> mappings;
+  if (image != draft.observed.images.end() && image->second.found)
+    mappings = image->second.found->mappings;
   const auto found = std::find_if(
       instance.block_devices.begin(), instance.block_devices.end(), [&](const auto& device) {
         const bool from_image =
