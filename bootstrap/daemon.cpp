@@ -33,6 +33,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{1000};
 /// How long a session root that sshd refuses can go unnoticed; the look costs some stat(2).
 constexpr int kTicksPerServingCheck = 5;
+constexpr int kEbsAttempts = 3;
 constexpr milliseconds kMetadataRetry{1000};
 /// cloud-init waits 240 s for the metadata service; without it there is no instance id and no
 /// report.
@@ -183,12 +184,14 @@ class Daemon {
     failed("sessions left the volume: " + works.error().message());
   }
 
-  /// A device that keeps no such counters is asked once.
+  /// A device that keeps no such counters is not asked for ever.
   void ask_ebs() {
-    if (!serving_ || !ebs_tells_) return;
+    if (!serving_ || ebs_silent_ == kEbsAttempts) return;
     const auto counted = read_ebs_statistics(served_disk_);
-    ebs_tells_ = counted.has_value();
-    if (counted) book_.update([&](Status& status) { status.ebs = *counted; });
+    ebs_silent_ = counted ? 0 : ebs_silent_ + 1;
+    book_.update([&](Status& status) {
+      status.ebs = counted ? std::optional(*counted) : std::nullopt;
+    });
   }
 
   void start_watching() {
@@ -349,7 +352,10 @@ class Daemon {
     // Both have the same time, whichever takes long.
     const auto deadline = std::chrono::steady_clock::now() + kWarmerLimit;
     const bool kept = recording_.finish(kWarmerLimit);
-    if (!warmer_.joinable()) return kept;
+    if (!warmer_.joinable()) {
+      std::ignore = early_.finish();  // else the warmer has taken it over
+      return kept;
+    }
     if (warmer_ended_.wait_until(deadline) != std::future_status::ready) return false;
     warmer_.join();
     return kept;
@@ -395,7 +401,7 @@ class Daemon {
   Assignment assignment_;
   std::string likely_disk_;
   std::string served_disk_;  ///< written before serving_ is set
-  bool ebs_tells_ = true;    ///< the ticker's
+  int ebs_silent_ = 0;       ///< attempts in a row; the ticker's
   std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_, warm_mutex_;
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's

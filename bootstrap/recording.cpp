@@ -50,9 +50,11 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
     const auto bytes = file_->load(warm::kMostListBytes);
     if (!bytes) note_(bytes.error().message());
     if (bytes && *bytes) {
-      const Ok taken = take(**bytes);
-      if (!taken) note_(taken.error().message());
-      of_volume_ = taken.has_value();
+      auto own = warm::decode_hot_list(**bytes);
+      if (!own) note_(own.error().message());
+      const std::lock_guard lock(mutex_);
+      of_volume_ = own.has_value();
+      if (own) brought_ = std::move(*own);
     }
   }
   if (!recorder_) return;
@@ -71,8 +73,13 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
 Ok Recording::take(std::string_view list) {
   TRY_ASSIGN(auto taken, warm::decode_hot_list(list));
   const std::lock_guard lock(mutex_);
-  brought_ = std::move(taken);
+  if (!of_volume_) brought_ = std::move(taken);
   return {};
+}
+
+bool Recording::is_of_volume() const {
+  const std::lock_guard lock(mutex_);
+  return of_volume_;
 }
 
 Ok Recording::take_elsewhere(std::string_view list) {

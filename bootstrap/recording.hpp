@@ -40,8 +40,9 @@ class Recording {
   /// Neither the volume nor the manager has told what sessions read first.
   bool knows_nothing() const { return !brought(); }
   /// The volume itself brought the list along: it has been used before.
-  bool is_of_volume() const { return of_volume_; }
-  /// A list of the volume's lineage, from elsewhere. Errors: decode_hot_list's.
+  bool is_of_volume() const;
+  /// A list of the volume's lineage, from elsewhere; the one that the volume brings along is
+  /// preferred, whichever comes first. Errors: decode_hot_list's.
   Ok take(std::string_view list);
   /// A list of another lineage: only its files mean anything, and it is merged into nothing.
   /// Errors: decode_hot_list's.
@@ -64,8 +65,8 @@ class Recording {
   warm::RecordRequest request_;
   std::optional<warm::Recorder> recorder_;  // the thread's, once that runs
   std::optional<warm::VolumeFile> file_;
-  bool of_volume_ = false;
   mutable std::mutex mutex_;
+  bool of_volume_ = false;
   std::optional<warm::HotList> brought_;
   std::vector<warm::WantedFile> elsewhere_;
   std::future<void> ended_;

@@ -146,8 +146,9 @@ class Run {
 
   std::string single_result(const TickReport& report) const {
     if (report.plan.stable) return "stable: every wish is met";
-    if (report.plan.young_ledger)
-      return "nothing called yet: this ledger is new, and EC2 did not show all of the account";
+    if (report.plan.young_ledger && report.calls.empty())
+      return "nothing called yet: this ledger is new, and EC2 has not shown all of the account "
+             "three times in a row; run it again";
     return "one step done; --until-stable goes on until every wish is met";
   }
 

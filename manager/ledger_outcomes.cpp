@@ -61,8 +61,10 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
   TRY(forget_refused(settlement));
   if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
     return write_launched(intent, fleet->instances, now);
-  // By order: its absence surprises nobody. That it is not found may be said of another account.
-  if (intent.call.action == "DeleteVolume" && settlement.outcome.code.empty())
+  // By order: its absence surprises nobody. That it is not found may be said of another account,
+  // unless the call was sent before.
+  if (intent.call.action == "DeleteVolume" &&
+      (settlement.outcome.code.empty() || intent.attempts > 0))
     return database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
                          {to_sql(now), join_words(intent.resources)});
   if (intent.call.action != "RunInstances") return {};

@@ -180,6 +180,17 @@ TEST_F(LedgerTest, a_volume_that_another_account_does_not_find_to_delete_is_not_
   EXPECT_FALSE(ledger.view()->volumes.contains("vol-1"));
 }
 
+TEST_F(LedgerTest, a_delete_whose_answer_was_lost_is_done_when_the_volume_is_not_found) {
+  auto ledger = open();
+  core::Plan plan;
+  plan.records.push_back(core::RecordVolume{"vol-1", {"p", "p-0", "z-a", kNow, true, true}});
+  plan.actions.push_back({aws::DeleteVolume{"vol-1"}, "p", {}, "by order", ""});
+  settle(ledger, record_one(ledger, plan), refusal("", ErrorKind::unknown_outcome));
+  settle(ledger, ledger.view()->intents.front(),
+         refusal("InvalidVolume.NotFound", ErrorKind::gone));
+  EXPECT_FALSE(ledger.view()->volumes.contains("vol-1"));
+}
+
 TEST_F(LedgerTest, a_burnt_token_moves_to_the_next_generation) {
   auto ledger = open();
   settle(ledger, record_one(ledger, create_plan()),

@@ -33,6 +33,7 @@ Status warming() {
   status.warm.needed_blocks = 4'000;
   status.warm.device_blocks = 16'000;
   status.warm.present_blocks = 1'000;
+  status.warm.present_device_blocks = 2'000;
   status.warm.warmth = 0.25;
   status.warm.bytes_read = 5'000'000'000;
   status.warm.first_touch = {3, 36'000, 50'000, 60'000, 70'000};
@@ -45,7 +46,7 @@ TEST(Metrics, say_where_warming_stands_and_what_it_costs) {
                               "node=\"imagenet-0\",volume_id=\"vol-1\",instance_id=\"i-1\","
                               "stage=\"warming\"} 1\n"));
   EXPECT_EQ(value_of(text, "of=\"needed\""), "0.25");
-  EXPECT_EQ(value_of(text, "of=\"device\""), "0.0625");
+  EXPECT_EQ(value_of(text, "of=\"device\""), "0.125");
   EXPECT_EQ(value_of(text, "warmroot_bytes_read_total{"), "5000000000");
   EXPECT_EQ(value_of(text, "quantile=\"0.99\""), "0.06");
   EXPECT_EQ(value_of(text, "warmroot_first_touch_seconds_count{"), "3");

@@ -91,6 +91,21 @@ TEST_F(RecordingTest, a_cold_volume_begins_with_what_another_node_of_its_lineage
   EXPECT_THAT(other.hot_blocks(4 * warm::kGridBytes), testing::Each(testing::Lt(4u)));
 }
 
+TEST_F(RecordingTest, a_late_list_from_elsewhere_does_not_replace_the_volumes_own) {
+  lease({"/d1/1", "/d7/3"});
+  Recording recording([](const std::string&) {}, [](const std::string&) {});
+  mount_root();
+  recording.mounted(root().string(), 0);
+  const auto own = recording.hot_blocks(warm::kFsBytes);
+  HotList other = *kept;
+  other.ranges.resize(1);
+  ASSERT_TRUE(recording.take(warm::encode_hot_list(other)));
+  EXPECT_EQ(recording.hot_blocks(warm::kFsBytes), own);
+  EXPECT_TRUE(recording.is_of_volume());
+  EXPECT_TRUE(recording.finish(seconds(20)));
+  unmount();
+}
+
 TEST_F(RecordingTest, a_list_that_is_none_is_said_to_be_and_replaced) {
   mount_root();
   fs::create_directories((root() / kVolumeHotList).parent_path());

@@ -362,8 +362,9 @@ TEST(WarmProgressJson, has_the_keys_of_the_status_document) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   EXPECT_THAT(keys, testing::UnorderedElementsAre(
-                        "state", "needed_blocks", "device_blocks", "present_blocks", "blocks_read",
-                        "bytes_read", "warmth", "device_warmth", "elapsed_ms", "eta_ms", "engine", "depth", "errors",
+                        "state", "needed_blocks", "device_blocks", "present_blocks",
+                        "present_device_blocks", "blocks_read", "bytes_read", "warmth",
+                        "device_warmth", "elapsed_ms", "eta_ms", "engine", "depth", "errors",
                         "resumed_blocks", "hot_blocks", "hot_present", "hot_ms", "file_blocks",
                         "needed_source", "first_touch", "warm_reads"));
   EXPECT_EQ(json["state"], "running");

@@ -27,6 +27,7 @@ struct WarmProgress {
   std::uint64_t needed_blocks = 0;   ///< grid blocks that hold anything in use; 0 until known
   std::uint64_t device_blocks = 0;   ///< grid blocks of the whole device, the other denominator
   std::uint64_t present_blocks = 0;  ///< needed blocks known to be on the volume
+  std::uint64_t present_device_blocks = 0;  ///< blocks of the whole device that are
   std::uint64_t blocks_read = 0;     ///< blocks this run brought in
   std::uint64_t bytes_read = 0;      ///< bytes this run asked the device for, samples included
   double warmth = 0;                 ///< present / needed, 0..1
@@ -51,7 +52,7 @@ struct WarmProgress {
   /// snapshot and costs its first writer.
   double device_warmth() const {
     return device_blocks == 0 ? 0
-                              : static_cast<double>(present_blocks) /
+                              : static_cast<double>(present_device_blocks) /
                                     static_cast<double>(device_blocks);
   }
 };

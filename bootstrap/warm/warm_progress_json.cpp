@@ -19,6 +19,7 @@ nlohmann::json to_json(const WarmProgress& progress) {
       {"needed_blocks", progress.needed_blocks},
       {"device_blocks", progress.device_blocks},
       {"present_blocks", progress.present_blocks},
+      {"present_device_blocks", progress.present_device_blocks},
       {"blocks_read", progress.blocks_read},
       {"bytes_read", progress.bytes_read},
       {"warmth", progress.warmth},

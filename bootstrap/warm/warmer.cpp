@@ -492,6 +492,7 @@ void Run::report(bool now) {
   progress_.file_blocks = files_.count();
   progress_.hot_present = hot_.intersection(present_).count();
   progress_.present_blocks = needed_known_ ? needed_.intersection(present_).count() : 0;
+  progress_.present_device_blocks = present_.count();
   progress_.warmth = progress_.needed_blocks == 0
                          ? 0
                          : static_cast<double>(progress_.present_blocks) /
