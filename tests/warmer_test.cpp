@@ -99,6 +99,44 @@ TEST_F(WarmerTest, a_volume_that_is_warm_and_brings_a_hot_list_is_left_alone) {
   EXPECT_LT(progress.blocks_read, 8u) << "what was written since the map was saved";
 }
 
+TEST_F(WarmerTest, a_warm_volume_without_a_map_is_recognised_by_a_few_of_its_blocks) {
+  make_image(0);
+  attach({});
+  ebs_->mark_all_present(kVolume);
+  mount_root();
+  WarmProgress first = run(request());
+  // On a machine that others use, too, a warm read takes as long as a first touch now and then.
+  for (int again = 0; again < 4 && first.note.empty(); ++again) {
+    fs::remove(root() / kMap);
+    first = run(request());
+  }
+  EXPECT_EQ(first.state, WarmState::done);
+  EXPECT_EQ(first.warmth, 1);
+  EXPECT_THAT(first.note, HasSubstr("warm already"));
+  EXPECT_LT(first.blocks_read, first.needed_blocks / 4);
+  EXPECT_EQ(first.resumed_blocks, 0U);
+  const auto second = run(request());
+  EXPECT_GE(second.resumed_blocks + 2, second.needed_blocks) << "it has a map now";
+}
+
+TEST_F(WarmerTest, a_volume_that_is_warm_only_where_its_metadata_lies_is_not_taken_for_warm) {
+  make_image(0);
+  attach({});
+  mount_root();
+  const auto used = used_blocks(fs_device());
+  unmount();
+  disk_loop_.detach();
+  ebs_->delete_volume(kVolume);
+  ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
+  ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
+  ASSERT_TRUE(shell("dd if=" + disk_loop_.device() + " of=/dev/null bs=1M count=40 status=none"));
+  mount_root();
+  const auto progress = run(request());
+  EXPECT_THAT(progress.note, testing::Not(HasSubstr("warm already")));
+  EXPECT_EQ(progress.warmth, 1);
+  for (const std::uint64_t block : used) EXPECT_TRUE(touched().contains(block)) << block;
+}
+
 TEST_F(WarmerTest, a_hot_list_is_read_before_all_else_in_its_order) {
   make_image(0);
   attach({});

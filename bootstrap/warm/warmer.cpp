@@ -48,6 +48,7 @@ constexpr auto kFirstTouchFrom = milliseconds(10);
 constexpr int kFirstTouchFactor = 4;       // times the median of certainly warm reads
 constexpr std::size_t kDoubtsAllowed = 3;  // of 64: warm reads behind a burst of writes
 constexpr std::size_t kReferenceReads = 8;
+constexpr std::size_t kFirstDrawn = 8;
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
@@ -86,6 +87,7 @@ class Run {
   Result<ReadPump::End> read_metadata();
   Result<ReadPump::End> read_ranges(std::span<const ByteRange> ranges);
   void find_needed();
+  Result<bool> is_warm_already();
   Result<ReadPump::End> read_needed();
   Result<ReadPump::End> read_everything();
   Ok finish(ReadPump::End end);
@@ -121,9 +123,9 @@ class Run {
   BlockSet claimed_;  // by the map, and not disproved
   BlockSet needed_;
   BlockSet hot_;
-  BlockSet files_;  // where wanted files lie, as far as it is known
-  BlockSet asked_;  // by the list that is being read
-  bool hot_is_read_ = false;
+  BlockSet files_;        // where wanted files lie, as far as it is known
+  BlockSet asked_;        // by the list that is being read
+  bool filling_ = false;  // what is needed is known and being read
   bool needed_known_ = false;
   std::uint64_t fs_bytes_ = 0;
   std::vector<ByteRange> metadata_;       // on the device
@@ -305,9 +307,10 @@ Result<ReadPump::End> Run::read(std::span<const Block> order) {
   return pump_->read(order, stop_);
 }
 
-/// Behind the hot list, and before all else: files as they are found.
+/// Before the rest of what is needed: files as they are found. Not before, for the pump would wait
+/// for lookups with nothing else to read.
 void Run::prefer_files() {
-  if (!finder_ || !hot_is_read_) return;
+  if (!finder_ || !filling_) return;
   const bool done = finder_->is_done();
   for (const ByteRange& range : on_device(finder_->take())) {
     const auto blocks = blocks_of(range, files_.size());
@@ -405,9 +408,44 @@ void Run::find_needed() {
   needed_known_ = true;
 }
 
+/// A volume without a map may be warm all the same: a copy of one that is, or filled by EBS. Then
+/// all that was read so far came fast, and so does what is drawn now. Else the draws were first
+/// touches, as good as others.
+Result<bool> Run::is_warm_already() {
+  const auto limit = static_cast<std::uint64_t>(microseconds(kFirstTouchFrom).count());
+  if (map_exists_ || first_touch_.percentile_us(0.9) >= limit) return false;
+  const std::vector<Block> blocks = random_of(needed_.difference(present_), kSamples);
+  if (blocks.size() < kFirstDrawn) return false;
+  // A few first: of a cold volume whose metadata the mount has brought in, no more are drawn.
+  const std::span all(blocks);
+  for (const auto drawn : {all.first(kFirstDrawn), all.subspan(kFirstDrawn)}) {
+    TRY_ASSIGN(const auto latencies, pump_->sample(drawn, stop_));
+    const auto slow = std::ranges::count_if(
+        latencies, [](microseconds latency) { return latency >= kFirstTouchFrom; });
+    const bool whole = latencies.size() == drawn.size();
+    if (slow <= 1 && whole) {
+      for (const Block block : drawn) present_.insert(block);
+      continue;
+    }
+    warm_reads_ = {};
+    for (std::size_t i = 0; whole && i < drawn.size(); ++i) on_present(drawn[i], latencies[i]);
+    return false;
+  }
+  note("the volume was warm already, by " + std::to_string(blocks.size()) + " blocks drawn");
+  claimed_.insert_all(needed_.difference(read_));
+  present_.insert_all(needed_);
+  unsaved_ += kWorthSaving;
+  return true;
+}
+
 Result<ReadPump::End> Run::read_needed() {
   for (unsigned round = 0; round < kRounds; ++round) {
     find_needed();
+    if (!filling_) {
+      TRY_ASSIGN(const bool warm, is_warm_already());
+      if (warm) break;
+      filling_ = true;
+    }
     const std::uint64_t given_up = pump_->given_up();
     const std::vector<Block> order =
         plan_reads({&needed_, &present_, {}, metadata_, unused_tables_});
@@ -431,7 +469,6 @@ Result<ReadPump::End> Run::read_everything() {
   if (request_.used_before) TRY(take_map());
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
-  hot_is_read_ = true;
   if (!request_.used_before) TRY(take_map());
   const bool known = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
   if (known) {
