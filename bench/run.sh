@@ -16,5 +16,7 @@ for word in "$@"; do
 done
 [ -x /usr/bin/fio ] || die "fio is missing; sh tests/deps.sh installs it"
 build_preset release warm_bench
-sh bench/warm_images.sh "$image"
+case " $* " in *ours-older* | *contenders?all*) older=older ;; *--contenders*) older="" ;; *) older=older ;; esac
+# shellcheck disable=SC2086 # nothing or one word
+sh bench/warm_images.sh "$image" $older
 exec build/release/warm_bench "$@"

@@ -63,6 +63,7 @@ struct Workload {
   std::string script;
   std::string list_file{};            // recorded by training
   std::vector<warm::Block> listed{};  // its blocks
+  std::string older_list_file{};      // recorded on the older disk
 };
 
 /// Lines on stderr with the time since the start, and on a terminal a clock below them.
@@ -131,6 +132,8 @@ class Bench {
   Ok prepare();
   Ok check_self();
   Ok train();
+  Ok train_on_older_disk();
+  Result<Image> image_called(const std::string& name) const;
   Ok repetition(unsigned number);
   Ok run_workload(unsigned number, const Workload& workload);
   Result<Row> measured(unsigned number, const Workload& workload, const Contender& contender);
@@ -173,8 +176,20 @@ Ok Bench::prepare() {
     TRY_ASSIGN(std::string script, read_text(file));
     workloads_.push_back({.name = fs::path(file).stem(), .script = std::move(script)});
   }
-  Image image{.file = fs::absolute(options_.images) / (options_.image + ".img"),
-              .file_system = options_.image == "xfs" ? "xfs" : "ext4",
+  TRY_ASSIGN(const Image image, image_called(options_.image));
+  std::string pattern = (fs::temp_directory_path() / "warm-bench-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) return fail_errno("making " + pattern);
+  lists_ = fs::path(pattern) / "lists";
+  TRY_ASSIGN(rig_, Rig::start(pattern, image, stop_asked));
+  std::error_code error;
+  fs::create_directory(lists_, error);
+  TRY_ASSIGN(volume_, rig_->facts(profile_));
+  return {};
+}
+
+Result<Image> Bench::image_called(const std::string& name) const {
+  Image image{.file = fs::absolute(options_.images) / (name + ".img"),
+              .file_system = name == "xfs" ? "xfs" : "ext4",
               .partition_offset = kPartitionOffset};
   std::error_code error;
   image.size_bytes = fs::file_size(image.file, error);
@@ -182,13 +197,7 @@ Ok Bench::prepare() {
   if (image.size_bytes <= kPartitionOffset + kBehindPartition)
     return fail(ErrorKind::misconfigured, image.file.string() + " is no root disk");
   image.partition_bytes = image.size_bytes - kPartitionOffset - kBehindPartition;
-  std::string pattern = (fs::temp_directory_path() / "warm-bench-XXXXXX").string();
-  if (::mkdtemp(pattern.data()) == nullptr) return fail_errno("making " + pattern);
-  lists_ = fs::path(pattern) / "lists";
-  TRY_ASSIGN(rig_, Rig::start(pattern, image, stop_asked));
-  fs::create_directory(lists_, error);
-  TRY_ASSIGN(volume_, rig_->facts(profile_));
-  return {};
+  return image;
 }
 
 Ok Bench::check_self() {
@@ -216,6 +225,28 @@ Ok Bench::train() {
     workload.listed = warm::hot_blocks(*result.recorded, warm::grid_blocks(volume_.size_bytes));
     tell("recorded " + workload.name + ": " + std::to_string(result.recorded->ranges.size()) +
          " ranges in " + std::to_string(workload.listed.size()) + " blocks");
+  }
+  return {};
+}
+
+/// The same on the disk that is one upgrade older.
+Ok Bench::train_on_older_disk() {
+  if (std::ranges::none_of(contenders_,
+                           [](const auto& c) { return c.list == ListFrom::older_image; }))
+    return {};
+  TRY_ASSIGN(const Image image, image_called("older"));
+  TRY_ASSIGN(const auto rig, Rig::start(lists_.parent_path() / "older", image, stop_asked));
+  for (Workload& workload : workloads_) {
+    TRY_ASSIGN(const RunResult result, rig->run({.contender = all_contenders().front(),
+                                                 .profile = profile_,
+                                                 .seed = seed_of(0),
+                                                 .session = workload.script,
+                                                 .record = true}));
+    workload.older_list_file = (lists_ / (workload.name + "-older")).string();
+    std::ofstream(workload.older_list_file, std::ios::binary)
+        << warm::encode_hot_list(*result.recorded);
+    tell("recorded " + workload.name +
+         " on the older disk: " + std::to_string(result.recorded->ranges.size()) + " ranges");
   }
   return {};
 }
@@ -270,6 +301,7 @@ Result<Row> Bench::measured(unsigned number, const Workload& workload, const Con
                          : contender.list == ListFrom::other_workload ? &other(workload)
                                                                       : nullptr;
   if (list != nullptr) spec.list_file = list->list_file;
+  if (contender.list == ListFrom::older_image) spec.list_file = workload.older_list_file;
   if (contender.method == Method::oracle) spec.blocks = session_blocks_;
   TRY_ASSIGN(RunResult result, rig_->run(spec));
   if (!options_.logs.empty())
@@ -338,7 +370,9 @@ Ok Bench::read_beside(unsigned number) {
   blocks.resize(std::min(blocks.size(), kReaderBlocks));
   for (const Contender& contender : contenders_) {
     if (contender.volume_is_warm || contender.method == Method::cat) continue;
-    if (contender.method == Method::oracle || contender.list == ListFrom::other_workload) continue;
+    if (contender.method == Method::oracle || contender.list == ListFrom::other_workload ||
+        contender.list == ListFrom::older_image)
+      continue;
     RunSpec spec{.contender = contender,
                  .profile = profile_,
                  .seed = seed_of(number),
@@ -430,6 +464,7 @@ Ok Bench::run() {
   TRY(rig_->read_image());
   TRY(check_self());
   TRY(train());
+  TRY(train_on_older_disk());
   Ok done;
   for (unsigned number = 1; done && number <= options_.repetitions; ++number)
     done = repetition(number);

@@ -75,6 +75,10 @@ const std::vector<Contender>& all_contenders() {
        .method = Method::ours,
        .list = ListFrom::other_workload,
        .what = "with a list of the other workload"},
+      {.name = "ours-older",
+       .method = Method::ours,
+       .list = ListFrom::older_image,
+       .what = "with a list of this workload from a disk one package upgrade older"},
       {.name = "ours-nolist", .method = Method::ours, .what = "without a list"},
       {.name = "ours-warm",
        .method = Method::ours,
@@ -141,7 +145,8 @@ std::optional<Command> command_of(const Contender& contender, const Places& plac
                        places.file_system,
                        std::to_string(places.partition_offset),
                        std::to_string(places.partition_bytes),
-                       places.list_file};
+                       places.list_file,
+                       places.lineage};
       break;
   }
   return command;

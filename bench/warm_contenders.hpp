@@ -17,7 +17,7 @@ namespace warmroot::bench {
 enum class Method { none, local, oracle, dd, fio, touch, cat, ours };
 
 /// Where ours has its hot list from.
-enum class ListFrom { nobody, this_workload, other_workload };
+enum class ListFrom { nobody, this_workload, other_workload, older_image };
 
 struct Contender {
   std::string name;
@@ -46,6 +46,7 @@ struct Places {
   std::uint64_t partition_bytes = 0;
   std::string blocks_file{};  ///< offsets that oracle and touch read
   std::string list_file{};    ///< hot list of ours; empty: none
+  std::string lineage{};      ///< of the volume; lists of another are used by their files' names
   std::string output{};       ///< of the command
 };
 

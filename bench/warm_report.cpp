@@ -132,6 +132,7 @@ const std::vector<GoalRule>& goal_rules() {
       {"session, no list / no warmer", 0.30, "ours-nolist", session_of, "none", session_of},
       {"session, other workload's list / own list", 2, "ours-other", session_of, "ours",
        session_of},
+      {"session, older disk's list / own list", 1.3, "ours-older", session_of, "ours", session_of},
       {"needed blocks warm, own list / bound", 1.05, "ours", needed_of, "",
        [](const Row& row) { return row.bounds.needed_s; }},
       {"needed blocks warm, no list / bound", 1.05, "ours-nolist", needed_of, "",

@@ -135,6 +135,7 @@ Ok Rig::Session::start_contender() {
                 .partition_bytes = rig_.image_.partition_bytes,
                 .blocks_file = own("blocks").string(),
                 .list_file = spec_.list_file,
+                .lineage = rig_.image_.file.stem().string(),
                 .output = own("contender").string()};
   const auto command = command_of(spec_.contender, places);
   if (!command) return {};

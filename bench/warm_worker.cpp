@@ -29,14 +29,19 @@ Ok usage() {
   return fail(ErrorKind::misconfigured, "a worker of warm_bench got other words than it takes");
 }
 
-Result<std::vector<warm::Block>> hot_blocks_of(const std::string& list_file,
-                                               std::uint64_t device_bytes) {
-  if (list_file.empty()) return std::vector<warm::Block>{};
+/// Blocks of a list of this lineage, names of another's; nothing of none.
+Ok take_list(const std::string& list_file, const std::string& lineage, std::uint64_t device_bytes,
+             warm::WarmRequest& request) {
+  if (list_file.empty()) return {};
   std::ifstream in(list_file, std::ios::binary);
   std::ostringstream text;
   text << in.rdbuf();
   TRY_ASSIGN(const warm::HotList list, warm::decode_hot_list(text.str()));
-  return warm::hot_blocks(list, warm::grid_blocks(device_bytes));
+  if (list.lineage == lineage)
+    request.hot = warm::hot_blocks(list, warm::grid_blocks(device_bytes));
+  else
+    request.files = warm::hot_files(list);
+  return {};
 }
 
 /// Who may log in on the volume, as the bootstrap finds them.
@@ -53,7 +58,7 @@ std::vector<warm::LoginUser> login_users(const std::string& root) {
 }  // namespace
 
 Ok run_warmer(std::span<const std::string> words) {
-  if (words.size() != 6) return usage();
+  if (words.size() != 7) return usage();
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
@@ -68,7 +73,7 @@ Ok run_warmer(std::span<const std::string> words) {
   request.map_path = kMap;
   request.volume_id = "vol-bench";
   TRY_ASSIGN(const auto device, warm::BlockDevice::open(request.device_path));
-  TRY_ASSIGN(request.hot, hot_blocks_of(words[5], device.size_bytes()));
+  TRY(take_list(words[5], words[6], device.size_bytes(), request));
   warm::EarlyReads early;
   early.start(request.device_path);
   early.hot(request.hot);
@@ -82,7 +87,10 @@ Ok run_warmer(std::span<const std::string> words) {
     stop.request_stop();
   }).detach();
   request.read_before = early.finish();
-  if (request.hot.empty()) request.files = warm::first_run_files(login_users(request.mount_point));
+  if (request.hot.empty()) {
+    const auto guessed = warm::first_run_files(login_users(request.mount_point));
+    request.files.insert(request.files.end(), guessed.begin(), guessed.end());
+  }
   const auto show = [](const warm::WarmProgress& progress) {
     std::printf("%s\n", warm::to_json(progress).dump().c_str());
     std::fflush(stdout);
