@@ -1,9 +1,10 @@
 // warmroot-bootstrap: the one program that user-data starts on an instance. Commands: up, status,
-// down. Only this file exits, prints errors, and includes CLI11.
+// record, down. Only this file exits, prints errors, and includes CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "bootstrap/commands.hpp"
+#include "bootstrap/record_command.hpp"
 
 namespace {
 
@@ -28,9 +29,22 @@ int main(int argc, char** argv) {
   up->add_flag("--foreground", foreground, "Stay until the volume was released");
   CLI::App* status = app.add_subcommand("status", "Show the timeline and the state of warming");
   status->add_flag("--json", json, "Print the status document");
+  bootstrap::RecordWish wish;
+  std::int64_t seconds = wish.limit.count();
+  CLI::App* record =
+      app.add_subcommand("record", "Record what is read of the volume, until Ctrl-C");
+  record->add_option("--workload", wish.workload, "What such sessions are called");
+  record->add_option("--output", wish.output, "A file for the list, not the volume's own");
+  record->add_option("--seconds", seconds, "At most so long")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 86'400));
   app.add_subcommand("down", "Release the volume: end its sessions, sync, unmount");
   CLI11_PARSE(app, argc, argv);
   if (up->parsed()) return answer(bootstrap::up(ticket, foreground));
   if (status->parsed()) return answer(bootstrap::print_status(json));
+  if (record->parsed()) {
+    wish.limit = std::chrono::seconds(seconds);
+    return answer(bootstrap::record(wish));
+  }
   return answer(bootstrap::down());
 }

@@ -123,7 +123,11 @@ void Recording::save() {
   recorder_.reset();
   if (list.ranges.empty()) return;
   recorded_(warm::encode_hot_list(list));
-  if (const auto before = brought()) list = warm::merge_hot_lists(std::vector{*before, list});
+  auto before = brought();
+  // `record` may have added to the volume's list since the mount.
+  if (const auto bytes = file_ ? file_->load(warm::kMostListBytes) : std::nullopt; bytes && *bytes)
+    if (auto now = warm::decode_hot_list(**bytes)) before = std::move(*now);
+  if (before) list = warm::merge_hot_lists(std::vector{*before, list});
   const Ok saved = file_ ? file_->save(warm::encode_hot_list(list))
                          : Ok{fail(ErrorKind::gone, "the root is not mounted")};
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +

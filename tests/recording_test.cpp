@@ -3,6 +3,7 @@
 #include "bootstrap/recording.hpp"
 
 #include "bootstrap/paths.hpp"
+#include "bootstrap/record_command.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::bootstrap {
@@ -145,6 +146,54 @@ TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
   recording.mounted(root().string(), 0);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("nothing is recorded: /dev/null")));
   EXPECT_TRUE(recording.finish(seconds(1)));
+}
+
+/// A session that reads one file while a recording by hand is under way.
+class RecordCommand : public RecordingTest {
+ protected:
+  Result<std::string> record(const RecordWish& wish, const std::string& file) {
+    const RecordedVolume volume{
+        disk_loop_.device(), root().string(), 0,
+        [own = warm::OwnThreads()](pid_t thread) mutable { return own.contains(thread); }};
+    int looks = 0;
+    return record_volume(wish, volume, [&] {
+      if (++looks == 1 && !file.empty()) {
+        EXPECT_TRUE(warm::shell("cat " + root().string() + file + " > /dev/null"));
+      }
+      return looks > 2;
+    });
+  }
+};
+
+TEST_F(RecordCommand, writes_a_list_of_its_own_and_says_how_it_knows) {
+  mount_root();
+  const std::string output = (top_ / "by-hand.list").string();
+  const auto said = record({"training", output, seconds(30)}, "/d3/3");
+  ASSERT_TRUE(said) << said.error().message();
+  EXPECT_THAT(*said, HasSubstr("from trace and opened files, kept in " + output));
+  std::stringstream bytes;
+  bytes << std::ifstream(output, std::ios::binary).rdbuf();
+  const auto list = warm::decode_hot_list(bytes.str());
+  ASSERT_TRUE(list) << list.error().message();
+  EXPECT_EQ(list->workload, "training");
+  EXPECT_FALSE(read_list()) << "the volume's own is left alone";
+  const auto nothing = record({"training", output, seconds(30)}, "");
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().kind, ErrorKind::refused);
+}
+
+TEST_F(RecordCommand, adds_to_the_volumes_list_also_while_the_daemon_records) {
+  lease({"/d1/1"});
+  Recording daemon([](const std::string&) {}, [](std::string) {});
+  daemon.start(disk_loop_.device());
+  mount_root();
+  daemon.mounted(root().string(), 0);
+  const auto said = record({"", "", seconds(30)}, "/d3/3");
+  ASSERT_TRUE(said) << said.error().message();
+  EXPECT_TRUE(warm::shell("cat " + root().string() + "/d5/5 > /dev/null"));
+  EXPECT_TRUE(daemon.finish(seconds(20)));
+  kept = read_list();
+  EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d3/3", "/d5/5"}));
 }
 
 }  // namespace

@@ -1,0 +1,39 @@
+// `warmroot-bootstrap record`: what a workload reads of the mounted volume, recorded by hand, for
+// as long as somebody wants. The daemon records the first minutes of a lease by itself (recording);
+// this is for a workload that begins later, or that deserves a name of its own. Called by main.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/recorder.hpp"
+
+namespace warmroot::bootstrap {
+
+struct RecordWish {
+  std::string workload;
+  std::string output;  ///< a new file on the base; empty: the volume's own list, merged into it
+  std::chrono::seconds limit{600};
+};
+
+/// The volume that is recorded.
+struct RecordedVolume {
+  std::string disk_node;
+  std::string mount_point;
+  std::uint64_t partition_offset = 0;
+  warm::Recorder::IsOwn is_own;  ///< whose reads are no session's
+};
+
+/// Watches until `ended` says so or the limit has passed, and returns a sentence: how much was
+/// read, by which source, and where the list is. Errors: refused when nothing can be watched here
+/// or nothing was read; the file's.
+Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& volume,
+                                  const std::function<bool()>& ended);
+
+/// The same on the running daemon's volume, until SIGINT or SIGTERM. Errors: gone when there is
+/// none.
+Ok record(const RecordWish& wish);
+
+}  // namespace warmroot::bootstrap
