@@ -192,7 +192,9 @@ Ok Run::open() {
       --progress_.blocks_read;
     }
     for (const BlockRead& before : std::exchange(request_.read_before, {})) {
-      if (before.block >= present_.size() || claimed_.contains(before.block)) continue;
+      if (before.block >= present_.size() || claimed_.contains(before.block) ||
+          !present_.contains(before.block))
+        continue;
       present_.erase(before.block);
       read_.erase(before.block);
       --progress_.blocks_read;
@@ -458,6 +460,9 @@ Result<ReadPump::End> Run::read_needed() {
 }
 
 Result<ReadPump::End> Run::read_everything() {
+  // A volume that was used before is mostly warm: what its map vouches for was no first touch. One
+  // that was not has no map to look for.
+  if (request_.used_before) TRY(take_map());
   take_read_before();
   if (!request_.mount_point.empty() && !request_.files.empty())
     finder_.emplace(request_.mount_point, std::move(request_.files));
@@ -465,8 +470,6 @@ Result<ReadPump::End> Run::read_everything() {
     if (auto session = SessionTrace::start(request_.device_path, request_.mount_point,
                                            request_.partition_offset_bytes))
       session_.emplace(std::move(*session));
-  // A volume that was used before is mostly warm; one that was not has no map to look for.
-  if (request_.used_before) TRY(take_map());
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!request_.used_before) TRY(take_map());

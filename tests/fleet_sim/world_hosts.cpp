@@ -212,7 +212,8 @@ void World::after_call(Host&, const aws::Form& form, const Result<HttpReply>& re
 
 void World::tick(Host& host) {
   host.in_tick = true;
-  host.last_look = host.look_started;
+  // What a look that failed half way did show is planned with by nobody.
+  if (!host.last.blind) host.last_look = host.look_started;
   host.look_started = region.now();
   ++host.ticks;
   try {
