@@ -46,16 +46,17 @@ if [ "$quick" = no ]; then
   step "building build/asan"
   build_preset asan
   step "the same tests under the address and undefined-behaviour sanitizers"
-  # What runs the same code as its neighbours, only longer, is left to the plain build.
+  # What runs the same code as its neighbours, only longer, is left to the plain build, and so is the bench's own test,
+  # which compares times.
   ctest --test-dir build/asan --output-on-failure --timeout 600 -j "$(nproc)" \
-    -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test)$'
+    -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test)$'
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
   step "one full guest run"
   python3 tests/guest_test.py
   if time_for 1200 "the thread sanitizer"; then
     # The thread sanitizer sees only what runs threads.
-    threaded="ebs_test read_engine_test warmer_test recording_test events_test reports_test"
+    threaded="ebs_test read_engine_test warmer_test early_reads_test recording_test events_test reports_test"
     step "building build/tsan: $threaded"
     # shellcheck disable=SC2086 # word splitting is the list
     build_preset tsan $threaded

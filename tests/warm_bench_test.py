@@ -13,6 +13,8 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+# ctest runs this below the build directory.
+PROFILE = ["--profile", HERE + "/../bench/profiles/b.toml"]
 START, SIZE = 1088 * 1024, 96 * 1024 * 1024  # as bench/warm_images.sh lays a disk out
 CONTENDERS = "none local oracle touch cat ours ours-other ours-nolist ours-warm".split()
 FIO = ["fio1m"] if shutil.which("fio") else []
@@ -70,7 +72,7 @@ def own_temporary(top):
 
 def run(bench, top, contenders):
     """The report. A busy machine may disturb the self-check: one more try, as in ebs_test."""
-    command = [bench, "--images", top, "--workloads", f"{top}/one.sh,{top}/two.sh", "--contenders",
+    command = [bench, *PROFILE, "--images", top, "--workloads", f"{top}/one.sh,{top}/two.sh", "--contenders",
                ",".join(contenders), "--repetitions", "1", "--limit", "20", "--reader", "--json", top + "/out.json"]
     for attempt in (1, 2):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=140,
@@ -129,11 +131,13 @@ def left_behind(top):
 
 
 def check_interrupted(bench, top):
-    child = subprocess.Popen([bench, "--images", top, "--workloads", top + "/one.sh", "--contenders", "none"],
+    child = subprocess.Popen([bench, *PROFILE, "--images", top, "--workloads", top + "/one.sh", "--contenders", "none"],
                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=own_temporary(top))
     for line in child.stderr:
         if "recorded" in line:
             break
+    else:
+        raise AssertionError("it ended before anybody interrupted it")
     child.send_signal(signal.SIGINT)
     child.stderr.read()
     assert child.wait(timeout=20) == 1
