@@ -10,6 +10,7 @@
 #include "bootstrap/warm/file_finder.hpp"
 #include "bootstrap/warm/first_run_files.hpp"
 #include "bootstrap/warm/hot_list.hpp"
+#include "tests/must_run.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -100,7 +101,10 @@ class MountOf : public EarlyReadsTest, public testing::WithParamInterface<MountC
 };
 
 TEST_P(MountOf, finds_present_what_it_would_have_waited_for) {
-  if (!make()) GTEST_SKIP() << "NOT TESTED: " << GetParam().mkfs;
+  if (!make()) {
+    if (must_run()) FAIL() << "no file system was made: " << GetParam().mkfs;
+    GTEST_SKIP() << "NOT TESTED: " << GetParam().mkfs;
+  }
   attach_cold();
   const double alone_ms = mount_cold();
   const auto plain = new_since(before_);

@@ -238,6 +238,30 @@ TEST(WarmReport, ratios_are_taken_within_a_repetition) {
   EXPECT_THAT(goal_table(all), HasSubstr("| 1.750 [1.500, 2.000] | missed |"));
 }
 
+const Goal& goal_of(const std::vector<Goal>& goals, const std::string& beginning) {
+  return *std::find_if(goals.begin(), goals.end(),
+                       [&](const Goal& goal) { return goal.what.starts_with(beginning); });
+}
+
+TEST(WarmReport, what_ours_never_reached_is_missed_and_not_left_out_of_the_median) {
+  std::vector<Row> rows = {row_of(1, "ours", 3), row_of(2, "ours", 3), row_of(3, "ours", 3)};
+  for (Row& row : rows) row.bounds.needed_s = 6;
+  rows[0].metrics.needed_100_s = 6.1;
+  auto all = goals(rows, "w", 1);
+  EXPECT_EQ(goal_of(all, "needed blocks warm, own list / bound").repetitions, 3u);
+  EXPECT_GT(*goal_of(all, "needed blocks warm, own list / bound").median, 1'000);
+  EXPECT_THAT(goal_table(all), HasSubstr("needed blocks warm, own list / bound | <= 1.05 | inf"));
+}
+
+TEST(WarmReport, a_depth_far_below_what_fills_the_pipe_is_as_wrong_as_one_above) {
+  std::vector<Row> rows = {row_of(1, "ours", 3)};
+  rows[0].bounds.depth = 25;
+  rows[0].depth_at_1s = 5;
+  EXPECT_DOUBLE_EQ(*goal_of(goals(rows, "w", 1), "depth after 1 s").median, 5);
+  rows[0].depth_at_1s = 30;
+  EXPECT_DOUBLE_EQ(*goal_of(goals(rows, "w", 1), "depth after 1 s").median, 1.2);
+}
+
 TEST(WarmReport, a_figure_that_one_repetition_lacks_is_left_out) {
   std::vector<Row> rows = {row_of(1, "none", 3), row_of(2, "none", 5)};
   rows[0].metrics.needed_100_s = 7.77;
