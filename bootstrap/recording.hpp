@@ -33,7 +33,9 @@ class Recording {
   ~Recording() = default;
 
   /// Before the mount, so that what it reads is in the list: reads of this disk count from now on,
-  /// but for those of our own threads beside the caller's. The second of two calls does nothing.
+  /// but for those of our own threads beside the caller's, as far as these still live when the trace
+  /// is read: early reads that end before that are taken for a session's. The second of two calls
+  /// does nothing.
   void start(const std::string& disk_node);
   /// The root is mounted: files can be told, and the list that it brings along is there.
   void mounted(const std::string& mount_point, std::uint64_t partition_offset);
