@@ -204,6 +204,12 @@ Ok Ledger::read_what_changed() {
 
 Ok Ledger::write_lease(const core::RecordLease& record, Instant now) {
   const auto& lease = record.lease;
+  // A name that was given once is not given again on that instance, whatever comes after it.
+  TRY(
+      database_.run("INSERT OR IGNORE INTO refused_devices SELECT instance_id, device, ?4 FROM "
+                    "leases WHERE volume_id = ?1 AND instance_id = ?2 AND state <> 'ended' AND "
+                    "device NOT IN ('', ?3)",
+                    {lease.volume_id, lease.instance_id, lease.device, to_sql(now)}));
   TRY(
       database_.run("UPDATE leases SET state = ?, device = ?, since_ms = ? "
                     "WHERE volume_id = ? AND instance_id = ? AND state <> 'ended'",

@@ -80,7 +80,8 @@ CREATE TABLE intents (
 ) STRICT;
 CREATE INDEX intents_undecided ON intents (state) WHERE state IN ('open', 'unknown');
 
--- Device names that EC2 refused on an instance: taken by the AMI, or unusable after an earlier attach.
+-- Device names that are not given again on an instance: EC2 refused them (taken by the AMI, unusable after an earlier
+-- attach), or an attach under them was started over under another name.
 CREATE TABLE refused_devices (
   instance_id TEXT NOT NULL,
   device TEXT NOT NULL,

@@ -170,7 +170,7 @@ std::vector<RequestCase> first_request_cases() {
       {"CreateVolume", encode(create).body},
       {"CreateVolume-plain", encode(plain).body},
       {"AttachVolume", encode(AttachVolume{"vol-1", "i-2", "/dev/sdf"}).body},
-      {"DetachVolume", encode(DetachVolume{"vol-1", "i-2"}).body},
+      {"DetachVolume", encode(DetachVolume{"vol-1", "i-2", "/dev/sdf"}).body},
       {"DeleteVolume", encode(DeleteVolume{"vol-1"}).body},
       {"TerminateInstances", encode(TerminateInstances{{"i-1", "i-2"}}).body},
       {"CreateTags", encode(CreateTags{{"vol-1", "vol-2"}, {{"a", "1"}, {"b", ""}}}).body},

@@ -114,6 +114,9 @@ void Invariants::check_detach(const Sender& sender, const aws::Form& form) {
   if (!volume || !volume->link || !instance) return;
   if (instance->state != sim::GuestState::running || instance->impaired) return;
   if (volume->link->instance_id != instance_id) return;
+  // EC2 refuses one that names another attachment's device.
+  const auto device = aws::form_value(form, "Device");
+  if (!device.empty() && device != volume->link->device) return;
   if (volume->link->attach_time >= sender.knew(volume_id)) return;
   if (const auto done = attached_at.find(volume_id);
       done != attached_at.end() && done->second >= sender.knew(volume_id))

@@ -160,6 +160,17 @@ TEST_F(LedgerTest, a_refused_device_name_is_remembered) {
   EXPECT_THAT(ledger.view()->used_devices["i-1"], ElementsAre("/dev/sdf"));
 }
 
+TEST_F(LedgerTest, a_device_name_stays_used_when_the_same_instance_got_the_volume_under_another) {
+  auto ledger = open();
+  for (const auto* device : {"/dev/sdf", "/dev/sdg", "/dev/sdg"}) {
+    core::Plan plan;
+    plan.records.push_back(core::RecordLease{
+        {"p", "p-0", "vol-1", "i-1", device, LeaseState::attaching, kNow}, "test"});
+    ASSERT_TRUE(ledger.record(plan, {}, kNow));
+  }
+  EXPECT_THAT(ledger.view()->used_devices["i-1"], ElementsAre("/dev/sdf", "/dev/sdg"));
+}
+
 TEST_F(LedgerTest, a_success_clears_the_failures_of_its_kind) {
   auto ledger = open();
   settle(ledger, record_one(ledger, attach_plan()),

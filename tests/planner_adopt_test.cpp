@@ -255,6 +255,23 @@ TEST(Claim, with_the_ledger_lost_an_instance_that_may_serve_is_not_ended_for_wan
   EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("TerminateInstances"))));
 }
 
+TEST(Claim, an_instance_that_would_take_a_volume_of_no_node_along_is_ended_once_it_cannot) {
+  World world;
+  world.volume("vol-own");
+  world.instance("i-0");
+  world.attach("vol-own", "i-0");
+  world.instance("i-1");
+  auto& volume = world.stranger("vol-1");
+  world.attach("vol-1", "i-1");
+  world.ledger.leases.pop_back();
+  volume.tags.erase(kTagPool);
+  volume.attachments.front().delete_on_termination = true;
+  world.ledger.watches["misled/i-1"] = {kNow - seconds{20}, 9};
+  EXPECT_THAT(world.calls(), ElementsAre("ModifyInstanceAttribute /dev/sdf of i-1 outlives it"));
+  volume.attachments.front().delete_on_termination = false;
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-1"));
+}
+
 TEST(Claim, with_the_ledger_lost_its_attachment_finds_a_claimed_volume_a_node_again) {
   auto world = crowd();
   show_claimed(world, world.plan());

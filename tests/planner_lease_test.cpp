@@ -93,7 +93,8 @@ TEST(Planner, an_instance_with_a_volume_that_has_lost_its_tags_gets_no_second_on
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-0 as")));
 }
 
-TEST(Planner, an_instance_whose_image_is_not_shown_and_which_has_a_strange_volume_gets_no_second_one) {
+TEST(Planner,
+     an_instance_whose_image_is_not_shown_and_which_has_a_strange_volume_gets_no_second_one) {
   World world;
   world.volume("vol-0");
   auto& instance = world.instance("i-0");
@@ -161,7 +162,7 @@ TEST(Planner, the_detach_of_a_stuck_attach_is_asked_for_again_only_after_as_long
   world.volume("vol-0");
   world.instance("i-0");
   world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
-  world.ledger.watches["attaching/vol-0/i-0"] = {kNow - kStuckAttachAfter * 2, 5};
+  world.ledger.watches["attaching/vol-0/i-0//dev/sdf"] = {kNow - kStuckAttachAfter * 2, 5};
   world.ledger.leases.back().state = LeaseState::leaving;
   world.ledger.leases.back().since = kNow - Milliseconds{200};
   EXPECT_THAT(world.calls(), IsEmpty());
@@ -169,6 +170,29 @@ TEST(Planner, the_detach_of_a_stuck_attach_is_asked_for_again_only_after_as_long
   world.ledger.leases.back().since = kNow - kStuckAttachAfter;
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
   EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 leaving")) << "its time starts anew";
+}
+
+TEST(Planner, a_detach_names_the_device_so_that_it_cannot_hit_another_managers_new_attachment) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+  world.observed.volumes.at("vol-0").attachments.front().device = "/dev/sdk";
+  world.ledger.watches["attaching/vol-0/i-0//dev/sdk"] = {kNow - kStuckAttachAfter * 2, 5};
+  const auto plan = world.plan();
+  const auto* call = only<aws::DetachVolume>(plan);
+  ASSERT_NE(call, nullptr);
+  EXPECT_EQ(call->device, "/dev/sdk") << "as EC2 shows it, whatever the lease says";
+}
+
+TEST(Planner, an_attach_that_another_manager_started_over_is_not_stuck_yet) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+  world.ledger.watches["attaching/vol-0/i-0//dev/sdf"] = {kNow - kStuckAttachAfter * 2, 5};
+  world.observed.volumes.at("vol-0").attachments.front().device = "/dev/sdg";
+  EXPECT_THAT(world.calls(), IsEmpty());
 }
 
 TEST(Planner, a_lease_is_leaving_only_when_its_call_is_in_the_plan) {
@@ -341,7 +365,7 @@ TEST(Planner, a_stuck_attach_starts_over_when_the_guest_never_saw_the_disk) {
   world.instance("i-0");
   world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
   EXPECT_THAT(world.calls(), IsEmpty());
-  world.ledger.watches["attaching/vol-0/i-0"] = {kNow - kStuckAttachAfter, 50};
+  world.ledger.watches["attaching/vol-0/i-0//dev/sdf"] = {kNow - kStuckAttachAfter, 50};
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
   world.report("i-0", "vol-0", NodeStage::disk_seen);
   EXPECT_THAT(world.calls(), IsEmpty());
@@ -429,7 +453,8 @@ TEST(Planner, an_attach_that_sticks_on_somebody_elses_instance_is_not_started_ov
   world.observed.volumes.at("vol-0").attachments = {{"vol-0", "i-foreign", "/dev/sdf",
                                                      aws::AttachmentState::attaching,
                                                      kNow - std::chrono::minutes{5}, false}};
-  world.ledger.watches["attaching/vol-0/i-foreign"] = {kNow - std::chrono::minutes{5}, 100};
+  world.ledger.watches["attaching/vol-0/i-foreign//dev/sdf"] = {kNow - std::chrono::minutes{5},
+                                                                100};
   EXPECT_THAT(world.calls(), Not(Contains(StartsWith("DetachVolume"))));
 }
 

@@ -344,10 +344,12 @@ struct AttachVolume {
   std::string device;
 };
 
-/// Always with the instance: a late retry without it can hit a new attachment.
+/// Always with the instance, and with the device that was seen: a late call without them can hit a
+/// new attachment, which never has the name of the one before.
 struct DetachVolume {
   std::string volume_id;
   std::string instance_id;
+  std::string device;  ///< empty: whichever it is
 };
 
 struct DeleteVolume {

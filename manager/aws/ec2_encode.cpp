@@ -278,6 +278,7 @@ EncodedCall encode_one(const DetachVolume& request) {
   Body body("DetachVolume");
   body.put("VolumeId", request.volume_id);
   body.put("InstanceId", request.instance_id);
+  body.put_set("Device", request.device);
   return {"DetachVolume", body.text()};
 }
 

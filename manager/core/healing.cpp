@@ -157,35 +157,41 @@ void end_useless_reservations(Draft& draft) {
 void detach(Draft& draft, const Lease& lease, const std::string& reason) {
   if (draft.undecided(lease.volume_id)) return;
   if (draft.backing_off("DetachVolume", lease.node)) return;
-  if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id}, lease.pool, {lease.node},
-                 reason))
+  if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id, lease.device}, lease.pool,
+                 {lease.node}, reason))
     return;
   Lease leaving = lease;
   leaving.state = LeaseState::leaving;
   draft.enter_again(leaving, reason);
 }
 
-/// EC2 would delete the volume with its instance.
-void keep_after_termination(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
-  if (draft.undecided(lease.instance_id)) return;
-  if (draft.backing_off("ModifyInstanceAttribute", lease.node)) return;
+/// EC2 would delete the volume with its instance. `node` is empty where it is no node's.
+void keep_after_termination(Draft& draft, const std::string& pool, const std::string& node,
+                            const std::string& volume_id, const aws::Attachment& attachment) {
+  if (draft.undecided(attachment.instance_id)) return;
+  if (draft.backing_off("ModifyInstanceAttribute", node.empty() ? attachment.instance_id : node))
+    return;
   // EC2 shows the change some looks later.
-  const Watch flagged = draft.hold("flagged/" + lease.volume_id);
+  const Watch flagged = draft.hold("flagged/" + volume_id);
   draft.wake_at(draft.now + kFlagAgain);
   if (flagged.looks > 1 && draft.now - flagged.since < kFlagAgain) return;
   aws::ModifyInstanceAttribute call;
-  call.instance_id = lease.instance_id;
+  call.instance_id = attachment.instance_id;
   call.device_name = attachment.device;
   call.delete_on_termination = false;
-  draft.act(std::move(call), lease.pool, {lease.node},
-            "volume " + lease.volume_id + " would be deleted with " + lease.instance_id);
+  std::vector<std::string> nodes;
+  if (!node.empty()) nodes.push_back(node);
+  draft.act(std::move(call), pool, std::move(nodes),
+            "volume " + volume_id + " would be deleted with " + attachment.instance_id);
 }
 
 void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
   const auto* instance = draft.find_instance(lease.instance_id);
   if (attachment.state == aws::AttachmentState::attaching) {
     if (!instance) return;  // somebody else's to start over
-    const Watch stuck = draft.hold("attaching/" + lease.volume_id + "/" + lease.instance_id);
+    // With the device: whoever starts over takes another name, and its time begins anew.
+    const Watch stuck = draft.hold("attaching/" + lease.volume_id + "/" + lease.instance_id + "/" +
+                                   attachment.device);
     if (guest_saw_disk(draft, lease)) return;
     const bool asked = lease.state == LeaseState::leaving;
     const Instant due =
@@ -198,7 +204,7 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
   const bool held_up = attachment.state == aws::AttachmentState::busy;
   if (attachment.delete_on_termination && instance &&
       (held_up || attachment.state == aws::AttachmentState::attached))
-    keep_after_termination(draft, lease, attachment);
+    keep_after_termination(draft, lease.pool, lease.node, lease.volume_id, attachment);
   if (held_up)
     draft.note(NoteKind::still_mounted, lease.pool, lease.node,
                "volume " + lease.volume_id + " is still mounted on " + lease.instance_id +
@@ -237,6 +243,18 @@ void quarantine_broken_volumes(Draft& draft) {
 }
 
 }  // namespace
+
+void keep_volumes_of(Draft& draft, const InstanceDraft& instance) {
+  for (const auto& [id, volume] : draft.observed.volumes) {
+    const auto* attachment = attachment_of(volume);
+    if (!attachment || attachment->instance_id != instance.id ||
+        !attachment->delete_on_termination || draft.holder_of(id))
+      continue;
+    if (attachment->state == aws::AttachmentState::attached ||
+        attachment->state == aws::AttachmentState::busy)
+      keep_after_termination(draft, instance.pool, "", id, *attachment);
+  }
+}
 
 void settle_leases(Draft& draft) {
   for (const auto& pool : draft.pools)

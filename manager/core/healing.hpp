@@ -13,4 +13,8 @@ void settle_leases(Draft& draft);
 /// Quarantines volumes in error and detaches where nothing can be lost by it.
 void heal(Draft& draft);
 
+/// Sets DeleteOnTermination back of volumes that EC2 would delete with this instance and that no
+/// lease looks after: it cannot be ended before.
+void keep_volumes_of(Draft& draft, const InstanceDraft& instance);
+
 }  // namespace warmroot::core

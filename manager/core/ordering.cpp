@@ -37,7 +37,9 @@ void ask(Draft& draft, const Order& order, aws::Mutation mutation, std::string r
   draft.act(std::move(mutation), order.pool, {}, std::move(reason));
 }
 
-bool surely_absent(Draft& draft, const std::string& id) { return draft.surely("ordered/" + id); }
+bool surely_absent(Draft& draft, const std::string& id) {
+  return draft.surely("ordered/" + id);
+}
 
 // ---- instances ----
 
@@ -114,8 +116,8 @@ bool is_detaching(const Draft& draft, const Lease& lease) {
 void detach_by_order(Draft& draft, const Order& order, const Lease& lease) {
   if (draft.undecided(lease.volume_id) || draft.backing_off("DetachVolume", lease.node)) return;
   const std::string reason = order.subject + " is to give its volume back, by order";
-  if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id}, lease.pool, {lease.node},
-                 reason))
+  if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id, lease.device}, lease.pool,
+                 {lease.node}, reason))
     return;
   Lease leaving = lease;
   leaving.state = LeaseState::leaving;

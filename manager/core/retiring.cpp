@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "manager/core/healing.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 
@@ -25,7 +26,8 @@ using Endings = std::map<std::string, std::vector<Ending>>;
 
 void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reason,
                   Endings& endings, std::optional<Lease> lease = {}) {
-  if (!instance.launched || !instance.seen || draft.would_delete_volume(instance.id)) return;
+  if (!instance.launched || !instance.seen) return;
+  if (draft.would_delete_volume(instance.id)) return keep_volumes_of(draft, instance);
   const bool up = instance.pending || instance.running || instance.stopped;
   if (!up || draft.backing_off("TerminateInstances", instance.id)) return;
   instance.ending = true;

@@ -90,7 +90,7 @@ std::string changed(int bug, const std::string& body, std::map<std::string, int>
   if (aws::is_read(action)) return body;
   const int before = sent[body]++;
   if (bug == kDetachAnywhere && action == "DetachVolume")
-    return aws::encode_form(without(form, "InstanceId"));
+    return aws::encode_form(without(without(form, "InstanceId"), "Device"));
   if (before == 0) return body;
   aws::Form other = form;
   if (bug == kReplayDiffers) {
