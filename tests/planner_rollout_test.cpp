@@ -60,6 +60,13 @@ TEST(Rollout, a_next_volume_that_is_not_shown_yet_is_not_made_again) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+TEST(Rollout, a_next_volume_whose_tags_people_took_away_gets_no_sibling) {
+  RolloutWorld world;
+  world.next("vol-n").tags.clear();
+  world.ledger.volumes["vol-n"] = {"p", "p-0", "z-a", kNow, true, false, VolumeRole::node};
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateVolume"))));
+}
+
 TEST(Rollout, drains_a_node_once_its_next_volume_is_there) {
   RolloutWorld world;
   world.next("vol-n").state = aws::VolumeState::creating;

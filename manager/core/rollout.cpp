@@ -10,8 +10,10 @@ namespace warmroot::core {
 
 namespace {
 
+/// People may have taken the tag away; what it was made from stays.
 std::string lineage_of(const aws::Volume& volume) {
-  return tag_of(volume.tags, kTagLineage);
+  const auto& lineage = tag_of(volume.tags, kTagLineage);
+  return lineage.empty() ? volume.snapshot_id : lineage;
 }
 
 bool outdated(const PoolDraft& pool, const aws::Volume* volume) {
