@@ -10,7 +10,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 8;
+constexpr int kSchemaVersion = 9;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -39,7 +39,7 @@ std::string order_tables() {
 /// Version 1 did not know departures, version 2 no volumes but nodes',
 /// version 3 neither refused offers nor how launches fared, version 4 no orders,
 /// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks,
-/// version 7 not when a key was last used.
+/// version 7 not when a key was last used, version 8 not when an attempt had no answer.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -70,6 +70,10 @@ Ok migrate(Database& database, std::int64_t from) {
     TRY(database.run("ALTER TABLE departures ADD COLUMN volume_id TEXT NOT NULL DEFAULT ''"));
   if (from < 8)
     TRY(database.run("ALTER TABLE keys ADD COLUMN heard_ms INTEGER NOT NULL DEFAULT 0"));
+  if (from < 9)
+    TRY(
+        database.run_script("ALTER TABLE intents ADD COLUMN silent_ms INTEGER NOT NULL DEFAULT 0;"
+                            "UPDATE intents SET silent_ms = max(recorded_ms, tried_ms)"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -164,6 +168,7 @@ Ok Ledger::begin_anew(Instant now) {
                                                                   {"leases", "since_ms"},
                                                                   {"intents", "recorded_ms"},
                                                                   {"intents", "tried_ms"},
+                                                                  {"intents", "silent_ms"},
                                                                   {"failures", "last_ms"},
                                                                   {"refused_offers", "since_ms"},
                                                                   {"refused_offers", "last_ms"},
@@ -346,10 +351,10 @@ Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws:
   intent.resources = core::resource_ids(action.mutation);
   intent.zone = action.zone;
   intent.token = core::token_of(action.mutation);
-  intent.recorded = now;
+  intent.recorded = intent.silent = now;
   TRY(database_.run(
       "INSERT INTO intents (action, body, pool, nodes, resources, zone, token, reason, "
-      "state, recorded_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
+      "state, recorded_ms, silent_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?9, ?9)",
       {call.action, call.body, intent.pool, join_words(intent.nodes), join_words(intent.resources),
        intent.zone, intent.token, action.reason, to_sql(now)}));
   intent.id = database_.last_id();

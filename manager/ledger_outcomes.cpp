@@ -181,9 +181,10 @@ Ok Ledger::settle_one(const Settlement& settlement, Instant now) {
   const bool decided = outcome.state != core::IntentState::unknown;
   TRY(database_.run(
       "UPDATE intents SET state = ?, settled_ms = ?, error = ?, "
-      "attempts = attempts + ?, tried_ms = ? WHERE id = ?",
+      "attempts = attempts + ?, tried_ms = ?, silent_ms = iif(?, ?5, silent_ms) WHERE id = ?",
       {std::string(core::to_string(outcome.state)), decided ? SqlValue(to_sql(now)) : SqlValue(),
-       outcome.sentence, std::int64_t{decided ? 0 : 1}, to_sql(now), intent.id}));
+       outcome.sentence, std::int64_t{decided ? 0 : 1}, to_sql(now),
+       std::int64_t{!decided && !outcome.awaits_silent}, intent.id}));
   if (outcome.burns_token)
     for (const auto& subject : subjects_of(intent))
       TRY(

@@ -29,7 +29,7 @@ Ok read_leases(Database& database, core::LedgerView& view) {
 Ok read_intents(Database& database, core::LedgerView& view) {
   TRY_ASSIGN(const auto rows,
              database.query("SELECT id, action, body, pool, nodes, resources, zone, token, state, "
-                            "recorded_ms, attempts, tried_ms, error FROM intents "
+                            "recorded_ms, attempts, tried_ms, error, silent_ms FROM intents "
                             "WHERE state IN ('open', 'unknown') ORDER BY id"));
   view.intents.clear();
   for (const auto& row : rows) {
@@ -46,6 +46,7 @@ Ok read_intents(Database& database, core::LedgerView& view) {
     intent.attempts = static_cast<int>(row.number(10));
     intent.tried = instant_from_sql(row.number(11));
     intent.error = row.text(12);
+    intent.silent = instant_from_sql(row.number(13));
     view.intents.push_back(std::move(intent));
   }
   return {};

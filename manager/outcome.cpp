@@ -14,6 +14,10 @@ namespace {
 using aws::Reaction;
 using core::IntentState;
 
+/// No request is carried out later than this after it was sent. An assumption: EC2 documents no
+/// bound; its own clients give up after 60 s for connection and answer together.
+constexpr Milliseconds kCarriedOutWithin{30'000};
+
 /// Another type, zone or market may do. Source: Karpenter's set of codes, with what the table says.
 bool is_about_the_offer(std::string_view code, std::string_view action) {
   return aws::reaction_for(code, action) == Reaction::change || core::is_full_quota(code);
@@ -133,6 +137,21 @@ std::vector<core::Offer> offers_met(const core::Intent& intent, const aws::Mutat
   if (intent.call.action == "RunInstances" && instances && !instances->empty())
     met.push_back(offer_of(intent));
   return met;
+}
+
+Outcome judge_again(const core::Intent& intent, const Result<aws::MutationAnswer>& answer,
+                    Instant now) {
+  Outcome outcome = judge(intent, answer);
+  if (outcome.state != IntentState::refused || intent.token.empty() || outcome.burns_token ||
+      now - intent.silent >= kCarriedOutWithin)
+    return outcome;
+  Outcome open;
+  open.state = IntentState::unknown;
+  open.awaits_silent = true;
+  open.throttled = outcome.throttled;
+  open.code = std::move(outcome.code);
+  open.sentence = std::move(outcome.sentence);
+  return open;
 }
 
 Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& answer) {

@@ -26,6 +26,7 @@ struct Outcome {
   bool keeps_lease =
       false;  ///< a refused attach whose volume is attached all the same: the next look tells where
   bool refuses_instance = false;  ///< it takes no further volume, or not yet: another one may
+  bool awaits_silent = false;     ///< refused, but an earlier attempt may be carried out yet
   bool forbidden = false;         ///< the account may not use the call at all
   bool throttled = false;
   bool transient = false;                    ///< passes by itself
@@ -44,6 +45,12 @@ std::vector<core::Offer> offers_met(const core::Intent& intent, const aws::Mutat
 /// tells the most (one that somebody has to act on before one that passes), and its token is burnt,
 /// because the same token would get the same nothing again.
 Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& answer);
+
+/// The same for a call sent again at `now`. A create that EC2 refuses while an earlier attempt of
+/// it was without an answer until lately is not decided: that attempt may be carried out after all,
+/// and another create planned meanwhile would make a second one of the same.
+Outcome judge_again(const core::Intent& intent, const Result<aws::MutationAnswer>& answer,
+                    Instant now);
 
 /// What one of a fleet's errors means for the override that it names.
 Outcome judge(const aws::FleetError& error);

@@ -253,7 +253,9 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
   std::map<std::string, int> throttled;
   for (const auto& intent : intents) budget_.answered(intent.call.action, sent, options_.now());
   for (std::size_t i = 0; i < intents.size(); ++i) {
-    Settlement settlement{intents[i], judge(intents[i], answers[i]), {}};
+    auto outcome = replayed ? judge_again(intents[i], answers[i], options_.now())
+                            : judge(intents[i], answers[i]);
+    Settlement settlement{intents[i], std::move(outcome), {}};
     if (answers[i]) settlement.answer = std::move(*answers[i]);
     if (const auto* attachment = std::get_if<aws::Attachment>(&settlement.answer);
         attachment && intents[i].call.action == "AttachVolume") {

@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 8 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 9 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
@@ -75,6 +75,7 @@ CREATE TABLE intents (
   recorded_ms INTEGER NOT NULL,
   attempts INTEGER NOT NULL DEFAULT 0,
   tried_ms INTEGER NOT NULL DEFAULT 0,
+  silent_ms INTEGER NOT NULL DEFAULT 0,  -- when an attempt last went out that nothing was heard of
   settled_ms INTEGER,
   error TEXT NOT NULL DEFAULT ''
 ) STRICT;

@@ -31,6 +31,7 @@ TEST_F(LedgerFile, a_ledger_of_version_1_is_brought_up_to_date) {
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE intents DROP COLUMN silent_ms").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 1").has_value());
   }
@@ -53,6 +54,7 @@ TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE intents DROP COLUMN silent_ms").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
     for (const char* column : {"reclaim_ms", "advised", "volume_id"})
       ASSERT_TRUE(

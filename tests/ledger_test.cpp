@@ -146,6 +146,26 @@ TEST_F(LedgerTest, an_instance_that_takes_no_further_volume_is_remembered_as_suc
   EXPECT_TRUE(ledger.view()->failures.contains(core::failure_key("AttachVolume", "p-0")));
 }
 
+TEST_F(LedgerTest,
+       a_create_refused_while_a_silent_attempt_may_still_be_carried_out_is_not_decided) {
+  using std::chrono::seconds;
+  auto ledger = open();
+  auto intent = record_one(ledger, create_plan());
+  const auto answer = [&](const Result<aws::MutationAnswer>& of, Instant now) {
+    ASSERT_TRUE(ledger.settle({{intent, judge_again(intent, of, now), {}}}, now));
+    const auto view = ledger.view();
+    if (!view->intents.empty()) intent = view->intents.front();
+  };
+  const auto refused = refusal("VolumeLimitExceeded", ErrorKind::refused);
+  answer(refusal("", ErrorKind::unknown_outcome), kNow + seconds{20});
+  answer(refused, kNow + seconds{25});
+  answer(refused, kNow + seconds{49});
+  ASSERT_THAT(ledger.view()->intents, SizeIs(1)) << "the planner makes no other one meanwhile";
+  EXPECT_EQ(intent.silent, kNow + seconds{20});
+  answer(refused, kNow + seconds{50});
+  EXPECT_THAT(ledger.view()->intents, IsEmpty());
+}
+
 TEST_F(LedgerTest, volume_in_use_leaves_the_lease_for_the_next_look) {
   auto ledger = open();
   const auto intent = record_one(ledger, attach_plan());

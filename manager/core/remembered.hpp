@@ -50,6 +50,7 @@ struct Intent {
   Instant recorded{};
   int attempts = 0;   ///< answers that were none
   Instant tried{};    ///< when the last of them came
+  Instant silent{};   ///< when one was last sent that nothing at all was heard of
   std::string error;  ///< of refused and unknown: the sentence shown to the operator
 };
 
