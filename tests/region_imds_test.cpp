@@ -2,6 +2,7 @@
 // signatures.
 #include "tests/region_fixture.hpp"
 #include "tests/sim/imds.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/server_sigv4.hpp"
 
 using namespace warmroot;
@@ -21,7 +22,7 @@ class ImdsTest : public RegionTest {
                          "&TagSpecification.1.ResourceType=instance"
                          "&TagSpecification.1.Tag.1.Key=warmroot:pool"
                          "&TagSpecification.1.Tag.1.Value=imagenet")),
-        imds(region, id) {
+        imds(region, signer, id) {
     token =
         imds.answer("PUT", "/latest/api/token", {{"x-aws-ec2-metadata-token-ttl-seconds", "60"}})
             .body;
@@ -30,6 +31,7 @@ class ImdsTest : public RegionTest {
     return imds.answer("GET", path, {{"x-aws-ec2-metadata-token", token}});
   }
   std::string id;
+  IdentitySigner signer;
   Imds imds;
   std::string token;
 };
@@ -68,6 +70,10 @@ TEST_F(ImdsTest, the_tree_tells_who_the_instance_is) {
   EXPECT_EQ(data.body, "#!/bin/sh");
   EXPECT_EQ(data.content_type, "application/octet-stream");
   EXPECT_THAT(get("/latest/dynamic/instance-identity/document").body, HasSubstr(id));
+  EXPECT_EQ(get("/latest/dynamic/instance-identity/").body, "document\nrsa2048");
+  const auto signature = base64_decode(get("/latest/dynamic/instance-identity/rsa2048").body);
+  ASSERT_TRUE(signature);
+  EXPECT_THAT(*signature, HasSubstr(get("/latest/dynamic/instance-identity/document").body));
 }
 
 TEST_F(ImdsTest, tags_are_live_and_the_block_devices_are_those_of_the_launch) {

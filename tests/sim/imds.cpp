@@ -14,6 +14,8 @@ namespace {
 
 constexpr char kTtlHeader[] = "x-aws-ec2-metadata-token-ttl-seconds";
 constexpr char kTokenHeader[] = "x-aws-ec2-metadata-token";
+constexpr char kDocument[] = "dynamic/instance-identity/document";
+constexpr char kDocumentSignature[] = "dynamic/instance-identity/rsa2048";
 
 /// IMDS writes times without milliseconds.
 std::string seconds_text(Instant instant) {
@@ -97,7 +99,8 @@ std::map<std::string, std::string> imds_leaves(const Region& region, const Insta
       {"meta-data/services/domain", "amazonaws.com"},
       {"meta-data/services/partition", "aws"},
       {"meta-data/events/maintenance/scheduled", "[]"},
-      {"dynamic/instance-identity/document", identity_document(region, guest)},
+      {kDocument, identity_document(region, guest)},
+      {kDocumentSignature, ""},
   };
   for (const auto& [name, device] : guest.launch_mapping)
     leaves["meta-data/block-device-mapping/" + name] = device;
@@ -158,7 +161,7 @@ ImdsReply Imds::read(std::string path) const {
   path = version.suffix();
   const auto leaves = imds_leaves(region_, *guest);
   if (const auto leaf = leaves.find(path); leaf != leaves.end()) {
-    reply.body = leaf->second;
+    reply.body = path == kDocumentSignature ? signer_.sign(leaves.at(kDocument)) : leaf->second;
     if (path == "user-data") reply.content_type = "application/octet-stream";
     return reply;
   }

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "tests/sim/instance_identity.hpp"
 #include "tests/sim/region.hpp"
 
 namespace warmroot::sim {
@@ -19,14 +20,16 @@ struct ImdsReply {
 };
 
 /// All leaves below /latest/, e.g. "meta-data/instance-id". Tags are live, the block device mapping
-/// is that of the launch, the spot paths appear with the notice.
+/// is that of the launch, the spot paths appear with the notice. The identity's signature is empty:
+/// it is made when somebody reads it.
 std::map<std::string, std::string> imds_leaves(const Region& region, const InstanceRecord& guest);
 
 /// One instance's service, without sockets. Not thread-safe.
 class Imds {
  public:
-  Imds(const Region& region, std::string instance_id)
-      : region_(region), instance_id_(std::move(instance_id)) {}
+  /// All outlive it.
+  Imds(const Region& region, IdentitySigner& signer, std::string instance_id)
+      : region_(region), signer_(signer), instance_id_(std::move(instance_id)) {}
 
   /// `path` is decoded and starts with a slash; header names are in lower case.
   ImdsReply answer(const std::string& method, const std::string& path,
@@ -37,6 +40,7 @@ class Imds {
   ImdsReply read(std::string path) const;
 
   const Region& region_;
+  IdentitySigner& signer_;
   std::string instance_id_;
   std::map<std::string, Instant> tokens_;  ///< token to its end
   std::uint64_t last_token_ = 0;

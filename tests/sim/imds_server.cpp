@@ -34,8 +34,9 @@ std::map<std::string, std::string> lower_headers(const httplib::Headers& headers
 }  // namespace
 
 struct ImdsServer::Listener {
-  Listener(const Region& region, std::mutex& mutex, const std::string& instance_id)
-      : imds(region, instance_id), region_mutex(mutex) {}
+  Listener(const Region& region, IdentitySigner& signer, std::mutex& mutex,
+           const std::string& instance_id)
+      : imds(region, signer, instance_id), region_mutex(mutex) {}
 
   int start() {
     server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
@@ -86,7 +87,7 @@ ImdsServer::~ImdsServer() {
 
 std::uint16_t ImdsServer::open(const std::string& instance_id) {
   if (listeners_.size() >= kMost) return 0;
-  auto listener = std::make_unique<Listener>(region_, mutex_, instance_id);
+  auto listener = std::make_unique<Listener>(region_, signer_, mutex_, instance_id);
   const int port = listener->start();
   if (port == 0) return 0;
   listeners_[instance_id] = std::move(listener);

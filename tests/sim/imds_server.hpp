@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/instance_identity.hpp"
 #include "tests/sim/region.hpp"
 
 namespace warmroot::sim {
@@ -27,6 +28,9 @@ class ImdsServer {
   /// Waits for the listeners that were closed. Called without the mutex.
   void reap();
 
+  /// Of what the instances show for who they are; PEM.
+  std::string identity_certificate() { return signer_.certificate(); }
+
  private:
   struct Listener;
   /// Each listener has threads of its own; a region without machines may launch thousands.
@@ -34,6 +38,7 @@ class ImdsServer {
 
   const Region& region_;
   std::mutex& mutex_;
+  IdentitySigner signer_;
   std::mutex closing_mutex_;
   std::map<std::string, std::unique_ptr<Listener>> listeners_;
   std::vector<std::unique_ptr<Listener>> closing_;

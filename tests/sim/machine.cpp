@@ -92,6 +92,14 @@ void append(std::vector<std::string>& arguments, std::initializer_list<std::stri
   arguments.insert(arguments.end(), more);
 }
 
+/// slirp's own way to the host's loopback would make all guests come from one address.
+std::string manager_forward(const MachineOptions& options, const MachineSpec& spec) {
+  if (options.manager_port == 0) return {};
+  const bool has_own = spec.private_ip.starts_with("127.");
+  return ",guestfwd=tcp:169.254.0.4:8470-cmd:" + options.relay_program + " relay " +
+         std::to_string(options.manager_port) + (has_own ? " --from " + spec.private_ip : "");
+}
+
 }  // namespace
 
 std::string find_accelerator(const std::string& kernel) {
@@ -149,7 +157,8 @@ Result<std::unique_ptr<Machine>> Machine::start(const MachineOptions& options,
               std::to_string(machine->ssh_port_) +
               "-169.254.0.15:22"
               ",guestfwd=tcp:169.254.169.254:80-cmd:" +
-              options.relay_program + " relay " + std::to_string(spec.imds_port),
+              options.relay_program + " relay " + std::to_string(spec.imds_port) +
+              manager_forward(options, spec),
           "-device", "virtio-net-pci,netdev=net0", "-device", "virtio-rng-pci", "-device",
           "virtio-serial-pci", "-chardev",
           "socket,id=agent,path=" + base + ".agent,server=on,wait=off", "-device",

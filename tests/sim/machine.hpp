@@ -22,6 +22,9 @@ struct MachineOptions {
   std::string kernel;     ///< bzImage
   std::string
       relay_program;  ///< this program: `relay PORT` joins stdin and stdout to a loopback port
+  /// The loopback port that guests reach at 169.254.0.4:8470, from their own private addresses
+  /// where those are loopback's; 0: none.
+  std::uint16_t manager_port = 0;
   std::string accelerator = "tcg";
   int memory_mib = 768;
 };

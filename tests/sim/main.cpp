@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include "bootstrap/base/http.hpp"
 #include "bootstrap/base/unique_fd.hpp"
@@ -40,6 +41,7 @@ Result<std::unique_ptr<Hardware>> make_hardware(const Options& options, const Ca
       physical.images[image.id] = found->second;
   physical.kernel = std::filesystem::absolute(options.kernel);
   physical.relay_program = std::filesystem::read_symlink("/proc/self/exe");
+  physical.manager_port = options.manager_port;
   physical.profile = options.profile;
   physical.seed = options.seed;
   TRY_ASSIGN(auto hardware, PhysicalHardware::start(std::move(physical)));
@@ -68,6 +70,18 @@ UniqueFd catch_signals() {
   return UniqueFd(ends[0]);
 }
 
+/// For `warmroot serve --identity-certificates`.
+Ok write_certificate(const std::string& directory, const std::string& pem) {
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
+  const std::string path = directory + "/identity.pem";
+  std::ofstream file(path);
+  file << pem;
+  file.close();
+  if (!file) return fail(ErrorKind::misconfigured, "cannot write " + path);
+  return {};
+}
+
 Ok serve(const Options& options) {
   const UniqueFd stop = catch_signals();
   TRY_ASSIGN(const Catalog catalog, load_catalog(options));
@@ -80,6 +94,7 @@ Ok serve(const Options& options) {
                                {options.access_key, options.secret_key, options.region},
                                options.throttle_scale,
                                options.credential_life});
+  TRY(write_certificate(options.directory, server.identity_certificate()));
   TRY(server.start());
   std::printf("endpoint=%s\n", server.endpoint().c_str());
   std::fflush(stdout);
@@ -167,6 +182,9 @@ void add_serve(CLI::App* command, Options& options) {
   command->add_option("--catalog", options.catalog_file, "TOML or JSON; see server_options.hpp")
       ->check(CLI::ExistingFile);
   command->add_option("--kernel", options.kernel, "what machines boot")->capture_default_str();
+  command->add_option("--manager-port", options.manager_port,
+                      "guests reach this port of 127.0.0.1 at 169.254.0.4:8470, from their own "
+                      "address where their subnet lies in 127.0.0.0/8");
   command->add_flag("--no-machines", options.no_machines,
                     "no disks and no guests, only the API; needs no root");
   command->add_option("--seed", options.seed, "of ids and randomness")->capture_default_str();
@@ -191,7 +209,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", WARMROOT_VERSION);
   Options options;
-  std::string endpoint, instance;
+  std::string endpoint, instance, from;
   std::uint16_t port = 0;
   bool impaired = false;
   add_serve(app.add_subcommand("serve", "run the region until SIGTERM"), options);
@@ -205,9 +223,9 @@ int run(int argc, char** argv) {
   client("crash", "power cut at once", true)
       ->add_flag("--impaired", impaired, "EC2 keeps saying running, with failed status checks");
   client("state", "instances and volumes as JSON", false);
-  app.add_subcommand("relay", "join stdin and stdout to a loopback port")
-      ->add_option("port", port)
-      ->required();
+  CLI::App* relaying = app.add_subcommand("relay", "join stdin and stdout to a loopback port");
+  relaying->add_option("port", port)->required();
+  relaying->add_option("--from", from, "loopback address that the connection comes from");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -221,7 +239,7 @@ int run(int argc, char** argv) {
   const std::string command = app.get_subcommands().front()->get_name();
   Ok done;
   if (command == "serve") done = serve(options);
-  if (command == "relay") done = relay(port);
+  if (command == "relay") done = relay(port, from);
   if (command == "state") done = call_control(endpoint, "GET", "state");
   if (command == "interrupt")
     done = call_control(endpoint, "POST", "interrupt?instance=" + instance);

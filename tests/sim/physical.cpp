@@ -8,7 +8,8 @@ namespace warmroot::sim {
 
 PhysicalHardware::PhysicalHardware(PhysicalOptions options)
     : options_(std::move(options)),
-      machine_options_{options_.directory + "/machines", options_.kernel, options_.relay_program},
+      machine_options_{options_.directory + "/machines", options_.kernel, options_.relay_program,
+                       options_.manager_port},
       ebs_({.mount_dir = options_.directory + "/volumes",
             .backing_dir = options_.directory + "/backing",
             .profile = options_.profile,

@@ -19,6 +19,7 @@ struct PhysicalOptions {
       images;  ///< AMI id to the disk image that its machines boot from
   std::string kernel;
   std::string relay_program;
+  std::uint16_t manager_port = 0;  ///< see MachineOptions
   VolumeProfile profile;
   std::uint64_t seed = 1;
 };

@@ -40,6 +40,8 @@ class RegionServer {
   int port() const { return port_; }
   std::string endpoint() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
+  /// Of the instances' identity documents; PEM.
+  std::string identity_certificate() { return imds_.identity_certificate(); }
   /// The queues and the bus; only inside with(), or before start().
   Sqs& sqs() { return sqs_; }
   EventBus& events() { return events_; }

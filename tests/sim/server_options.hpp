@@ -20,6 +20,7 @@ struct Options {
   std::string secret_key = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
   std::string catalog_file;  ///< empty: the built-in catalogue
   std::string kernel = "build/images/vmlinuz";
+  std::uint16_t manager_port = 0;  ///< see MachineOptions
   bool no_machines = false;
   std::uint64_t seed = 1;
   double throttle_scale = 0;

@@ -35,12 +35,16 @@ bool copy_some(int from, int to) {
 
 }  // namespace
 
-Ok relay(std::uint16_t port) {
+Ok relay(std::uint16_t port, const std::string& from) {
   std::signal(SIGPIPE, SIG_IGN);
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!socket) return fail_errno("relay");
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  if (!from.empty() &&
+      (::inet_pton(AF_INET, from.c_str(), &address.sin_addr) != 1 ||
+       ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0))
+    return fail(ErrorKind::misconfigured, from + " is no address of this machine");
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)

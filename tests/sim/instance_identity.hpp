@@ -1,0 +1,31 @@
+// The simulated region's own key for instance identity documents. What it signs has EC2's form: a
+// PKCS #7 message with the document in it, in BER of indefinite length, without certificates, as
+// base64 lines. Used by the metadata listeners and by tests of the manager's verifier.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace warmroot::sim {
+
+/// A new key and certificate each. The key is made at first use, which takes some 100 ms.
+/// Thread-safe.
+class IdentitySigner {
+ public:
+  IdentitySigner();
+  ~IdentitySigner();
+
+  /// What dynamic/instance-identity/rsa2048 answers.
+  std::string sign(const std::string& document);
+  /// PEM.
+  std::string certificate();
+
+ private:
+  struct Pair;
+  Pair& pair();
+  std::once_flag made_;
+  std::unique_ptr<Pair> pair_;
+};
+
+}  // namespace warmroot::sim
