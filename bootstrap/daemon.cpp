@@ -74,8 +74,9 @@ class Daemon {
         book_(book),
         sshd_(std::move(sshd)),
         early_failure_(std::move(early_failure)),
-        reporter_(book_, ticket_.manager_url, kKeyFile,
-                  [this](const Wishes& wishes) { hear(wishes); }) {}
+        reporter_(
+            book_, ticket_.manager_url, kKeyFile, [this] { return identity_.identity_signature(); },
+            [this](const Wishes& wishes) { hear(wishes); }) {}
 
   /// Until the volume was released.
   Ok run() {
@@ -189,9 +190,8 @@ class Daemon {
     if (!serving_ || ebs_silent_ == kEbsAttempts) return;
     const auto counted = read_ebs_statistics(served_disk_);
     ebs_silent_ = counted ? 0 : ebs_silent_ + 1;
-    book_.update([&](Status& status) {
-      status.ebs = counted ? std::optional(*counted) : std::nullopt;
-    });
+    book_.update(
+        [&](Status& status) { status.ebs = counted ? std::optional(*counted) : std::nullopt; });
   }
 
   void start_watching() {
@@ -408,6 +408,7 @@ class Daemon {
   warm::EarlyReads early_;
   std::future<void> warmer_ended_;
   std::optional<std::string> confirmed_, no_volume_;
+  Imds identity_;  ///< the reporter's thread's own
   Reporter reporter_;
   std::future<void> list_answered_;
   Recording recording_{[this](const std::string& text) {

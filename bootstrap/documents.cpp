@@ -183,11 +183,12 @@ StatusFields status_fields(std::string_view document) {
   return fields;
 }
 
-std::string hello_body(const Status& status) {
+std::string hello_body(const Status& status, const std::optional<std::string>& identity) {
   return dump({{"version", 1},
                {"instance_id", status.instance_id},
                {"deployment", status.deployment},
-               {"pool", status.pool}});
+               {"pool", status.pool},
+               {"identity", or_null(identity)}});
 }
 
 Result<HelloAnswer> parse_hello_answer(std::string_view text) {

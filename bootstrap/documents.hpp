@@ -24,8 +24,8 @@ struct StatusFields {
 };
 StatusFields status_fields(std::string_view document);
 
-/// Body of POST /v1/hello.
-std::string hello_body(const Status& status);
+/// Body of POST /v1/hello. `identity` is Imds::identity_signature's.
+std::string hello_body(const Status& status, const std::optional<std::string>& identity);
 struct HelloAnswer {
   std::string key_hex;
   std::optional<std::string> node, volume_id;

@@ -90,4 +90,10 @@ Result<LaunchFacts> Imds::launch_facts() {
   return facts;
 }
 
+Result<std::optional<std::string>> Imds::identity_signature() {
+  auto signature = find("dynamic/instance-identity/rsa2048");
+  if (signature && *signature && (*signature)->size() > kMaxSignatureBytes) return std::nullopt;
+  return signature;
+}
+
 }  // namespace warmroot::bootstrap

@@ -20,6 +20,9 @@ struct LaunchFacts {
   std::string public_key;  ///< the launch key, one authorized_keys line; may be empty
 };
 
+/// EC2's has some 1.6 KB; the manager takes no more.
+inline constexpr std::size_t kMaxSignatureBytes = 16'384;
+
 /// One connection and one token; not for several threads at once.
 class Imds {
  public:
@@ -33,6 +36,10 @@ class Imds {
 
   /// Everything `up` needs, in one go. Errors: any of find's, gone when there is no instance-id.
   Result<LaunchFacts> launch_facts();
+
+  /// Who this machine is, signed by EC2, as the manager wants it at hello; nullopt where the
+  /// service has none, or one longer than kMaxSignatureBytes. Errors: find's.
+  Result<std::optional<std::string>> identity_signature();
 
  private:
   Ok renew_token();

@@ -25,10 +25,11 @@ constexpr std::size_t kKeyFileBytes = 1024;
 }  // namespace
 
 Reporter::Reporter(StatusBook& book, std::string manager_url, std::string key_file,
-                   std::function<void(const Wishes&)> on_wishes)
+                   Identity identity, std::function<void(const Wishes&)> on_wishes)
     : book_(book),
       url_(std::move(manager_url)),
       key_file_(std::move(key_file)),
+      identity_(std::move(identity)),
       on_wishes_(std::move(on_wishes)) {}
 
 Reporter::~Reporter() {
@@ -126,12 +127,16 @@ bool Reporter::say_hello() {
   return recall_key() || ask_for_key();
 }
 
+/// Without a signature the manager decides: one that has no certificates takes the id.
 bool Reporter::ask_for_key() {
+  const auto identity = identity_();
+  if (!identity)
+    log_event(LogLevel::warning, "no identity document", {{"why", identity.error().message()}});
   HttpRequest request;
   request.method = "POST";
   request.url = url_ + "/v1/hello";
   request.headers = {{"Content-Type", "application/json"}};
-  request.body = hello_body(book_.snapshot());
+  request.body = hello_body(book_.snapshot(), identity.value_or(std::nullopt));
   request.connect_timeout = kConnectTimeout;
   request.timeout = kRequestTimeout;
   const auto reply = http_.perform(request);
@@ -180,6 +185,9 @@ bool Reporter::send(const Event& event) {
     on_wishes_(parse_wishes(reply->body));
     return true;
   }
+  // Said once more, after the manager had heard it and given the volume to another instance.
+  constexpr int kGone = 410;
+  if (reply && reply->status == kGone && event.stage == Stage::released) return true;
   // A manager that lost its ledger has lost the keys. One that has ours still gives no other.
   constexpr int kUnauthorized = 401;
   if (reply && reply->status == kUnauthorized) ask_for_key();

@@ -21,9 +21,12 @@ namespace warmroot::bootstrap {
 
 class Reporter {
  public:
-  /// `on_wishes` is called on the reporter's thread after every answered report and after hello.
-  /// `key_file` keeps the key over restarts of the daemon.
-  Reporter(StatusBook& book, std::string manager_url, std::string key_file,
+  /// Imds::identity_signature, or a test's.
+  using Identity = std::function<Result<std::optional<std::string>>()>;
+
+  /// `on_wishes` is called on the reporter's thread after every answered report and after hello,
+  /// and `identity` before each hello. `key_file` keeps the key over restarts of the daemon.
+  Reporter(StatusBook& book, std::string manager_url, std::string key_file, Identity identity,
            std::function<void(const Wishes&)> on_wishes);
   ~Reporter();
 
@@ -69,6 +72,7 @@ class Reporter {
 
   StatusBook& book_;
   const std::string url_, key_file_;
+  const Identity identity_;
   const std::function<void(const Wishes&)> on_wishes_;
   HttpClient http_;
   std::optional<std::string> key_;

@@ -99,6 +99,15 @@ TEST_F(Metadata, an_expired_token_is_renewed_once) {
   EXPECT_THAT(refused.error().message(), HasSubstr("401"));
 }
 
+TEST_F(Metadata, the_signed_identity_is_absent_or_bounded) {
+  Imds imds(server_.url());
+  EXPECT_EQ(*imds.identity_signature(), std::nullopt);
+  answers_["dynamic/instance-identity/rsa2048"] = "MIAG\nAQID";
+  EXPECT_EQ(*imds.identity_signature(), "MIAG\nAQID");
+  answers_["dynamic/instance-identity/rsa2048"] = std::string(kMaxSignatureBytes + 1, 'A');
+  EXPECT_EQ(*imds.identity_signature(), std::nullopt);
+}
+
 TEST_F(Metadata, what_is_not_there_is_absent_and_a_missing_key_no_error) {
   Imds imds(server_.url());
   const auto notice = imds.find("meta-data/spot/instance-action");
@@ -118,17 +127,20 @@ class Manager : public testing::Test {
  protected:
   void SetUp() override {
     std::remove(key_file_.c_str());
-    server_.http.Post("/v1/hello", [this](const httplib::Request&, httplib::Response& reply) {
-      const int hello = ++hellos_;
-      if (hello <= unknown_hellos_)
-        reply.status = 404;
-      else if (hello > unknown_hellos_ + 1 && !forgot_keys_.exchange(false))
-        reply.status = 409;
-      else
-        reply.set_content(
-            std::string(R"({"key":")") + key_hex_ + R"(","node":"imagenet-0","volume_id":null})",
-            "application/json");
-    });
+    server_.http.Post("/v1/hello",
+                      [this](const httplib::Request& request, httplib::Response& reply) {
+                        const std::lock_guard lock(mutex_);
+                        const int hello = ++hellos_;
+                        hello_ = request.body;
+                        if (hello <= unknown_hellos_)
+                          reply.status = 404;
+                        else if (hello > unknown_hellos_ + 1 && !forgot_keys_.exchange(false))
+                          reply.status = 409;
+                        else
+                          reply.set_content(std::string(R"({"key":")") + key_hex_ +
+                                                R"(","node":"imagenet-0","volume_id":null})",
+                                            "application/json");
+                      });
     server_.http.Post("/v1/report", [this](const httplib::Request& request,
                                            httplib::Response& reply) {
       const std::lock_guard lock(mutex_);
@@ -140,6 +152,8 @@ class Manager : public testing::Test {
         reply.status = 409;
       else if (failures_ > 0 && failures_--)
         reply.status = 503;
+      else if (volume_of_another_)
+        reply.status = 410;
       else {
         last_sequence_ = sequence;
         const auto at = request.body.find("\"stage\":\"");
@@ -154,23 +168,27 @@ class Manager : public testing::Test {
   }
   void TearDown() override { std::remove(key_file_.c_str()); }
   std::unique_ptr<Reporter> reporter() {
-    return std::make_unique<Reporter>(book_, server_.url(), key_file_,
-                                      [this](const Wishes& wishes) {
-                                        const std::lock_guard lock(mutex_);
-                                        drain_ = drain_ || wishes.drain;
-                                        if (wishes.volume_id) volume_ = *wishes.volume_id;
-                                      });
+    return std::make_unique<Reporter>(
+        book_, server_.url(), key_file_, [this] { return identity_; },
+        [this](const Wishes& wishes) {
+          const std::lock_guard lock(mutex_);
+          drain_ = drain_ || wishes.drain;
+          if (wishes.volume_id) volume_ = *wishes.volume_id;
+        });
   }
 
   const std::string key_file_ = "/tmp/warmroot-key-" + std::to_string(::getpid());
   std::mutex mutex_;
   std::atomic<int> hellos_ = 0;
   std::atomic<bool> forgot_keys_ = false;
+  std::string hello_;  ///< the last one's body
+  Result<std::optional<std::string>> identity_ = std::nullopt;
   std::string key_hex_ = kKeyHex;
   int unknown_hellos_ = 0, failures_ = 0, refused_ = 0;
   std::uint64_t last_sequence_ = 0;
   std::vector<std::string> stages_;
   bool drain_ = false;
+  bool volume_of_another_ = false;
   std::string volume_;
   StatusBook book_{""};
   Server server_;
@@ -223,8 +241,39 @@ TEST_F(Manager, one_that_lost_its_ledger_is_asked_for_a_new_key) {
   EXPECT_EQ(hellos_, 2);
 }
 
+TEST_F(Manager, hello_carries_the_signed_identity_where_there_is_one) {
+  for (const auto& [identity, said] :
+       {std::pair<Result<std::optional<std::string>>, const char*>{"MIAG\nAQID",
+                                                                   R"("identity":"MIAG\nAQID")"},
+        {std::nullopt, R"("identity":null)"},
+        {fail(ErrorKind::retry_later, "no answer"), R"("identity":null)"}}) {
+    identity_ = identity;
+    std::remove(key_file_.c_str());
+    hellos_ = 0;
+    const auto reports = reporter();
+    reports->start();
+    reports->stage_changed(Stage::mounted, "", "");
+    reports->flush(std::chrono::seconds(20));
+    reports->stop();
+    EXPECT_THAT(hello_, testing::HasSubstr(said));
+    EXPECT_THAT(stages_, testing::Contains("mounted"));
+  }
+}
+
+TEST_F(Manager, a_release_that_it_has_heard_of_is_not_said_for_ever) {
+  volume_of_another_ = true;
+  const auto reports = reporter();
+  reports->start();
+  reports->stage_changed(Stage::released, "", "");
+  const auto started = std::chrono::steady_clock::now();
+  reports->flush(std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
+  reports->stop();
+}
+
 TEST_F(Manager, one_that_is_away_holds_nobody_up) {
-  Reporter lonely(book_, "http://127.0.0.1:9", key_file_, [](const Wishes&) {});
+  Reporter lonely(
+      book_, "http://127.0.0.1:9", key_file_, [this] { return identity_; }, [](const Wishes&) {});
   lonely.start();
   const auto started = std::chrono::steady_clock::now();
   for (int i = 0; i < 100; ++i) lonely.stage_changed(Stage::warming, "", "");
