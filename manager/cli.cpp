@@ -102,10 +102,15 @@ Result<int> run_user_data(const Options& options) {
 Result<int> run_serve(const Options& options) {
   TRY_ASSIGN(const ListenAddress address, parse_listen(options.listen));
   TRY_ASSIGN(BootstrapProgram program, load_bootstrap(options.bootstrap));
+  AdmissionRules rules;
+  rules.check_address = !options.any_address;
+  if (!options.identity_certificates.empty()) {
+    TRY_ASSIGN(rules.certificates, load_identity_certificates(options.identity_certificates));
+  }
   SignalWatch signals;  // before the first thread: the signals are blocked in all
   TRY_ASSIGN(Context context, open_context(options));
   TRY_ASSIGN(const StateLock lock, StateLock::take(options.state));
-  Daemon daemon(context, std::move(program));
+  Daemon daemon(context, std::move(program), std::move(rules));
   TRY(daemon.run(address, signals));
   return kSuccessStatus;
 }

@@ -156,6 +156,13 @@ void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& com
       ->add_option("--listen", options.listen,
                    "HOST:PORT for instances and operators; port 0 chooses a free one")
       ->capture_default_str();
+  CLI::Option* certificates =
+      serve->add_option("--identity-certificates", options.identity_certificates,
+                        "PEM file of AWS's RSA-2048 certificates: instances prove who they are");
+  serve
+      ->add_flag("--any-address", options.any_address,
+                 "Instances may come through NAT or a proxy, not only from their private address")
+      ->needs(certificates);
   commands.add(app, "user-data", "Prints the user-data of a pool's instances", Command::user_data)
       ->add_option("POOL", options.pool, "The pool's name")
       ->required();

@@ -54,9 +54,11 @@ struct Options {
   bool until_stable = false;
   std::chrono::seconds timeout{0};
   std::string listen;
-  std::string ami;            ///< of ami import; these too
-  std::string instance_type;  ///< empty: a small one
-  std::string subnet;         ///< empty: the pool's, or EC2's default
+  std::string identity_certificates;  ///< a path; empty: identities are not verified
+  bool any_address = false;           ///< hellos need not come from the instance's own address
+  std::string ami;                    ///< of ami import; these too
+  std::string instance_type;          ///< empty: a small one
+  std::string subnet;                 ///< empty: the pool's, or EC2's default
 };
 
 /// What the environment contributes: defaults of options, and where this program lies.

@@ -69,10 +69,11 @@ void poke_daemon(const std::string& state_folder) {
   if (file) ::futimens(file.get(), nullptr);
 }
 
-Daemon::Daemon(Context& context, BootstrapProgram program)
-    : context_(context), program_(std::move(program)) {
+Daemon::Daemon(Context& context, BootstrapProgram program, AdmissionRules rules)
+    : context_(context), program_(std::move(program)), rules_(std::move(rules)) {
   view_.deployment = context_.config.desired.deployment;
   view_.region = context_.connection.settings.region;
+  view_.verifies_identity = rules_.certificates.has_value();
 }
 
 Daemon::~Daemon() = default;
@@ -85,6 +86,8 @@ Pages Daemon::pages() {
   };
   pages.metrics_text = [this] {
     const std::lock_guard lock(view_mutex_);
+    view_.refusals = board_.refusals.all();
+    view_.keys_replaced = board_.keys_replaced;
     return metrics_text(view_, board_.entries());
   };
   pages.healthy = [this] {
@@ -128,8 +131,13 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   TRY_ASSIGN(const std::unique_ptr<LedgerKeys> keys,
              LedgerKeys::open(ledger_path(context_.options), wall_clock));
   last_good_look_ms_ = wall_clock().time_since_epoch().count();
+  rules_.region = view_.region;
+  TRY_ASSIGN(rules_.account_id, context_.ledger->account());
+  if (!rules_.certificates)
+    log_event(LogLevel::warning, "identities are not verified",
+              {{"remedy", "serve --identity-certificates FILE"}});
   TRY_ASSIGN(const std::unique_ptr<ReportServer> server,
-             ReportServer::start(address, board_, *keys, program_, hot_lists_, pages()));
+             ReportServer::start(address, rules_, board_, *keys, program_, hot_lists_, pages()));
   port_ = server->port();
   user_data_ = std::make_unique<UserDataSource>(context_.config, program_, port_);
   const bool is_ipv6 = address.host.find(':') != std::string::npos;
@@ -243,6 +251,9 @@ void Daemon::publish_known(const TickReport& report) {
     const auto without = report.plan.without_node.find(id);
     known[id] = {pool->second, "", "", report.plan.drains.contains(id),
                  without == report.plan.without_node.end() ? "" : without->second};
+    known[id].image_id = instance.image_id;
+    known[id].instance_type = instance.instance_type;
+    known[id].private_ip = instance.private_ip;
   }
   for (const core::NodeRow& row : report.plan.nodes) {
     if (const auto found = known.find(row.successor_id); found != known.end())

@@ -26,8 +26,9 @@ void poke_daemon(const std::string& state_folder);
 
 class Daemon {
  public:
-  /// `context` outlives it. `program` is what instances run.
-  Daemon(Context& context, BootstrapProgram program);
+  /// `context` outlives it. `program` is what instances run. Account and Region of `rules` are
+  /// filled in here.
+  Daemon(Context& context, BootstrapProgram program, AdmissionRules rules);
   ~Daemon();
 
   /// Serves until a stop is requested; reads the spec again after a hang-up. Prints
@@ -53,6 +54,7 @@ class Daemon {
 
   Context& context_;
   BootstrapProgram program_;
+  AdmissionRules rules_;
   std::unique_ptr<UserDataSource> user_data_;
   int port_ = 0;
   ReportBoard board_;

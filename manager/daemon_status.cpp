@@ -113,6 +113,22 @@ void add_events(std::string& text, const TickView& view) {
                       failed == view.events.end() ? 0 : failed->second);
 }
 
+void add_refusals(std::string& text, const TickView& view) {
+  add_metric(text, "warmroot_identity_verified", "gauge",
+             "1 when instances have to show a signed identity document at hello.");
+  text += fmt::format("warmroot_identity_verified {}\n", view.verifies_identity ? 1 : 0);
+  add_metric(text, "warmroot_requests_refused_total", "counter",
+             "Hellos and signed reports of instances that were refused, by reason.");
+  for (const auto& [what, count] : view.refusals) {
+    const std::size_t space = what.find(' ');
+    text += fmt::format("warmroot_requests_refused_total{{request=\"{}\",reason=\"{}\"}} {}\n",
+                        label(what.substr(0, space)), label(what.substr(space + 1)), count);
+  }
+  add_metric(text, "warmroot_keys_replaced_total", "counter",
+             "Instances that got a new key after a silence, which voids the old one.");
+  text += fmt::format("warmroot_keys_replaced_total {}\n", view.keys_replaced);
+}
+
 }  // namespace
 
 std::string status_json(const TickView& view, const Reports& reports) {
@@ -140,6 +156,7 @@ std::string status_json(const TickView& view, const Reports& reports) {
       {"region", view.region},
       {"updated", to_iso8601(view.updated)},
       {"stable", view.plan.stable},
+      {"identity", view.verifies_identity ? "signed document" : "instance id only"},
       {"usd_hour", costs},
       {"plan", plan},
       {"notes", notes},
@@ -190,6 +207,7 @@ std::string metrics_text(const TickView& view, const Reports& reports) {
                         label(key.substr(0, space)), label(key.substr(space + 1)), count);
   }
   add_events(text, view);
+  add_refusals(text, view);
   return text;
 }
 

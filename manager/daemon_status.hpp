@@ -30,6 +30,9 @@ struct TickView {
   std::map<std::string, std::uint64_t> calls;          ///< made since start, by "action outcome"
   std::map<std::string, int> events;  ///< of EC2, from the queue since start, by what they were
   bool listens = false;               ///< to an event queue
+  bool verifies_identity = false;     ///< of instances at hello
+  std::map<std::string, std::uint64_t> refusals;  ///< by RefusalCounts' words
+  std::uint64_t keys_replaced = 0;
 };
 
 using Reports = std::map<std::string, ReportBoard::Entry>;

@@ -18,6 +18,13 @@ Result<bool> LedgerKeys::add_key(const std::string& instance_id, const Secret& k
   return database_.changes() > 0;
 }
 
+Ok LedgerKeys::replace_key(const std::string& instance_id, const Secret& key_hex) {
+  const std::lock_guard lock(mutex_);
+  return database_.run(
+      "INSERT OR REPLACE INTO keys (instance_id, key_hex, heard_ms) VALUES (?, ?, ?)",
+      {instance_id, key_hex.reveal(), now_ms()});
+}
+
 Result<std::optional<Secret>> LedgerKeys::key_of(const std::string& instance_id) {
   const std::lock_guard lock(mutex_);
   TRY_ASSIGN(const auto rows,
@@ -26,21 +33,21 @@ Result<std::optional<Secret>> LedgerKeys::key_of(const std::string& instance_id)
   return Secret(rows.front().text(0));
 }
 
-Result<bool> LedgerKeys::advance(const std::string& instance_id, std::uint64_t sequence) {
+Result<Turn> LedgerKeys::advance(const std::string& instance_id, std::uint64_t sequence) {
   const std::lock_guard lock(mutex_);
   TRY_ASSIGN(
       const auto rows,
       database_.query("SELECT last_sequence FROM keys WHERE instance_id = ?", {instance_id}));
-  if (rows.empty()) return false;
+  if (rows.empty()) return Turn::late;
   const std::string text = rows.front().text(0);
   if (!text.empty()) {
     std::uint64_t last = 0;
     std::from_chars(text.data(), text.data() + text.size(), last);
-    if (sequence <= last) return false;
+    if (sequence <= last) return sequence == last ? Turn::replayed : Turn::late;
   }
   TRY(database_.run("UPDATE keys SET last_sequence = ?, heard_ms = ? WHERE instance_id = ?",
                     {std::to_string(sequence), now_ms(), instance_id}));
-  return true;
+  return Turn::fresh;
 }
 
 Ok LedgerKeys::keep_departure(const core::NodeReport& report) {

@@ -18,8 +18,9 @@ class LedgerKeys : public KeyStore {
   static Result<std::unique_ptr<LedgerKeys>> open(const std::string& path, Clock now);
 
   Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
+  Ok replace_key(const std::string& instance_id, const Secret& key_hex) override;
   Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
-  Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) override;
+  Result<Turn> advance(const std::string& instance_id, std::uint64_t sequence) override;
   Ok keep_departure(const core::NodeReport& report) override;
 
  private:

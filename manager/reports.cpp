@@ -48,10 +48,11 @@ std::optional<std::uint64_t> sequence_of(const std::string& text) {
 }  // namespace
 
 struct ReportServer::State {
-  State(ReportBoard& board_in, KeyStore& keys_in, const BootstrapProgram& program_in,
-        HotLists& hot_lists_in, Pages pages_in)
+  State(AdmissionRules rules, ReportBoard& board_in, KeyStore& keys_in,
+        const BootstrapProgram& program_in, HotLists& hot_lists_in, Pages pages_in)
       : board(board_in),
         keys(keys_in),
+        admission(std::move(rules), board, keys, std::chrono::steady_clock::now()),
         program(program_in),
         hot_lists(hot_lists_in),
         pages(std::move(pages_in)) {}
@@ -62,10 +63,12 @@ struct ReportServer::State {
   void give_hot_list(const httplib::Request& request, httplib::Response& reply);
   /// The instance whose key signed the request; answers and returns nullopt otherwise.
   bool authentic(const httplib::Request& request, httplib::Response& reply);
+  void refuse(httplib::Response& reply, Refusal reason, int status, const std::string& text);
   void route();
 
   ReportBoard& board;
   KeyStore& keys;
+  Admission admission;
   const BootstrapProgram& program;
   HotLists& hot_lists;
   Pages pages;
@@ -76,32 +79,31 @@ struct ReportServer::State {
 
 void ReportServer::State::hello(const httplib::Request& request, httplib::Response& reply) {
   const auto hello = parse_hello(request.body);
-  if (!hello) return answer_error(reply, 400, hello.error().context);
-  const auto known = board.known(hello->deployment, hello->instance_id, hello->pool);
-  if (!known && board.is_deployment(hello->deployment))
-    board.knock(hello->instance_id, std::chrono::steady_clock::now());
-  if (!known)
-    return answer_error(reply, 404,
-                        fmt::format("instance {} of pool {} is not known yet, try again",
-                                    hello->instance_id, hello->pool));
-  const Secret key = new_report_key();
-  const auto added = keys.add_key(hello->instance_id, key);
-  if (!added) return answer_error(reply, 503, added.error().message());
-  if (!*added)
-    return answer_error(
-        reply, 409, fmt::format("instance {} has received its key already", hello->instance_id));
-  answer(reply, 200, hello_answer(key, known->node, known->volume_id));
+  if (!hello) {
+    board.refusals.add(Refusal::hello_malformed);
+    return answer_error(reply, 400, hello.error().context);
+  }
+  const auto admitted =
+      admission.hello(*hello, request.remote_addr, std::chrono::steady_clock::now());
+  if (admitted.status != 200) return answer_error(reply, admitted.status, admitted.error);
+  answer(reply, 200, hello_answer(admitted.key, admitted.known.node, admitted.known.volume_id));
   core::NodeReport report;
   report.instance_id = hello->instance_id;
   report.received = wall_clock();
   board.record(std::move(report));
 }
 
+void ReportServer::State::refuse(httplib::Response& reply, Refusal reason, int status,
+                                 const std::string& text) {
+  board.refusals.add(reason);
+  answer_error(reply, status, text);
+}
+
 bool ReportServer::State::authentic(const httplib::Request& request, httplib::Response& reply) {
   const std::string instance_id = request.get_header_value("X-Warmroot-Instance");
   const auto sequence = sequence_of(request.get_header_value("X-Warmroot-Sequence"));
   if (!sequence) {
-    answer_error(reply, 400, "X-Warmroot-Sequence is missing or not a number");
+    refuse(reply, Refusal::report_malformed, 400, "X-Warmroot-Sequence is missing or not a number");
     return false;
   }
   const auto key = keys.key_of(instance_id);
@@ -112,28 +114,32 @@ bool ReportServer::State::authentic(const httplib::Request& request, httplib::Re
   // The same answer for no key and for a wrong one: neither is a stranger's business.
   if (!*key || !equal_in_constant_time(report_signature(**key, *sequence, request.body),
                                        request.get_header_value("X-Warmroot-Signature"))) {
-    answer_error(reply, 401, "the signature does not fit the instance's key");
+    refuse(reply, Refusal::report_forged, 401, "the signature does not fit the instance's key");
     return false;
   }
-  const auto fresh = keys.advance(instance_id, *sequence);
-  if (!fresh) {
-    answer_error(reply, 503, fresh.error().message());
+  const auto turn = keys.advance(instance_id, *sequence);
+  if (!turn) {
+    answer_error(reply, 503, turn.error().message());
     return false;
   }
-  if (!*fresh) {
-    answer_error(reply, 409,
-                 fmt::format("sequence {} is not greater than the last one", *sequence));
+  if (*turn != Turn::fresh) {
+    refuse(reply, *turn == Turn::replayed ? Refusal::report_replayed : Refusal::report_late, 409,
+           fmt::format("sequence {} is not greater than the last one", *sequence));
     return false;
   }
+  admission.heard(instance_id, std::chrono::steady_clock::now());
   return true;
 }
 
 void ReportServer::State::report(const httplib::Request& request, httplib::Response& reply) {
   if (!authentic(request, reply)) return;
   auto report = parse_report(request.body);
-  if (!report) return answer_error(reply, 400, report.error().context);
+  if (!report) return refuse(reply, Refusal::report_malformed, 400, report.error().context);
   if (report->instance_id != request.get_header_value("X-Warmroot-Instance"))
-    return answer_error(reply, 400, "instance_id is not that of the header");
+    return refuse(reply, Refusal::report_malformed, 400, "instance_id is not that of the header");
+  if (board.held_by_another(report->volume_id, report->instance_id))
+    return refuse(reply, Refusal::report_dead_lease, 410,
+                  fmt::format("volume {} is another instance's by now", report->volume_id));
   const auto seen = board.known(report->instance_id);
   if (!seen) board.knock(report->instance_id, std::chrono::steady_clock::now());
   const KnownInstance known = seen.value_or(KnownInstance{});
@@ -232,10 +238,12 @@ void ReportServer::State::route() {
 ReportServer::ReportServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& address,
-                                                          ReportBoard& board, KeyStore& keys,
+                                                          AdmissionRules rules, ReportBoard& board,
+                                                          KeyStore& keys,
                                                           const BootstrapProgram& program,
                                                           HotLists& hot_lists, Pages pages) {
-  auto state = std::make_unique<State>(board, keys, program, hot_lists, std::move(pages));
+  auto state =
+      std::make_unique<State>(std::move(rules), board, keys, program, hot_lists, std::move(pages));
   httplib::Server& server = state->server;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server.set_keep_alive_timeout(kKeepAliveSeconds);

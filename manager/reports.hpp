@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bootstrap/base/result.hpp"
+#include "manager/admission.hpp"
 #include "manager/hot_lists.hpp"
 #include "manager/reports_board.hpp"
 
@@ -48,7 +49,8 @@ class ReportServer {
  public:
   /// Errors: misconfigured when the address cannot be bound.
   static Result<std::unique_ptr<ReportServer>> start(const ListenAddress& address,
-                                                     ReportBoard& board, KeyStore& keys,
+                                                     AdmissionRules rules, ReportBoard& board,
+                                                     KeyStore& keys,
                                                      const BootstrapProgram& program,
                                                      HotLists& hot_lists, Pages pages);
   ~ReportServer();

@@ -16,12 +16,20 @@ Result<std::optional<Secret>> MemoryKeyStore::key_of(const std::string& instance
   return std::optional(found->second.key_hex);
 }
 
-Result<bool> MemoryKeyStore::advance(const std::string& instance_id, std::uint64_t sequence) {
+Ok MemoryKeyStore::replace_key(const std::string& instance_id, const Secret& key_hex) {
   const std::lock_guard lock(mutex_);
-  std::optional<std::uint64_t>& last = entries_[instance_id].last_sequence;
-  if (last && sequence <= *last) return false;
+  entries_[instance_id] = {key_hex, std::nullopt};
+  return {};
+}
+
+Result<Turn> MemoryKeyStore::advance(const std::string& instance_id, std::uint64_t sequence) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(instance_id);
+  if (found == entries_.end()) return Turn::late;
+  std::optional<std::uint64_t>& last = found->second.last_sequence;
+  if (last && sequence <= *last) return sequence == *last ? Turn::replayed : Turn::late;
   last = sequence;
-  return true;
+  return Turn::fresh;
 }
 
 void ReportBoard::set_known(std::string deployment,
@@ -29,6 +37,9 @@ void ReportBoard::set_known(std::string deployment,
   const std::lock_guard lock(mutex_);
   deployment_ = std::move(deployment);
   known_ = std::move(instances);
+  holders_.clear();
+  for (const auto& [id, instance] : known_)
+    if (!instance.volume_id.empty()) holders_.emplace(instance.volume_id, id);
 }
 
 std::optional<KnownInstance> ReportBoard::known(const std::string& deployment,
@@ -46,6 +57,13 @@ std::optional<KnownInstance> ReportBoard::known(const std::string& instance_id) 
   const auto found = known_.find(instance_id);
   if (found == known_.end()) return std::nullopt;
   return found->second;
+}
+
+bool ReportBoard::held_by_another(const std::string& volume_id,
+                                  const std::string& instance_id) const {
+  const std::lock_guard lock(mutex_);
+  const auto holder = holders_.find(volume_id);
+  return holder != holders_.end() && holder->second != instance_id;
 }
 
 void ReportBoard::record(core::NodeReport report) {

@@ -3,6 +3,7 @@
 // of instances lie behind KeyStore, which the ledger implements.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -16,8 +17,16 @@
 #include "bootstrap/base/secret.hpp"
 #include "bootstrap/base/units.hpp"
 #include "manager/core/node_report.hpp"
+#include "manager/refusal.hpp"
 
 namespace warmroot::manager {
+
+/// A report's number beside those that were taken before.
+enum class Turn {
+  fresh,     ///< greater than all
+  replayed,  ///< the last one again
+  late,      ///< smaller, or of an instance without a key
+};
 
 /// The key that each instance received at its hello, and the last sequence number that it used.
 /// Both outlive the manager's process: a replay stays a replay. Called from several threads.
@@ -26,9 +35,12 @@ class KeyStore {
   virtual ~KeyStore() = default;
   /// False when the instance has a key already; the first one stays.
   virtual Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) = 0;
+  /// The instance's key from now on; nothing that was signed with an earlier one is taken any more,
+  /// and its numbers begin anew.
+  virtual Ok replace_key(const std::string& instance_id, const Secret& key_hex) = 0;
   virtual Result<std::optional<Secret>> key_of(const std::string& instance_id) = 0;
-  /// True and remembered when `sequence` is greater than all before it.
-  virtual Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) = 0;
+  /// Remembers the number when it is in turn.
+  virtual Result<Turn> advance(const std::string& instance_id, std::uint64_t sequence) = 0;
   /// Remembers beyond the process that the instance gives, or has given, its volume back; does
   /// nothing for other stages.
   virtual Ok keep_departure(const core::NodeReport&) { return {}; }
@@ -38,8 +50,9 @@ class KeyStore {
 class MemoryKeyStore : public KeyStore {
  public:
   Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
+  Ok replace_key(const std::string& instance_id, const Secret& key_hex) override;
   Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
-  Result<bool> advance(const std::string& instance_id, std::uint64_t sequence) override;
+  Result<Turn> advance(const std::string& instance_id, std::uint64_t sequence) override;
 
  private:
   struct Entry {
@@ -58,6 +71,10 @@ struct KnownInstance {
   bool drain = false;       ///< it should give the volume back
   std::string no_volume{};  ///< why it gets none for now; empty: it may get one
   std::string lineage{};    ///< of that volume; empty: not known
+  // As EC2 shows it; empty: not shown.
+  std::string image_id{};
+  std::string instance_type{};
+  std::string private_ip{};
 };
 
 /// As often as a pool that waits for something looks by itself.
@@ -79,6 +96,8 @@ class ReportBoard {
                                      const std::string& pool) const;
   /// The instance, of whichever pool.
   std::optional<KnownInstance> known(const std::string& instance_id) const;
+  /// The volume has been attached, for us, to another instance than this.
+  bool held_by_another(const std::string& volume_id, const std::string& instance_id) const;
 
   /// Keeps the report; a new stage or volume wakes the waiter, mere progress does not.
   void record(core::NodeReport report);
@@ -87,6 +106,10 @@ class ReportBoard {
   /// Drops the entries of instances that are not among the known ones any more and were last heard
   /// before `before`.
   void forget_unknown(Instant before);
+
+  /// What the server refused since it began, and to how many it gave a second key.
+  RefusalCounts refusals;
+  std::atomic<std::uint64_t> keys_replaced = 0;
 
   bool is_deployment(const std::string& deployment) const;
   /// An instance that is not known says hello or reports, or an event says that it begins to run:
@@ -109,6 +132,7 @@ class ReportBoard {
   std::set<std::string> knockers_;
   std::string deployment_;
   std::map<std::string, KnownInstance> known_;
+  std::map<std::string, std::string> holders_;  ///< instances by volume
   std::map<std::string, Entry> entries_;
 };
 

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "manager/identity.hpp"
+
 namespace warmroot::manager {
 namespace {
 
@@ -102,6 +104,7 @@ Result<Hello> parse_hello(std::string_view body) {
   TRY_ASSIGN(hello.instance_id, required_id(json, "instance_id"));
   TRY_ASSIGN(hello.deployment, required_id(json, "deployment"));
   TRY_ASSIGN(hello.pool, required_id(json, "pool"));
+  TRY_ASSIGN(hello.identity, short_text(json, "identity", kMaxIdentityCharacters));
   return hello;
 }
 

@@ -18,6 +18,7 @@ struct Hello {
   std::string instance_id;
   std::string deployment;
   std::string pool;
+  std::string identity;  ///< see identity.hpp; empty: none
 };
 
 /// Errors (all refused): not JSON, too deep, a key missing or of the wrong type, a version we do

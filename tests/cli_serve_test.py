@@ -3,6 +3,7 @@ signed reports, wishes), the operator (pause, resume, a broken spec, SIGHUP, SIG
 Called by ctest: cli_serve_test.py BUILD-FOLDER."""
 import hashlib
 import hmac
+import http.client
 import json
 import os
 import signal
@@ -10,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 
 BUILD = os.path.abspath(sys.argv[1])
@@ -27,10 +27,12 @@ running = {nodes}
 [pool.launch]
 base_ami = "ami-0base000000000001"
 instance_types = ["g5.12xlarge"]
+subnets = {{ us-east-1a = "subnet-0a00000000000001" }}
 """
 CATALOG = """\
 snapshots = [ { id = "snap-0base000000000001", size_gib = 1 }, { id = "snap-0ami0000000000001", size_gib = 4 } ]
 images = [ { id = "ami-0base000000000001", name = "base", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0base000000000001" } ]
+subnets = [ { id = "subnet-0a00000000000001", zone = "us-east-1a", cidr = "127.20.0.0/24" } ]
 """
 FAST = ["--creating-ms", "200", "--pending-ms", "500", "--attach-ms", "300", "--detach-ms", "300", "--shutdown-ms", "500",
         "--notice-ms", "3000"]
@@ -74,25 +76,40 @@ def announced(log, key):
     return lines[0].split("=", 1)[1] if lines else None
 
 
-def call(url, body=None, headers=None):
-    """(HTTP status, JSON answer)"""
-    data = None if body is None else body.encode()
+def call(url, body=None, headers=None, address=""):
+    """(HTTP status, JSON answer) of a request that comes from this address, or any."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=10, source_address=(address, 0) if address else None)
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers or {}), timeout=10) as reply:
-            return reply.status, json.load(reply)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+        connection.request("GET" if body is None else "POST", "/" + path, body, headers or {})
+        reply = connection.getresponse()
+        return reply.status, json.loads(reply.read())
+    finally:
+        connection.close()
+
+
+def metadata(region, instance_id, path):
+    """What the instance's metadata service says below /latest/dynamic/instance-identity/."""
+    port = next(item["imds_port"] for item in call(region + "/_control/state")[1]["instances"] if item["instance_id"] == instance_id)
+    url = f"http://127.0.0.1:{port}/latest/"
+    ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+    with urllib.request.urlopen(urllib.request.Request(url + "api/token", method="PUT", headers=ttl), timeout=10) as reply:
+        token = {"X-aws-ec2-metadata-token": reply.read().decode()}
+    with urllib.request.urlopen(urllib.request.Request(url + "dynamic/instance-identity/" + path, headers=token), timeout=10) as reply:
+        return reply.read().decode()
 
 
 class Guest:
     """A bootstrap's part of the conversation."""
 
-    def __init__(self, manager, instance_id):
+    def __init__(self, manager, region, instance_id):
         self.manager, self.instance_id, self.sequence, self.key = manager, instance_id, 0, b""
+        self.identity = metadata(region, instance_id, "rsa2048")
+        self.address = json.loads(metadata(region, instance_id, "document"))["privateIp"]
 
-    def hello(self):
-        body = json.dumps({"version": 1, "instance_id": self.instance_id, "deployment": "servetest", "pool": "imagenet"})
-        status, answer = call(self.manager + "/v1/hello", body)
+    def hello(self, **other):
+        words = {"version": 1, "instance_id": self.instance_id, "deployment": "servetest", "pool": "imagenet", "identity": self.identity}
+        status, answer = call(self.manager + "/v1/hello", json.dumps({**words, **other}), address=self.address)
         if status == 200:
             self.key = bytes.fromhex(answer["key"])
         return status, answer
@@ -121,13 +138,24 @@ def warmroot(*arguments):
 
 def converse(manager, region, daemon):
     attached = until("a node has its volume attached", lambda: (row := node(manager)).get("lease") == "checking" and row)
-    first, volume = Guest(manager, attached["instance_id"]), attached["volume_id"]
+    first, volume = Guest(manager, region, attached["instance_id"]), attached["volume_id"]
     with urllib.request.urlopen(manager + "/bootstrap/warmroot-bootstrap", timeout=10) as reply:
         check(reply.read() == read("program").encode(), "the bootstrap is served as it is")
+    check(first.hello(identity=None)[0] == 403, "the id alone proves nothing")
+    check(first.hello(instance_id="i-00000000000000000")[0] == 403, "an identity is good for its own instance")
+    stolen = Guest(manager, region, first.instance_id)
+    stolen.address = "127.20.0.200"
+    check(stolen.hello()[0] == 403, "a stolen document comes from another address")
     status, answer = first.hello()
     check(status == 200 and answer["node"] == "imagenet-0" and answer["volume_id"] == volume, "hello tells node and volume")
     check(first.hello()[0] == 409, "a second hello is refused")
-    check(Guest(manager, "i-00000000000000000").hello()[0] == 404, "a stranger is told to come back")
+    check(first.hello(pool="other")[0] == 404, "a stranger is told to come back")
+    with urllib.request.urlopen(manager + "/metrics", timeout=10) as reply:
+        metrics = reply.read().decode()
+    for reason, count in {"unsigned": 1, "wrong_instance": 1, "wrong_address": 1, "key_in_use": 1, "unknown": 1, "forged": 0}.items():
+        check(f'refused_total{{request="hello",reason="{reason}"}} {count}\n' in metrics, f"{count} hellos are counted as {reason}")
+    check("warmroot_identity_verified 1\n" in metrics and call(manager + "/status")[1]["identity"] == "signed document",
+          "metrics and status say that identities are verified")
     check(first.report("mounted", volume) == {"drain": False, "volume_id": volume, "no_volume": None},
           "a report is answered with wishes")
     until("the status shows the stage", lambda: node(manager)["stage"] == "mounted" and node(manager)["warmth"] == 0.5)
@@ -137,7 +165,7 @@ def converse(manager, region, daemon):
                    stdout=subprocess.DEVNULL)
     moved = until("the same volume serves a replacement", lambda: (row := node(manager)).get("lease") == "checking" and
                   row["volume_id"] == volume and row["instance_id"] != first.instance_id and row)
-    second = Guest(manager, moved["instance_id"])
+    second = Guest(manager, region, moved["instance_id"])
     check(second.hello()[0] == 200, "the replacement says hello")
     second.report("ready", volume)
 
@@ -176,7 +204,8 @@ def run():
     try:
         region = until("the region is there", lambda: announced("region.log", "endpoint"))
         os.environ["AWS_ENDPOINT_URL"] = region
-        daemon = start("serve.log", f"{BUILD}/warmroot", "--bootstrap", "program", "serve", "--listen", "127.0.0.1:0")
+        daemon = start("serve.log", f"{BUILD}/warmroot", "--bootstrap", "program", "serve", "--listen", "127.0.0.1:0",
+                       "--identity-certificates", "region/identity.pem")
         children.append(daemon)
         manager = "http://" + until("the manager listens", lambda: announced("serve.log", "listening"))
         converse(manager, region, daemon)

@@ -62,6 +62,8 @@ TEST(CommandLine, knows_every_command) {
   EXPECT_EQ(parse({"pool", "pause", "imagenet"}).options->pool, "imagenet");
   EXPECT_EQ(parse({"reconcile", "--until-stable", "--timeout", "7"}).options->timeout.count(), 7);
   EXPECT_EQ(parse({"serve"}).options->listen, "0.0.0.0:8470");
+  EXPECT_EQ(parse({"serve", "--identity-certificates", "f"}).options->identity_certificates, "f");
+  EXPECT_FALSE(parse({"serve", "--any-address"}).options) << "of what is not proven";
 }
 
 TEST(CommandLine, tells_a_mistake_in_one_sentence_with_status_2) {
@@ -310,6 +312,20 @@ TEST(MetricsPage, counts_nodes_volumes_notes_and_calls) {
   EXPECT_THAT(text,
               HasSubstr("warmroot_calls_total{action=\"AttachVolume\",outcome=\"accepted\"} 3\n"));
   EXPECT_THAT(text, Not(HasSubstr("warmroot_events"))) << "nobody listens";
+}
+
+TEST(MetricsPage, tells_what_was_refused_and_whether_identities_are_verified) {
+  TickView view;
+  view.verifies_identity = true;
+  view.refusals = {{"hello wrong_address", 2}, {"report late", 0}};
+  view.keys_replaced = 1;
+  const std::string text = metrics_text(view, {});
+  EXPECT_THAT(text, HasSubstr("\nwarmroot_identity_verified 1\n"));
+  EXPECT_THAT(text, HasSubstr("warmroot_requests_refused_total{request=\"hello\","
+                              "reason=\"wrong_address\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("{request=\"report\",reason=\"late\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("\nwarmroot_keys_replaced_total 1\n"));
+  EXPECT_EQ(json::parse(status_json(view, {}))["identity"], "signed document");
 }
 
 TEST(MetricsPage, counts_events_where_somebody_listens) {

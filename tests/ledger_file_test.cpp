@@ -129,15 +129,18 @@ TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
     auto keys = *LedgerKeys::open(path_, [] { return kNow; });
     EXPECT_EQ(*keys->add_key("i-1", Secret("aa")), true);
     EXPECT_EQ(*keys->add_key("i-1", Secret("bb")), false);
-    EXPECT_EQ(*keys->advance("i-1", 0), true);
-    EXPECT_EQ(*keys->advance("i-1", 0), false);
-    EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), true);
-    EXPECT_EQ(*keys->advance("i-2", 1), false) << "no hello, no report";
+    EXPECT_EQ(*keys->advance("i-1", 0), Turn::fresh);
+    EXPECT_EQ(*keys->advance("i-1", 0), Turn::replayed);
+    EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), Turn::fresh);
+    EXPECT_EQ(*keys->advance("i-2", 1), Turn::late) << "no hello, no report";
   }
   auto keys = *LedgerKeys::open(path_, [] { return kNow; });
   EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "aa");
-  EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), false);
+  EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), Turn::late);
   EXPECT_FALSE(keys->key_of("i-2")->has_value());
+  ASSERT_TRUE(keys->replace_key("i-1", Secret("cc")));
+  EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "cc");
+  EXPECT_EQ(*keys->advance("i-1", 0), Turn::fresh) << "a new key's numbers begin anew";
 }
 
 TEST_F(LedgerFile, keys_of_instances_that_are_long_gone_are_forgotten_and_no_others) {
@@ -156,7 +159,7 @@ TEST_F(LedgerFile, keys_of_instances_that_are_long_gone_are_forgotten_and_no_oth
   for (const char* id : {"i-leased", "i-gone", "i-heard"})
     ASSERT_TRUE(*keys->add_key(id, Secret("aa")));
   now += std::chrono::hours{24 * 6};
-  ASSERT_TRUE(*keys->advance("i-heard", 1));
+  ASSERT_EQ(*keys->advance("i-heard", 1), Turn::fresh);
   ASSERT_TRUE(ledger.prune(kNow + std::chrono::hours{24 * 8}).has_value());
   EXPECT_TRUE(keys->key_of("i-leased")->has_value());
   EXPECT_TRUE(keys->key_of("i-heard")->has_value());

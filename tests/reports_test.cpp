@@ -32,7 +32,7 @@ class Reports : public testing::Test {
   Reports() {
     program_.bytes = std::string(3'000'000, 'x') + "end";
     auto server = ReportServer::start(
-        {"127.0.0.1", 0}, board_, keys_, program_, hot_lists_,
+        {"127.0.0.1", 0}, {}, board_, keys_, program_, hot_lists_,
         {[] { return std::string("{\"stable\":true}"); },
          [] { return std::string("warmroot_nodes 2\n"); }, [this] { return healthy_.load(); }});
     CHECK(server.has_value());
@@ -198,6 +198,34 @@ TEST_F(Reports, replays_are_refused) {
   EXPECT_EQ(signed_report(secret, body("ready"), 6)->status, 200);
 }
 
+TEST_F(Reports, refusals_are_counted_by_their_reason) {
+  const std::string secret = key();
+  hello();
+  hello("other");
+  client_->Post("/v1/hello", "{}", kJsonType);
+  report(body(), 1, "");
+  signed_report(secret, body(), 5);
+  signed_report(secret, body(), 5);
+  signed_report(secret, body(), 4);
+  signed_report(secret, "{}", 6);
+  client_->Post("/v1/report", body(), kJsonType);
+  board_.set_known("research", {{"i-0000000000000000f", {"imagenet", "imagenet-0", kVolume}}});
+  const auto dead = signed_report(secret, body("released"), 7);
+  EXPECT_EQ(dead->status, 410) << "its volume is another instance's";
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::mounted);
+  auto counts = board_.refusals.all();
+  EXPECT_EQ(counts.size(), kRefusals) << "the words differ";
+  std::erase_if(counts, [](const auto& each) { return each.second == 0; });
+  EXPECT_EQ(counts, (std::map<std::string, std::uint64_t>{{"hello key_in_use", 1},
+                                                          {"hello unknown", 1},
+                                                          {"hello malformed", 1},
+                                                          {"report forged", 1},
+                                                          {"report replayed", 1},
+                                                          {"report late", 1},
+                                                          {"report malformed", 2},
+                                                          {"report dead_lease", 1}}));
+}
+
 TEST_F(Reports, hostile_bodies_are_refused_without_harm) {
   const std::string secret = key();
   std::uint64_t sequence = 0;
@@ -295,8 +323,8 @@ TEST_F(Reports, serves_the_pages_of_operators) {
 }
 
 TEST_F(Reports, a_taken_address_is_an_error_with_a_remedy) {
-  const auto second =
-      ReportServer::start({"127.0.0.1", server_->port()}, board_, keys_, program_, hot_lists_, {});
+  const auto second = ReportServer::start({"127.0.0.1", server_->port()}, {}, board_, keys_,
+                                          program_, hot_lists_, {});
   ASSERT_FALSE(second.has_value());
   EXPECT_THAT(second.error().context, HasSubstr("cannot listen on 127.0.0.1:"));
   EXPECT_THAT(second.error().context, HasSubstr("--listen"));

@@ -14,8 +14,8 @@ import urllib.request
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("WARMROOT_BUILD", os.path.join(TOP, "build", "release"))
 IMAGES = os.path.join(TOP, "build", "images")
-# The address at which a guest's user-mode network shows the host's loopback.
-HOST_SEEN_BY_GUESTS = "169.254.0.2"
+# Where the region shows its guests the manager (--manager-port); they come from their own addresses, which lie in 127.0.0.0/8.
+MANAGER_SEEN_BY_GUESTS = "169.254.0.4:8470"
 
 CATALOG = """\
 snapshots = [
@@ -33,8 +33,8 @@ images = [
   {{ id = "ami-0imagenet00000001", name = "imagenet", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0ami0000000000001" }},
 ]
 subnets = [
-  {{ id = "subnet-0a00000000000001", zone = "us-east-1a" }},
-  {{ id = "subnet-0b00000000000001", zone = "us-east-1b" }},
+  {{ id = "subnet-0a00000000000001", zone = "us-east-1a", cidr = "127.10.0.0/20" }},
+  {{ id = "subnet-0b00000000000001", zone = "us-east-1b", cidr = "127.10.16.0/20" }},
 ]
 key_pairs = [ {{ name = "operator", public_key_file = "{images}/id_ed25519.pub" }} ]
 """
@@ -83,7 +83,8 @@ class World:
         self.started = time.monotonic()
         self.children = []
         self.endpoint = None
-        self.manager = None
+        self.manager_port = free_port()
+        self.manager = f"http://127.0.0.1:{self.manager_port}"
         os.makedirs(directory, exist_ok=True)
 
     def elapsed(self):
@@ -141,22 +142,20 @@ class World:
             file.write(CATALOG.format(images=IMAGES))
         child = self.start("region", [f"{BUILD}/warmroot-sim", "serve", "--port", "0", "--dir", self.path("region"),
                                       "--catalog", self.path("catalog.toml"), "--kernel", f"{IMAGES}/vmlinuz",
-                                      *self.sim_options])
+                                      "--manager-port", str(self.manager_port), *self.sim_options])
         self.endpoint = self.wait_for_line("region", child, "endpoint=", 60)
 
     def start_manager(self):
-        port = free_port()
-        self.manager = f"http://127.0.0.1:{port}"
         self.write_spec()
         child = self.start("manager", [f"{BUILD}/warmroot", "--spec", self.path("spec.toml"), "--state",
-                                       self.path("state"), "serve", "--listen", f"127.0.0.1:{port}"],
+                                       self.path("state"), "serve", "--listen", f"127.0.0.1:{self.manager_port}",
+                                       "--identity-certificates", self.path("region/identity.pem")],
                            env=self.environment())
         self.wait_for_line("manager", child, "listening=", 20)
 
     def write_spec(self):
-        port = self.manager.rsplit(":", 1)[1]
         with open(self.path("spec.toml"), "w", encoding="utf-8") as file:
-            file.write(f'deployment  = "demo"\nmanager_url = "http://{HOST_SEEN_BY_GUESTS}:{port}"\n\n')
+            file.write(f'deployment  = "demo"\nmanager_url = "http://{MANAGER_SEEN_BY_GUESTS}"\n\n')
             for pool in self.pools:
                 text = POOL if pool.get("group") else POOL + LAUNCH
                 file.write(text.format(**{**DEFAULTS, **pool}) + "\n")
