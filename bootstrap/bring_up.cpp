@@ -12,6 +12,7 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/release_plan.hpp"
 #include "bootstrap/root_mount.hpp"
 #include "bootstrap/sshd.hpp"
 
@@ -47,6 +48,7 @@ class Work {
     raise_timeout();
     TRY(book_.timed("read the partitions", [&] { return read_table(); }));
     TRY(mount_root());
+    bound_dirty_memory();
     TRY(mount_inside());
     const std::int64_t mounted_ms = book_.now_ms();
     book_.update(
@@ -250,6 +252,8 @@ class Work {
       return fail(std::move(error).within(assignment_.partition_node));
     }
     TRY(remount(kVolumePoint, root_mount_options(type, true)));
+    assignment_.root_device = mounted_root().value_or(0);
+    ::unlink(kHooksRun);  // of an earlier volume
     book_.update([&](Status& status) {
       status.filesystem = type;
       status.volume_os = volume_os_;
@@ -270,6 +274,25 @@ class Work {
     if (!release) release = root.read("usr/lib/os-release", kMaxOsRelease);
     volume_os_ = pretty_name(release.value_or(""));
     return {};
+  }
+
+  /// Before anybody can write. A kernel that has no such bound is no reason to keep people out.
+  void bound_dirty_memory() {
+    TimedStep step{"bound dirty memory", book_.now_ms(), 0, Outcome::ok, {}};
+    Result<std::string> done;
+    auto found = DirtyBound::find(disk_.name, assignment_.partition.content);
+    if (found) {
+      assignment_.dirty_bound = std::move(*found);
+      done = assignment_.dirty_bound.set(dirty_limit_bytes(input_.write_mib_s));
+    } else {
+      done = fail(std::move(found).error());
+    }
+    if (!done) step.outcome = Outcome::skipped;
+    step.detail = done ? *done + ", at " + std::to_string(input_.write_mib_s) + " MiB/s"
+                       : "not bounded: " + done.error().message();
+    step.ms = book_.now_ms() - step.start_ms;
+    book_.update([&](Status& status) { status.dirty_bound = step.detail; });
+    book_.record(std::move(step));
   }
 
   // inside
@@ -403,16 +426,20 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 
 Ok check_still_serving(const std::string& disk_node) {
   TRY(check_chroot_path(kSessionRoot));
-  struct stat session {
-  }, base{};
-  if (::stat(kSessionRoot, &session) != 0 || ::stat(kRunDirectory, &base) != 0)
-    return fail_errno("looking at the session root");
-  if (session.st_dev == base.st_dev)
-    return fail(ErrorKind::refused, "somebody unmounted the volume");
+  if (!mounted_root()) return fail(ErrorKind::refused, "somebody unmounted the volume");
   const std::string name = disk_node.substr(disk_node.rfind('/') + 1);
   if (::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) != 0)
     return fail(ErrorKind::refused, "the volume's disk " + name + " is gone");
   return {};
+}
+
+std::optional<dev_t> mounted_root() {
+  struct stat root {
+  }, base{};
+  if (::stat(kVolumePoint, &root) != 0 || ::stat(kRunDirectory, &base) != 0 ||
+      root.st_dev == base.st_dev)
+    return std::nullopt;
+  return root.st_dev;
 }
 
 Ok undo_bring_up(Assignment& assignment) {
@@ -426,6 +453,7 @@ Ok undo_bring_up(Assignment& assignment) {
     Ok unmounted = unmount_tree(kVolumePoint);
     assignment.mounted = !unmounted;
     note(std::move(unmounted));
+    note(assignment.dirty_bound.remove());
   }
   Ok removed = remove_imported_accounts(assignment.accounts);
   if (removed) assignment.accounts = {};

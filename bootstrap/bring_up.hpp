@@ -3,6 +3,8 @@
 // undoes.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -12,11 +14,13 @@
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/device_io.hpp"
+#include "bootstrap/dirty_bound.hpp"
 #include "bootstrap/imds.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/partition.hpp"
 #include "bootstrap/status.hpp"
 #include "bootstrap/stop_request.hpp"
+#include "bootstrap/ticket.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -27,7 +31,9 @@ struct Assignment {
   PartitionFacts partition;
   std::string volume_id;
   AccountEdit accounts;
-  bool mounted = false;  ///< something may be mounted at kVolumePoint
+  DirtyBound dirty_bound;
+  bool mounted = false;   ///< something may be mounted at kVolumePoint
+  dev_t root_device = 0;  ///< st_dev of the volume's root, to know it again; 0: not known
 };
 
 /// What bring_up was told.
@@ -36,6 +42,7 @@ struct BringUpInput {
   std::set<std::string> disks_at_start;
   std::string sftp_server;
   std::string pool;
+  unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.
   std::chrono::milliseconds confirmation_limit{0};
   /// The volume that the manager says it attached, as soon as it is known.
@@ -57,6 +64,9 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 /// exists. Cheap, reads nothing from the volume. `disk_node` is Assignment's. Errors: refused, one
 /// sentence.
 Ok check_still_serving(const std::string& disk_node);
+
+/// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there.
+std::optional<dev_t> mounted_root();
 
 /// Points sessions at the base, unmounts, takes accounts away: the way back of a failed bring_up.
 Ok undo_bring_up(Assignment& assignment);

@@ -16,6 +16,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
+#include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
 
 namespace warmroot::bootstrap {
@@ -82,21 +83,36 @@ Ok refuse_second_start() {
 
 /// The daemon is gone but its mounts are not.
 Ok release_orphan() {
+  // Ending the sessions may end the terminal or the pipe that this command writes to.
+  for (const int number : {SIGPIPE, SIGHUP}) ::signal(number, SIG_IGN);
   const StatusFields fields = status_fields(read_file(kStatusFile, kMaxStatusFile).value_or(""));
   StatusBook book(kStatusFile, kMetricsFile);
   book.update([&](Status& status) {
     status.instance_id = fields.instance_id;
     status.pool = fields.pool;
     status.device = fields.device;
+    status.filesystem = fields.filesystem;
     status.stage = Stage::draining;
     status.message = "the bootstrap that mounted the volume was gone";
   });
   Assignment assignment;
   assignment.disk_node = fields.device;
   assignment.mounted = true;
+  assignment.volume_id = fields.volume_id;
   assignment.accounts = recorded_accounts();
-  const ReleaseInput input{fields.pool, fields.instance_id, "the operator asked for it",
-                           [] { return true; }};
+  if (auto bound =
+          DirtyBound::find(fields.device.substr(fields.device.rfind('/') + 1), fields.filesystem)) {
+    bound->adopt();
+    assignment.dirty_bound = std::move(*bound);
+  }
+  const std::int64_t deadline_ms =
+      boottime_ms() + time_for_release(ReleaseCause::operator_, "", {}).count();
+  const ReleaseInput input{fields.pool,
+                           fields.instance_id,
+                           std::string(to_string(ReleaseCause::operator_)),
+                           "the operator asked for it",
+                           [deadline_ms] { return deadline_ms; },
+                           [](Milliseconds) { return true; }};
   TRY(release(input, assignment, book));
   book.update([](Status& status) { status.stage = Stage::released; });
   std::printf("released %s; the bootstrap that mounted it was gone\n", fields.device.c_str());

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <future>
 #include <thread>
 
@@ -18,6 +19,7 @@
 #include "bootstrap/paths.hpp"
 #include "bootstrap/recording.hpp"
 #include "bootstrap/release.hpp"
+#include "bootstrap/release_plan.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/warm/block_device.hpp"
@@ -50,6 +52,7 @@ constexpr milliseconds kFirstReleaseRetry{5000};
 constexpr milliseconds kLastReleaseRetry{60000};
 /// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
 constexpr milliseconds kWarmerLimit{15000};
+constexpr pid_t kInit = 1;
 /// For the list that other nodes recorded, from the mount on; warming without it begins then.
 constexpr milliseconds kListLimit{1000};
 
@@ -95,7 +98,12 @@ class Daemon {
     return leave();
   }
 
-  StopRequest& stop() { return stop_; }
+  void ask_to_stop(ReleaseCause cause, const std::string& sentence,
+                   const std::string& notice_time = {}) {
+    const auto now = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now());
+    stop_.request({std::string(to_string(cause)), sentence,
+                   boottime_ms() + time_for_release(cause, notice_time, now).count()});
+  }
 
  private:
   void enter(Stage stage, const std::string& reason, const std::string& message) {
@@ -125,7 +133,7 @@ class Daemon {
       if (wishes.volume_id) confirmed_ = wishes.volume_id;
       no_volume_ = wishes.no_volume;
     }
-    if (wishes.drain) stop_.request({"manager-wish", "the manager asked for the volume"});
+    if (wishes.drain) ask_to_stop(ReleaseCause::wish, "the manager asked for the volume");
   }
 
   Ok ask_metadata() {
@@ -165,6 +173,7 @@ class Daemon {
         if (++ticks % kTicksPerServingCheck == 0) {
           check_serving();
           ask_ebs();
+          keep_bound();
         }
         book_.update([](Status&) {});
         std::unique_lock lock(mutex);
@@ -185,6 +194,11 @@ class Daemon {
     failed("sessions left the volume: " + works.error().message());
   }
 
+  void keep_bound() {
+    const std::lock_guard lock(bound_mutex_);
+    if (serving_) assignment_.dirty_bound.keep();
+  }
+
   /// A device that keeps no such counters is not asked for ever.
   void ask_ebs() {
     if (!serving_ || ebs_silent_ == kEbsAttempts) return;
@@ -197,17 +211,20 @@ class Daemon {
   void start_watching() {
     watcher_ = std::jthread([this](std::stop_token token) {
       Imds imds;
-      watch_for_notice(
-          [&] { return imds.find("meta-data/spot/instance-action"); }, token,
-          [&](const std::string& action) {
-            stop_.request({"spot-notice", "EC2 takes this spot instance back (" + action + ")"});
-          });
+      watch_for_notice([&] { return imds.find("meta-data/spot/instance-action"); }, token,
+                       [&](const InstanceAction& notice) {
+                         ask_to_stop(ReleaseCause::spot_notice,
+                                     "EC2 takes this spot instance back (" + notice.action +
+                                         " at " + notice.time + ")",
+                                     notice.time);
+                       });
     });
   }
 
   Ok start_sessions() {
     input_.pool = ticket_.pool;
     input_.sftp_server = sshd_.sftp_server;
+    input_.write_mib_s = ticket_.write_mib_s;
     input_.confirmed_volume = [this] {
       const std::lock_guard lock(mutex_);
       return confirmed_;
@@ -229,10 +246,10 @@ class Daemon {
       early_.start(disk_node);
       if (std::exchange(likely_disk_, disk_node) != disk_node) ask_for_list(disk_node);
     };
-    input_.let_go = [this] { stop_own_users(); };
+    input_.let_go = [this] { stop_own_users(kWarmerLimit); };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
     reporter_.report_often(false);
-    if (!done) stop_own_users();
+    if (!done) stop_own_users(kWarmerLimit);
     TRY(done);
     enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
     served_disk_ = assignment_.disk_node;
@@ -346,12 +363,12 @@ class Daemon {
   }
 
   /// False when the warmer has not ended in time; it may still, and is asked again then.
-  bool stop_own_users() {
+  bool stop_own_users(milliseconds limit) {
     join(agents_);
     warmer_.request_stop();
     // Both have the same time, whichever takes long.
-    const auto deadline = std::chrono::steady_clock::now() + kWarmerLimit;
-    const bool kept = recording_.finish(kWarmerLimit);
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    const bool kept = recording_.finish(limit);
     if (!warmer_.joinable()) {
       std::ignore = early_.finish();  // else the warmer has taken it over
       return kept;
@@ -362,13 +379,20 @@ class Daemon {
   }
 
   Ok leave() {
-    serving_ = false;
+    {
+      const std::lock_guard lock(bound_mutex_);
+      serving_ = false;
+    }
     // First of all: its reads compete with the writing back of what sessions left.
     warmer_.request_stop();
-    const StopReason reason = stop_.reason().value_or(StopReason{});
+    const StopReason reason = *stop_.reason();  // run has waited for it
     enter(Stage::draining, reason.word, reason.sentence);
-    ReleaseInput input{ticket_.pool, input_.launch.instance_id, reason.sentence,
-                       [this] { return stop_own_users(); }};
+    const ReleaseInput input{ticket_.pool,
+                             input_.launch.instance_id,
+                             reason.word,
+                             reason.sentence,
+                             [this] { return stop_.reason()->deadline_ms; },
+                             [this](milliseconds limit) { return stop_own_users(limit); }};
     // Nobody else can give the volume back: for as long as it is held, try again.
     milliseconds pause = kFirstReleaseRetry;
     for (Ok done = release(input, assignment_, book_); !done;
@@ -404,6 +428,7 @@ class Daemon {
   int ebs_silent_ = 0;       ///< attempts in a row; the ticker's
   std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_, warm_mutex_;
+  std::mutex bound_mutex_;  ///< while serving_ the ticker changes the bound
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
   warm::EarlyReads early_;
   std::future<void> warmer_ended_;
@@ -459,8 +484,14 @@ Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& s
   Daemon daemon(ticket, book, sshd.value_or(SshdFacts{}),
                 sshd ? std::nullopt : std::optional<Error>(sshd.error()));
   std::thread([&daemon, signals] {
-    for (int number = 0; ::sigwait(&signals, &number) == 0;)
-      if (number != SIGHUP) daemon.stop().request({"operator", "the operator asked for it"});
+    siginfo_t info{};
+    for (int number = 0; (number = ::sigwaitinfo(&signals, &info)) > 0 || errno == EINTR;) {
+      if (number <= 0 || number == SIGHUP) continue;
+      if (number == SIGTERM && info.si_pid == kInit)
+        daemon.ask_to_stop(ReleaseCause::shutdown, "this machine shuts down");
+      else
+        daemon.ask_to_stop(ReleaseCause::operator_, "the operator asked for it");
+    }
   }).detach();
   const Ok done = daemon.run();
   ::unlink(kPidFile);  // a number that somebody else may have soon

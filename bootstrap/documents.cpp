@@ -60,6 +60,7 @@ Json status_json(const Status& status) {
           {"message", status.message},
           {"volume_os", status.volume_os},
           {"base_os", status.base_os},
+          {"dirty_bound", status.dirty_bound},
           {"hot_list", status.hot_list},
           {"steps", steps_of(status)},
           {"disk_visible_to_mounted_ms", or_null(status.disk_visible_to_mounted_ms)},
@@ -166,6 +167,7 @@ Result<std::string> status_text(std::string_view document) {
           or_dash("filesystem") + "\n";
   text += "system:  " + or_dash("volume_os") + " on base " + or_dash("base_os") + "\n";
   text += "hot list: " + or_dash("hot_list") + "\n";
+  text += "memory:  " + or_dash("dirty_bound") + "\n";
   text += "timeline (ms since the start of up):\n";
   for (const auto& step : status.value("steps", Json::array())) text += step_text(step) + "\n";
   return text + warm_text(status.value("warm", Json::object())) +
@@ -177,7 +179,8 @@ StatusFields status_fields(std::string_view document) {
   if (!status.is_object()) return {};
   StatusFields fields{text_at(status, "stage"),       text_at(status, "message"),
                       text_at(status, "device"),      text_at(status, "pool"),
-                      text_at(status, "instance_id"), {}};
+                      text_at(status, "instance_id"), text_at(status, "filesystem"),
+                      text_at(status, "volume_id"),   {}};
   for (const auto& step : status.value("steps", Json::array()))
     fields.steps.push_back(step_text(step));
   return fields;
@@ -220,10 +223,10 @@ Wishes parse_wishes(std::string_view text) {
           optional_text(*wishes, "volume_id"), optional_text(*wishes, "no_volume")};
 }
 
-std::optional<std::string> parse_instance_action(std::string_view text) {
+std::optional<InstanceAction> parse_instance_action(std::string_view text) {
   const Json notice = Json::parse(text, nullptr, false);
   if (!notice.is_object() || text_at(notice, "action").empty()) return std::nullopt;
-  return text_at(notice, "action") + " at " + text_at(notice, "time");
+  return InstanceAction{text_at(notice, "action"), text_at(notice, "time")};
 }
 
 }  // namespace warmroot::bootstrap

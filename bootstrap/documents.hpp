@@ -19,7 +19,7 @@ std::string status_document(const Status& status);
 Result<std::string> status_text(std::string_view document);
 /// What `down` needs of a status document; all empty when it is none.
 struct StatusFields {
-  std::string stage, message, device, pool, instance_id;
+  std::string stage, message, device, pool, instance_id, filesystem, volume_id;
   std::vector<std::string> steps;  ///< one readable line each
 };
 StatusFields status_fields(std::string_view document);
@@ -44,8 +44,12 @@ struct Wishes {
 /// Lenient: what cannot be read is no wish.
 Wishes parse_wishes(std::string_view text);
 
-/// "terminate at 2026-01-02T03:06:05Z" from the body of spot/instance-action; nullopt when it is no
-/// notice.
-std::optional<std::string> parse_instance_action(std::string_view text);
+/// The body of spot/instance-action.
+struct InstanceAction {
+  std::string action;  ///< "terminate", "stop", "hibernate"
+  std::string time;    ///< EC2's text, not looked at: "2026-01-02T03:06:05Z", the earliest moment
+};
+/// nullopt when it is no notice.
+std::optional<InstanceAction> parse_instance_action(std::string_view text);
 
 }  // namespace warmroot::bootstrap

@@ -13,6 +13,7 @@
 
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/process_stat.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -97,6 +98,10 @@ class Search {
   const MountIds mounts_;
 };
 
+std::optional<ProcessStat> stat_of(const std::string& process) {
+  return parse_process_stat(read_attribute(process + "/stat"));
+}
+
 template <typename Predicate>
 std::vector<Holder> processes_that(Predicate predicate) {
   std::vector<Holder> holders;
@@ -106,7 +111,8 @@ std::vector<Holder> processes_that(Predicate predicate) {
     if (pid <= 1 || *end != '\0' || pid == ::getpid()) continue;
     const std::string process = "/proc/" + name;
     if (predicate(process))
-      holders.push_back({static_cast<pid_t>(pid), read_attribute(process + "/comm")});
+      holders.push_back({static_cast<pid_t>(pid), read_attribute(process + "/comm"),
+                         stat_of(process).value_or(ProcessStat{}).state == 'D'});
   }
   return holders;
 }
@@ -131,7 +137,8 @@ std::vector<Holder> namespaces_holding(dev_t device) {
 std::string holders_text(const std::vector<Holder>& holders) {
   std::string text;
   for (std::size_t i = 0; i < holders.size() && i < kNamedHolders; ++i)
-    text += (i > 0 ? ", " : "") + holders[i].command + " (" + std::to_string(holders[i].pid) + ")";
+    text += (i > 0 ? ", " : "") + holders[i].command + " (" + std::to_string(holders[i].pid) +
+            (holders[i].stuck ? ", waits in the kernel)" : ")");
   if (holders.size() > kNamedHolders)
     text += " and " + std::to_string(holders.size() - kNamedHolders) + " more";
   return text;
@@ -141,15 +148,19 @@ void signal_all(const std::vector<Holder>& holders, int signal_number) {
   for (const auto& holder : holders) ::kill(holder.pid, signal_number);
 }
 
-void warn_terminals(const std::string& message) {
+std::size_t warn_terminals(const std::vector<Holder>& holders, const std::string& message) {
+  std::set<unsigned> numbers;
+  for (const auto& holder : holders)
+    if (const auto stat = stat_of("/proc/" + std::to_string(holder.pid)); stat && stat->terminal)
+      numbers.insert(*stat->terminal);
   const std::string text = "\r\n*** " + message + "\r\n";
-  for (const auto& name : list_directory("/dev/pts")) {
-    if (name == "ptmx") continue;
-    const UniqueFd terminal(
-        ::open(("/dev/pts/" + name).c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    if (terminal) [[maybe_unused]]
-      const auto put = ::write(terminal.get(), text.data(), text.size());
+  std::size_t warned = 0;
+  for (const unsigned number : numbers) {
+    const UniqueFd terminal(::open(("/dev/pts/" + std::to_string(number)).c_str(),
+                                   O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    warned += terminal && ::write(terminal.get(), text.data(), text.size()) > 0;
   }
+  return warned;
 }
 
 }  // namespace warmroot::bootstrap

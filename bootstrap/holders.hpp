@@ -12,6 +12,7 @@ namespace warmroot::bootstrap {
 struct Holder {
   pid_t pid = 0;
   std::string command;
+  bool stuck = false;  ///< waits in the kernel, mostly for a disk: no signal ends it before that
 };
 
 /// Every process that holds something on `device`, which is mounted at kVolumePoint, or in what is
@@ -23,12 +24,13 @@ std::vector<Holder> holders_of(dev_t device);
 /// out.
 std::vector<Holder> namespaces_holding(dev_t device);
 
-/// "bash (812), python3 (840) and 3 more"; empty for nobody.
+/// "bash (812), cp (840, waits in the kernel) and 3 more"; empty for nobody.
 std::string holders_text(const std::vector<Holder>& holders);
 
 void signal_all(const std::vector<Holder>& holders, int signal_number);
 
-/// Writes to every pseudo-terminal, like wall(1).
-void warn_terminals(const std::string& message);
+/// Writes to the terminals of these processes' sessions, once to each. One that is full or gone
+/// keeps nobody waiting. Returns how many took it.
+std::size_t warn_terminals(const std::vector<Holder>& holders, const std::string& message);
 
 }  // namespace warmroot::bootstrap

@@ -4,8 +4,6 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "bootstrap/documents.hpp"
-
 namespace warmroot::bootstrap {
 namespace {
 
@@ -16,7 +14,7 @@ constexpr std::chrono::seconds kInterval{1};
 }  // namespace
 
 bool watch_for_notice(const NoticeLook& look, std::stop_token stop,
-                      const std::function<void(const std::string&)>& on_notice) {
+                      const std::function<void(const InstanceAction&)>& on_notice) {
   std::mutex mutex;
   std::condition_variable_any wake;
   while (!stop.stop_requested()) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/documents.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -16,6 +17,6 @@ using NoticeLook = std::function<Result<std::optional<std::string>>()>;
 /// Looks once a second until a notice came (true) or `stop` (false). Failed looks are tried again:
 /// a metadata service that is overloaded drops packets.
 bool watch_for_notice(const NoticeLook& look, std::stop_token stop,
-                      const std::function<void(const std::string&)>& on_notice);
+                      const std::function<void(const InstanceAction&)>& on_notice);
 
 }  // namespace warmroot::bootstrap

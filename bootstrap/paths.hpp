@@ -13,6 +13,8 @@ inline constexpr char kVolumePoint[] = "/run/warmroot/volume";
 inline constexpr char kStatusFile[] = "/run/warmroot/status.json";
 /// The same for Prometheus: the node exporter's textfile collector may be pointed here.
 inline constexpr char kMetricsFile[] = "/run/warmroot/warmroot.prom";
+/// The hooks of the volume that is mounted have been run: they are not run again.
+inline constexpr char kHooksRun[] = "/run/warmroot/hooks-run";
 inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";
 inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 /// Root-only: the key of this instance's reports.

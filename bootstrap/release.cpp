@@ -6,26 +6,51 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <future>
+#include <thread>
+
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
+#include "bootstrap/hooks.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
-/// A spot notice leaves about 120 s, of which EC2 needs some to detach: people get five to save
-/// what is open, programs ten after SIGTERM, as systemd's shortest usual stop time; what is left is
-/// killed.
-constexpr std::int64_t kWarnMs = 5000;
-constexpr std::int64_t kTermMs = 10000;
-constexpr std::int64_t kKillMs = 5000;
-/// Writing back what a session left dirty is done by sync before; these wait for stragglers alone.
-constexpr std::int64_t kUnmountMs = 30000;
 constexpr std::int64_t kFreeMs = 15000;
 constexpr int kPauseMs = 100;
+/// People are told once more when so much is left.
+constexpr std::int64_t kLastWarningMs = 10000;
+/// What run_hooks takes beyond its limit to end a hook that hangs.
+constexpr Milliseconds kHooksGrace{4000};
+
+/// On a thread of its own, so that a volume which does not answer keeps only that thread waiting.
+/// `work` keeps nothing of its caller's. Errors: retry_later when the limit has passed.
+template <typename T>
+Result<T> within(Milliseconds limit, std::function<Result<T>()> work) {
+  std::packaged_task<Result<T>()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (result.wait_for(limit) == std::future_status::ready) return result.get();
+  return fail(ErrorKind::retry_later, "not done after " + std::to_string(limit.count()) +
+                                          " ms, it goes on; the volume may not answer");
+}
+
+Result<std::vector<TimedStep>> hooks_of_volume(const HookOrder& order, dev_t device) {
+  TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+  struct stat facts {};
+  if (::fstat(root.fd(), &facts) != 0 || facts.st_dev != device)
+    return fail(ErrorKind::gone, "the volume is not mounted any more");
+  TRY_ASSIGN(const auto hooks, find_hooks(root));
+  if (hooks.empty()) return std::vector<TimedStep>();
+  // Before the first: whatever happens now, none is run twice.
+  TRY(write_file_atomic(kHooksRun, order.reason + "\n", 0644));
+  return run_hooks(root, hooks, order);
+}
 
 class Release {
  public:
@@ -37,13 +62,13 @@ class Release {
     attempt("stop new sessions", [&] { return stop_new_sessions(); });
     attempt("show the banner", [&] { return show_banner(); });
     if (assignment_.mounted) {
-      struct stat root {};
-      if (::stat(kVolumePoint, &root) == 0) device_ = root.st_dev;
-      attempt("end sessions", [&] { return end_sessions(); });
+      attempt("find the volume", [&] { return find_volume(); });
+      const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
+      if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
       attempt("stop warming", [&] { return stop_own_users(); });
-      attempt("mark clean", [&] { return mark_clean(); });
-      attempt("sync", [&] { return sync_volume(); });
+      if (device_) empty_volume(sessions_end_ms);
       TRY(book_.timed("unmount", [&] { return unmount(); }));
+      attempt("lift the bound on dirty memory", [&] { return lift_bound(); });
     }
     if (!assignment_.disk_node.empty())
       TRY(book_.timed("prove the device free", [&] { return prove_free(); }));
@@ -56,7 +81,11 @@ class Release {
   /// (ENOSPC, EROFS) must not stay mounted because the mark that it was left clean cannot be
   /// written.
   void attempt(const std::string& name, const std::function<Result<std::string>()>& step) {
-    [[maybe_unused]] const auto recorded = book_.timed(name, step);
+    std::ignore = book_.timed(name, step);
+  }
+
+  ReleaseBudget budget() const {
+    return plan_release(Milliseconds(input_.deadline_ms() - boottime_ms()));
   }
 
   Result<std::string> show_banner() {
@@ -69,56 +98,124 @@ class Release {
     return std::string("they land on the base");
   }
 
-  Result<std::string> end_sessions() {
-    auto holders = holders_of(device_);
-    if (holders.empty()) return std::string("there were none");
-    const std::string who = holders_text(holders);
-    warn_terminals("warmroot: " + input_.sentence + ". Save your work: sessions end in " +
-                   std::to_string(kWarnMs / 1000) + " seconds.");
-    wait_for_none(kWarnMs);
-    // An interactive shell ignores SIGTERM and obeys SIGHUP; a stopped program hears neither before
-    // SIGCONT.
-    holders = holders_of(device_);
-    for (const int signal_number : {SIGHUP, SIGTERM, SIGCONT}) signal_all(holders, signal_number);
-    if (!wait_for_none(kTermMs)) {
-      signal_all(holders_of(device_), SIGKILL);
-      wait_for_none(kKillMs);
-    }
-    return who;
+  /// The base's own processes hold what is at the volume's place once somebody has unmounted it.
+  Result<std::string> find_volume() {
+    const auto found = mounted_root();
+    if (!found || (assignment_.root_device != 0 && *found != assignment_.root_device))
+      return fail(ErrorKind::gone, "somebody else has unmounted the volume");
+    device_ = found;
+    const Milliseconds left(input_.deadline_ms() - boottime_ms());
+    return std::to_string(left.count() / 1000) + " s are left for the release";
   }
 
-  bool wait_for_none(std::int64_t limit_ms) const {
-    for (const std::int64_t deadline = boottime_ms() + limit_ms; boottime_ms() < deadline;) {
-      if (holders_of(device_).empty()) return true;
+  // people and programs
+
+  void empty_volume(std::int64_t sessions_end_ms) {
+    run_volume_hooks();
+    wait_for_people(sessions_end_ms);
+    attempt("end sessions", [&] { return end_sessions(); });
+    attempt("mark clean", [&] { return mark_clean(); });
+    attempt("sync", [&] { return sync_volume(); });
+  }
+
+  Result<std::string> warn(std::int64_t end_ms) const {
+    const auto holders = holders_of(*device_);
+    if (holders.empty()) return std::string("there were none");
+    const std::int64_t seconds = std::max<std::int64_t>(0, end_ms - boottime_ms() + 500) / 1000;
+    const std::string when =
+        seconds == 0 ? "sessions end now"
+                     : "Save your work: sessions end in " + std::to_string(seconds) + " seconds";
+    const std::size_t terminals =
+        warn_terminals(holders, "warmroot: " + input_.sentence + ". " + when + ".");
+    return std::to_string(terminals) + " terminals, " + when + ": " + holders_text(holders);
+  }
+
+  void run_volume_hooks() {
+    if (::access(kHooksRun, F_OK) == 0) return;
+    const HookOrder order{input_.reason, input_.pool, input_.instance_id, assignment_.volume_id,
+                          budget().hooks};
+    const auto steps = within<std::vector<TimedStep>>(
+        order.limit + kHooksGrace,
+        [order, device = *device_] { return hooks_of_volume(order, device); });
+    if (!steps) {
+      attempt("hooks", [&]() -> Result<std::string> { return fail(steps.error()); });
+      return;
+    }
+    const std::int64_t started_ms = boottime_ms() - book_.now_ms();
+    for (TimedStep step : *steps) {
+      step.start_ms -= started_ms;
+      book_.record(std::move(step));
+    }
+  }
+
+  /// Until nobody is left or their time is over; it may be shortened meanwhile.
+  void wait_for_people(std::int64_t end_ms) {
+    bool told = end_ms - boottime_ms() <= kLastWarningMs;
+    while (!holders_of(*device_).empty()) {
+      const std::int64_t left =
+          std::min(end_ms - boottime_ms(), static_cast<std::int64_t>(budget().warn.count()));
+      if (left <= 0) return;
+      if (!told && left <= kLastWarningMs) {
+        told = true;
+        attempt("warn sessions again", [&] { return warn(boottime_ms() + left); });
+      }
       ::poll(nullptr, 0, kPauseMs);
     }
-    return holders_of(device_).empty();
+  }
+
+  Result<std::string> end_sessions() const {
+    auto holders = holders_of(*device_);
+    if (holders.empty()) return std::string("there were none");
+    const std::string who = holders_text(holders);
+    // An interactive shell ignores SIGTERM and obeys SIGHUP; a stopped program hears neither before
+    // SIGCONT.
+    for (const int signal_number : {SIGHUP, SIGTERM, SIGCONT}) signal_all(holders, signal_number);
+    if (wait_for_none(budget().terminate)) return who;
+    signal_all(holders_of(*device_), SIGKILL);
+    if (wait_for_none(budget().kill)) return who + "; not all obeyed, the rest was killed";
+    holders = holders_of(*device_);
+    return fail(ErrorKind::retry_later, holders_text(holders) + " did not end when killed");
+  }
+
+  bool wait_for_none(Milliseconds limit) const {
+    for (const std::int64_t deadline = boottime_ms() + limit.count(); boottime_ms() < deadline;) {
+      if (holders_of(*device_).empty()) return true;
+      ::poll(nullptr, 0, kPauseMs);
+    }
+    return holders_of(*device_).empty();
   }
 
   Result<std::string> stop_own_users() {
-    if (!input_.stop_own_users())
+    if (!input_.stop_own_users(budget().own_users))
       return fail(ErrorKind::retry_later, "the warmer has not ended in time");
     return std::string("map saved");
   }
 
-  Result<std::string> mark_clean() {
-    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    TRY(root.write(kVolumeMarker, "clean " + input_.instance_id + "\n", 0644));
-    return std::string();
+  // the file system
+
+  Result<std::string> mark_clean() const {
+    return within<std::string>(budget().sync, [id = input_.instance_id]() -> Result<std::string> {
+      TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+      TRY(root.write(kVolumeMarker, "clean " + id + "\n", 0644));
+      return std::string();
+    });
   }
 
-  Result<std::string> sync_volume() {
-    const UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!root || ::syncfs(root.get()) != 0) return fail_errno("writing the volume back");
-    return std::string();
+  /// What still writes when its time is over holds the volume, and unmounting waits for it.
+  Result<std::string> sync_volume() const {
+    return within<std::string>(budget().sync, []() -> Result<std::string> {
+      const UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      if (!root || ::syncfs(root.get()) != 0) return fail_errno("writing the volume back");
+      return std::string();
+    });
   }
 
   Result<std::string> unmount() {
-    const std::int64_t deadline = boottime_ms() + kUnmountMs;
+    const std::int64_t deadline = boottime_ms() + budget().unmount.count();
     while (true) {
       Ok done = unmount_tree(kVolumePoint);
       if (done) break;
-      const auto holders = holders_of(device_);
+      const auto holders = device_ ? holders_of(*device_) : std::vector<Holder>();
       signal_all(holders, SIGKILL);
       if (boottime_ms() >= deadline) {
         Error error = std::move(done).error();
@@ -131,13 +228,18 @@ class Release {
     return std::string();
   }
 
+  Result<std::string> lift_bound() {
+    TRY(assignment_.dirty_bound.remove());
+    return std::string();
+  }
+
   Result<std::string> prove_free() {
     const std::int64_t deadline = boottime_ms() + kFreeMs;
     while (true) {
       const Ok unused = check_device_free(assignment_.disk_node);
       if (unused) return "opened " + assignment_.disk_node + " exclusively";
       if (boottime_ms() >= deadline) {
-        const auto keepers = namespaces_holding(device_);
+        const auto keepers = namespaces_holding(device_.value_or(assignment_.root_device));
         Error error = unused.error();
         if (!keepers.empty())
           error.context += "; still mounted in the namespace of " + holders_text(keepers);
@@ -156,7 +258,7 @@ class Release {
   const ReleaseInput& input_;
   Assignment& assignment_;
   StatusBook& book_;
-  dev_t device_ = 0;
+  std::optional<dev_t> device_;  ///< the volume's root, once found at its place
 };
 
 }  // namespace

@@ -1,9 +1,12 @@
 // Why and whether the daemon has to let go of the volume. Set by the notice watcher, the reporter
-// (wishes) and the signal thread; waited for by the main thread. The first reason stays.
+// (wishes) and the signal thread; waited for by the main thread. The first reason stays, and of all
+// reasons the earliest end.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -11,8 +14,9 @@
 namespace warmroot::bootstrap {
 
 struct StopReason {
-  std::string word;      ///< "spot-notice", "manager-wish", "operator"
-  std::string sentence;  ///< for people
+  std::string word;              ///< as to_string(ReleaseCause)
+  std::string sentence;          ///< for people
+  std::int64_t deadline_ms = 0;  ///< when it has to be done, by boottime_ms()
 };
 
 class StopRequest {
@@ -20,7 +24,10 @@ class StopRequest {
   void request(StopReason reason) {
     {
       const std::lock_guard lock(mutex_);
-      if (!reason_) reason_ = std::move(reason);
+      if (!reason_)
+        reason_ = std::move(reason);
+      else
+        reason_->deadline_ms = std::min(reason_->deadline_ms, reason.deadline_ms);
     }
     changed_.notify_all();
   }

@@ -12,6 +12,8 @@ constexpr std::size_t kMaxTicketBytes = 16 * 1024;
 constexpr int kTicketVersion = 1;
 /// An NVMe queue pair takes no more.
 constexpr unsigned kMaxDepth = 1024;
+/// More than any volume or instance writes.
+constexpr unsigned kMostWriteMibS = 100'000;
 
 tl::unexpected<Error> wrong(std::string_view what) {
   return fail(ErrorKind::misconfigured, "the ticket " + std::string(what));
@@ -66,10 +68,15 @@ Ok read_warm(const Json& document, Ticket& ticket) {
   return {};
 }
 
-Ok check_session(const Json& document) {
+Ok read_session(const Json& document, Ticket& ticket) {
   const auto session = document.find("session");
   if (session == document.end()) return {};
   if (!session->is_object()) return wrong("has a \"session\" that is not an object");
+  if (const auto write = session->find("write_mib_s"); write != session->end()) {
+    if (!write->is_number_unsigned() || *write == 0 || *write > kMostWriteMibS)
+      return wrong("has a \"session.write_mib_s\" that is not a whole number from 1 to 100000");
+    ticket.write_mib_s = write->get<unsigned>();
+  }
   const auto entry = session->find("entry");
   if (entry == session->end() || *entry == "chroot") return {};
   return wrong(
@@ -92,7 +99,7 @@ Result<Ticket> parse_ticket(std::string_view text) {
   TRY_ASSIGN(ticket.deployment, required_name(document, "deployment"));
   TRY_ASSIGN(ticket.pool, required_name(document, "pool"));
   TRY_ASSIGN(ticket.manager_url, url_of(document));
-  TRY(check_session(document));
+  TRY(read_session(document, ticket));
   TRY(read_warm(document, ticket));
   return ticket;
 }

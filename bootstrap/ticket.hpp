@@ -9,6 +9,9 @@
 
 namespace warmroot::bootstrap {
 
+/// MiB/s that a volume writes where the ticket does not tell: gp3's without extra payment.
+inline constexpr unsigned kDefaultWriteMibS = 125;
+
 struct Ticket {
   std::string deployment;
   std::string pool;
@@ -16,6 +19,7 @@ struct Ticket {
       manager_url;  ///< "http://host:port" without a trailing slash; empty: nobody to report to
   bool warm_enabled = true;
   bool record = true;      ///< what the first sessions of a lease read
+  unsigned write_mib_s = kDefaultWriteMibS;
   unsigned max_depth = 0;  ///< most reads in flight while warming; 0 lets the controller decide
 };
 

@@ -2,9 +2,7 @@
 // stops.
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,7 +17,7 @@
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/sshd.hpp"
-#include "tests/boot_namespace.hpp"
+#include "tests/boot_whole.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -28,48 +26,6 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-/// The loop device dressed as /dev/vdz with the serial of a volume, by a /sys/block of our own.
-class BootWhole : public BootNamespace {
- protected:
-  void dress_as_disk() {
-    struct stat node {};
-    ASSERT_EQ(::stat(loop_.c_str(), &node), 0);
-    const std::string numbers =
-        std::to_string(major(node.st_rdev)) + ":" + std::to_string(minor(node.st_rdev));
-    ASSERT_TRUE(
-        shell("mkdir -p /run/block/vdz/queue; echo 131072 >/run/block/vdz/size; echo vol0abc "
-              ">/run/block/vdz/serial; echo " +
-              numbers +
-              " >/run/block/vdz/dev; "
-              "rm -f /dev/vdz; cp -a " +
-              loop_ + " /dev/vdz; mount --bind /run/block /sys/block"));
-    input_.launch.instance_id = "i-1";
-    input_.launch.public_key = "ssh-ed25519 BBBB launch";
-    input_.pool = "test";
-    input_.confirmed_volume = [] { return std::optional<std::string>(); };
-    input_.enter_stage = [this](Stage stage, const std::string&) {
-      stages_.emplace_back(to_string(stage));
-    };
-    ASSERT_TRUE(point_sessions_at("/"));
-    passwd_ = *read_file("/etc/passwd", 1 << 20);
-  }
-  void TearDown() override {
-    if (reason_.empty()) ::umount("/sys/block");
-    BootNamespace::TearDown();
-  }
-  std::string session_os() {
-    return pretty_name(
-        read_file(std::string(kSessionRoot) + "/etc/os-release", 65536).value_or(""));
-  }
-
-  BringUpInput input_;
-  Assignment assignment_;
-  StatusBook book_{""};
-  StopRequest stop_;
-  std::vector<std::string> stages_;
-  std::string passwd_;
-};
 
 TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_free) {
   make_volume();
@@ -97,8 +53,9 @@ TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_fre
   char byte = 0;
   ASSERT_EQ(::read(inside_now[0], &byte, 1), 1);
   bool stopped = false;
-  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] { return stopped = true; }};
-  const Ok released = release(leaving, assignment_, book_);
+  ReleaseInput input = leaving();
+  input.stop_own_users = [&](Milliseconds) { return stopped = true; };
+  const Ok released = release(input, assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_TRUE(stopped);
   int status = 0;
@@ -162,8 +119,9 @@ TEST_F(BootWhole, a_mark_that_cannot_be_written_keeps_nobody_from_mounting_or_un
   ASSERT_TRUE(done) << done.error().message();
   // A banner that cannot be replaced is no reason to keep the volume either.
   ASSERT_TRUE(shell("rm -f /run/warmroot/banner; mkdir -p /run/warmroot/banner/in-the-way"));
-  const ReleaseInput leaving{"test", "i-1", "a test ends", [] { return false; }};
-  const Ok released = release(leaving, assignment_, book_);
+  ReleaseInput input = leaving();
+  input.stop_own_users = [](Milliseconds) { return false; };
+  const Ok released = release(input, assignment_, book_);
   EXPECT_TRUE(shell("rm -r /run/warmroot/banner"));
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
@@ -184,11 +142,12 @@ TEST_F(BootWhole, the_volume_s_keys_open_nothing_while_sessions_land_on_the_base
   const std::string keys = std::string(kUserKeysDirectory) + "/ada";
   EXPECT_EQ(::access(keys.c_str(), F_OK), 0);
   int found = 0;
-  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] {
-                               found = ::access(keys.c_str(), F_OK);
-                               return true;
-                             }};
-  const Ok released = release(leaving, assignment_, book_);
+  ReleaseInput input = leaving();
+  input.stop_own_users = [&](Milliseconds) {
+    found = ::access(keys.c_str(), F_OK);
+    return true;
+  };
+  const Ok released = release(input, assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_EQ(found, -1) << "sessions landed on the base with the volume's keys";
 }

@@ -5,13 +5,17 @@
 #include <thread>
 
 #include "bootstrap/documents.hpp"
+#include "bootstrap/stop_request.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
 TEST(InstanceAction, is_read_from_the_metadata_service_s_answer) {
-  EXPECT_EQ(parse_instance_action(R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})"),
-            "terminate at 2026-01-02T03:06:05Z");
+  const auto notice =
+      parse_instance_action(R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})");
+  ASSERT_TRUE(notice);
+  EXPECT_EQ(notice->action, "terminate");
+  EXPECT_EQ(notice->time, "2026-01-02T03:06:05Z");
   for (const char* other : {"", "404", "{}", "[]", R"({"action":7})", R"({"time":"2026"})"})
     EXPECT_FALSE(parse_instance_action(other)) << other;
 }
@@ -25,8 +29,9 @@ TEST(WatchForNotice, goes_on_after_failed_looks_and_empty_ones) {
     if (looks == 2) return std::optional<std::string>();
     return std::optional<std::string>(R"({"action":"stop","time":"soon"})");
   };
-  EXPECT_TRUE(watch_for_notice(look, {}, [&](const std::string& text) { heard = text; }));
-  EXPECT_EQ(heard, "stop at soon");
+  EXPECT_TRUE(watch_for_notice(
+      look, {}, [&](const InstanceAction& notice) { heard = notice.action + " " + notice.time; }));
+  EXPECT_EQ(heard, "stop soon");
   EXPECT_EQ(looks, 3);
 }
 
@@ -40,9 +45,19 @@ TEST(WatchForNotice, ends_at_once_when_it_is_told_to) {
   const auto nothing = []() -> Result<std::optional<std::string>> {
     return std::optional<std::string>();
   };
-  EXPECT_FALSE(watch_for_notice(nothing, stop.get_token(), [](const std::string&) { FAIL(); }));
+  EXPECT_FALSE(watch_for_notice(nothing, stop.get_token(), [](const InstanceAction&) { FAIL(); }));
   EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::milliseconds(900));
   stopper.join();
+}
+
+TEST(StopRequest, keeps_the_first_reason_and_of_all_reasons_the_earliest_end) {
+  StopRequest stop;
+  stop.request({"operator", "the operator asked for it", 120'000});
+  stop.request({"spot-notice", "EC2 takes this spot instance back", 90'000});
+  stop.request({"manager-wish", "the manager asked for the volume", 200'000});
+  ASSERT_TRUE(stop.wait_for(std::chrono::milliseconds(0)));
+  EXPECT_EQ(stop.reason()->word, "operator");
+  EXPECT_EQ(stop.reason()->deadline_ms, 90'000);
 }
 
 }  // namespace

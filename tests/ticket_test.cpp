@@ -10,7 +10,7 @@ using testing::HasSubstr;
 TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   const auto ticket = parse_ticket(
       R"({"version":1,"deployment":"research","pool":"imagenet","manager_url":"http://10.0.0.1:8470/",
-          "session":{"entry":"chroot"},"warm":{"enabled":false,"record":false,"max_depth":64}})");
+          "session":{"entry":"chroot","write_mib_s":500},"warm":{"enabled":false,"record":false,"max_depth":64}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->deployment, "research");
   EXPECT_EQ(ticket->pool, "imagenet");
@@ -18,6 +18,7 @@ TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   EXPECT_FALSE(ticket->warm_enabled);
   EXPECT_FALSE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 64u);
+  EXPECT_EQ(ticket->write_mib_s, 500u);
 }
 
 TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
@@ -28,6 +29,7 @@ TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
   EXPECT_TRUE(ticket->warm_enabled);
   EXPECT_TRUE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 0u);
+  EXPECT_EQ(ticket->write_mib_s, kDefaultWriteMibS);
 }
 
 struct BadTicket {
@@ -60,6 +62,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "http://host:port"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"entry":"vm"}})",
                   "session.entry"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"write_mib_s":0}})",
+                  "session.write_mib_s"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"write_mib_s":"fast"}})",
+                  "session.write_mib_s"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"enabled":1}})",
                   "warm.enabled"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"record":"no"}})",

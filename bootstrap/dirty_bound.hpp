@@ -1,0 +1,58 @@
+// Bounds what of the volume may be dirty in memory, so that it can be written back in the time that
+// a release always keeps. Set on the volume's own backing device (/sys/class/bdi): no other disk is
+// touched. Called by bring_up (set), the daemon (keep) and release (remove).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Where the kernel shows itself; tests have folders of their own.
+struct KernelFiles {
+  std::string sys = "/sys";
+  std::string vmstat = "/proc/vmstat";
+};
+
+class DirtyBound {
+ public:
+  /// No bound: keep and remove do nothing.
+  DirtyBound() = default;
+
+  /// The backing device of a mounted root on `disk` ("nvme1n1") or one of its partitions; btrfs has
+  /// one of its own. Errors: gone when the kernel shows none.
+  static Result<DirtyBound> find(const std::string& disk, const std::string& filesystem,
+                                 KernelFiles files = {});
+
+  /// For undoing what a process that is gone has set: remove then sets the kernel's defaults.
+  void adopt();
+
+  /// Sets the bound; returns it in words. From Linux 6.2 on in bytes and strict; before as a
+  /// percentage, which the kernel heeds only while much is dirty altogether. Where the kernel's own
+  /// limit for everything is lower already, nothing is changed. Errors: errno's; everything is as
+  /// it was then.
+  Result<std::string> set(std::uint64_t bytes);
+
+  /// The kernel keeps the bound as a share of its own limit, which moves with the memory that is
+  /// free: sets it again once it has moved by more than a tenth, or is needed now. Cheap.
+  void keep();
+
+  /// As it was before set.
+  Ok remove();
+
+ private:
+  Ok change(const std::string& attribute, const std::string& value);
+  Result<std::string> set_percentage(std::uint64_t bytes, std::uint64_t limit);
+  std::uint64_t kernel_limit_bytes() const;
+
+  KernelFiles files_;
+  std::string folder_;                                       ///< empty: none
+  std::uint64_t wanted_bytes_ = 0;                           ///< 0: nothing
+  std::vector<std::pair<std::string, std::string>> before_;  ///< attributes and their old values
+};
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,66 @@
+#include "bootstrap/release_plan.hpp"
+
+#include <algorithm>
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// A spot notice comes two minutes before the end (best effort). The manager ends an instance that
+/// drains for longer than 150 s, and `down` waits for 180 s.
+constexpr Milliseconds kUsual{120'000};
+/// systemd kills what has not ended 90 s (DefaultTimeoutStopSec) after it was told to.
+constexpr Milliseconds kShutdown{80'000};
+/// Long enough to open a file and save it; programs get ten seconds after SIGTERM, as systemd's
+/// shortest usual stop time.
+constexpr Milliseconds kWarn{30'000}, kHooks{30'000}, kTerminate{10'000}, kKill{5'000};
+constexpr Milliseconds kMostOwn{15'000}, kLeastOwn{1'000};
+/// Of kKeptForSync; what sync has written needs no unmounting any more.
+constexpr Milliseconds kLeastUnmount{3'000}, kMostUnmount{30'000};
+/// Killing, writing back, unmounting: nobody can be warned.
+constexpr Milliseconds kLeast = kKill + kKeptForSync;
+
+Milliseconds at_most(Milliseconds left, Milliseconds wished) {
+  return std::clamp(left, Milliseconds{0}, wished);
+}
+
+}  // namespace
+
+std::string_view to_string(ReleaseCause cause) {
+  switch (cause) {
+    case ReleaseCause::spot_notice:
+      return "spot-notice";
+    case ReleaseCause::shutdown:
+      return "shutdown";
+    case ReleaseCause::wish:
+      return "manager-wish";
+    case ReleaseCause::operator_:
+      return "operator";
+  }
+  return "operator";
+}
+
+Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now) {
+  if (cause == ReleaseCause::shutdown) return kShutdown;
+  const auto end = cause == ReleaseCause::spot_notice ? parse_iso8601(notice_time) : std::nullopt;
+  return end ? std::clamp(*end - now, kLeast, kUsual) : kUsual;
+}
+
+ReleaseBudget plan_release(Milliseconds left) {
+  const Milliseconds spare = left - kKeptForSync;
+  ReleaseBudget budget;
+  budget.kill = at_most(spare, kKill);
+  budget.terminate = at_most(spare - kKill, kTerminate);
+  const Milliseconds before = spare - kKill - kTerminate;
+  budget.warn = at_most(before, kWarn);
+  budget.hooks = at_most(before, kHooks);
+  budget.own_users = at_most(spare, std::clamp(budget.warn / 2, kLeastOwn, kMostOwn));
+  budget.sync = std::max(left, kKeptForSync) - kLeastUnmount;
+  budget.unmount = std::clamp(left, kLeastUnmount, kMostUnmount);
+  return budget;
+}
+
+std::uint64_t dirty_limit_bytes(unsigned write_mib_s) {
+  return write_mib_s * kMiB * static_cast<std::uint64_t>(kKeptForSync.count()) / 1000;
+}
+
+}  // namespace warmroot::bootstrap

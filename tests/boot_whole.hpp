@@ -1,0 +1,75 @@
+// A volume dressed as the disk of an instance, for tests of the whole way in and out of the
+// bootstrap against the real kernel.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <string>
+#include <vector>
+
+#include "bootstrap/bring_up.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/release.hpp"
+#include "bootstrap/sshd.hpp"
+#include "tests/boot_namespace.hpp"
+
+namespace warmroot::bootstrap {
+
+/// The loop device dressed as /dev/vdz with the serial of a volume, by a /sys/block of our own.
+class BootWhole : public BootNamespace {
+ protected:
+  void dress_as_disk() {
+    struct stat node {};
+    ASSERT_EQ(::stat(loop_.c_str(), &node), 0);
+    const std::string numbers =
+        std::to_string(major(node.st_rdev)) + ":" + std::to_string(minor(node.st_rdev));
+    ASSERT_TRUE(
+        shell("mkdir -p /run/block/vdz/queue; echo 131072 >/run/block/vdz/size; echo vol0abc "
+              ">/run/block/vdz/serial; echo " +
+              numbers +
+              " >/run/block/vdz/dev; "
+              "rm -f /dev/vdz; cp -a " +
+              loop_ + " /dev/vdz; mount --bind /run/block /sys/block"));
+    input_.launch.instance_id = "i-1";
+    input_.launch.public_key = "ssh-ed25519 BBBB launch";
+    input_.pool = "test";
+    input_.confirmed_volume = [] { return std::optional<std::string>(); };
+    input_.enter_stage = [this](Stage stage, const std::string&) {
+      stages_.emplace_back(to_string(stage));
+    };
+    ASSERT_TRUE(point_sessions_at("/"));
+    passwd_ = *read_file("/etc/passwd", 1 << 20);
+  }
+  void TearDown() override {
+    if (reason_.empty()) ::umount("/sys/block");
+    BootNamespace::TearDown();
+  }
+  std::string session_os() {
+    return pretty_name(
+        read_file(std::string(kSessionRoot) + "/etc/os-release", 65536).value_or(""));
+  }
+
+  BringUpInput input_;
+  Assignment assignment_;
+  StatusBook book_{""};
+  StopRequest stop_;
+  std::vector<std::string> stages_;
+  std::string passwd_;
+};
+
+/// A release that was asked for by a test and has so much time; nobody is warned below 30 s.
+inline ReleaseInput leaving(std::chrono::seconds left = std::chrono::seconds(20)) {
+  const std::int64_t deadline_ms = boottime_ms() + std::chrono::milliseconds(left).count();
+  return {"test",
+          "i-1",
+          "operator",
+          "a test ends",
+          [deadline_ms] { return deadline_ms; },
+          [](Milliseconds) { return true; }};
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,343 @@
+// What a release does for people, programs and the operator's hooks, against the real kernel.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "bootstrap/hooks.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "tests/boot_whole.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Hooks of the tree: $h is their folder, and `hook NAME WORDS` writes one.
+constexpr char kHooks[] = R"(
+    h=$t/etc/warmroot/hooks.d; mkdir -p $h; mkdir -p $t/var/lib; mkfifo $t/never
+    hook() { printf '#!/bin/sh\n%s\n' "$2" >"$h/$1"; chmod 755 "$h/$1"; }
+)";
+
+class Handover : public BootWhole {
+ protected:
+  /// Mounts a volume with these hooks, as bring_up does.
+  void bring_up_with(const std::string& hooks) {
+    make_volume(kHooks + hooks);
+    dress_as_disk();
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+  }
+  std::vector<TimedStep> steps_with(const std::string& prefix) const {
+    std::vector<TimedStep> found;
+    for (const auto& step : book_.snapshot().steps)
+      if (step.name.rfind(prefix, 0) == 0) found.push_back(step);
+    return found;
+  }
+  /// One "name: outcome: detail" a hook.
+  std::vector<std::string> hook_lines() const {
+    std::vector<std::string> lines;
+    for (const auto& step : steps_with("hook"))
+      lines.push_back(step.name + ": " + std::string(to_string(step.outcome)) + ": " + step.detail);
+    return lines;
+  }
+  std::string on_volume(const std::string& path) {
+    if (mounts_at(kVolumePoint).empty()) mount_volume();
+    return read_file(inside(path), 65536).value_or("absent");
+  }
+};
+
+/// A child that runs `work` and then waits to be killed; ready once this returns.
+template <typename Work>
+pid_t child_that(Work work) {
+  int ready[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool done = work();
+    [[maybe_unused]] const auto put = ::write(ready[1], done ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  ::close(ready[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  ::close(ready[0]);
+  return child;
+}
+
+void end(pid_t child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_F(Handover, hooks_run_in_name_order_inside_the_volume_and_what_they_write_is_kept) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(R"(
+      hook 20-second 'echo "second $(pwd) $HOME $1" >>/var/lib/heard'
+      hook 10-first 'read id </var/lib/warmroot/state; echo "first $WARMROOT_REASON $WARMROOT_POOL $WARMROOT_INSTANCE_ID $WARMROOT_VOLUME_ID $id" >>/var/lib/heard; [ "$WARMROOT_DEADLINE_SECONDS" -ge 15 ] && echo enough >>/var/lib/heard'
+      hook .hidden 'echo hidden >>/var/lib/heard'; hook 10-first~ 'echo backup >>/var/lib/heard')"));
+  const Ok released = release(leaving(seconds(120)), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(hook_lines(),
+              ElementsAre("hook 10-first: ok: ended with 0", "hook 20-second: ok: ended with 0"));
+  EXPECT_EQ(on_volume("var/lib/heard"),
+            "first operator test i-1 vol-0abc open i-1\nenough\nsecond / /root operator\n");
+}
+
+TEST_F(Handover, only_regular_files_that_root_alone_can_change_are_run) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(R"(
+      hook loose 'echo $0 >>/var/lib/heard'; chmod 775 $h/loose
+      hook not-roots 'echo $0 >>/var/lib/heard'; chown 2001 $h/not-roots
+      hook notes 'echo $0 >>/var/lib/heard'; chmod 644 $h/notes
+      ln -s /bin/hang $h/link; ln -s ../../../../../../bin/true $h/out; mkdir $h/folder; mkfifo $h/pipe
+      hook 'two words' 'echo $0 >>/var/lib/heard'
+      hook works 'echo $0 >>/var/lib/heard')"));
+  const Ok released = release(leaving(seconds(120)), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(
+      hook_lines(),
+      ElementsAre(
+          "hook folder: skipped: it is no regular file",
+          "hook link: skipped: it is no regular file",
+          "hook loose: skipped: others than root can write it",
+          "hook not-roots: skipped: it is not root's", "hook notes: skipped: it is not executable",
+          "hook out: skipped: it is no regular file", "hook pipe: skipped: it is no regular file",
+          "hook two words: skipped: its name is not made of up to 64 letters, digits, "
+          "'-', '_' and '.'",
+          "hook works: ok: ended with 0"));
+  EXPECT_EQ(on_volume("var/lib/heard"), "/etc/warmroot/hooks.d/works\n");
+}
+
+TEST_F(Handover, a_hooks_folder_that_is_a_link_or_that_others_can_write_runs_nothing) {
+  for (const char* change : {"mv $t/etc/warmroot $t/elsewhere; ln -s /elsewhere $t/etc/warmroot",
+                             "chmod 777 $t/etc/warmroot"}) {
+    SCOPED_TRACE(change);
+    make_volume(std::string(kHooks) + "hook works 'echo $0 >>/var/lib/heard'\n" + change);
+    mount_volume();
+    auto root = RootDirectory::open(kVolumePoint);
+    ASSERT_TRUE(root);
+    const auto hooks = find_hooks(*root);
+    root = fail(ErrorKind::gone, "let go of");
+    ASSERT_FALSE(hooks);
+    EXPECT_THAT(hooks.error().message(), HasSubstr("/etc/warmroot in the volume"));
+    ASSERT_TRUE(unmount_tree(kVolumePoint));
+    ASSERT_TRUE(shell("losetup -d " + loop_ + "; rm " + image_));
+    loop_.clear();
+    image_.clear();
+  }
+}
+
+TEST_F(Handover, a_hook_that_fails_or_cannot_start_is_told_and_keeps_nothing) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(R"(
+      hook 1-fails 'echo all is well; echo "cannot save" >&2; exit 3'
+      hook 2-dies 'kill -9 $$'
+      hook 3-binary ''; printf '\177ELF broken' >$h/3-binary
+      hook 4-talks 'i=0; while [ $i -lt 300 ]; do echo "line $i of many"; i=$((i+1)); done')"));
+  const Ok released = release(leaving(seconds(120)), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(hook_lines(), ElementsAre("hook 1-fails: failed: ended with 3: cannot save",
+                                        "hook 2-dies: failed: was killed by signal 9",
+                                        "hook 3-binary: failed: ended with 127",
+                                        "hook 4-talks: ok: ended with 0"));
+}
+
+TEST_F(Handover, a_hook_that_hangs_is_ended_and_what_hooks_leave_behind_is_killed) {
+  make_volume(std::string(kHooks) + R"(
+      cp -L $(command -v setsid) $t/bin/
+      hook 1-leaves '(trap "" TERM HUP; setsid sh -c "echo \$\$ >/detached; read x </never" &) ; while [ ! -s /detached ]; do :; done'
+      hook 2-hangs 'trap "" TERM; echo $$ >/hanging; read x </never; read x </never')");
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  const auto root = RootDirectory::open(kVolumePoint);
+  const auto steps = run_hooks(*root, {{"1-leaves", ""}}, {"operator", "p", "i", "v", seconds(60)});
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].detail, "ended with 0, left 1 behind, killed");
+  const auto hung = run_hooks(*root, {{"2-hangs", ""}, {"1-leaves", ""}},
+                              {"operator", "p", "i", "v", milliseconds(2400)});
+  ASSERT_EQ(hung.size(), 2u);
+  EXPECT_EQ(hung[0].outcome, Outcome::failed);
+  EXPECT_EQ(hung[0].detail, "took longer than 1 s and was ended");
+  EXPECT_EQ(hung[1].outcome, Outcome::skipped);
+  EXPECT_EQ(hung[1].detail, "no time is left for it");
+  for (const char* file : {"detached", "hanging"}) {
+    const pid_t pid = std::atoi(read_attribute(inside(file)).c_str());
+    ASSERT_GT(pid, 1) << file;
+    EXPECT_EQ(::kill(pid, 0), -1) << file;
+    EXPECT_EQ(errno, ESRCH) << file;
+  }
+}
+
+TEST_F(Handover, a_release_that_is_tried_again_runs_no_hook_again) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with("hook count 'echo ran >>/var/lib/heard'"));
+  // A file of ours keeps the volume busy: this process is nobody to be killed.
+  UniqueFd held(::open(inside("etc/passwd").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(held);
+  ReleaseInput input = leaving(seconds(120));
+  const auto first_deadline = input.deadline_ms;
+  bool over = false;
+  // The time is over when unmounting begins.
+  input.deadline_ms = [&] {
+    over = over || !steps_with("sync").empty();
+    return over ? boottime_ms() - 1 : first_deadline();
+  };
+  const Ok refused = release(input, assignment_, book_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "EBUSY");
+  held.reset();
+  const Ok released = release(input, assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_EQ(hook_lines().size(), 1u);
+  EXPECT_EQ(on_volume("var/lib/heard"), "ran\n");
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  ASSERT_TRUE(release(leaving(seconds(120)), assignment_, book_));
+  EXPECT_EQ(on_volume("var/lib/heard"), "ran\nran\n") << "the next mount is another release";
+}
+
+TEST_F(Handover, no_hook_and_no_signal_reaches_the_base_once_somebody_else_unmounted_the_volume) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with("hook works 'echo $0 >>/var/lib/heard'"));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  ASSERT_TRUE(
+      shell("mkdir -p /run/warmroot/volume/etc/warmroot/hooks.d\n"
+            "cd /run/warmroot/volume/etc/warmroot/hooks.d\n"
+            "printf '#!/bin/sh\\n: >/run/ran-on-the-base\\n' >bad; chmod 755 bad"));
+  const pid_t service = child_that([] {
+    return ::open("/run/service.pid", O_CREAT | O_RDWR, 0600) >= 0 && ::chdir(kVolumePoint) == 0;
+  });
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(shell("rm -r /run/warmroot/volume/etc"));
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_EQ(::waitpid(service, nullptr, WNOHANG), 0) << "a process of the base was killed";
+  end(service);
+  EXPECT_EQ(::access("/run/ran-on-the-base", F_OK), -1);
+  EXPECT_THAT(hook_lines(), IsEmpty());
+  ASSERT_EQ(steps_with("find the volume").size(), 1u);
+  EXPECT_THAT(steps_with("find the volume")[0].detail, HasSubstr("somebody else has unmounted"));
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+}
+
+/// A terminal and a session leader on it, with its root in the volume or on the base.
+struct Terminal {
+  explicit Terminal(bool in_volume)
+      : master(::open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    EXPECT_TRUE(master);
+    EXPECT_EQ(::unlockpt(master.get()), 0);
+    int number = -1;
+    EXPECT_EQ(::ioctl(master.get(), TIOCGPTN, &number), 0);
+    const std::string name = "/dev/pts/" + std::to_string(number);
+    session = child_that([&] {
+      return ::setsid() > 0 && ::open(name.c_str(), O_RDWR) >= 0 &&
+             (!in_volume || ::chroot(kVolumePoint) == 0) && ::chdir("/") == 0;
+    });
+  }
+  /// What it shows until `word` came `times` times, or for a minute.
+  std::string shown(const std::string& word, int times) const {
+    std::string text;
+    pollfd item{master.get(), POLLIN, 0};
+    while (times > 0 && ::poll(&item, 1, 60'000) > 0) {
+      char buffer[4096];
+      const ssize_t got = ::read(master.get(), buffer, sizeof buffer);
+      if (got <= 0) break;
+      text.append(buffer, static_cast<std::size_t>(got));
+      int found = 0;
+      for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++found;
+      if (found >= times) break;
+    }
+    return text;
+  }
+  UniqueFd master;
+  pid_t session = -1;
+};
+
+TEST_F(Handover,
+       people_in_the_volume_are_warned_with_the_time_left_at_the_notice_and_near_the_end) {
+  ASSERT_TRUE(shell("mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"));
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  {
+    const Terminal inside_volume(true), on_base(false);
+    std::string shown;
+    std::thread person([&] {
+      shown = inside_volume.shown(" seconds.", 2);
+      end(inside_volume.session);  // has saved and logs out
+    });
+    const Ok released = release(leaving(seconds(42)), assignment_, book_);
+    person.join();
+    EXPECT_TRUE(released) << (released ? "" : released.error().message());
+    EXPECT_THAT(shown, testing::ContainsRegex("a test ends. Save your work: sessions end in 1[12] "
+                                              "seconds"));
+    EXPECT_THAT(shown, testing::ContainsRegex("sessions end in ([0-9]|10) seconds"));
+    pollfd item{on_base.master.get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&item, 1, 0), 0) << "somebody on the base was warned";
+    end(on_base.session);
+  }
+  ASSERT_EQ(steps_with("warn sessions").size(), 2u);
+  EXPECT_THAT(steps_with("warn sessions")[0].detail, HasSubstr("1 terminals"));
+  EXPECT_TRUE(shell("umount /dev/pts"));
+}
+
+TEST_F(Handover, a_process_that_waits_in_the_kernel_is_named_and_the_release_goes_on) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A frozen file system keeps writers waiting as a disk does that does not answer.
+  ASSERT_EQ(::ioctl(root.get(), FIFREEZE, 0), 0);
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const int file = ::openat(root.get(), "etc/passwd", O_WRONLY);
+    [[maybe_unused]] const auto put = ::write(file, "r", 1);
+    ::_exit(0);
+  }
+  std::atomic<bool> over = false;
+  std::thread disk([&] {
+    while (!over && steps_with("end sessions").empty())
+      std::this_thread::sleep_for(milliseconds(20));
+    ::ioctl(root.get(), FITHAW, 0);
+    root.reset();
+  });
+  const Ok released = release(leaving(seconds(16)), assignment_, book_);
+  over = true;
+  disk.join();
+  ::waitpid(writer, nullptr, 0);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  ASSERT_EQ(steps_with("end sessions").size(), 1u);
+  EXPECT_EQ(steps_with("end sessions")[0].outcome, Outcome::failed);
+  EXPECT_THAT(steps_with("end sessions")[0].detail,
+              AllOf(HasSubstr("waits in the kernel"), HasSubstr("did not end when killed")));
+}
+
+TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
+  make_volume();
+  dress_as_disk();
+  input_.write_mib_s = 4;
+  const std::string bdi = "/sys/class/bdi/" + read_attribute("/sys/block/vdz/dev") + "/";
+  const std::string before = read_attribute(bdi + "max_ratio");
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const std::string words = book_.snapshot().dirty_bound;
+  if (::access((bdi + "max_bytes").c_str(), F_OK) == 0) {
+    EXPECT_EQ(words, "at most 60 MiB dirty in memory, at 4 MiB/s");
+    EXPECT_NEAR(std::atof(read_attribute(bdi + "max_bytes").c_str()), 60.0 * kMiB, 6.0 * kMiB);
+    EXPECT_EQ(read_attribute(bdi + "strict_limit"), "1");
+  } else {
+    EXPECT_THAT(words, testing::AnyOf(HasSubstr("older than 6.2"), HasSubstr("not bounded")));
+  }
+  const Ok released = release(leaving(), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_EQ(read_attribute(bdi + "max_ratio"), before);
+  EXPECT_NE(read_attribute(bdi + "strict_limit"), "1");
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap

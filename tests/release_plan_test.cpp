@@ -1,0 +1,115 @@
+#include "bootstrap/release_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "bootstrap/process_stat.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::seconds;
+
+const Instant kNow = *parse_iso8601("2026-01-02T03:04:05Z");
+
+struct Case {
+  const char* name;
+  ReleaseCause cause;
+  const char* notice_time;
+  seconds expected;
+};
+class TimeForRelease : public testing::TestWithParam<Case> {};
+
+TEST_P(TimeForRelease, is_what_the_cause_says) {
+  EXPECT_EQ(time_for_release(GetParam().cause, GetParam().notice_time, kNow), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, TimeForRelease,
+    testing::Values(
+        Case{"EC2sOwnTime", ReleaseCause::spot_notice, "2026-01-02T03:05:35Z", seconds(90)},
+        Case{"WithMilliseconds", ReleaseCause::spot_notice, "2026-01-02T03:05:05.000Z",
+             seconds(60)},
+        Case{"NearlyOver", ReleaseCause::spot_notice, "2026-01-02T03:04:06Z", seconds(20)},
+        Case{"InThePast", ReleaseCause::spot_notice, "2026-01-02T03:04:00Z", seconds(20)},
+        Case{"LongPast", ReleaseCause::spot_notice, "1970-01-01T00:00:00Z", seconds(20)},
+        Case{"OurClockIsLate", ReleaseCause::spot_notice, "2026-01-02T09:00:00Z", seconds(120)},
+        Case{"NoTime", ReleaseCause::spot_notice, "", seconds(120)},
+        Case{"Garbage", ReleaseCause::spot_notice, "soon", seconds(120)},
+        Case{"NoSuchDay", ReleaseCause::spot_notice, "2026-02-31T03:04:05Z", seconds(120)},
+        Case{"Shutdown", ReleaseCause::shutdown, "", seconds(80)},
+        Case{"Wish", ReleaseCause::wish, "", seconds(120)},
+        Case{"Down", ReleaseCause::operator_, "", seconds(120)}),
+    [](const auto& row) { return std::string(row.param.name); });
+
+struct Row {
+  int left, warn, own_users, hooks, terminate, kill, sync, unmount;
+};
+class ReleaseBudgets : public testing::TestWithParam<Row> {};
+
+TEST_P(ReleaseBudgets, are_those_of_the_readme) {
+  const Row& row = GetParam();
+  const ReleaseBudget budget = plan_release(seconds(row.left));
+  EXPECT_EQ(budget.warn, seconds(row.warn));
+  EXPECT_EQ(budget.own_users, seconds(row.own_users));
+  EXPECT_EQ(budget.hooks, seconds(row.hooks));
+  EXPECT_EQ(budget.terminate, seconds(row.terminate));
+  EXPECT_EQ(budget.kill, seconds(row.kill));
+  EXPECT_EQ(budget.sync, seconds(row.sync));
+  EXPECT_EQ(budget.unmount, seconds(row.unmount));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, ReleaseBudgets,
+    testing::Values(Row{120, 30, 15, 30, 10, 5, 117, 30}, Row{80, 30, 15, 30, 10, 5, 77, 30},
+                    Row{60, 30, 15, 30, 10, 5, 57, 30}, Row{40, 10, 5, 10, 10, 5, 37, 30},
+                    Row{30, 0, 1, 0, 10, 5, 27, 30}, Row{25, 0, 1, 0, 5, 5, 22, 25},
+                    Row{20, 0, 1, 0, 0, 5, 17, 20}, Row{15, 0, 0, 0, 0, 0, 12, 15},
+                    Row{2, 0, 0, 0, 0, 0, 12, 3}, Row{-60, 0, 0, 0, 0, 0, 12, 3}),
+    [](const auto& row) {
+      return row.param.left < 0 ? std::string("Past") : "Left" + std::to_string(row.param.left);
+    });
+
+TEST(ReleasePlan, leaves_the_last_15_s_to_sync_and_unmount_however_long_each_step_takes) {
+  const auto take = [](Milliseconds& left, Milliseconds ReleaseBudget::*step) {
+    left -= plan_release(left).*step;
+  };
+  for (Milliseconds all{0}; all <= seconds(200); all += Milliseconds(250)) {
+    Milliseconds left = all;
+    for (const auto step : {&ReleaseBudget::own_users, &ReleaseBudget::hooks, &ReleaseBudget::warn,
+                            &ReleaseBudget::terminate, &ReleaseBudget::kill})
+      take(left, step);
+    EXPECT_GE(left, std::min(all, kKeptForSync)) << all.count();
+    if (all >= kKeptForSync) {
+      take(left, &ReleaseBudget::sync);
+      EXPECT_GE(left, seconds(3)) << all.count();
+    }
+  }
+}
+
+TEST(ReleasePlan, dirty_memory_is_what_is_written_in_the_time_kept_for_it) {
+  EXPECT_EQ(dirty_limit_bytes(125), 1875 * kMiB);
+  EXPECT_EQ(dirty_limit_bytes(100'000), 1'500'000 * kMiB);
+}
+
+TEST(ProcessStat, is_read_behind_a_command_that_looks_like_more_fields) {
+  const auto stat = parse_process_stat("812 (a) D 9 (b) R) S 77 812 812 34818 812 4194304 1 2");
+  ASSERT_TRUE(stat);
+  EXPECT_EQ(stat->state, 'S');
+  EXPECT_EQ(stat->parent, 77);
+  EXPECT_EQ(stat->terminal, 2u);  // 136:2
+}
+
+TEST(ProcessStat, knows_pseudo_terminals_by_their_majors_alone) {
+  const auto terminal = [](const std::string& number) {
+    return parse_process_stat("1 (x) D 0 1 1 " + number + " 1")->terminal;
+  };
+  EXPECT_EQ(terminal("0"), std::nullopt);
+  EXPECT_EQ(terminal("1025"), std::nullopt);  // 4:1, tty1
+  EXPECT_EQ(terminal("35072"), 256u);         // 137:0
+  EXPECT_EQ(terminal("1083647"), 511u);       // 136:511
+  for (const char* text : {"", "812", "812 (x", "812 (x) S", "812 (x) S one two"})
+    EXPECT_FALSE(parse_process_stat(text)) << text;
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
