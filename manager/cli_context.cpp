@@ -106,6 +106,8 @@ Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const
   parts.ticket.warm = pool.warm.enabled;
   parts.ticket.record = pool.warm.record;
   parts.ticket.max_depth = static_cast<unsigned>(pool.warm.max_depth);
+  if (const auto rate = pool.volumes.throughput_mib_s)
+    parts.ticket.write_mib_s = static_cast<unsigned>(*rate);
   parts.bootstrap_sha256 = sha256;
   if (pool.launch) parts.operators_part = pool.launch->user_data;
   return render_user_data(parts);

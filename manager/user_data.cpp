@@ -72,7 +72,7 @@ std::string boundary_for(std::string_view content) {
 }  // namespace
 
 std::string to_json(const Ticket& ticket) {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"version", 1},
       {"deployment", ticket.deployment},
       {"pool", ticket.pool},
@@ -81,6 +81,7 @@ std::string to_json(const Ticket& ticket) {
       {"warm",
        {{"enabled", ticket.warm}, {"record", ticket.record}, {"max_depth", ticket.max_depth}}},
   };
+  if (ticket.write_mib_s) json["session"]["write_mib_s"] = *ticket.write_mib_s;
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,9 +22,11 @@ struct Ticket {
   std::string pool;
   std::string manager_url;
   std::string session_entry = "chroot";  ///< how a session gets into the volume's system
-  bool warm = true;                      ///< read cold blocks ahead of use
-  bool record = true;                    ///< of what sessions read first, for other volumes
-  unsigned max_depth = 0;                ///< of reads in flight; 0: found by measuring
+  std::optional<unsigned>
+      write_mib_s{};       ///< what the volume writes; absent: the bootstrap's default
+  bool warm = true;        ///< read cold blocks ahead of use
+  bool record = true;      ///< of what sessions read first, for other volumes
+  unsigned max_depth = 0;  ///< of reads in flight; 0: found by measuring
 };
 
 /// The ticket, version 1, as one line of ASCII JSON.

@@ -74,6 +74,13 @@ TEST(UserData, carries_the_ticket_as_the_bootstrap_reads_it) {
       "manager_url":"http://127.0.0.1:1","session":{"entry":"chroot"},"warm":{"enabled":true,"record":true,"max_depth":0}})"));
 }
 
+TEST(UserData, tells_what_the_volume_writes_where_the_spec_does) {
+  Ticket ticket = parts_of_a_pool().ticket;
+  EXPECT_THAT(to_json(ticket), HasSubstr(R"("session":{"entry":"chroot"})"));
+  ticket.write_mib_s = 500;
+  EXPECT_THAT(to_json(ticket), HasSubstr(R"("session":{"entry":"chroot","write_mib_s":500})"));
+}
+
 TEST(UserData, avoids_a_boundary_that_the_operators_part_contains) {
   UserDataParts parts = parts_of_a_pool();
   parts.operators_part = "#!/bin/sh\n--warmroot-boundary\n";
