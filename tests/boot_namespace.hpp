@@ -95,10 +95,11 @@ class BootNamespace : public testing::Test {
   }
 
   /// Makes an ext4 image of the tree after `changes` (with $t as its root) and a loop device of it.
-  void make_volume(const std::string& changes = "", bool partitioned = false) {
+  void make_volume(const std::string& changes = "", bool partitioned = false,
+                   const std::string& size = "64M") {
     const auto image = shell(
         "t=$(mktemp -d /tmp/warmroot-tree-XXXXXX)\n" + std::string(kTree) + changes +
-        "\nimage=$(mktemp /tmp/warmroot-image-XXXXXX)\ntruncate -s 64M $image\n" +
+        "\nimage=$(mktemp /tmp/warmroot-image-XXXXXX)\ntruncate -s " + size + " $image\n" +
         (partitioned ? "mke2fs -q -t ext4 -E offset=1048576,root_owner=0:0 -d $t $image 60000k\n"
                        "echo 'start=2048, type=linux' | sfdisk --quiet --wipe never --label gpt "
                        "$image >/dev/null 2>&1\n"

@@ -138,6 +138,13 @@ def power_cut(world, checks, node):
     return node
 
 
+def hooked(world, checks, node):
+    """A hook in the volume whose file the replacement has to see: it was run, and what it wrote was kept."""
+    code, text = world.ssh(node["instance_id"], "mkdir -p /etc/warmroot/hooks.d && cd /etc/warmroot/hooks.d && "
+                           "printf '#!/bin/sh\\necho $WARMROOT_REASON >/var/hooked\\n' >save && chmod 755 save", user="root")
+    checks.that("a hook is put into the volume", code == 0, text)
+
+
 def pause_and_resume(world, checks, node):
     done = world.warmroot("pool", "pause", "imagenet")
     checks.that("pool pause is accepted beside the daemon", done.returncode == 0, done.stdout + done.stderr)
@@ -154,8 +161,8 @@ def pause_and_resume(world, checks, node):
     hot = world.wait("the hot list to be read", lambda status: hot_of(status, "imagenet-0"), 60)
     checks.that("the next lease begins with it", hot["hot_present"] == hot["hot_blocks"] > 10, str(hot))
     checks.that("a resumed pool gets the same volume back", node["volume_id"] == volume)
-    code, text = world.ssh(node["instance_id"], "cat kept")
-    checks.that("its data is there after pause and resume", text == "kept", text)
+    code, text = world.ssh(node["instance_id"], "cat kept /var/hooked")
+    checks.that("its data is there after pause and resume, and what a hook wrote before the unmount", text.split() == ["kept", "manager-wish"], text)
 
 
 def hot_of(status, name):
@@ -281,6 +288,7 @@ def good_volume(checks):
         transfers(world, checks, node["instance_id"])
         agent_forwarding(world, checks, node["instance_id"])
         node = power_cut(world, checks, node)
+        hooked(world, checks, node)
         pause_and_resume(world, checks, node)
 
 

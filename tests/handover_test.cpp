@@ -318,6 +318,15 @@ TEST_F(Handover, a_process_that_waits_in_the_kernel_is_named_and_the_release_goe
               AllOf(HasSubstr("waits in the kernel"), HasSubstr("did not end when killed")));
 }
 
+/// "BdiWriteback: 12 kB" and "BdiReclaimable: ..." of a backing device's statistics, together.
+std::uint64_t dirty_kib(const std::string& stats) {
+  std::uint64_t sum = 0;
+  for (const std::string key : {"BdiWriteback:", "BdiReclaimable:"})
+    if (const std::size_t at = stats.find(key); at != std::string::npos)
+      sum += std::strtoull(stats.c_str() + at + key.size(), nullptr, 10);
+  return sum;
+}
+
 TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
   make_volume();
   dress_as_disk();
@@ -337,6 +346,37 @@ TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_EQ(read_attribute(bdi + "max_ratio"), before);
   EXPECT_NE(read_attribute(bdi + "strict_limit"), "1");
+}
+
+TEST_F(Handover, what_a_session_writes_fast_stays_below_the_bound) {
+  make_volume("", false, "256M");
+  dress_as_disk();
+  input_.write_mib_s = 1;
+  ASSERT_TRUE(shell("mkdir -p /run/debug; mount -t debugfs debugfs /run/debug"));
+  const std::string device = read_attribute("/sys/block/vdz/dev");
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const std::string stats = "/run/debug/bdi/" + device + "/stats";
+  const bool can_tell = ::access(stats.c_str(), R_OK) == 0 &&
+                        ::access(("/sys/class/bdi/" + device + "/max_bytes").c_str(), F_OK) == 0;
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    const int file = ::open(inside("large").c_str(), O_CREAT | O_WRONLY, 0600);
+    const std::string block(1 << 20, 'w');
+    int written = 0;
+    while (written < 150 && ::write(file, block.data(), block.size()) > 0) ++written;
+    ::_exit(written == 150 ? 0 : 1);
+  }
+  std::uint64_t most_kib = 0;
+  int status = 0;
+  while (::waitpid(writer, &status, WNOHANG) == 0)
+    most_kib = std::max(most_kib, dirty_kib(read_file(stats, 65536).value_or("")));
+  EXPECT_TRUE(shell("umount /run/debug"));
+  EXPECT_EQ(status, 0);
+  const Ok released = release(leaving(), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  if (!can_tell) GTEST_SKIP() << "SKIPPED, not tested: no debugfs, or a kernel before 6.2";
+  EXPECT_GT(most_kib, 0u);
+  EXPECT_LT(most_kib, 2 * 15 * 1024u) << "150 MiB were written under a bound of 15";
 }
 
 }  // namespace
