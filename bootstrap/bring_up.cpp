@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/holders.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release_plan.hpp"
@@ -35,6 +37,8 @@ constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
 constexpr milliseconds kProbeLimit{std::chrono::seconds(90)};
 /// All the other users together: a profile that hangs must not keep everybody waiting.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
+/// For programs that a killed bootstrap had started.
+constexpr milliseconds kLeftoverLimit{2000};
 /// fsck(8): errors were corrected.
 constexpr int kFsckCorrected = 1;
 
@@ -440,6 +444,22 @@ std::optional<dev_t> mounted_root() {
       root.st_dev == base.st_dev)
     return std::nullopt;
   return root.st_dev;
+}
+
+Ok clear_leftovers() {
+  const auto device = mounted_root();
+  const auto holders = [&] { return device ? holders_of(*device) : std::vector<Holder>(); };
+  // A probe login of the one that was killed may not have ended yet.
+  const std::int64_t deadline = boottime_ms() + kLeftoverLimit.count();
+  while (!holders().empty() && boottime_ms() < deadline) std::this_thread::sleep_for(kWordLook);
+  if (const auto who = holders(); !who.empty())
+    return fail(ErrorKind::refused, "an earlier warmroot-bootstrap left the volume mounted, and " +
+                                        holders_text(who) +
+                                        " uses it; run `warmroot-bootstrap down` first");
+  withdraw_keys();
+  TRY(point_sessions_at("/"));
+  TRY(unmount_tree(kVolumePoint));
+  return remove_imported_accounts(recorded_accounts());
 }
 
 Ok undo_bring_up(Assignment& assignment) {

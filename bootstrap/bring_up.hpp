@@ -68,6 +68,11 @@ Ok check_still_serving(const std::string& disk_node);
 /// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there.
 std::optional<dev_t> mounted_root();
 
+/// Unmounts what a bootstrap that was killed left mounted, and undoes what belongs to it, so that
+/// the next one begins as the first did. Only where nobody is in the volume: their sessions go on.
+/// Errors: refused, naming who is in it.
+Ok clear_leftovers();
+
 /// Points sessions at the base, unmounts, takes accounts away: the way back of a failed bring_up.
 Ok undo_bring_up(Assignment& assignment);
 

@@ -74,10 +74,6 @@ Ok refuse_second_start() {
   if (const pid_t pid = running_daemon(); pid != 0)
     return fail(ErrorKind::refused,
                 "warmroot-bootstrap runs already as process " + std::to_string(pid));
-  if (!mounts_at(kVolumePoint).empty())
-    return fail(ErrorKind::refused,
-                "an earlier warmroot-bootstrap left the volume mounted; run `warmroot-bootstrap "
-                "down` first");
   return {};
 }
 
@@ -135,10 +131,9 @@ Ok up(const std::string& ticket_path, bool foreground) {
   if (::geteuid() != 0) return fail(ErrorKind::misconfigured, "up has to run as root");
   TRY(make_directory(kRunDirectory, 0755));
   TRY(refuse_second_start());
-  // An instance that lost its power kept the lines of the volume's people.
-  if (const Ok removed = remove_imported_accounts(recorded_accounts()); !removed)
-    log_event(LogLevel::warning, "accounts of an earlier volume are still there",
-              {{"why", removed.error().message()}});
+  // An instance that lost its power kept the lines of the volume's people, a bootstrap that was
+  // killed its mounts as well.
+  TRY(clear_leftovers());
   StatusBook book(kStatusFile, kMetricsFile);
   book.update([&](Status& status) {
     status.deployment = ticket.deployment;

@@ -1,0 +1,155 @@
+// The bootstrap is killed after every step of its timeline, on the way in and on the way out; what
+// is run after it ends as if nothing had happened.
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "bootstrap/documents.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "tests/boot_whole.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::IsEmpty;
+
+constexpr char kStatusOfChild[] = "/run/status-of-child.json";
+constexpr std::size_t kMaxStatus = 1 << 20;
+
+class BootKilled : public BootWhole {
+ protected:
+  /// Runs `work` in a process of its own and kills it once `steps` steps are in its status file.
+  /// False when it ended before.
+  static bool killed_after(std::size_t steps, const std::function<void(StatusBook&)>& work) {
+    ::unlink(kStatusOfChild);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      StatusBook book(kStatusOfChild);
+      work(book);
+      ::_exit(0);
+    }
+    int status = 0;
+    while (::waitpid(child, &status, WNOHANG) == 0) {
+      if (status_fields(read_file(kStatusOfChild, kMaxStatus).value_or("")).steps.size() >= steps) {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, &status, 0);
+        break;
+      }
+      ::poll(nullptr, 0, 1);
+    }
+    return WIFSIGNALED(status);
+  }
+
+  /// All that a person could notice, and what the next release needs.
+  std::string state() {
+    std::string text = "os " + session_os() + "\n" + *read_file("/etc/passwd", 1 << 20) +
+                       *read_file("/etc/group", 1 << 20) + "state " +
+                       read_attribute(inside(kVolumeMarker)) + "\nkeys " +
+                       read_file(std::string(kUserKeysDirectory) + "/ada", 65536).value_or("none");
+    for (const auto& point : mounts_at(kVolumePoint)) text += point + "\n";
+    return text;
+  }
+
+  void expect_a_login_works() {
+    const Ok login = probe_login(kSessionRoot, ada(), {2001}, milliseconds(20000));
+    EXPECT_TRUE(login) << (login ? "" : login.error().message());
+  }
+};
+
+TEST_F(BootKilled, on_the_way_in_after_any_step_the_next_one_ends_as_the_first_would_have) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const std::string wanted = state();
+  const std::size_t all_steps = book_.snapshot().steps.size();
+  ASSERT_GT(all_steps, 15u);
+  ASSERT_TRUE(release(leaving(), assignment_, book_));
+  std::size_t kills = 0;
+  for (std::size_t steps = 1; steps < all_steps; ++steps) {
+    SCOPED_TRACE(book_.snapshot().steps[steps - 1].name);
+    kills += killed_after(steps, [&](StatusBook& book) {
+      Assignment lost;
+      std::ignore = bring_up(input_, lost, book, stop_);
+    });
+    const Ok cleared = clear_leftovers();
+    ASSERT_TRUE(cleared) << cleared.error().message();
+    ASSERT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+    Assignment assignment;
+    StatusBook book("");
+    const Ok done = bring_up(input_, assignment, book, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_EQ(state(), wanted);
+    expect_a_login_works();
+    ASSERT_TRUE(undo_bring_up(assignment));
+  }
+  EXPECT_GT(kills, all_steps / 2);
+}
+
+TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volume_back_clean) {
+  make_volume();
+  dress_as_disk();
+  std::size_t kills = 0;
+  for (std::size_t steps = 1;; ++steps) {
+    SCOPED_TRACE(steps);
+    Assignment assignment;
+    StatusBook book("");
+    ASSERT_TRUE(bring_up(input_, assignment, book, stop_));
+    const bool killed = killed_after(steps, [&](StatusBook& childs) {
+      Assignment lost = assignment;
+      std::ignore = release(leaving(), lost, childs);
+    });
+    kills += killed;
+    const bool all_done =
+        status_fields(read_file(kStatusOfChild, kMaxStatus).value_or("")).steps.size() < steps;
+    // As `down` finds things when the daemon is gone.
+    Assignment found;
+    found.disk_node = "/dev/vdz";
+    found.mounted = true;
+    found.accounts = recorded_accounts();
+    const Ok released = release(leaving(), found, book);
+    ASSERT_TRUE(released) << released.error().message();
+    EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+    EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+    EXPECT_NE(session_os(), "Test Volume 1");
+    EXPECT_TRUE(check_device_free("/dev/vdz"));
+    mount_volume();
+    EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
+    ASSERT_TRUE(unmount_tree(kVolumePoint));
+    if (all_done) break;
+  }
+  EXPECT_GT(kills, 5u);
+}
+
+TEST_F(BootKilled, what_it_left_mounted_stays_for_whoever_is_in_it) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const std::string before = state();
+  int inside_now[2];
+  ASSERT_EQ(::pipe(inside_now), 0);
+  const pid_t session = ::fork();
+  if (session == 0) {
+    const bool in = ::chroot(kSessionRoot) == 0 && ::chdir("/") == 0;
+    [[maybe_unused]] const auto put = ::write(inside_now[1], in ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(inside_now[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  const Ok cleared = clear_leftovers();
+  ASSERT_FALSE(cleared);
+  EXPECT_THAT(cleared.error().message(), testing::HasSubstr("uses it; run"));
+  EXPECT_EQ(state(), before);
+  ::kill(session, SIGKILL);
+  ::waitpid(session, nullptr, 0);
+  EXPECT_TRUE(clear_leftovers());
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
