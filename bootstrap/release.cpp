@@ -230,6 +230,7 @@ class Release {
 
   Result<std::string> lift_bound() {
     TRY(assignment_.dirty_bound.remove());
+    book_.update([](Status& status) { status.dirty_bound.clear(); });
     return std::string();
   }
 

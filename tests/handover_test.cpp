@@ -25,6 +25,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 /// Hooks of the tree: $h is their folder, and `hook NAME WORDS` writes one.
 constexpr char kHooks[] = R"(
@@ -146,12 +147,18 @@ TEST_F(Handover, a_hook_that_fails_or_cannot_start_is_told_and_keeps_nothing) {
       hook 2-dies 'kill -9 $$'
       hook 3-binary ''; printf '\177ELF broken' >$h/3-binary
       hook 4-talks 'i=0; while [ $i -lt 300 ]; do echo "line $i of many"; i=$((i+1)); done')"));
+  testing::internal::CaptureStderr();
   const Ok released = release(leaving(seconds(120)), assignment_, book_);
+  const std::string log = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_THAT(hook_lines(), ElementsAre("hook 1-fails: failed: ended with 3: cannot save",
                                         "hook 2-dies: failed: was killed by signal 9",
                                         "hook 3-binary: failed: ended with 127",
                                         "hook 4-talks: ok: ended with 0"));
+  EXPECT_THAT(log, AllOf(HasSubstr("hook name=1-fails says=\"all is well\"\n"),
+                         HasSubstr("hook name=4-talks says=\"line 49 of many\"\n"),
+                         Not(HasSubstr("line 50 of many\"\n")),
+                         HasSubstr("hook output left out name=4-talks lines=250\n")));
 }
 
 TEST_F(Handover, a_hook_that_hangs_is_ended_and_what_hooks_leave_behind_is_killed) {
