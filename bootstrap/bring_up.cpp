@@ -12,6 +12,7 @@
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
+#include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release_plan.hpp"
@@ -58,6 +59,7 @@ class Work {
     book_.update(
         [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
     input_.enter_stage(Stage::mounted, {});
+    show_host_keys();
     TRY(book_.timed("accounts", [&] { return accounts(); }));
     TRY(book_.timed("probe login", [&] { return probe_everybody(); }));
     TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
@@ -341,6 +343,17 @@ class Work {
     return "last time: " + before.substr(0, before.find('\n'));
   }
 
+  /// Before people can get in, so that nobody's client meets the base's keys under the node's name.
+  /// A volume that cannot keep any is served with the base's.
+  void show_host_keys() {
+    if (!input_.node_host_keys) return;
+    [[maybe_unused]] const auto shown = book_.timed("host keys", [&]() -> Result<std::string> {
+      TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+      assignment_.host_keys = true;
+      return show_node_host_keys(root, assignment_.volume_id);
+    });
+  }
+
   Result<std::string> accounts() {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY_ASSIGN(assignment_.accounts, import_accounts(root));
@@ -478,6 +491,7 @@ Ok undo_bring_up(Assignment& assignment) {
   Ok removed = remove_imported_accounts(assignment.accounts);
   if (removed) assignment.accounts = {};
   note(std::move(removed));
+  if (assignment.host_keys) note(show_base_host_keys());
   return first;
 }
 

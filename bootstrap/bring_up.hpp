@@ -32,8 +32,9 @@ struct Assignment {
   std::string volume_id;
   AccountEdit accounts;
   DirtyBound dirty_bound;
-  bool mounted = false;   ///< something may be mounted at kVolumePoint
-  dev_t root_device = 0;  ///< st_dev of the volume's root, to know it again; 0: not known
+  bool mounted = false;    ///< something may be mounted at kVolumePoint
+  dev_t root_device = 0;   ///< st_dev of the volume's root, to know it again; 0: not known
+  bool host_keys = false;  ///< sshd may show the volume's
 };
 
 /// What bring_up was told.
@@ -41,6 +42,7 @@ struct BringUpInput {
   LaunchFacts launch;
   std::set<std::string> disks_at_start;
   std::string sftp_server;
+  bool node_host_keys = false;  ///< sshd's HostKey lines can lead to the volume's
   std::string pool;
   unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.

@@ -46,10 +46,12 @@ Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book) {
   const bool late = sshd_is_running() && ::access(kSshdConfig, F_OK) != 0;
   Result<SshdFacts> facts = SshdFacts{};
   const auto installed = book.timed("configure sshd", [&]() -> Result<std::string> {
-    facts = install_sshd_config();
+    std::string note;
+    facts = install_sshd_config({ticket.host_keys}, note);
     if (!facts) return fail(facts.error());
     facts->ran_before = late;
-    return std::string(late ? kLateSentence : "loaded when sshd starts");
+    const std::string loaded = late ? kLateSentence : "loaded when sshd starts";
+    return note.empty() ? loaded : loaded + "; " + note;
   });
   const std::string why =
       installed ? "The volume is not ready yet." : "Why: " + installed.error().message();
@@ -96,6 +98,7 @@ Ok release_orphan() {
   assignment.mounted = true;
   assignment.volume_id = fields.volume_id;
   assignment.accounts = recorded_accounts();
+  assignment.host_keys = ::access(kNodeKeys, F_OK) == 0;
   if (auto bound =
           DirtyBound::find(fields.device.substr(fields.device.rfind('/') + 1), fields.filesystem)) {
     bound->adopt();

@@ -15,6 +15,7 @@
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/host_keys.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/recording.hpp"
@@ -225,6 +226,7 @@ class Daemon {
     input_.pool = ticket_.pool;
     input_.sftp_server = sshd_.sftp_server;
     input_.write_mib_s = ticket_.write_mib_s;
+    input_.node_host_keys = sshd_.node_host_keys;
     input_.confirmed_volume = [this] {
       const std::lock_guard lock(mutex_);
       return confirmed_;
@@ -256,7 +258,15 @@ class Daemon {
     serving_ = true;
     agents_ = std::jthread(
         [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
+    if (assignment_.host_keys)
+      host_keys_ = std::jthread([](std::stop_token token) { make_other_host_keys(token); });
     return {};
+  }
+
+  static void make_other_host_keys(std::stop_token token) {
+    const Ok made = complete_host_keys(kVolumePoint, [&] { return token.stop_requested(); });
+    if (!made && !token.stop_requested())
+      log_event(LogLevel::warning, "host keys", {{"why", made.error().message()}});
   }
 
   /// Others of the lineage may have recorded what sessions read first; the manager is asked as soon
@@ -365,6 +375,7 @@ class Daemon {
   /// False when the warmer has not ended in time; it may still, and is asked again then.
   bool stop_own_users(milliseconds limit) {
     join(agents_);
+    join(host_keys_);
     warmer_.request_stop();
     // Both have the same time, whichever takes long.
     const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -446,7 +457,7 @@ class Daemon {
                                               [](const auto&) {});
                        }};
   // Last, so that they end first.
-  std::jthread ticker_, watcher_, agents_, warmer_;
+  std::jthread ticker_, watcher_, agents_, host_keys_, warmer_;
 };
 
 Result<UniqueFd> lock_pid_file() {

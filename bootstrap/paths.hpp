@@ -25,6 +25,10 @@ inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
 /// /run, because the lines stay over a reboot too.
 inline constexpr char kBaseState[] = "/var/lib/warmroot";
 inline constexpr char kAccountRecord[] = "/var/lib/warmroot/accounts";
+/// Where sshd's HostKey lines lead: a link to the base's keys or to kNodeKeys.
+inline constexpr char kHostKeys[] = "/run/warmroot/host_keys";
+/// Root-only: the node's host keys while its volume is mounted.
+inline constexpr char kNodeKeys[] = "/run/warmroot/node_keys";
 /// sshd shows it before every login while sessions land on the base; absent otherwise.
 inline constexpr char kBannerFile[] = "/run/warmroot/banner";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.
@@ -35,6 +39,8 @@ inline constexpr char kSshdDropIn[] = "/etc/ssh/sshd_config.d/50-warmroot.conf";
 /// Inside the volume, relative to its root.
 inline constexpr char kVolumeState[] = "var/lib/warmroot";
 inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
+/// Root-only: the private host keys of the node.
+inline constexpr char kVolumeHostKeys[] = "var/lib/warmroot/host_keys";
 inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";
 inline constexpr char kVolumeHotList[] = "var/lib/warmroot/hot.list";
 /// The base's /tmp as seen in the volume: sshd makes agent sockets there.

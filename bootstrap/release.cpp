@@ -13,6 +13,7 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
+#include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release_plan.hpp"
@@ -73,6 +74,9 @@ class Release {
     if (!assignment_.disk_node.empty())
       TRY(book_.timed("prove the device free", [&] { return prove_free(); }));
     attempt("remove accounts", [&] { return remove_accounts(); });
+    // Until now, so that whoever comes during the release is told so by the node, not by a
+    // stranger.
+    if (assignment_.host_keys) attempt("show the base's host keys", [&] { return base_keys(); });
     return {};
   }
 
@@ -253,6 +257,12 @@ class Release {
   Result<std::string> remove_accounts() {
     TRY(remove_imported_accounts(assignment_.accounts));
     assignment_.accounts = {};
+    return std::string();
+  }
+
+  Result<std::string> base_keys() {
+    TRY(show_base_host_keys());
+    assignment_.host_keys = false;
     return std::string();
   }
 

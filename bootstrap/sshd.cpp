@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "bootstrap/files.hpp"
+#include "bootstrap/host_keys.hpp"
 #include "bootstrap/paths.hpp"
 
 namespace warmroot::bootstrap {
@@ -55,9 +56,9 @@ Result<SshdFacts> ask_sshd(const std::string& sshd) {
   return facts;
 }
 
-/// The base's own AuthorizedKeysFile; `sshd -T` would need the configuration without ours, and a
-/// second run takes seconds in an emulated guest.
-std::string base_keys() {
+/// `sshd -T` would need the configuration without ours, and a second run takes seconds in an
+/// emulated guest.
+BaseSshd base_sshd() {
   const std::string directory = "/etc/ssh/sshd_config.d/";
   auto names = list_directory(directory);
   std::sort(names.begin(), names.end());
@@ -67,7 +68,7 @@ std::string base_keys() {
         directory + name != kSshdDropIn)
       texts.push_back(read_file(directory + name, kMaxSshdConfig).value_or(""));
   texts.push_back(read_file("/etc/ssh/sshd_config", kMaxSshdConfig).value_or(""));
-  return authorized_keys_of(texts);
+  return read_base_sshd(texts);
 }
 
 /// What the child of probe_login does; async-signal-safe, because it runs between fork and exec of
@@ -160,13 +161,21 @@ bool sshd_is_running() {
   return false;
 }
 
-Result<SshdFacts> install_sshd_config() {
+Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
   const std::string sshd =
       first_executable({"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"});
   if (sshd.empty()) return fail(ErrorKind::misconfigured, "the base system has no sshd");
+  const BaseSshd base = base_sshd();
+  if (wishes.node_host_keys) {
+    // Before 9.2 it does not know -V, and tells its version together with its usage.
+    TRY_ASSIGN(const auto version, run_program({sshd, "-V"}, kProgramLimit));
+    note = why_no_node_host_keys(version.output, base).value_or("");
+    wishes.node_host_keys = note.empty();
+    TRY(show_base_host_keys());
+  }
   TRY(point_sessions_at("/"));
   TRY(make_directory(kUserKeysDirectory, 0755));
-  TRY(write_file_atomic(kSshdConfig, sshd_config(base_keys()), 0644));
+  TRY(write_file_atomic(kSshdConfig, sshd_config(base, wishes), 0644));
   if (::access("/etc/ssh/sshd_config.d", F_OK) != 0)
     TRY(make_directory("/etc/ssh/sshd_config.d", 0755));
   TRY(write_file_atomic(kSshdDropIn, sshd_drop_in(), 0644));
@@ -174,7 +183,9 @@ Result<SshdFacts> install_sshd_config() {
   if (!facts) {
     ::unlink(kSshdDropIn);
     ::unlink(kSshdConfig);
+    return facts;
   }
+  facts->node_host_keys = wishes.node_host_keys;
   return facts;
 }
 

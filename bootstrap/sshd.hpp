@@ -15,9 +15,10 @@ namespace warmroot::bootstrap {
 
 /// Writes the configuration and points sessions at the base. Then asks `sshd -T` what it makes of
 /// it, with a host key of our own, because in a boothook the host's do not exist yet. On any
-/// failure the file in /etc is taken away again. Errors: misconfigured (no sshd, no Include),
-/// broken (sshd rejects the configuration, with its words).
-Result<SshdFacts> install_sshd_config();
+/// failure the file in /etc is taken away again. A wish that this sshd cannot meet is left out and
+/// told in `note`. Errors: misconfigured (no sshd, no Include), broken (sshd rejects the
+/// configuration, with its words).
+Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note);
 
 /// True when an sshd is running already: it has not read what install_sshd_config is about to
 /// write.

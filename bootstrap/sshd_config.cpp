@@ -1,18 +1,20 @@
 #include "bootstrap/sshd_config.hpp"
 
+#include <algorithm>
+#include <cstdio>
 #include <sstream>
+#include <utility>
 
+#include "bootstrap/host_key_document.hpp"
 #include "bootstrap/paths.hpp"
 
 namespace warmroot::bootstrap {
+namespace {
 
-std::string sshd_drop_in() {
-  return "# Written by warmroot-bootstrap. Without a bootstrap in this boot the pattern matches "
-         "nothing.\n"
-         "Include /run/warmroot/sshd*.conf\n";
-}
-
-std::string authorized_keys_of(const std::vector<std::string>& texts) {
+/// Calls `visit` with each keyword in lower case and its value, up to the first Match block of each
+/// text, which lasts to its end.
+template <typename Visit>
+void each_setting(const std::vector<std::string>& texts, Visit visit) {
   for (const auto& text : texts) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -23,29 +25,70 @@ std::string authorized_keys_of(const std::vector<std::string>& texts) {
       std::string keyword = line.substr(start, end - start);
       for (char& c : keyword)
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-      if (keyword == "match") break;  // to the end of its file
-      if (keyword != "authorizedkeysfile" || end == std::string::npos) continue;
+      if (keyword == "match") break;
+      if (end == std::string::npos) continue;
       const std::size_t value = line.find_first_not_of(" \t=", end);
       const std::size_t last = line.find_last_not_of(" \t\r", line.find(" #") - 1);
-      if (value != std::string::npos && last >= value) return line.substr(value, last + 1 - value);
+      if (value != std::string::npos && last >= value)
+        visit(keyword, line.substr(value, last + 1 - value));
     }
   }
-  return ".ssh/authorized_keys .ssh/authorized_keys2";
 }
 
-std::string sshd_config(const std::string& base_keys) {
+}  // namespace
+
+std::string sshd_drop_in() {
+  return "# Written by warmroot-bootstrap. Without a bootstrap in this boot the pattern matches "
+         "nothing.\n"
+         "Include /run/warmroot/sshd*.conf\n";
+}
+
+BaseSshd read_base_sshd(const std::vector<std::string>& texts) {
+  BaseSshd base;
+  bool has_keys_file = false;
+  each_setting(texts, [&](const std::string& keyword, const std::string& value) {
+    if (keyword == "authorizedkeysfile" && !std::exchange(has_keys_file, true))
+      base.authorized_keys = value;
+    if (keyword == "hostkey" || keyword == "hostcertificate" || keyword == "hostkeyagent")
+      base.names_host_keys = true;
+  });
+  return base;
+}
+
+std::optional<std::string> why_no_node_host_keys(std::string_view version, const BaseSshd& base) {
+  const std::string what = "a replacement will show other host keys: ";
+  if (base.names_host_keys) return what + "sshd_config of the base names its own";
+  constexpr std::string_view kName = "OpenSSH_";
+  const std::size_t at = version.find(kName);
+  int major = 0, minor = 0;
+  if (at == std::string_view::npos ||
+      std::sscanf(std::string(version.substr(at + kName.size(), 16)).c_str(), "%d.%d", &major,
+                  &minor) != 2)
+    return what + "the base's sshd is not OpenSSH";
+  if (major < 9 || (major == 9 && minor < 8)) return std::nullopt;
+  return what + "OpenSSH " + std::to_string(major) + "." + std::to_string(minor) +
+         " reads its keys once, when it starts, which 9.7 and older do for each connection";
+}
+
+std::string sshd_config(const BaseSshd& base, const SshdWishes& wishes) {
   std::string text =
       "# Written by warmroot-bootstrap before sshd starts; never changed and never reloaded.\n";
   // A link: to "/" or to the volume.
   text += std::string("ChrootDirectory ") + kSessionRoot + "\n";
   text += "AuthorizedKeysFile ";
-  if (base_keys != "none") text += base_keys + " ";
+  if (base.authorized_keys != "none") text += base.authorized_keys + " ";
   text += std::string(kUserKeysDirectory) + "/%u\n";
+  // Below a link, too: to the base's keys or to the node's.
+  if (wishes.node_host_keys)
+    for (const char* type : kHostKeyTypes)
+      text += std::string("HostKey ") + kHostKeys + "/ssh_host_" + type + "_key\n";
   // Read at every connection; absent while all is well.
   text += std::string("Banner ") + kBannerFile + "\n";
   // Fifty people at once are refused by the default 10:30:100.
   text += "MaxStartups 200:30:400\n";
-  text += std::string("Match Group ") + kBaseGroup + "\n    ChrootDirectory none\n";
+  // The volume's keys open the volume alone.
+  text += std::string("Match Group ") + kBaseGroup + "\n    ChrootDirectory none\n" +
+          "    AuthorizedKeysFile " + base.authorized_keys + "\n";
   return text;
 }
 

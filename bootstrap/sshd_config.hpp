@@ -18,19 +18,38 @@ inline constexpr char kBaseGroup[] = "warmroot-base";
 /// mind, so that a boot without a bootstrap is a boot without warmroot.
 std::string sshd_drop_in();
 
-/// Where the base looks for authorized keys: the first AuthorizedKeysFile that is not in a Match
-/// block, of sshd's files in their order of reading; sshd's default where there is none.
-std::string authorized_keys_of(const std::vector<std::string>& texts);
+/// What the base's own files say, outside Match blocks.
+struct BaseSshd {
+  /// Where the base looks for authorized keys: the first AuthorizedKeysFile; sshd's default where
+  /// there is none.
+  std::string authorized_keys = ".ssh/authorized_keys .ssh/authorized_keys2";
+  /// It chooses host keys, certificates or an agent for them itself.
+  bool names_host_keys = false;
+};
+/// `texts` are sshd's files in their order of reading, without ours.
+BaseSshd read_base_sshd(const std::vector<std::string>& texts);
 
-/// What the drop-in includes. `base_keys` is the base's own AuthorizedKeysFile, which stays valid.
-std::string sshd_config(const std::string& base_keys);
+/// Why this sshd cannot show the node's host keys, one sentence; nullopt when it can. `version` is
+/// what `sshd -V` printed. Source: from 9.8 on the listening sshd hands the keys that it read at
+/// its start to the process of each connection (sshd.c, pack_hostkeys).
+std::optional<std::string> why_no_node_host_keys(std::string_view version, const BaseSshd& base);
+
+/// What the ticket asks of sshd.
+struct SshdWishes {
+  bool node_host_keys = false;  ///< host keys are read below kHostKeys
+};
+
+/// What the drop-in includes. The base's own keys stay valid.
+std::string sshd_config(const BaseSshd& base, const SshdWishes& wishes);
 
 /// Values of `sshd -T`'s answer, which prints one lower-case keyword and its value a line.
 struct SshdFacts {
   std::string chroot_directory;
   std::string sftp_server;  ///< empty for none and for internal-sftp
   bool pam = false;
-  bool ran_before = false;  ///< not from the dump: sshd started without our configuration
+  // Not from the dump:
+  bool ran_before = false;      ///< sshd started without our configuration
+  bool node_host_keys = false;  ///< HostKey lines lead to kHostKeys
 };
 SshdFacts parse_sshd_facts(std::string_view dump);
 

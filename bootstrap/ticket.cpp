@@ -14,6 +14,7 @@ constexpr int kTicketVersion = 1;
 constexpr unsigned kMaxDepth = 1024;
 /// More than any volume or instance writes.
 constexpr unsigned kMostWriteMibS = 100'000;
+constexpr unsigned kMaxPort = 65535;
 
 tl::unexpected<Error> wrong(std::string_view what) {
   return fail(ErrorKind::misconfigured, "the ticket " + std::string(what));
@@ -78,9 +79,20 @@ Ok read_session(const Json& document, Ticket& ticket) {
     ticket.write_mib_s = write->get<unsigned>();
   }
   const auto entry = session->find("entry");
-  if (entry == session->end() || *entry == "chroot") return {};
-  return wrong(
-      "asks for a \"session.entry\" other than \"chroot\", which this bootstrap cannot do");
+  if (entry != session->end() && *entry != "chroot")
+    return wrong(
+        "asks for a \"session.entry\" other than \"chroot\", which this bootstrap cannot do");
+  if (const auto keys = session->find("host_keys"); keys != session->end()) {
+    if (!keys->is_boolean())
+      return wrong("has a \"session.host_keys\" that is neither true nor false");
+    ticket.host_keys = keys->get<bool>();
+  }
+  if (const auto port = session->find("rescue_port"); port != session->end()) {
+    if (!port->is_number_unsigned() || port->get<std::uint64_t>() > kMaxPort)
+      return wrong("has a \"session.rescue_port\" that is not a whole number from 0 to 65535");
+    ticket.rescue_port = port->get<unsigned>();
+  }
+  return {};
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ struct Ticket {
   std::string pool;
   std::string
       manager_url;  ///< "http://host:port" without a trailing slash; empty: nobody to report to
+  bool host_keys = true;   ///< sshd shows the node's host keys, which its volume keeps
+  unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
   bool warm_enabled = true;
   bool record = true;      ///< what the first sessions of a lease read
   unsigned write_mib_s = kDefaultWriteMibS;

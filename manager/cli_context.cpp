@@ -103,6 +103,7 @@ Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const
   parts.ticket.deployment = deployment_;
   parts.ticket.pool = pool.name;
   parts.ticket.manager_url = manager_url;
+  parts.ticket.host_keys = pool.session.host_keys;
   parts.ticket.warm = pool.warm.enabled;
   parts.ticket.record = pool.warm.record;
   parts.ticket.max_depth = static_cast<unsigned>(pool.warm.max_depth);

@@ -289,6 +289,8 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading,
         read_rollout(TableReader("[pool.rollout]", *rollout, nullptr, reading.mistakes), kMaxNodes);
   if (const toml::table* warm = table.table("warm"))
     pool.warm = read_warm(TableReader("[pool.warm]", *warm, nullptr, reading.mistakes));
+  if (const toml::table* session = table.table("session"))
+    pool.session = read_session(TableReader("[pool.session]", *session, nullptr, reading.mistakes));
   if (const toml::table* launch = table.table("launch"))
     pool.launch =
         read_launch(TableReader("[pool.launch]", *launch, reading.default_launch, reading.mistakes),

@@ -61,4 +61,11 @@ core::WarmSpec read_warm(TableReader table) {
   return spec;
 }
 
+core::SessionSpec read_session(TableReader table) {
+  core::SessionSpec spec;
+  spec.host_keys = table.flag("host_keys").value_or(true);
+  table.report_unknown();
+  return spec;
+}
+
 }  // namespace warmroot::manager

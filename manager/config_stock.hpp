@@ -1,5 +1,6 @@
-// The tables [pool.stock], [pool.rollout] and [pool.warm] of the spec: what is kept beyond the
-// nodes' volumes, what a new source does to them, and how they are read. Called by config.cpp.
+// The tables [pool.stock], [pool.rollout], [pool.warm] and [pool.session] of the spec: what is kept
+// beyond the nodes' volumes, what a new source does to them, how they are read, and how people get
+// into them. Called by config.cpp.
 #pragma once
 
 #include "manager/config_table.hpp"
@@ -13,5 +14,7 @@ core::StockSpec read_stock(TableReader table, int max_nodes);
 core::RolloutSpec read_rollout(TableReader table, int max_nodes);
 
 core::WarmSpec read_warm(TableReader table);
+
+core::SessionSpec read_session(TableReader table);
 
 }  // namespace warmroot::manager

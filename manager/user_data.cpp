@@ -77,7 +77,7 @@ std::string to_json(const Ticket& ticket) {
       {"deployment", ticket.deployment},
       {"pool", ticket.pool},
       {"manager_url", ticket.manager_url},
-      {"session", {{"entry", ticket.session_entry}}},
+      {"session", {{"entry", ticket.session_entry}, {"host_keys", ticket.host_keys}}},
       {"warm",
        {{"enabled", ticket.warm}, {"record", ticket.record}, {"max_depth", ticket.max_depth}}},
   };

@@ -13,6 +13,7 @@
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
@@ -68,6 +69,87 @@ TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_fre
   EXPECT_TRUE(check_device_free("/dev/vdz"));
   mount_volume();
   EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
+}
+
+/// What sshd would show, read through the link that its configuration names.
+std::string shown_host_key(const std::string& type = "ed25519") {
+  return read_file(std::string(kHostKeys) + "/ssh_host_" + type + "_key", 65536).value_or("none");
+}
+
+TEST_F(BootWhole, a_node_s_host_keys_are_made_once_and_follow_its_volume) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(shell("mkdir -p /etc/ssh; echo base >/etc/ssh/ssh_host_ed25519_key"));
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  EXPECT_EQ(shown_host_key(), "base\n");
+  Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const std::string first = shown_host_key();
+  EXPECT_THAT(first, testing::StartsWith("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
+  done = complete_host_keys(kVolumePoint, {});
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_THAT(shown_host_key("rsa"), HasSubstr("PRIVATE KEY"));
+  struct stat kept {
+  }, shown{};
+  ASSERT_EQ(::stat(inside(kVolumeHostKeys).c_str(), &kept), 0);
+  EXPECT_EQ(kept.st_mode & 07777, 0600u);
+  ASSERT_EQ(::stat(kNodeKeys, &shown), 0);
+  EXPECT_EQ(shown.st_mode & 07777, 0700u);
+
+  std::string while_leaving;
+  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] {
+                               while_leaving = shown_host_key();
+                               return true;
+                             }};
+  ASSERT_TRUE(release(leaving, assignment_, book_));
+  EXPECT_EQ(while_leaving, first) << "whoever comes during the release met a stranger";
+  EXPECT_EQ(shown_host_key(), "base\n");
+  EXPECT_THAT(list_directory(kNodeKeys), IsEmpty());
+
+  const std::string rsa = shown_host_key("rsa");
+  done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(shown_host_key(), first);
+  EXPECT_NE(shown_host_key("rsa"), rsa);
+  EXPECT_TRUE(undo_bring_up(assignment_));
+  EXPECT_EQ(shown_host_key(), "base\n");
+}
+
+TEST_F(BootWhole, a_copy_of_a_volume_and_one_whose_keys_are_damaged_get_keys_of_their_own) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  std::string before;
+  for (const char* change :
+       {":", "echo vol0def >/run/block/vdz/serial", "echo rubbish >>/run/warmroot/volume/$keys"}) {
+    SCOPED_TRACE(change);
+    if (const std::string script = change; script.find("$keys") == std::string::npos) {
+      ASSERT_TRUE(shell(script));
+    } else {
+      mount_volume();
+      ASSERT_TRUE(shell("keys=" + std::string(kVolumeHostKeys) + "; " + script));
+      ASSERT_TRUE(unmount_tree(kVolumePoint));
+    }
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_NE(shown_host_key(), before);
+    before = shown_host_key();
+    ASSERT_TRUE(undo_bring_up(assignment_));
+  }
+}
+
+TEST_F(BootWhole, a_volume_that_can_keep_no_host_keys_is_served_with_the_base_s) {
+  make_volume("mkdir -p $t/var/lib/warmroot/host_keys/in-the-way");
+  dress_as_disk();
+  ASSERT_TRUE(shell("mkdir -p /etc/ssh; echo base >/etc/ssh/ssh_host_ed25519_key"));
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(shown_host_key(), "base\n");
+  EXPECT_TRUE(undo_bring_up(assignment_));
 }
 
 TEST_F(BootWhole, a_key_file_that_links_to_somebody_else_s_secret_is_not_published) {

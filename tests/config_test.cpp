@@ -356,7 +356,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "it limits a rollout, which only policy = \"replace\" allows"},
         BadSpec{kMinimal + "[pool.warm]\nenabled = false\nmax_depth = 8\n",
                 "[pool.warm] max_depth: nothing is read with enabled = false"},
-        BadSpec{kMinimal + "[pool.warm]\nmax_depth = 2000\n", "[pool.warm] max_depth: "}));
+        BadSpec{kMinimal + "[pool.warm]\nmax_depth = 2000\n", "[pool.warm] max_depth: "},
+        BadSpec{kMinimal + "[pool.session]\nhost_keys = \"no\"\n", "[pool.session] host_keys: "}));
 
 TEST(Config, reads_where_events_come_from_and_whether_hints_count) {
   const std::string url = "https://sqs.us-east-1.amazonaws.com/111122223333/warmroot";
@@ -384,6 +385,8 @@ max_unavailable = 3
 [pool.warm]
 record = false
 max_depth = 24
+[pool.session]
+host_keys = false
 )",
                                        no_files);
   ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
@@ -396,6 +399,7 @@ max_depth = 24
   EXPECT_EQ(pool.rollout.max_unavailable, 3);
   EXPECT_FALSE(pool.warm.record);
   EXPECT_EQ(pool.warm.max_depth, 24);
+  EXPECT_FALSE(pool.session.host_keys);
 }
 
 TEST(Config, all_mistakes_are_listed_at_once_in_the_order_of_the_text) {

@@ -82,6 +82,14 @@ def sessions(world, checks, instance):
     checks.that("the volume's own programs run", code == 0 and text.endswith("6"), text)
 
 
+def known_host(world, instance, checking):
+    """A login by a client that knows the node by its name: `accept-new` learns its host key, `yes` insists on it."""
+    options = ("-o", f"UserKnownHostsFile={world.path('known_hosts')}", "-o", "HostKeyAlias=imagenet-0", "-o", f"StrictHostKeyChecking={checking}")
+    done = subprocess.run([*world.ssh_command(instance, options=options), "echo in"], capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL, check=False)
+    return done.stdout + done.stderr
+
+
 def transfers(world, checks, instance):
     ssh = world.ssh_command(instance)
     options, target = ssh[1:-1], ssh[-1]
@@ -127,11 +135,14 @@ def agent_forwarding(world, checks, instance):
 
 def power_cut(world, checks, node):
     first, volume = node["instance_id"], node["volume_id"]
+    checks.that("a client learns the node's host key", known_host(world, first, "accept-new") == "in\n")
     code, text = world.ssh(first, "echo kept > kept && sync kept && sync .")
     checks.that("a file is written and synced", code == 0, text)
     world.say(f"cutting the power of {first}")
     world.control("crash", first)
     node = ready(world, "imagenet-0", not_on=first)
+    shown = known_host(world, node["instance_id"], "yes")
+    checks.that("the replacement shows the node's host key", shown == "in\n", shown)
     checks.that("after a power cut the same volume serves a replacement", node["volume_id"] == volume)
     code, text = world.ssh(node["instance_id"], "cat kept")
     checks.that("what was synced before the power cut is still there", text == "kept", text)

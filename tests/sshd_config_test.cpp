@@ -10,6 +10,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+BaseSshd keys_in(const std::string& authorized_keys) {
+  BaseSshd base;
+  base.authorized_keys = authorized_keys;
+  return base;
+}
+
 TEST(SshdConfig, the_file_in_etc_holds_one_include_of_a_pattern_and_nothing_else) {
   std::string lines;
   const std::string text = sshd_drop_in();
@@ -30,33 +36,82 @@ TEST(SshdConfig, the_pattern_matches_no_other_file_that_the_bootstrap_writes) {
 }
 
 TEST(SshdConfig, sessions_go_through_the_link_and_never_set_a_subsystem) {
-  const std::string text = sshd_config(".ssh/authorized_keys");
+  const std::string text = sshd_config(keys_in(".ssh/authorized_keys"), {});
   EXPECT_THAT(text, HasSubstr("ChrootDirectory /run/warmroot/root\n"));
   EXPECT_THAT(text, HasSubstr("AuthorizedKeysFile .ssh/authorized_keys /run/warmroot/keys/%u\n"));
   EXPECT_THAT(text, Not(HasSubstr("Subsystem")));
 }
 
 TEST(SshdConfig, the_base_s_own_place_of_keys_stays_valid) {
+  const auto keys_of = [](const std::vector<std::string>& texts) {
+    return read_base_sshd(texts).authorized_keys;
+  };
   const std::string fallback = ".ssh/authorized_keys .ssh/authorized_keys2";
-  EXPECT_EQ(authorized_keys_of({}), fallback);
-  EXPECT_EQ(authorized_keys_of({"#AuthorizedKeysFile /a\nPort 22\n"}), fallback);
-  EXPECT_EQ(authorized_keys_of({"AuthorizedKeysFile /etc/keys/%u  .ssh/k # ours\r\n",
-                                "AuthorizedKeysFile /later\n"}),
+  EXPECT_EQ(keys_of({}), fallback);
+  EXPECT_EQ(keys_of({"#AuthorizedKeysFile /a\nPort 22\n"}), fallback);
+  EXPECT_EQ(keys_of({"AuthorizedKeysFile /etc/keys/%u  .ssh/k # ours\r\n",
+                     "AuthorizedKeysFile /later\n"}),
             "/etc/keys/%u  .ssh/k");
-  EXPECT_EQ(authorized_keys_of(
-                {"Match User eve\n  AuthorizedKeysFile /eve\n", "\tauthorizedkeysfile=/b\n"}),
+  EXPECT_EQ(keys_of({"Match User eve\n  AuthorizedKeysFile /eve\n", "\tauthorizedkeysfile=/b\n"}),
             "/b");
-  EXPECT_THAT(sshd_config("/etc/keys/%u"),
+  EXPECT_THAT(sshd_config(keys_in("/etc/keys/%u"), {}),
               HasSubstr("AuthorizedKeysFile /etc/keys/%u /run/warmroot/keys/%u\n"));
-  EXPECT_THAT(sshd_config("none"), HasSubstr("AuthorizedKeysFile /run/warmroot/keys/%u\n"));
+  EXPECT_THAT(sshd_config(keys_in("none"), {}),
+              HasSubstr("AuthorizedKeysFile /run/warmroot/keys/%u\n"));
 }
 
 TEST(SshdConfig, the_operator_s_group_comes_last_because_a_match_block_has_no_end) {
-  const std::string text = sshd_config(".ssh/authorized_keys");
+  const std::string text = sshd_config(keys_in(".ssh/authorized_keys"), {});
   const std::size_t match = text.find("Match Group warmroot-base\n");
   ASSERT_NE(match, std::string::npos);
-  EXPECT_EQ(text.substr(match), "Match Group warmroot-base\n    ChrootDirectory none\n");
+  EXPECT_THAT(text.substr(match),
+              testing::StartsWith("Match Group warmroot-base\n    ChrootDirectory none\n"));
 }
+
+TEST(SshdConfig, a_key_of_the_volume_opens_no_session_on_the_base) {
+  const std::string text = sshd_config(keys_in(".ssh/authorized_keys"), {});
+  const std::string block = text.substr(text.find("Match Group"));
+  EXPECT_THAT(block, HasSubstr("    AuthorizedKeysFile .ssh/authorized_keys\n"));
+  EXPECT_THAT(block, Not(HasSubstr(kUserKeysDirectory)));
+}
+
+TEST(SshdConfig, host_keys_are_read_below_the_link_only_where_that_is_wished) {
+  const std::string text = sshd_config(BaseSshd{}, {true});
+  for (const char* type : {"ed25519", "ecdsa", "rsa"})
+    EXPECT_THAT(text, HasSubstr("HostKey /run/warmroot/host_keys/ssh_host_" + std::string(type) +
+                                "_key\n"));
+  EXPECT_LT(text.rfind("HostKey"), text.find("Match ")) << "it means nothing in a Match block";
+  EXPECT_THAT(sshd_config(BaseSshd{}, {false}), Not(HasSubstr("HostKey")));
+}
+
+struct Sshd {
+  const char* version;
+  const char* base_config;
+  const char* reason;  ///< empty: it can
+};
+class NodeHostKeys : public testing::TestWithParam<Sshd> {};
+
+TEST_P(NodeHostKeys, are_shown_by_an_sshd_that_reads_them_for_each_connection) {
+  const auto why =
+      why_no_node_host_keys(GetParam().version, read_base_sshd({GetParam().base_config}));
+  if (*GetParam().reason == '\0')
+    EXPECT_EQ(why, std::nullopt);
+  else
+    EXPECT_THAT(why.value_or(""), HasSubstr(GetParam().reason));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, NodeHostKeys,
+    testing::Values(
+        Sshd{"OpenSSH_9.2, OpenSSL 3.0.22 25 Aug 2026\n", "", ""},
+        Sshd{"unknown option -- V\nOpenSSH_8.4p1 Debian-5, OpenSSL 1.1.1w\nusage: sshd ...", "",
+             ""},
+        Sshd{"OpenSSH_9.7p1", "#HostKey /etc/ssh/ssh_host_rsa_key\nMatch all\nHostKey /x\n", ""},
+        Sshd{"OpenSSH_9.8p1", "", "OpenSSH 9.8 reads its keys once"},
+        Sshd{"OpenSSH_10.0p2 Debian-7", "", "OpenSSH 10.0 reads its keys once"},
+        Sshd{"OpenSSH_9.2p1", "HostKey /etc/ssh/ssh_host_ed25519_key\n", "names its own"},
+        Sshd{"OpenSSH_9.2p1", "hostcertificate=/etc/ssh/cert.pub\n", "names its own"},
+        Sshd{"dropbear", "", "not OpenSSH"}, Sshd{"", "", "not OpenSSH"}));
 
 TEST(SshdFacts, are_read_from_the_dump) {
   const auto facts = parse_sshd_facts(

@@ -10,11 +10,12 @@ using testing::HasSubstr;
 TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   const auto ticket = parse_ticket(
       R"({"version":1,"deployment":"research","pool":"imagenet","manager_url":"http://10.0.0.1:8470/",
-          "session":{"entry":"chroot","write_mib_s":500},"warm":{"enabled":false,"record":false,"max_depth":64}})");
+          "session":{"entry":"chroot","write_mib_s":500,"host_keys":false},"warm":{"enabled":false,"record":false,"max_depth":64}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->deployment, "research");
   EXPECT_EQ(ticket->pool, "imagenet");
   EXPECT_EQ(ticket->manager_url, "http://10.0.0.1:8470");
+  EXPECT_FALSE(ticket->host_keys);
   EXPECT_FALSE(ticket->warm_enabled);
   EXPECT_FALSE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 64u);
@@ -26,6 +27,7 @@ TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
       parse_ticket(R"({"version":1,"deployment":"d","pool":"p","tomorrow":{"new":[1,2]}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->manager_url, "");
+  EXPECT_TRUE(ticket->host_keys);
   EXPECT_TRUE(ticket->warm_enabled);
   EXPECT_TRUE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 0u);
@@ -66,6 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "session.write_mib_s"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"write_mib_s":"fast"}})",
                   "session.write_mib_s"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"host_keys":"no"}})",
+                  "session.host_keys"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"enabled":1}})",
                   "warm.enabled"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"record":"no"}})",

@@ -50,6 +50,11 @@ struct WarmSpec {
   int max_depth = 0;    ///< of the warmer's reads in flight; 0: found by measuring
 };
 
+/// How sessions get into the volumes' system.
+struct SessionSpec {
+  bool host_keys = true;  ///< a node's SSH host keys are kept on its volume
+};
+
 struct LaunchSpec {
   std::string base_ami;
   std::vector<std::string> instance_types;
@@ -85,6 +90,7 @@ struct PoolSpec {
   StockSpec stock;
   RolloutSpec rollout;
   WarmSpec warm;
+  SessionSpec session;
   /// The Auto Scaling group that launches, and decides how many run; only without `launch`.
   std::string auto_scaling_group;
   std::optional<LaunchSpec>

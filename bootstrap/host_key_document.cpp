@@ -1,0 +1,85 @@
+#include "bootstrap/host_key_document.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "bootstrap/report_sign.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::string_view kTitle = "warmroot host keys 1";
+
+/// Against files that were cut or edited, not against people: whoever is root in a session can
+/// write any keys.
+std::string checksum(std::string_view text) {
+  return hmac_sha256_hex(kTitle, text);
+}
+
+/// The text up to the next line's end, which is taken away too; nullopt without such an end.
+std::optional<std::string_view> take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return line;
+}
+
+/// The rest of a line "WORD rest"; nullopt when it begins with another word.
+std::optional<std::string_view> after_word(std::string_view line, std::string_view word) {
+  if (line.substr(0, word.size()) != word || line.substr(word.size(), 1) != " ")
+    return std::nullopt;
+  return line.substr(word.size() + 1);
+}
+
+/// "TYPE BYTES" and so many bytes.
+bool take_key(std::string_view line, std::string_view& text, HostKeys& keys) {
+  for (const std::string_view type : kHostKeyTypes) {
+    const auto size = after_word(line, type);
+    if (!size) continue;
+    std::size_t bytes = 0;
+    const auto [end, error] = std::from_chars(size->data(), size->data() + size->size(), bytes);
+    if (error != std::errc() || end != size->data() + size->size() || bytes > text.size() ||
+        keys.has(type))
+      return false;
+    keys.keys.push_back({std::string(type), std::string(text.substr(0, bytes))});
+    text.remove_prefix(bytes);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool HostKeys::has(std::string_view type) const {
+  return std::any_of(keys.begin(), keys.end(),
+                     [&](const HostKey& key) { return key.type == type; });
+}
+
+std::string host_key_document(const HostKeys& keys) {
+  std::string text = std::string(kTitle) + "\nvolume " + keys.volume_id + "\n";
+  for (const HostKey& key : keys.keys)
+    text += key.type + " " + std::to_string(key.text.size()) + "\n" + key.text;
+  return text + "sum " + checksum(text) + "\n";
+}
+
+std::optional<HostKeys> parse_host_key_document(std::string_view text) {
+  const std::string_view whole = text;
+  if (take_line(text) != kTitle) return std::nullopt;
+  const auto second = take_line(text);
+  const auto volume = second ? after_word(*second, "volume") : std::nullopt;
+  if (!volume) return std::nullopt;
+  HostKeys keys{std::string(*volume), {}};
+  while (true) {
+    const std::string_view before = whole.substr(0, whole.size() - text.size());
+    const auto line = take_line(text);
+    if (!line) return std::nullopt;
+    if (const auto sum = after_word(*line, "sum")) {
+      if (*sum != checksum(before) || !text.empty() || keys.keys.empty()) return std::nullopt;
+      return keys;
+    }
+    if (!take_key(*line, text, keys)) return std::nullopt;
+  }
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,34 @@
+// SSH host keys that follow the node: made once on the base, kept on the node's volume, and shown
+// by the base's sshd while the volume is mounted, so that a replacement raises no alarm.
+//
+// sshd is never reloaded. Its HostKey lines name files below a link, kHostKeys, which leads to the
+// base's own keys in /etc/ssh or to the node's; OpenSSH up to 9.7 starts itself anew for each
+// connection and reads them then (sshd_config.hpp knows who does). Source: sshd.c, main(), which a
+// re-executed sshd -R goes through as well.
+#pragma once
+
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/in_root.hpp"
+
+namespace warmroot::bootstrap {
+
+/// New connections see the base's keys from now on; the node's are taken away from /run. Succeeds
+/// where nothing else was ever shown. For before sshd starts, and for after the volume is given
+/// back.
+Ok show_base_host_keys();
+
+/// New connections see the node's keys from now on: those of the volume, or where it has none of
+/// its own (first use, a copy of another volume, a damaged file) a new ed25519 key, which the
+/// volume keeps. Returns what was done, for the timeline. Errors: no ssh-keygen on the base, the
+/// volume cannot be written; then nothing has changed.
+Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id);
+
+/// Makes the other types for a node that has the first alone; RSA takes seconds, for which sessions
+/// need not wait. Opens the volume at `point` for moments only. Errors: as above; retry_later when
+/// cancelled.
+Ok complete_host_keys(const std::string& point, const Cancelled& cancelled);
+
+}  // namespace warmroot::bootstrap
