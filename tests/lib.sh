@@ -37,6 +37,9 @@ need_space_mib() {
   [ "$free" -ge "$2" ] || die "$1 has $free MiB free and $2 MiB are needed"
 }
 
+# To the compiler cache paths below the repository are relative: a clone finds what another one compiled.
+export CCACHE_BASEDIR="$repo" CCACHE_NOHASHDIR=1
+
 # build_preset PRESET [TARGET...]: configures once, then builds; everything where no target is named.
 build_preset() {
   preset=$1
