@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "bootstrap/base/log.hpp"
@@ -15,6 +16,7 @@
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/preflight_io.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/root_mount.hpp"
 #include "bootstrap/sshd.hpp"
@@ -64,6 +66,7 @@ class Work {
     TRY(book_.timed("probe login", [&] { return probe_everybody(); }));
     TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
+    tell_what_differs();
     return {};
   }
 
@@ -414,6 +417,20 @@ class Work {
     return std::string("new sessions land in ") + volume_os_;
   }
 
+  /// Sessions are open: whatever this meets is no reason to end them.
+  void tell_what_differs() {
+    [[maybe_unused]] const auto told = book_.timed("preflight", [&]() -> Result<std::string> {
+      TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+      const auto remarks = preflight(preflight_facts(kSys, "/proc", root));
+      book_.update([&](Status& status) {
+        status.remarks.clear();
+        for (const auto& remark : remarks) status.remarks.push_back(remark.text);
+      });
+      TRY(show_message_of_the_day(remarks));
+      return std::to_string(remarks.size()) + " remarks";
+    });
+  }
+
   const BringUpInput& input_;
   Assignment& assignment_;
   StatusBook& book_;
@@ -470,6 +487,7 @@ Ok clear_leftovers() {
                                         holders_text(who) +
                                         " uses it; run `warmroot-bootstrap down` first");
   withdraw_keys();
+  std::ignore = show_message_of_the_day({});
   TRY(point_sessions_at("/"));
   TRY(unmount_tree(kVolumePoint));
   return remove_imported_accounts(recorded_accounts());
@@ -477,6 +495,7 @@ Ok clear_leftovers() {
 
 Ok undo_bring_up(Assignment& assignment) {
   withdraw_keys();
+  std::ignore = show_message_of_the_day({});
   // Each part is undone whatever happens to the others.
   Ok first = point_sessions_at("/");
   const auto note = [&first](Ok done) {

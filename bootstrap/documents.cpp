@@ -61,6 +61,7 @@ Json status_json(const Status& status) {
           {"volume_os", status.volume_os},
           {"base_os", status.base_os},
           {"dirty_bound", status.dirty_bound},
+          {"remarks", status.remarks},
           {"hot_list", status.hot_list},
           {"steps", steps_of(status)},
           {"disk_visible_to_mounted_ms", or_null(status.disk_visible_to_mounted_ms)},
@@ -168,6 +169,8 @@ Result<std::string> status_text(std::string_view document) {
   text += "system:  " + or_dash("volume_os") + " on base " + or_dash("base_os") + "\n";
   text += "hot list: " + or_dash("hot_list") + "\n";
   text += "memory:  " + or_dash("dirty_bound") + "\n";
+  for (const auto& remark : status.value("remarks", Json::array()))
+    if (remark.is_string()) text += "remark:  " + remark.get<std::string>() + "\n";
   text += "timeline (ms since the start of up):\n";
   for (const auto& step : status.value("steps", Json::array())) text += step_text(step) + "\n";
   return text + warm_text(status.value("warm", Json::object())) +

@@ -31,6 +31,8 @@ inline constexpr char kHostKeys[] = "/run/warmroot/host_keys";
 inline constexpr char kNodeKeys[] = "/run/warmroot/node_keys";
 /// sshd shows it before every login while sessions land on the base; absent otherwise.
 inline constexpr char kBannerFile[] = "/run/warmroot/banner";
+/// One of the files that pam_motd shows at a login with a terminal.
+inline constexpr char kMessageOfTheDay[] = "/run/motd.d/warmroot";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.
 inline constexpr char kResolvConf[] = "/run/warmroot/resolv";
 inline constexpr char kSshdConfig[] = "/run/warmroot/sshd.conf";

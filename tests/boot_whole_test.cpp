@@ -98,11 +98,12 @@ TEST_F(BootWhole, a_node_s_host_keys_are_made_once_and_follow_its_volume) {
   EXPECT_EQ(shown.st_mode & 07777, 0700u);
 
   std::string while_leaving;
-  const ReleaseInput leaving{"test", "i-1", "a test ends", [&] {
-                               while_leaving = shown_host_key();
-                               return true;
-                             }};
-  ASSERT_TRUE(release(leaving, assignment_, book_));
+  ReleaseInput input = leaving();
+  input.stop_own_users = [&](Milliseconds) {
+    while_leaving = shown_host_key();
+    return true;
+  };
+  ASSERT_TRUE(release(input, assignment_, book_));
   EXPECT_EQ(while_leaving, first) << "whoever comes during the release met a stranger";
   EXPECT_EQ(shown_host_key(), "base\n");
   EXPECT_THAT(list_directory(kNodeKeys), IsEmpty());

@@ -1,0 +1,73 @@
+#include "bootstrap/preflight.hpp"
+
+#include <algorithm>
+
+namespace warmroot::bootstrap {
+
+namespace {
+
+/// A login shell, an editor and a compiler want about as much.
+constexpr std::uint64_t kLittleMemoryMib = 256;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : " and ") + word;
+  return text;
+}
+
+void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
+  if (facts.has_nvidia_gpu && facts.nvidia_driver.empty()) {
+    remarks.push_back(
+        {"this machine has an NVIDIA GPU, but its base system has loaded no driver: "
+         "programs find no GPU until the base AMI has one",
+         true});
+    return;
+  }
+  const auto& versions = facts.cuda_drivers;
+  if (facts.nvidia_driver.empty() || versions.empty() ||
+      std::find(versions.begin(), versions.end(), facts.nvidia_driver) != versions.end())
+    return;
+  remarks.push_back({"the NVIDIA driver is the base's, " + facts.nvidia_driver +
+                         ", and this system's libcuda is of " + joined(versions) +
+                         ": CUDA refuses to start until both are of one version",
+                     true});
+}
+
+}  // namespace
+
+std::vector<Remark> preflight(const PreflightFacts& facts) {
+  std::vector<Remark> remarks;
+  judge_gpu(facts, remarks);
+  if (facts.memory_mib > 0 && facts.memory_free_mib < kLittleMemoryMib)
+    remarks.push_back({std::to_string(facts.memory_free_mib) + " MiB of " +
+                           std::to_string(facts.memory_mib) + " MiB of memory are free",
+                       true});
+  if (facts.selinux_enforcing.value_or(false))
+    remarks.push_back(
+        {"SELinux is enforcing on the base, by the base's policy: what it refuses here "
+         "stands in the base's audit log",
+         true});
+  if (!facts.kernel_release.empty() && !facts.volume_has_modules)
+    remarks.push_back({"the kernel is the base's, " + facts.kernel_release +
+                           ", for which the volume has no modules: load them on the base",
+                       false});
+  return remarks;
+}
+
+std::string message_of_the_day(const std::vector<Remark>& remarks) {
+  std::string text;
+  for (const auto& remark : remarks)
+    if (remark.for_people) text += "warmroot: " + remark.text + "\n";
+  return text;
+}
+
+std::string cuda_driver_version(const std::string& file_name) {
+  constexpr std::string_view kPrefix = "libcuda.so.";
+  if (!file_name.starts_with(kPrefix)) return {};
+  const std::string version = file_name.substr(kPrefix.size());
+  const bool digits = std::all_of(version.begin(), version.end(),
+                                  [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+  return digits && version.find('.') != std::string::npos ? version : std::string{};
+}
+
+}  // namespace warmroot::bootstrap

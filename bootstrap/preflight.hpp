@@ -1,0 +1,39 @@
+// What will differ for people because kernel, drivers and security modules are the base's while
+// programs and libraries are the volume's. Pure; preflight_io looks. bring_up asks once sessions
+// are open: no login waits for it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace warmroot::bootstrap {
+
+struct PreflightFacts {
+  std::string kernel_release;             ///< uname -r
+  bool volume_has_modules = false;        ///< lib/modules/<release> in the volume
+  std::optional<bool> selinux_enforcing;  ///< absent: the base has no SELinux
+  bool has_nvidia_gpu = false;
+  std::string nvidia_driver;              ///< version of the loaded module; empty: none is loaded
+  std::vector<std::string> cuda_drivers;  ///< versions of libcuda in the volume
+  std::uint64_t memory_mib = 0;           ///< MemTotal; 0: not known
+  std::uint64_t memory_free_mib = 0;      ///< MemAvailable
+};
+
+struct Remark {
+  std::string text;  ///< one sentence
+  bool for_people;   ///< shown at login; the others are for the operator
+};
+
+/// What is worth knowing, the most important first; empty on a machine without surprises.
+std::vector<Remark> preflight(const PreflightFacts& facts);
+
+/// The text of the message of the day; empty when there is nothing to say to people.
+std::string message_of_the_day(const std::vector<Remark>& remarks);
+
+/// "535.183.01" of "libcuda.so.535.183.01"; empty where the name is another's or only
+/// "libcuda.so.1".
+std::string cuda_driver_version(const std::string& file_name);
+
+}  // namespace warmroot::bootstrap

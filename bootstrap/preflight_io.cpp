@@ -1,0 +1,95 @@
+#include "bootstrap/preflight_io.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+#include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
+
+namespace warmroot::bootstrap {
+
+namespace {
+
+constexpr std::size_t kMaxMeminfo = 64 * 1024;
+/// A library directory of a large system holds some thousand files; the volume is not trusted.
+constexpr int kMostEntries = 50'000;
+constexpr std::size_t kMostVersions = 4;
+
+/// "MemTotal:       16302344 kB", in MiB; 0 where there is no such line.
+std::uint64_t meminfo_mib(const std::string& text, const std::string& name) {
+  const auto line = text.find(name + ":");
+  if (line == std::string::npos || (line != 0 && text[line - 1] != '\n')) return 0;
+  const auto digits = text.find_first_of("0123456789\n", line);
+  if (digits == std::string::npos) return 0;
+  std::uint64_t kib = 0;
+  std::from_chars(text.data() + digits, text.data() + text.size(), kib);
+  return kib / 1024;
+}
+
+bool has_nvidia_gpu(const std::string& sys_root) {
+  const std::string devices = sys_root + "/bus/pci/devices";
+  for (const auto& name : list_directory(devices)) {
+    const std::string device = devices + "/" + name;
+    if (read_attribute(device + "/vendor") == "0x10de" &&
+        read_attribute(device + "/class").starts_with("0x03"))
+      return true;
+  }
+  return false;
+}
+
+void add_cuda_drivers(const RootDirectory& root, const std::string& directory,
+                      std::vector<std::string>& versions) {
+  auto fd = root.open_inside(directory, O_RDONLY | O_DIRECTORY);
+  if (!fd) return;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd->get()), ::closedir);
+  if (!entries) return;
+  fd->release();
+  for (int left = kMostEntries; left > 0; --left) {
+    const dirent* entry = ::readdir(entries.get());
+    if (!entry || versions.size() >= kMostVersions) return;
+    const auto version = cuda_driver_version(entry->d_name);
+    if (!version.empty() && std::find(versions.begin(), versions.end(), version) == versions.end())
+      versions.push_back(version);
+  }
+}
+
+}  // namespace
+
+PreflightFacts preflight_facts(const std::string& sys_root, const std::string& proc_root,
+                               const RootDirectory& root) {
+  PreflightFacts facts;
+  utsname kernel{};
+  if (::uname(&kernel) == 0) facts.kernel_release = kernel.release;
+  facts.volume_has_modules = root.is_directory("lib/modules/" + facts.kernel_release);
+  if (const auto enforcing = read_attribute(sys_root + "/fs/selinux/enforce"); !enforcing.empty())
+    facts.selinux_enforcing = enforcing == "1";
+  facts.has_nvidia_gpu = has_nvidia_gpu(sys_root);
+  facts.nvidia_driver = read_attribute(sys_root + "/module/nvidia/version");
+  if (!facts.nvidia_driver.empty())
+    for (const char* directory : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu",
+                                  "usr/lib64", "usr/lib/x86_64-linux-gnu/nvidia/current"})
+      add_cuda_drivers(root, directory, facts.cuda_drivers);
+  const auto meminfo = read_file(proc_root + "/meminfo", kMaxMeminfo).value_or("");
+  facts.memory_mib = meminfo_mib(meminfo, "MemTotal");
+  facts.memory_free_mib = meminfo_mib(meminfo, "MemAvailable");
+  return facts;
+}
+
+Ok show_message_of_the_day(const std::vector<Remark>& remarks) {
+  const auto text = message_of_the_day(remarks);
+  if (text.empty()) {
+    if (::unlink(kMessageOfTheDay) == 0 || errno == ENOENT) return {};
+    return fail_errno("removing the message of the day");
+  }
+  const std::string file = kMessageOfTheDay;
+  TRY(make_directory(file.substr(0, file.rfind('/')), 0755));
+  return write_file_atomic(file, text, 0644);
+}
+
+}  // namespace warmroot::bootstrap

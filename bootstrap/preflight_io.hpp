@@ -1,0 +1,20 @@
+// Looks for what preflight judges, and shows people what it says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/preflight.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Looks at the base below `sys_root` and `proc_root`, and at the volume, of which it reads no more
+/// than directories. What cannot be read is left out.
+PreflightFacts preflight_facts(const std::string& sys_root, const std::string& proc_root,
+                               const RootDirectory& root);
+
+/// What the base's PAM shows at each login with a terminal; nothing to say takes it away.
+Ok show_message_of_the_day(const std::vector<Remark>& remarks);
+
+}  // namespace warmroot::bootstrap

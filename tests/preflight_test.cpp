@@ -1,0 +1,137 @@
+// What people are told of a machine whose kernel and drivers are another system's.
+#include "bootstrap/preflight_io.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/utsname.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/temporary_directory.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+/// A machine without surprises.
+PreflightFacts plain() {
+  PreflightFacts facts;
+  facts.kernel_release = "6.1.0-18-cloud-amd64";
+  facts.volume_has_modules = true;
+  facts.memory_mib = 16'000;
+  facts.memory_free_mib = 15'000;
+  return facts;
+}
+
+std::string only_remark(const PreflightFacts& facts, bool for_people) {
+  const auto remarks = preflight(facts);
+  if (remarks.size() != 1) return std::to_string(remarks.size()) + " remarks";
+  return remarks.front().for_people == for_people ? remarks.front().text : "for the others";
+}
+
+TEST(Preflight, a_machine_without_surprises_is_not_talked_about) {
+  EXPECT_THAT(preflight(plain()), IsEmpty());
+  EXPECT_EQ(message_of_the_day(preflight(plain())), "");
+}
+
+TEST(Preflight, cuda_needs_one_version_in_kernel_and_library) {
+  auto facts = plain();
+  facts.has_nvidia_gpu = true;
+  EXPECT_THAT(only_remark(facts, true), HasSubstr("loaded no driver"));
+  facts.nvidia_driver = "535.183.01";
+  EXPECT_THAT(preflight(facts), IsEmpty()) << "a volume without CUDA needs none";
+  facts.cuda_drivers = {"550.90.07", "535.183.01"};
+  EXPECT_THAT(preflight(facts), IsEmpty());
+  facts.cuda_drivers = {"550.90.07"};
+  EXPECT_THAT(only_remark(facts, true),
+              HasSubstr("is the base's, 535.183.01, and this system's libcuda is of 550.90.07"));
+}
+
+TEST(Preflight, a_kernel_without_modules_in_the_volume_is_the_operators_matter) {
+  auto facts = plain();
+  facts.volume_has_modules = false;
+  EXPECT_THAT(only_remark(facts, false), HasSubstr("6.1.0-18-cloud-amd64"));
+  EXPECT_EQ(message_of_the_day(preflight(facts)), "");
+}
+
+TEST(Preflight, little_memory_and_a_policy_that_refuses_are_said_at_login) {
+  auto facts = plain();
+  facts.memory_free_mib = 100;
+  facts.selinux_enforcing = true;
+  EXPECT_THAT(message_of_the_day(preflight(facts)),
+              StartsWith("warmroot: 100 MiB of 16000 MiB of memory are free\nwarmroot: SELinux"));
+  facts = plain();
+  facts.selinux_enforcing = false;
+  EXPECT_THAT(preflight(facts), IsEmpty());
+  facts.memory_mib = facts.memory_free_mib = 0;
+  EXPECT_THAT(preflight(facts), IsEmpty()) << "not known is not little";
+}
+
+TEST(Preflight, a_cuda_drivers_version_is_read_off_its_librarys_name) {
+  EXPECT_EQ(cuda_driver_version("libcuda.so.535.183.01"), "535.183.01");
+  for (const char* other : {"libcuda.so", "libcuda.so.1", "libcudart.so.12.2", "libcuda.so.5.x\n"})
+    EXPECT_EQ(cuda_driver_version(other), "") << other;
+}
+
+class PreflightFiles : public ::testing::Test {
+ protected:
+  void put(const std::string& path, const std::string& text) {
+    const auto file = std::filesystem::path(directory_.path()) / path;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  }
+  PreflightFacts facts() {
+    std::filesystem::create_directories(directory_.path() + "/root");
+    const auto root = RootDirectory::open(directory_.path() + "/root");
+    EXPECT_TRUE(root.has_value());
+    return preflight_facts(directory_.path() + "/sys", directory_.path() + "/proc", *root);
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(PreflightFiles, are_read_as_the_kernel_writes_them) {
+  utsname kernel{};
+  ASSERT_EQ(::uname(&kernel), 0);
+  put("proc/meminfo", "MemTotal:       16302344 kB\nMemFree: 1 kB\nMemAvailable:    204800 kB\n");
+  put("sys/fs/selinux/enforce", "1");
+  put("sys/module/nvidia/version", "535.183.01\n");
+  put("sys/bus/pci/devices/0000:00:1e.0/vendor", "0x10de\n");
+  put("sys/bus/pci/devices/0000:00:1e.0/class", "0x030200\n");
+  put("root/usr/lib/x86_64-linux-gnu/libcuda.so.550.90.07", "");
+  put("root/usr/lib/x86_64-linux-gnu/libcuda.so.1", "");
+  put(std::string("root/lib/modules/") + kernel.release + "/modules.dep", "");
+  const auto seen = facts();
+  EXPECT_EQ(seen.kernel_release, kernel.release);
+  EXPECT_TRUE(seen.volume_has_modules);
+  EXPECT_EQ(seen.memory_mib, 15'920u);
+  EXPECT_EQ(seen.memory_free_mib, 200u);
+  EXPECT_EQ(seen.selinux_enforcing, true);
+  EXPECT_TRUE(seen.has_nvidia_gpu);
+  EXPECT_EQ(seen.nvidia_driver, "535.183.01");
+  EXPECT_THAT(seen.cuda_drivers, ElementsAre("550.90.07"));
+}
+
+TEST_F(PreflightFiles, what_is_not_there_is_left_out) {
+  const auto seen = facts();
+  EXPECT_FALSE(seen.volume_has_modules);
+  EXPECT_EQ(seen.selinux_enforcing, std::nullopt);
+  EXPECT_FALSE(seen.has_nvidia_gpu);
+  EXPECT_EQ(seen.memory_mib, 0u);
+}
+
+TEST_F(PreflightFiles, a_library_directory_that_leads_out_of_the_volume_is_not_followed) {
+  put("sys/module/nvidia/version", "535.183.01\n");
+  put("outside/libcuda.so.1.2.3", "");
+  std::filesystem::create_directories(directory_.path() + "/root/usr/lib");
+  std::filesystem::create_directory_symlink(directory_.path() + "/outside",
+                                            directory_.path() + "/root/usr/lib/x86_64-linux-gnu");
+  EXPECT_THAT(facts().cuda_drivers, IsEmpty());
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
