@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -160,7 +163,7 @@ TEST_F(HttpDoor, a_relay_brings_the_whole_answer_although_its_input_has_ended) {
     ::dup2(to_relay[0], STDIN_FILENO);
     ::dup2(from_relay[1], STDOUT_FILENO);
     for (const int end : {to_relay[0], to_relay[1], from_relay[0], from_relay[1]}) ::close(end);
-    ::_exit(sim::relay(port) ? 0 : 1);
+    ::_exit(sim::relay(port, "") ? 0 : 1);
   }
   ASSERT_GT(child, 0);
   ::close(to_relay[0]);
@@ -179,6 +182,31 @@ TEST_F(HttpDoor, a_relay_brings_the_whole_answer_although_its_input_has_ended) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   EXPECT_THAT(answer, HasSubstr("\"volumes\": []"));
+}
+
+TEST_F(HttpDoor, a_relay_comes_from_the_address_that_it_is_told) {
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::uint16_t port = ntohs(address.sin_port);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(sim::relay(port, "127.10.0.7") ? 0 : 1);
+  ASSERT_GT(child, 0);
+  const timeval patience{60, 0};
+  ::setsockopt(listener.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const UniqueFd peer(::accept(listener.get(), reinterpret_cast<sockaddr*>(&address), &size));
+  char text[INET_ADDRSTRLEN] = "";
+  ::inet_ntop(AF_INET, &address.sin_addr, text, sizeof text);
+  EXPECT_STREQ(text, "127.10.0.7");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_FALSE(sim::relay(port, "192.0.2.1")) << "no address of this machine";
+  EXPECT_FALSE(sim::relay(port, "here"));
 }
 
 TEST_F(HttpDoor, an_operator_interrupts_and_crashes_instances) {
