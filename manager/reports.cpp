@@ -20,9 +20,9 @@
 namespace warmroot::manager {
 namespace {
 
-/// cpp-httplib gives each open connection a thread; instances report every few seconds and hang up.
+/// cpp-httplib gives each open connection a thread, also while nothing is said on it.
 constexpr std::size_t kThreads = 32;
-constexpr time_t kKeepAliveSeconds = 2;
+constexpr time_t kSilentSeconds = 2;
 constexpr time_t kReadTimeoutSeconds = 10;
 constexpr time_t kWriteTimeoutSeconds = 30;
 /// The static program aims at 3.5 MiB; a debug build has some tens.
@@ -246,7 +246,10 @@ Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& a
       std::make_unique<State>(std::move(rules), board, keys, program, hot_lists, std::move(pages));
   httplib::Server& server = state->server;
   server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-  server.set_keep_alive_timeout(kKeepAliveSeconds);
+  // Instances report every few seconds: kept open, 32 idle connections would leave the others
+  // waiting.
+  server.set_keep_alive_max_count(1);
+  server.set_keep_alive_timeout(kSilentSeconds);  // also of a connection's first byte
   server.set_read_timeout(kReadTimeoutSeconds);
   server.set_write_timeout(kWriteTimeoutSeconds);
   server.set_payload_max_length(warm::kMostListBytes);

@@ -322,6 +322,13 @@ TEST_F(Reports, serves_the_pages_of_operators) {
   EXPECT_EQ(client_->Get("/elsewhere")->status, 404);
 }
 
+TEST_F(Reports, an_answered_connection_is_closed_so_that_idle_ones_hold_no_thread) {
+  client_->set_keep_alive(true);
+  EXPECT_EQ(hello()->get_header_value("Connection"), "close");
+  EXPECT_EQ(report(body(), 1, "")->get_header_value("Connection"), "close");
+  EXPECT_EQ(client_->Get("/status")->get_header_value("Connection"), "close");
+}
+
 TEST_F(Reports, a_taken_address_is_an_error_with_a_remedy) {
   const auto second = ReportServer::start({"127.0.0.1", server_->port()}, {}, board_, keys_,
                                           program_, hot_lists_, {});
