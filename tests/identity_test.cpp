@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "tests/sim/instance_identity.hpp"
-#include "tests/sim/query_form.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -122,11 +121,11 @@ std::string verdict(const std::string& signature) {
   return {};
 }
 std::string verdict(const Made& made) {
-  return verdict(sim::base64_encode(message(made)));
+  return verdict(sim::base64_text(message(made)));
 }
 
 TEST(Identity, a_document_signed_by_a_given_certificate_is_read) {
-  const auto document = verify_identity(trusted(), sim::base64_encode(message()));
+  const auto document = verify_identity(trusted(), sim::base64_text(message()));
   ASSERT_TRUE(document) << document.error().message();
   EXPECT_EQ(document->instance_id, kInstance);
   EXPECT_EQ(document->account_id, "111122223333");
@@ -204,7 +203,7 @@ TEST(Identity, a_message_that_nobody_signed_proves_nothing) {
     unsigned char* bytes = nullptr;
     const int size = i2d_PKCS7(unsigned_message, &bytes);
     CHECK(size > 0);
-    EXPECT_THAT(verdict(sim::base64_encode(
+    EXPECT_THAT(verdict(sim::base64_text(
                     {reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)})),
                 HasSubstr("exactly one signer"));
     OPENSSL_free(bytes);
@@ -219,7 +218,7 @@ TEST(Identity, what_is_signed_has_to_be_a_document) {
   EXPECT_THAT(verdict(Made{.content = std::string(10'000, '[')}), HasSubstr("document"));
   const auto sparse = verify_identity(
       trusted(),
-      sim::base64_encode(message(
+      sim::base64_text(message(
           {.content = R"({"instanceId":"i-1","accountId":"1","region":"r","imageId":null})"})));
   ASSERT_TRUE(sparse);
   EXPECT_EQ(sparse->image_id, "");
@@ -227,7 +226,7 @@ TEST(Identity, what_is_signed_has_to_be_a_document) {
 
 TEST(Identity, other_bytes_are_refused_with_a_reason) {
   const std::string der = message();
-  const std::string text = sim::base64_encode(der);
+  const std::string text = sim::base64_text(der);
   EXPECT_THAT(verdict(std::string()), HasSubstr("base64"));
   for (const std::string& bad :
        {std::string("="), std::string("===="), std::string("AAA=AAAA"), "-" + text.substr(1),
@@ -235,25 +234,25 @@ TEST(Identity, other_bytes_are_refused_with_a_reason) {
         "-----BEGIN PKCS7-----\n" + text + "\n-----END PKCS7-----",
         std::string("\xff\xfe\xfd\xfc")})
     EXPECT_THAT(verdict(bad), HasSubstr("base64")) << bad.substr(0, 30);
-  EXPECT_THAT(verdict(sim::base64_encode(der + '\0')), HasSubstr("something follows"));
-  EXPECT_THAT(verdict(sim::base64_encode(der + der)), HasSubstr("something follows"));
-  EXPECT_THAT(verdict(sim::base64_encode("text")), HasSubstr("no PKCS #7 message"));
+  EXPECT_THAT(verdict(sim::base64_text(der + '\0')), HasSubstr("something follows"));
+  EXPECT_THAT(verdict(sim::base64_text(der + der)), HasSubstr("something follows"));
+  EXPECT_THAT(verdict(sim::base64_text("text")), HasSubstr("no PKCS #7 message"));
   EXPECT_THAT(verdict(std::string(kMaxIdentityCharacters + 4, 'A')), HasSubstr("too long"));
   // ContentInfo without content, and of "data" instead of "signedData".
-  EXPECT_NE(verdict(sim::base64_encode(
+  EXPECT_NE(verdict(sim::base64_text(
                 std::string("\x30\x0b\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02", 13))),
             "");
-  EXPECT_NE(verdict(sim::base64_encode(
+  EXPECT_NE(verdict(sim::base64_text(
                 std::string("\x30\x0b\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x01", 13))),
             "");
   for (std::size_t length = 0; length < der.size(); ++length)
-    EXPECT_NE(verdict(sim::base64_encode(der.substr(0, length))), "") << length;
+    EXPECT_NE(verdict(sim::base64_text(der.substr(0, length))), "") << length;
 }
 
 TEST(Identity, no_changed_byte_changes_what_is_believed) {
   const std::string der = message();
   const IdentityCertificates certificates = trusted();
-  const auto original = verify_identity(certificates, sim::base64_encode(der));
+  const auto original = verify_identity(certificates, sim::base64_text(der));
   ASSERT_TRUE(original);
   const std::size_t content = der.find("\"instanceId\"");
   ASSERT_NE(content, std::string::npos);
@@ -262,7 +261,7 @@ TEST(Identity, no_changed_byte_changes_what_is_believed) {
     for (const int bit : {0, 5, 7}) {
       std::string changed = der;
       changed[at] = static_cast<char>(changed[at] ^ (1 << bit));
-      const auto document = verify_identity(certificates, sim::base64_encode(changed));
+      const auto document = verify_identity(certificates, sim::base64_text(changed));
       refused += !document;
       if (document) {
         EXPECT_EQ(document->instance_id, original->instance_id) << at;

@@ -9,7 +9,6 @@
 #include <openssl/x509.h>
 
 #include "bootstrap/base/result.hpp"
-#include "tests/sim/query_form.hpp"
 
 namespace warmroot::sim {
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr unsigned kKeyBits = 2048;
 constexpr long kCertificateSeconds = 10L * 365 * 86'400;
-constexpr std::size_t kLine = 64;
+constexpr std::size_t kLineBytes = 48;  // 64 letters
 
 std::string text_of(BIO* bio) {
   char* bytes = nullptr;
@@ -47,6 +46,15 @@ X509* make_certificate(EVP_PKEY* key) {
 
 }  // namespace
 
+std::string base64_text(const std::string& bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
+  const int letters = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                      reinterpret_cast<const unsigned char*>(bytes.data()),
+                                      static_cast<int>(bytes.size()));
+  text.resize(static_cast<std::size_t>(letters));
+  return text;
+}
+
 struct IdentitySigner::Pair {
   Pair() : key(EVP_RSA_gen(kKeyBits)), certificate(make_certificate(key)) {}
   ~Pair() {
@@ -72,13 +80,13 @@ std::string IdentitySigner::sign(const std::string& document) {
   PKCS7* message = PKCS7_sign(signer.certificate, signer.key, nullptr, content, kFlags);
   BIO* output = BIO_new(BIO_s_mem());
   CHECK(message != nullptr && i2d_PKCS7_bio_stream(output, message, content, kFlags) == 1);
-  const std::string text = base64_encode(text_of(output));
+  const std::string bytes = text_of(output);
   BIO_free(output);
   PKCS7_free(message);
   BIO_free(content);
   std::string lines;
-  for (std::size_t at = 0; at < text.size(); at += kLine)
-    lines += (at == 0 ? "" : "\n") + text.substr(at, kLine);
+  for (std::size_t at = 0; at < bytes.size(); at += kLineBytes)
+    lines += (at == 0 ? "" : "\n") + base64_text(bytes.substr(at, kLineBytes));
   return lines;
 }
 

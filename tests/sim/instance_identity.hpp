@@ -9,6 +9,9 @@
 
 namespace warmroot::sim {
 
+/// One line of base64.
+std::string base64_text(const std::string& bytes);
+
 /// A new key and certificate each. The key is made at first use, which takes some 100 ms.
 /// Thread-safe.
 class IdentitySigner {
