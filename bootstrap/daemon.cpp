@@ -205,8 +205,9 @@ class Daemon {
     if (!serving_ || ebs_silent_ == kEbsAttempts) return;
     const auto counted = read_ebs_statistics(served_disk_);
     ebs_silent_ = counted ? 0 : ebs_silent_ + 1;
-    book_.update(
-        [&](Status& status) { status.ebs = counted ? std::optional(*counted) : std::nullopt; });
+    book_.update([&](Status& status) {
+      status.ebs = counted ? std::optional(*counted) : std::nullopt;
+    });
   }
 
   void start_watching() {

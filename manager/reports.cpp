@@ -79,10 +79,7 @@ struct ReportServer::State {
 
 void ReportServer::State::hello(const httplib::Request& request, httplib::Response& reply) {
   const auto hello = parse_hello(request.body);
-  if (!hello) {
-    board.refusals.add(Refusal::hello_malformed);
-    return answer_error(reply, 400, hello.error().context);
-  }
+  if (!hello) return refuse(reply, Refusal::hello_malformed, 400, hello.error().context);
   const auto admitted =
       admission.hello(*hello, request.remote_addr, std::chrono::steady_clock::now());
   if (admitted.status != 200) return answer_error(reply, admitted.status, admitted.error);
@@ -118,6 +115,8 @@ bool ReportServer::State::authentic(const httplib::Request& request, httplib::Re
     return false;
   }
   const auto turn = keys.advance(instance_id, *sequence);
+  // Also where the number cannot be kept: a full disk of ours is no silence of the instance.
+  if (!turn || *turn == Turn::fresh) admission.heard(instance_id, std::chrono::steady_clock::now());
   if (!turn) {
     answer_error(reply, 503, turn.error().message());
     return false;
@@ -127,7 +126,6 @@ bool ReportServer::State::authentic(const httplib::Request& request, httplib::Re
            fmt::format("sequence {} is not greater than the last one", *sequence));
     return false;
   }
-  admission.heard(instance_id, std::chrono::steady_clock::now());
   return true;
 }
 
