@@ -490,7 +490,10 @@ Ok clear_leftovers() {
   std::ignore = show_message_of_the_day({});
   TRY(point_sessions_at("/"));
   TRY(unmount_tree(kVolumePoint));
-  return remove_imported_accounts(recorded_accounts());
+  if (const Ok removed = remove_imported_accounts(recorded_accounts()); !removed)
+    log_event(LogLevel::warning, "accounts of an earlier volume are still there",
+              {{"why", removed.error().message()}});
+  return {};
 }
 
 Ok undo_bring_up(Assignment& assignment) {

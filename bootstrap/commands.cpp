@@ -101,7 +101,6 @@ Ok release_orphan() {
   assignment.host_keys = ::access(kNodeKeys, F_OK) == 0;
   if (auto bound =
           DirtyBound::find(fields.device.substr(fields.device.rfind('/') + 1), fields.filesystem)) {
-    bound->adopt();
     assignment.dirty_bound = std::move(*bound);
   }
   const std::int64_t deadline_ms =

@@ -53,7 +53,7 @@ constexpr milliseconds kFirstReleaseRetry{5000};
 constexpr milliseconds kLastReleaseRetry{60000};
 /// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
 constexpr milliseconds kWarmerLimit{15000};
-constexpr pid_t kInit = 1;
+constexpr pid_t kInit = 1;  ///< who ends us at shutdown
 /// For the list that other nodes recorded, from the mount on; warming without it begins then.
 constexpr milliseconds kListLimit{1000};
 
@@ -195,8 +195,9 @@ class Daemon {
     failed("sessions left the volume: " + works.error().message());
   }
 
+  /// The main thread has the bound again when serving_ is false.
   void keep_bound() {
-    const std::lock_guard lock(bound_mutex_);
+    const std::lock_guard lock(mutex_);
     if (serving_) assignment_.dirty_bound.keep();
   }
 
@@ -392,7 +393,7 @@ class Daemon {
 
   Ok leave() {
     {
-      const std::lock_guard lock(bound_mutex_);
+      const std::lock_guard lock(mutex_);
       serving_ = false;
     }
     // First of all: its reads compete with the writing back of what sessions left.
@@ -440,7 +441,6 @@ class Daemon {
   int ebs_silent_ = 0;       ///< attempts in a row; the ticker's
   std::atomic<bool> serving_ = false;
   std::mutex mutex_, stage_mutex_, warm_mutex_;
-  std::mutex bound_mutex_;  ///< while serving_ the ticker changes the bound
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
   warm::EarlyReads early_;
   std::future<void> warmer_ended_;
@@ -496,13 +496,11 @@ Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& s
   Daemon daemon(ticket, book, sshd.value_or(SshdFacts{}),
                 sshd ? std::nullopt : std::optional<Error>(sshd.error()));
   std::thread([&daemon, signals] {
-    siginfo_t info{};
-    for (int number = 0; (number = ::sigwaitinfo(&signals, &info)) > 0 || errno == EINTR;) {
-      if (number <= 0 || number == SIGHUP) continue;
-      if (number == SIGTERM && info.si_pid == kInit)
-        daemon.ask_to_stop(ReleaseCause::shutdown, "this machine shuts down");
-      else
-        daemon.ask_to_stop(ReleaseCause::operator_, "the operator asked for it");
+    for (siginfo_t info{}; ::sigwaitinfo(&signals, &info) > 0 || errno == EINTR; info = {}) {
+      if (info.si_signo == 0 || info.si_signo == SIGHUP) continue;
+      const bool by_init = info.si_signo == SIGTERM && info.si_pid == kInit;
+      daemon.ask_to_stop(by_init ? ReleaseCause::shutdown : ReleaseCause::operator_,
+                         by_init ? "this machine shuts down" : "the operator asked for it");
     }
   }).detach();
   const Ok done = daemon.run();

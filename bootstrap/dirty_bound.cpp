@@ -14,8 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxVmstat = 256 * 1024;
 /// Documentation/ABI/testing/sysfs-class-bdi.
-constexpr char kMaxBytes[] = "max_bytes", kStrict[] = "strict_limit", kMaxRatio[] = "max_ratio",
-               kMaxRatioFine[] = "max_ratio_fine";
+constexpr char kMaxBytes[] = "max_bytes", kStrict[] = "strict_limit", kMaxRatio[] = "max_ratio";
 
 bool exists(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
@@ -53,10 +52,6 @@ Result<DirtyBound> DirtyBound::find(const std::string& disk, const std::string& 
   return bound;
 }
 
-void DirtyBound::adopt() {
-  before_ = {{kMaxRatio, "100"}, {kStrict, "0"}};
-}
-
 std::uint64_t DirtyBound::kernel_limit_bytes() const {
   constexpr std::string_view kKey = "nr_dirty_threshold ";
   const std::string text = read_file(files_.vmstat, kMaxVmstat).value_or("");
@@ -66,12 +61,8 @@ std::uint64_t DirtyBound::kernel_limit_bytes() const {
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-Ok DirtyBound::change(const std::string& attribute, const std::string& value) {
-  const std::string file = folder_ + "/" + attribute;
-  std::string old = read_attribute(file);
-  TRY(write_in_place(file, value));
-  before_.emplace_back(attribute, std::move(old));
-  return {};
+Ok DirtyBound::change(const char* attribute, const std::string& value) const {
+  return write_in_place(folder_ + "/" + attribute, value);
 }
 
 Result<std::string> DirtyBound::set(std::uint64_t bytes) {
@@ -81,17 +72,8 @@ Result<std::string> DirtyBound::set(std::uint64_t bytes) {
     return "the kernel's own limit of " + mib_text(limit) + " is lower than " + mib_text(bytes);
   if (!exists(folder_ + "/" + kMaxBytes) || !exists(folder_ + "/" + kStrict))
     return set_percentage(bytes, limit);
-  // The share is what the kernel stores: that is what is put back.
-  const std::string share = read_attribute(folder_ + "/" + kMaxRatioFine);
-  Ok done = write_in_place(folder_ + "/" + kMaxBytes, std::to_string(bytes));
-  if (done) {
-    before_.emplace_back(kMaxRatioFine, share);
-    done = change(kStrict, "1");
-  }
-  if (!done) {
-    std::ignore = remove();
-    return fail(std::move(done).error());
-  }
+  TRY(change(kMaxBytes, std::to_string(bytes)));
+  TRY(change(kStrict, "1"));
   return "at most " + mib_text(bytes) + " dirty in memory";
 }
 
@@ -109,28 +91,17 @@ Result<std::string> DirtyBound::set_percentage(std::uint64_t bytes, std::uint64_
 void DirtyBound::keep() {
   const std::string file = folder_ + "/" + kMaxBytes;
   if (wanted_bytes_ == 0 || !exists(file)) return;
-  if (before_.empty()) {
-    std::ignore = set(wanted_bytes_);
-    return;
-  }
   const std::uint64_t now = number_in(file);
   const std::uint64_t off = now > wanted_bytes_ ? now - wanted_bytes_ : wanted_bytes_ - now;
-  // Refused where the kernel's own limit has become lower.
-  if (off > wanted_bytes_ / 10) std::ignore = write_in_place(file, std::to_string(wanted_bytes_));
+  if (off > wanted_bytes_ / 10) std::ignore = set(wanted_bytes_);
 }
 
 Ok DirtyBound::remove() {
   wanted_bytes_ = 0;
-  Ok first;
-  while (!before_.empty()) {
-    const auto [attribute, value] = before_.back();
-    before_.pop_back();
-    // The device may be gone, and its folder with it.
-    if (!exists(folder_ + "/" + attribute)) continue;
-    if (Ok done = write_in_place(folder_ + "/" + attribute, value); first && !done)
-      first = std::move(done);
-  }
-  return first;
+  // The device may be gone, and its folder with it.
+  if (folder_.empty() || !exists(folder_ + "/" + kMaxRatio)) return {};
+  if (exists(folder_ + "/" + kStrict)) TRY(change(kStrict, "0"));
+  return change(kMaxRatio, "100");
 }
 
 }  // namespace warmroot::bootstrap

@@ -5,8 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "bootstrap/base/result.hpp"
 
@@ -28,31 +26,27 @@ class DirtyBound {
   static Result<DirtyBound> find(const std::string& disk, const std::string& filesystem,
                                  KernelFiles files = {});
 
-  /// For undoing what a process that is gone has set: remove then sets the kernel's defaults.
-  void adopt();
-
   /// Sets the bound; returns it in words. From Linux 6.2 on in bytes and strict; before as a
   /// percentage, which the kernel heeds only while much is dirty altogether. Where the kernel's own
-  /// limit for everything is lower already, nothing is changed. Errors: errno's; everything is as
-  /// it was then.
+  /// limit for everything is lower already, nothing is changed. Errors: errno's; keep tries again
+  /// then.
   Result<std::string> set(std::uint64_t bytes);
 
   /// The kernel keeps the bound as a share of its own limit, which moves with the memory that is
   /// free: sets it again once it has moved by more than a tenth, or is needed now. Cheap.
   void keep();
 
-  /// As it was before set.
+  /// The kernel's defaults again, also where a process that is gone has set the bound.
   Ok remove();
 
  private:
-  Ok change(const std::string& attribute, const std::string& value);
+  Ok change(const char* attribute, const std::string& value) const;
   Result<std::string> set_percentage(std::uint64_t bytes, std::uint64_t limit);
   std::uint64_t kernel_limit_bytes() const;
 
   KernelFiles files_;
-  std::string folder_;                                       ///< empty: none
-  std::uint64_t wanted_bytes_ = 0;                           ///< 0: nothing
-  std::vector<std::pair<std::string, std::string>> before_;  ///< attributes and their old values
+  std::string folder_;              ///< empty: none
+  std::uint64_t wanted_bytes_ = 0;  ///< 0: nothing
 };
 
 }  // namespace warmroot::bootstrap

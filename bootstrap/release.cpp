@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::int64_t kFreeMs = 15000;
 constexpr int kPauseMs = 100;
+/// While people save: each look reads what all processes of the machine have open.
+constexpr int kPeoplePauseMs = 500;
 /// People are told once more when so much is left.
 constexpr std::int64_t kLastWarningMs = 10000;
 /// What run_hooks takes beyond its limit to end a hook that hangs.
@@ -163,7 +165,7 @@ class Release {
         told = true;
         attempt("warn sessions again", [&] { return warn(boottime_ms() + left); });
       }
-      ::poll(nullptr, 0, kPauseMs);
+      ::poll(nullptr, 0, kPeoplePauseMs);
     }
   }
 

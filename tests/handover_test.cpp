@@ -6,12 +6,14 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <thread>
 
+#include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "tests/boot_whole.hpp"
@@ -245,8 +247,9 @@ struct Terminal {
     EXPECT_EQ(::unlockpt(master.get()), 0);
     int number = -1;
     EXPECT_EQ(::ioctl(master.get(), TIOCGPTN, &number), 0);
-    const std::string name = "/dev/pts/" + std::to_string(number);
+    name = "/dev/pts/" + std::to_string(number);
     session = child_that([&] {
+      master.reset();
       return ::setsid() > 0 && ::open(name.c_str(), O_RDWR) >= 0 &&
              (!in_volume || ::chroot(kVolumePoint) == 0) && ::chdir("/") == 0;
     });
@@ -267,8 +270,25 @@ struct Terminal {
     return text;
   }
   UniqueFd master;
+  std::string name;
   pid_t session = -1;
 };
+
+TEST_F(Handover, a_terminal_that_is_stopped_or_gone_keeps_nobody_waiting) {
+  ASSERT_TRUE(shell("mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"));
+  {
+    Terminal stopped(false), reads(false), gone(false);
+    const UniqueFd its_end(::open(stopped.name.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
+    ASSERT_EQ(::tcflow(its_end.get(), TCOOFF), 0);
+    gone.master.reset();
+    const std::vector<Holder> holders{
+        {stopped.session, "bash"}, {reads.session, "bash"}, {gone.session, "bash"}, {0, "none"}};
+    EXPECT_EQ(warn_terminals(holders, "sessions end now"), 1u);
+    EXPECT_THAT(reads.shown("now", 1), HasSubstr("*** sessions end now"));
+    for (const auto& terminal : {&stopped, &reads, &gone}) end(terminal->session);
+  }
+  EXPECT_TRUE(shell("umount /dev/pts"));
+}
 
 TEST_F(Handover,
        people_in_the_volume_are_warned_with_the_time_left_at_the_notice_and_near_the_end) {
@@ -339,7 +359,6 @@ TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
   dress_as_disk();
   input_.write_mib_s = 4;
   const std::string bdi = "/sys/class/bdi/" + read_attribute("/sys/block/vdz/dev") + "/";
-  const std::string before = read_attribute(bdi + "max_ratio");
   ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
   const std::string words = book_.snapshot().dirty_bound;
   if (::access((bdi + "max_bytes").c_str(), F_OK) == 0) {
@@ -351,7 +370,7 @@ TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
   }
   const Ok released = release(leaving(), assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
-  EXPECT_EQ(read_attribute(bdi + "max_ratio"), before);
+  EXPECT_EQ(read_attribute(bdi + "max_ratio"), "100");
   EXPECT_NE(read_attribute(bdi + "strict_limit"), "1");
 }
 
