@@ -208,12 +208,14 @@ class Release {
   }
 
   /// What still writes when its time is over holds the volume, and unmounting waits for it.
-  Result<std::string> sync_volume() const {
-    return within<std::string>(budget().sync, []() -> Result<std::string> {
+  Result<std::string> sync_volume() {
+    auto done = within<std::string>(budget().sync, []() -> Result<std::string> {
       const UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       if (!root || ::syncfs(root.get()) != 0) return fail_errno("writing the volume back");
       return std::string();
     });
+    writes_on_ = !done && done.error().kind == ErrorKind::retry_later;
+    return done;
   }
 
   Result<std::string> unmount() {
@@ -226,6 +228,7 @@ class Release {
       if (boottime_ms() >= deadline) {
         Error error = std::move(done).error();
         if (!holders.empty()) error.context += ", held by " + holders_text(holders);
+        if (writes_on_) error.context += ", still being written back";
         return fail(std::move(error));
       }
       ::poll(nullptr, 0, kPauseMs);
@@ -272,6 +275,7 @@ class Release {
   Assignment& assignment_;
   StatusBook& book_;
   std::optional<dev_t> device_;  ///< the volume's root, once found at its place
+  bool writes_on_ = false;       ///< sync has not ended in its time
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <functional>
 
+#include "bootstrap/commands.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "tests/boot_whole.hpp"
@@ -123,6 +124,31 @@ TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volu
     if (all_done) break;
   }
   EXPECT_GT(kills, 5u);
+}
+
+TEST_F(BootKilled, down_after_it_runs_the_hooks_and_takes_the_bound_back) {
+  make_volume(
+      "mkdir -p $t/etc/warmroot/hooks.d $t/var/lib; cd $t/etc/warmroot/hooks.d\n"
+      "printf '#!/bin/sh\\necho $WARMROOT_REASON $WARMROOT_VOLUME_ID >/var/lib/heard\\n' >save\n"
+      "chmod 755 save; cd /\n");
+  dress_as_disk();
+  {
+    StatusBook book(kStatusFile);
+    book.update([](Status& status) { status.instance_id = "i-1"; });
+    ASSERT_TRUE(bring_up(input_, assignment_, book, stop_));
+  }
+  const std::string bound = "/sys/class/bdi/" + read_attribute("/sys/block/vdz/dev") + "/max_ratio";
+  ASSERT_TRUE(write_in_place(bound, "50"));  // whatever the killed one had set
+  const Ok done = down();
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(status_fields(read_file(kStatusFile, kMaxStatus).value_or("")).stage, "released");
+  EXPECT_EQ(read_attribute(bound), "100");
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  mount_volume();
+  EXPECT_EQ(read_attribute(inside("var/lib/heard")), "operator vol-0abc");
+  EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
 }
 
 TEST_F(BootKilled, what_it_left_mounted_stays_for_whoever_is_in_it) {
