@@ -43,6 +43,12 @@ Result<T> within(Milliseconds limit, std::function<Result<T>()> work) {
                                           " ms, it goes on; the volume may not answer");
 }
 
+Result<std::string> write_back() {
+  const UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!root || ::syncfs(root.get()) != 0) return fail_errno("writing the volume back");
+  return std::string();
+}
+
 Result<std::vector<TimedStep>> hooks_of_volume(const HookOrder& order, dev_t device) {
   TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
   struct stat facts {};
@@ -68,6 +74,8 @@ class Release {
       attempt("find the volume", [&] { return find_volume(); });
       const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
       if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
+      // Most is written while people save; sync waits for the rest.
+      if (device_) std::thread(write_back).detach();
       attempt("stop warming", [&] { return stop_own_users(); });
       if (device_) empty_volume(sessions_end_ms);
       TRY(book_.timed("unmount", [&] { return unmount(); }));
@@ -209,11 +217,7 @@ class Release {
 
   /// What still writes when its time is over holds the volume, and unmounting waits for it.
   Result<std::string> sync_volume() {
-    auto done = within<std::string>(budget().sync, []() -> Result<std::string> {
-      const UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-      if (!root || ::syncfs(root.get()) != 0) return fail_errno("writing the volume back");
-      return std::string();
-    });
+    auto done = within<std::string>(budget().sync, write_back);
     writes_on_ = !done && done.error().kind == ErrorKind::retry_later;
     return done;
   }

@@ -383,6 +383,39 @@ TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
   EXPECT_NE(read_attribute(bdi + "strict_limit"), "1");
 }
 
+TEST_F(Handover, what_is_dirty_is_written_back_while_people_save) {
+  ASSERT_TRUE(shell("mkdir -p /run/debug; mount -t debugfs debugfs /run/debug"));
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  const std::string stats = "/run/debug/bdi/" + read_attribute("/sys/block/vdz/dev") + "/stats";
+  const bool can_tell = ::access(stats.c_str(), R_OK) == 0;
+  const auto dirty = [&] { return dirty_kib(read_file(stats, 65536).value_or("")); };
+  const pid_t session = child_that([] {
+    const int file = ::open(inside("large").c_str(), O_CREAT | O_WRONLY, 0600);
+    const std::string text(20 << 20, 'w');
+    return ::write(file, text.data(), text.size()) > 0;
+  });
+  const std::uint64_t before = dirty();
+  std::uint64_t left_over = before;
+  bool saving = false;
+  std::thread person([&] {
+    const std::int64_t limit = boottime_ms() + 60'000;
+    while ((left_over = dirty()) > 1024 && steps_with("end sessions").empty() &&
+           boottime_ms() < limit)
+      ::poll(nullptr, 0, 10);
+    saving = steps_with("end sessions").empty();
+    end(session);
+  });
+  // People have 15 s; the kernel by itself would begin after 30.
+  const Ok released = release(leaving(seconds(45)), assignment_, book_);
+  person.join();
+  EXPECT_TRUE(shell("umount /run/debug"));
+  ASSERT_TRUE(released) << released.error().message();
+  if (!can_tell) GTEST_SKIP() << "SKIPPED, not tested: no debugfs";
+  EXPECT_GT(before, 10 * 1024u);
+  EXPECT_LE(left_over, 1024u);
+  EXPECT_TRUE(saving) << "sessions had to end before anything was written back";
+}
+
 TEST_F(Handover, what_a_session_writes_fast_stays_below_the_bound) {
   make_volume("", false, "256M");
   dress_as_disk();
