@@ -138,6 +138,9 @@ Result<int> dispatch(const Options& options) {
       return run_order(options);
     case Command::doctor:
       return run_doctor(options);
+    case Command::ssh:
+    case Command::ssh_config:
+      return run_ssh(options);
     default:
       return run_listing(options);
   }

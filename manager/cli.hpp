@@ -28,6 +28,9 @@ int run_reconcile(const Options& options);
 /// `warmroot ami import`; see cli_import.cpp.
 int run_import(const Options& options);
 
+/// `warmroot ssh`, which becomes ssh, and `warmroot ssh-config`; see cli_ssh.cpp.
+int run_ssh(const Options& options);
+
 /// What operators order by hand; see cli_orders.cpp.
 int run_order(const Options& options);
 

@@ -72,6 +72,16 @@ void add_ami_commands(CLI::App& app, Options& options, Commands& commands) {
   ami->require_subcommand(1);
 }
 
+void add_ssh_commands(CLI::App& app, Options& options, Commands& commands) {
+  CLI::App* ssh = commands.add(app, "ssh", "Logs in on a node, wherever it is now", Command::ssh);
+  ssh->add_option("NODE", options.subject, "[USER@]NODE")->required();
+  ssh->add_option("COMMAND", options.words, "What to run there, behind --");
+  commands
+      .add(app, "ssh-config", "Prints the nodes' addresses as a configuration of ssh",
+           Command::ssh_config)
+      ->add_option("POOL", options.pool, "One pool alone");
+}
+
 void add_yes(CLI::App& app, Options& options) {
   app.add_flag("--yes", options.yes, "Data of sessions on the volumes may be lost");
 }
@@ -166,6 +176,7 @@ void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& com
   commands.add(app, "user-data", "Prints the user-data of a pool's instances", Command::user_data)
       ->add_option("POOL", options.pool, "The pool's name")
       ->required();
+  add_ssh_commands(app, options, commands);
   add_ami_commands(app, options, commands);
   commands.add(app, "doctor",
                "Checks permissions, clock, AMIs, types, subnets and sizes, and changes nothing",

@@ -29,15 +29,18 @@ enum class Command {
   serve,
   user_data,
   ami_import,
-  doctor
+  doctor,
+  ssh,
+  ssh_config
 };
 
 struct Options {
   Command command = Command::plan;
-  std::string pool;     ///< of pool pause, resume and delete, attach and user-data
-  std::string subject;  ///< the instance or volume of an order
-  std::string reason;   ///< of volume quarantine
-  bool yes = false;     ///< data of sessions may be lost
+  std::string pool;     ///< of pool pause, resume and delete, attach, user-data and ssh-config
+  std::string subject;  ///< the instance or volume of an order, [USER@]NODE of ssh
+  std::vector<std::string> words;  ///< of ssh: what the session runs
+  std::string reason;              ///< of volume quarantine
+  bool yes = false;                ///< data of sessions may be lost
   bool keep_volumes = false;
   bool do_delete = false;       ///< of reap
   std::chrono::hours grace{0};  ///< of reap

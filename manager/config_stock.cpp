@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace warmroot::manager {
 namespace {
 
@@ -9,6 +11,21 @@ namespace {
 constexpr int kMostReadyWithinSeconds = 7 * 24 * 3600;
 /// More tags than any device has.
 constexpr int kMostDepth = 1024;
+constexpr int kMostPort = 65535;
+constexpr int kSshPort = 22;
+/// useradd's limit.
+constexpr std::size_t kMostNameCharacters = 32;
+
+/// As the bootstrap takes them from a volume; nothing that a shell or ssh reads as something else.
+bool is_user_name(std::string_view name) {
+  const auto letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !name.empty() && name.size() <= kMostNameCharacters && letter(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) {
+           return letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '.';
+         });
+}
 
 }  // namespace
 
@@ -64,6 +81,12 @@ core::WarmSpec read_warm(TableReader table) {
 core::SessionSpec read_session(TableReader table) {
   core::SessionSpec spec;
   spec.host_keys = table.flag("host_keys").value_or(true);
+  spec.rescue_port = table.whole("rescue_port", 0, kMostPort).value_or(0);
+  if (spec.rescue_port == kSshPort)
+    table.mistake("rescue_port", "22 is where sessions come in, write another port, e.g. 2222");
+  spec.user = table.text("user").value_or("");
+  if (table.has("user") && !is_user_name(spec.user))
+    table.mistake("user", fmt::format("\"{}\" is no user's name, write e.g. admin", spec.user));
   table.report_unknown();
   return spec;
 }

@@ -77,7 +77,10 @@ std::string to_json(const Ticket& ticket) {
       {"deployment", ticket.deployment},
       {"pool", ticket.pool},
       {"manager_url", ticket.manager_url},
-      {"session", {{"entry", ticket.session_entry}, {"host_keys", ticket.host_keys}}},
+      {"session",
+       {{"entry", ticket.session_entry},
+        {"host_keys", ticket.host_keys},
+        {"rescue_port", ticket.rescue_port}}},
       {"warm",
        {{"enabled", ticket.warm}, {"record", ticket.record}, {"max_depth", ticket.max_depth}}},
   };

@@ -23,11 +23,12 @@ struct Ticket {
   std::string manager_url;
   std::string session_entry = "chroot";  ///< how a session gets into the volume's system
   std::optional<unsigned>
-      write_mib_s{};       ///< what the volume writes; absent: the bootstrap's default
-  bool host_keys = true;   ///< a node's SSH host keys are kept on its volume
-  bool warm = true;        ///< read cold blocks ahead of use
-  bool record = true;      ///< of what sessions read first, for other volumes
-  unsigned max_depth = 0;  ///< of reads in flight; 0: found by measuring
+      write_mib_s{};         ///< what the volume writes; absent: the bootstrap's default
+  bool host_keys = true;     ///< a node's SSH host keys are kept on its volume
+  unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
+  bool warm = true;          ///< read cold blocks ahead of use
+  bool record = true;        ///< of what sessions read first, for other volumes
+  unsigned max_depth = 0;    ///< of reads in flight; 0: found by measuring
 };
 
 /// The ticket, version 1, as one line of ASCII JSON.

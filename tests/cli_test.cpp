@@ -53,6 +53,8 @@ TEST(CommandLine, knows_every_command) {
       {{"serve", "--listen", "127.0.0.1:0"}, Command::serve},
       {{"user-data", "imagenet"}, Command::user_data},
       {{"doctor"}, Command::doctor},
+      {{"ssh", "imagenet-0"}, Command::ssh},
+      {{"ssh-config", "imagenet"}, Command::ssh_config},
   };
   for (const auto& [arguments, command] : table) {
     const ParsedCommandLine parsed = parse(arguments);
@@ -64,6 +66,14 @@ TEST(CommandLine, knows_every_command) {
   EXPECT_EQ(parse({"serve"}).options->listen, "0.0.0.0:8470");
   EXPECT_EQ(parse({"serve", "--identity-certificates", "f"}).options->identity_certificates, "f");
   EXPECT_FALSE(parse({"serve", "--any-address"}).options) << "of what is not proven";
+}
+
+TEST(CommandLine, what_ssh_is_to_run_is_taken_as_it_is) {
+  const auto options = parse({"ssh", "ada@imagenet-0", "--", "ls", "-l", "--output", "x"}).options;
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->subject, "ada@imagenet-0");
+  EXPECT_EQ(options->words, (std::vector<std::string>{"ls", "-l", "--output", "x"}));
+  EXPECT_TRUE(parse({"ssh", "imagenet-0"}).options->words.empty());
 }
 
 TEST(CommandLine, tells_a_mistake_in_one_sentence_with_status_2) {

@@ -357,7 +357,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + "[pool.warm]\nenabled = false\nmax_depth = 8\n",
                 "[pool.warm] max_depth: nothing is read with enabled = false"},
         BadSpec{kMinimal + "[pool.warm]\nmax_depth = 2000\n", "[pool.warm] max_depth: "},
-        BadSpec{kMinimal + "[pool.session]\nhost_keys = \"no\"\n", "[pool.session] host_keys: "}));
+        BadSpec{kMinimal + "[pool.session]\nhost_keys = \"no\"\n", "[pool.session] host_keys: "},
+        BadSpec{kMinimal + "[pool.session]\nrescue_port = 22\n",
+                "[pool.session] rescue_port: 22 is where sessions come in"},
+        BadSpec{kMinimal + "[pool.session]\nuser = \"-oProxyCommand=x\"\n",
+                "[pool.session] user: \"-oProxyCommand=x\" is no user's name"}));
 
 TEST(Config, reads_where_events_come_from_and_whether_hints_count) {
   const std::string url = "https://sqs.us-east-1.amazonaws.com/111122223333/warmroot";
@@ -387,6 +391,8 @@ record = false
 max_depth = 24
 [pool.session]
 host_keys = false
+rescue_port = 2222
+user = "ada"
 )",
                                        no_files);
   ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
@@ -400,6 +406,8 @@ host_keys = false
   EXPECT_FALSE(pool.warm.record);
   EXPECT_EQ(pool.warm.max_depth, 24);
   EXPECT_FALSE(pool.session.host_keys);
+  EXPECT_EQ(pool.session.rescue_port, 2222);
+  EXPECT_EQ(pool.session.user, "ada");
 }
 
 TEST(Config, all_mistakes_are_listed_at_once_in_the_order_of_the_text) {

@@ -10,12 +10,13 @@ using testing::HasSubstr;
 TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   const auto ticket = parse_ticket(
       R"({"version":1,"deployment":"research","pool":"imagenet","manager_url":"http://10.0.0.1:8470/",
-          "session":{"entry":"chroot","write_mib_s":500,"host_keys":false},"warm":{"enabled":false,"record":false,"max_depth":64}})");
+          "session":{"entry":"chroot","write_mib_s":500,"host_keys":false,"rescue_port":2222},"warm":{"enabled":false,"record":false,"max_depth":64}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->deployment, "research");
   EXPECT_EQ(ticket->pool, "imagenet");
   EXPECT_EQ(ticket->manager_url, "http://10.0.0.1:8470");
   EXPECT_FALSE(ticket->host_keys);
+  EXPECT_EQ(ticket->rescue_port, 2222u);
   EXPECT_FALSE(ticket->warm_enabled);
   EXPECT_FALSE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 64u);
@@ -28,6 +29,7 @@ TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->manager_url, "");
   EXPECT_TRUE(ticket->host_keys);
+  EXPECT_EQ(ticket->rescue_port, 0u);
   EXPECT_TRUE(ticket->warm_enabled);
   EXPECT_TRUE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 0u);
@@ -70,6 +72,8 @@ INSTANTIATE_TEST_SUITE_P(
                   "session.write_mib_s"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"host_keys":"no"}})",
                   "session.host_keys"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"rescue_port":65536}})",
+                  "session.rescue_port"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"enabled":1}})",
                   "warm.enabled"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"record":"no"}})",

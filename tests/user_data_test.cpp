@@ -71,7 +71,7 @@ TEST(UserData, carries_the_ticket_as_the_bootstrap_reads_it) {
   const std::size_t start = text->find("{\"version\"");
   const auto ticket = nlohmann::json::parse(text->substr(start, text->find('\n', start) - start));
   EXPECT_EQ(ticket, nlohmann::json::parse(R"({"version":1,"deployment":"research","pool":"imagenet",
-      "manager_url":"http://127.0.0.1:1","session":{"entry":"chroot","host_keys":true},"warm":{"enabled":true,"record":true,"max_depth":0}})"));
+      "manager_url":"http://127.0.0.1:1","session":{"entry":"chroot","host_keys":true,"rescue_port":0},"warm":{"enabled":true,"record":true,"max_depth":0}})"));
 }
 
 TEST(UserData, tells_what_the_volume_writes_where_the_spec_does) {

@@ -53,6 +53,8 @@ struct WarmSpec {
 /// How sessions get into the volumes' system.
 struct SessionSpec {
   bool host_keys = true;  ///< a node's SSH host keys are kept on its volume
+  int rescue_port = 0;    ///< where the base's sshd lets people onto the base; 0: nowhere
+  std::string user;       ///< as whom `warmroot ssh` logs in; empty: ssh decides
 };
 
 struct LaunchSpec {
