@@ -47,7 +47,7 @@ Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book) {
   Result<SshdFacts> facts = SshdFacts{};
   const auto installed = book.timed("configure sshd", [&]() -> Result<std::string> {
     std::string note;
-    facts = install_sshd_config({ticket.host_keys}, note);
+    facts = install_sshd_config({ticket.host_keys, ticket.rescue_port}, note);
     if (!facts) return fail(facts.error());
     facts->ran_before = late;
     const std::string loaded = late ? kLateSentence : "loaded when sshd starts";

@@ -23,6 +23,10 @@ namespace {
 /// guest.
 constexpr std::chrono::milliseconds kProgramLimit{20000};
 constexpr std::size_t kMaxShellWords = 400;
+/// What Match blocks are tried with. Without it sshd -T refuses those with LocalPort, and none is
+/// to apply: nobody is called so, and the addresses are of documentation (RFC 5737).
+constexpr char kNobodysConnection[] =
+    "user=warmroot-nobody,host=warmroot.invalid,addr=192.0.2.1,laddr=192.0.2.2,lport=1";
 constexpr std::size_t kMaxSshdConfig = 1024 * 1024;
 constexpr char kLoginPath[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -48,9 +52,11 @@ Result<SshdFacts> ask_sshd(const std::string& sshd) {
   // Debian's unit makes it as RuntimeDirectory; sshd -T needs it before that.
   TRY(make_directory("/run/sshd", 0755));
   TRY_ASSIGN(const std::string key, make_probe_key());
-  TRY_ASSIGN(const auto dump, run_program({sshd, "-T", "-h", key}, kProgramLimit));
+  TRY_ASSIGN(const auto dump,
+             run_program({sshd, "-T", "-h", key, "-C", kNobodysConnection}, kProgramLimit));
   if (dump.exit_status != 0)
-    return fail(ErrorKind::broken, "sshd rejects its configuration: " + first_line(dump.output));
+    return fail(ErrorKind::broken,
+                "sshd rejects its configuration: " + sshd_complaint(dump.output));
   const SshdFacts facts = parse_sshd_facts(dump.output);
   TRY(check_sshd_facts(facts));
   return facts;
@@ -186,6 +192,10 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
     return facts;
   }
   facts->node_host_keys = wishes.node_host_keys;
+  if (wishes.rescue_port != 0 &&
+      std::count(facts->ports.begin(), facts->ports.end(), wishes.rescue_port) == 0)
+    note += std::string(note.empty() ? "" : "; ") +
+            "there is no rescue port: the base's sshd_config has ListenAddress lines with ports";
   return facts;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <sstream>
 #include <utility>
 
@@ -51,6 +52,7 @@ BaseSshd read_base_sshd(const std::vector<std::string>& texts) {
       base.authorized_keys = value;
     if (keyword == "hostkey" || keyword == "hostcertificate" || keyword == "hostkeyagent")
       base.names_host_keys = true;
+    if (keyword == "port") base.names_ports = true;
   });
   return base;
 }
@@ -87,9 +89,17 @@ std::string sshd_config(const BaseSshd& base, const SshdWishes& wishes) {
   // Fifty people at once are refused by the default 10:30:100.
   text += "MaxStartups 200:30:400\n";
   // The volume's keys open the volume alone.
-  text += std::string("Match Group ") + kBaseGroup + "\n    ChrootDirectory none\n" +
-          "    AuthorizedKeysFile " + base.authorized_keys + "\n";
-  return text;
+  const std::string on_base =
+      "    ChrootDirectory none\n    AuthorizedKeysFile " + base.authorized_keys + "\n";
+  if (wishes.rescue_port != 0) {
+    const std::string port = std::to_string(wishes.rescue_port);
+    // Ports add up, but for the default.
+    text += "Port " + port + "\n" + (base.names_ports ? "" : "Port 22\n");
+    // People of the volume have their passwords' hashes on the base, too.
+    text += "Match LocalPort " + port + "\n" + on_base +
+            "    AuthenticationMethods publickey\n    Banner none\n";
+  }
+  return text + "Match Group " + kBaseGroup + "\n" + on_base;
 }
 
 SshdFacts parse_sshd_facts(std::string_view dump) {
@@ -103,12 +113,21 @@ SshdFacts parse_sshd_facts(std::string_view dump) {
     const std::string_view keyword = line.substr(0, blank), value = line.substr(blank + 1);
     if (keyword == "chrootdirectory") facts.chroot_directory = value;
     if (keyword == "usepam") facts.pam = value == "yes";
+    if (keyword == "listenaddress")
+      facts.ports.push_back(static_cast<unsigned>(
+          std::atoi(std::string(value.substr(value.rfind(':') + 1)).c_str())));
     if (keyword == "subsystem" && value.substr(0, 5) == "sftp ") {
       const std::string_view command = value.substr(5, value.find(' ', 5) - 5);
       facts.sftp_server = !command.empty() && command.front() == '/' ? command : std::string_view();
     }
   }
   return facts;
+}
+
+std::string sshd_complaint(std::string_view output) {
+  while (output.find(" host key") < output.find('\n'))
+    output.remove_prefix(std::min(output.find('\n') + 1, output.size()));
+  return std::string(output.substr(0, output.find('\n')));
 }
 
 Ok check_sshd_facts(const SshdFacts& facts) {

@@ -25,6 +25,7 @@ struct BaseSshd {
   std::string authorized_keys = ".ssh/authorized_keys .ssh/authorized_keys2";
   /// It chooses host keys, certificates or an agent for them itself.
   bool names_host_keys = false;
+  bool names_ports = false;  ///< without, a Port line of ours would take 22 away
 };
 /// `texts` are sshd's files in their order of reading, without ours.
 BaseSshd read_base_sshd(const std::vector<std::string>& texts);
@@ -37,6 +38,7 @@ std::optional<std::string> why_no_node_host_keys(std::string_view version, const
 /// What the ticket asks of sshd.
 struct SshdWishes {
   bool node_host_keys = false;  ///< host keys are read below kHostKeys
+  unsigned rescue_port = 0;     ///< a second port, whose sessions land on the base; 0: none
 };
 
 /// What the drop-in includes. The base's own keys stay valid.
@@ -47,11 +49,16 @@ struct SshdFacts {
   std::string chroot_directory;
   std::string sftp_server;  ///< empty for none and for internal-sftp
   bool pam = false;
+  std::vector<unsigned> ports;  ///< of its listening addresses
   // Not from the dump:
   bool ran_before = false;      ///< sshd started without our configuration
   bool node_host_keys = false;  ///< HostKey lines lead to kHostKeys
 };
 SshdFacts parse_sshd_facts(std::string_view dump);
+
+/// Why `sshd -T` failed, one line of what it printed. Host keys that it misses are not it: in a
+/// boothook the base has none yet.
+std::string sshd_complaint(std::string_view output);
 
 /// Succeeds when the configuration that sshd will load sends sessions to our root. Errors:
 /// misconfigured, one sentence with the remedy.

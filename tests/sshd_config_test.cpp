@@ -84,6 +84,27 @@ TEST(SshdConfig, host_keys_are_read_below_the_link_only_where_that_is_wished) {
   EXPECT_THAT(sshd_config(BaseSshd{}, {false}), Not(HasSubstr("HostKey")));
 }
 
+TEST(SshdConfig, the_rescue_port_is_off_unless_asked_for_and_takes_no_port_away) {
+  EXPECT_THAT(sshd_config(BaseSshd{}, {}), Not(HasSubstr("Port")));
+  EXPECT_THAT(sshd_config(BaseSshd{}, {false, 2222}), HasSubstr("\nPort 2222\nPort 22\nMatch "));
+  const BaseSshd own = read_base_sshd({"Port 2022\n"});
+  EXPECT_THAT(sshd_config(own, {false, 2222}), HasSubstr("\nPort 2222\nMatch "));
+  EXPECT_FALSE(read_base_sshd({"Match LocalPort 1\nPort 2022\n#Port 3\n"}).names_ports);
+}
+
+TEST(SshdConfig, on_the_rescue_port_the_base_s_own_keys_open_the_base_and_nothing_else_does) {
+  const std::string text = sshd_config(keys_in(".ssh/authorized_keys"), {true, 2222});
+  const std::size_t start = text.find("Match LocalPort 2222\n");
+  ASSERT_NE(start, std::string::npos);
+  const std::size_t next = text.find("Match ", start + 1);
+  EXPECT_EQ(text.substr(start, next - start),
+            "Match LocalPort 2222\n    ChrootDirectory none\n"
+            "    AuthorizedKeysFile .ssh/authorized_keys\n"
+            "    AuthenticationMethods publickey\n    Banner none\n");
+  EXPECT_EQ(text.find("HostKey"), text.find("HostKey /run")) << text;
+  EXPECT_LT(text.rfind("HostKey"), start) << "it means nothing in a Match block";
+}
+
 struct Sshd {
   const char* version;
   const char* base_config;
@@ -115,12 +136,23 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(SshdFacts, are_read_from_the_dump) {
   const auto facts = parse_sshd_facts(
-      "port 22\nusepam yes\nchrootdirectory /run/warmroot/root\n"
+      "port 22\nlistenaddress [::]:22\nlistenaddress 0.0.0.0:2222\nusepam yes\nchrootdirectory "
+      "/run/warmroot/root\n"
       "subsystem sftp /usr/lib/openssh/sftp-server -f AUTHPRIV\n");
   EXPECT_EQ(facts.chroot_directory, "/run/warmroot/root");
   EXPECT_EQ(facts.sftp_server, "/usr/lib/openssh/sftp-server");
   EXPECT_TRUE(facts.pam);
+  EXPECT_THAT(facts.ports, testing::ElementsAre(22u, 2222u));
   EXPECT_TRUE(check_sshd_facts(facts));
+}
+
+TEST(SshdFacts, the_reason_of_a_refusal_is_not_a_host_key_that_is_made_later) {
+  EXPECT_EQ(sshd_complaint("Unable to load host key: /run/warmroot/host_keys/ssh_host_rsa_key\r\n"
+                           "Could not load host key: /x\n/etc/ssh/sshd_config line 3: Bad\nmore\n"),
+            "/etc/ssh/sshd_config line 3: Bad");
+  EXPECT_EQ(sshd_complaint("Unable to load host key: /x\n"), "");
+  EXPECT_EQ(sshd_complaint("no line's end"), "no line's end");
+  EXPECT_EQ(sshd_complaint(""), "");
 }
 
 TEST(SshdFacts, internal_sftp_needs_no_program) {
