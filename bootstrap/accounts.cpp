@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace warmroot::bootstrap {
 namespace {
@@ -42,6 +43,8 @@ constexpr PrivilegedGroup kPrivilegedGroups[] = {
     {"tty", "writes to everybody's terminal"},
     {"netdev", "changes the base's network"},
 };
+/// Every system that is a root has the second.
+constexpr const char* kFallbackShells[] = {"/bin/bash", "/bin/sh"};
 constexpr std::size_t kMaxLineBytes = 4096;
 constexpr std::size_t kMaxEntries = 10000;
 /// useradd's limit.
@@ -134,6 +137,13 @@ std::string without_lines(std::string_view text, const std::vector<std::string>&
   return kept;
 }
 
+/// Replaces one line `from` by `to`, if it is there.
+std::string with_line_changed(std::string text, const std::string& from, const std::string& to) {
+  const std::string lines = "\n" + text + "\n";
+  const std::size_t at = lines.find("\n" + from + "\n");
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
 /// The first entry of each name, as getpwnam finds it.
 template <typename Entry>
 std::map<std::string, Entry> by_name(const std::vector<Entry>& entries) {
@@ -172,24 +182,83 @@ std::map<std::uint32_t, std::string> names_by_id(const std::vector<Entry>& entri
   return names;
 }
 
-/// Why a user whom the base does not know is not given to it; empty when nothing speaks against it.
-/// An id is a person: two names for one would let the volume's log in as the base's.
+/// Why a user of the volume gets no base entry with the volume's ids; empty when nothing speaks
+/// against it. An id is a person: two names for one would let the volume's log in as the base's.
 std::string why_not(const User& user, const std::map<std::uint32_t, std::string>& base_users,
                     const std::map<std::uint32_t, std::string>& base_groups) {
   if (const auto owner = base_users.find(user.uid); owner != base_users.end())
     return "user " + user.name + " of the volume has uid " + std::to_string(user.uid) +
-           ", which is " + owner->second + " on the base; not added";
+           ", which is " + owner->second + " on the base";
   const auto group = base_groups.find(user.gid);
   if (group == base_groups.end()) return {};
   if (const auto* known = privileged(group->second))
     return "user " + user.name + " of the volume has gid " + std::to_string(user.gid) +
-           ", which is " + group->second + " on the base (" + std::string(known->reason) +
-           "); not added";
+           ", which is " + group->second + " on the base (" + std::string(known->reason) + ")";
   return {};
 }
 
-/// A user whom both know. Only the same person gets the volume's keys: a volume that calls uid 1000
-/// "root" must not open the base's root.
+bool is_imported(const User& user) {
+  return is_person(user.uid) && (is_person(user.gid) || user.gid == kUsersGroup);
+}
+
+/// Names whose sessions land on the base: their entries are the operator's way in.
+std::set<std::string> base_members(const AccountFiles& base) {
+  std::set<std::string> names;
+  for (const Group& group : parse_groups(base.group)) {
+    if (group.name != kPrivilegedGroups[0].name) continue;
+    names.insert(group.members.begin(), group.members.end());
+    for (const User& user : parse_passwd(base.passwd))
+      if (user.gid == group.gid) names.insert(user.name);
+  }
+  return names;
+}
+
+/// The base's shell, or where the volume lacks that, one that both have: the volume's own for the
+/// user first.
+std::string session_shell(const User& user, const User* on_volume, const Shells& shells) {
+  if (shells.missing_on_volume.count(user.shell) == 0) return user.shell;
+  std::vector<std::string> choices(std::begin(kFallbackShells), std::end(kFallbackShells));
+  if (on_volume != nullptr && is_login_shell(on_volume->shell))
+    choices.insert(choices.begin(), on_volume->shell);
+  for (const auto& shell : choices)
+    if (shells.on_both.count(shell) > 0) return shell;
+  return user.shell;
+}
+
+/// What the base's entries of known people become. Root and people alone: nobody else logs in.
+void change_known(const AccountFiles& base, const AccountFiles& volume, const Shells& shells,
+                  AccountEdit& edit) {
+  const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
+  const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
+  const auto on_volume = by_name(parse_passwd(volume.passwd));
+  std::set<std::string> seen = base_members(base);
+  each_line(base.passwd, [&](std::string_view line) {
+    const auto user = parse_user(line);
+    if (!user || !seen.insert(user->name).second) return;
+    if ((user->uid != 0 && !is_person(user->uid)) || !is_login_shell(user->shell)) return;
+    const auto other = on_volume.find(user->name);
+    const User* theirs = other == on_volume.end() ? nullptr : &other->second;
+    User after = *user;
+    after.shell = session_shell(*user, theirs, shells);
+    if (after.shell != user->shell)
+      edit.notes.push_back("user " + user->name + " has the shell " + user->shell +
+                           ", which the volume lacks; sessions use " + after.shell);
+    if (theirs != nullptr && is_person(user->uid) && is_imported(*theirs) &&
+        theirs->uid != user->uid && why_not(*theirs, base_users, base_groups).empty()) {
+      after.uid = theirs->uid;
+      after.gid = theirs->gid;
+      after.home = theirs->home;
+      edit.notes.push_back("user " + user->name + " has uid " + std::to_string(user->uid) +
+                           " on the base and " + std::to_string(after.uid) +
+                           " on the volume; the volume's while sessions land there");
+    }
+    if (after.uid != user->uid || after.shell != user->shell)
+      edit.passwd_changed.push_back({std::string(line), passwd_line(after)});
+  });
+}
+
+/// A user whom both know, as the base will have them. Only the same person gets the volume's keys:
+/// a volume that calls uid 1000 "root" must not open the base's root.
 void keep_known(const User& user, const User& known, AccountEdit& edit) {
   if (known.uid != user.uid)
     edit.notes.push_back("user " + user.name + " has uid " + std::to_string(known.uid) +
@@ -200,21 +269,20 @@ void keep_known(const User& user, const User& known, AccountEdit& edit) {
 }
 
 void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
-  const auto present = by_name(parse_passwd(base.passwd));
+  const auto present = by_name(parse_passwd(edit.files.passwd));
   const auto base_passwords = passwords_of(base.shadow);
   const auto passwords = passwords_of(volume.shadow);
   const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
   const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
   std::set<std::string> seen;
   for (const User& user : parse_passwd(volume.passwd)) {
-    const bool imported = is_person(user.uid) && (is_person(user.gid) || user.gid == kUsersGroup);
-    if (!imported || !seen.insert(user.name).second) continue;
+    if (!is_imported(user) || !seen.insert(user.name).second) continue;
     if (const auto known = present.find(user.name); known != present.end()) {
       keep_known(user, known->second, edit);
       continue;
     }
-    if (auto reason = why_not(user, base_users, base_groups); !reason.empty()) {
-      edit.notes.push_back(std::move(reason));
+    if (const auto reason = why_not(user, base_users, base_groups); !reason.empty()) {
+      edit.notes.push_back(reason + "; not added");
       continue;
     }
     edit.passwd_added.push_back(passwd_line(user));
@@ -302,24 +370,41 @@ bool is_login_shell(const std::string& shell) {
   return leaf != "nologin" && leaf != "false" && leaf != "true" && leaf != "sync";
 }
 
-AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume) {
+std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& volume) {
+  std::set<std::string> shells(std::begin(kFallbackShells), std::end(kFallbackShells));
+  for (const auto* files : {&base, &volume})
+    for (const User& user : parse_passwd(files->passwd))
+      if (is_login_shell(user.shell)) shells.insert(user.shell);
+  return shells;
+}
+
+AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
+                           const Shells& shells) {
   AccountEdit edit;
+  change_known(base, volume, shells, edit);
+  edit.files.passwd = base.passwd;
+  for (const auto& line : edit.passwd_changed)
+    edit.files.passwd = with_line_changed(edit.files.passwd, line.before, line.after);
   merge_users(base, volume, edit);
   merge_groups(base, volume, edit);
-  edit.files = {append_lines(base.passwd, edit.passwd_added),
+  edit.files = {append_lines(edit.files.passwd, edit.passwd_added),
                 append_lines(base.group, edit.group_added),
                 append_lines(base.shadow, edit.shadow_added)};
   return edit;
 }
 
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit) {
-  return {without_lines(present.passwd, edit.passwd_added),
-          without_lines(present.group, edit.group_added),
+  std::string passwd = without_lines(present.passwd, edit.passwd_added);
+  for (const auto& line : edit.passwd_changed)
+    passwd = with_line_changed(passwd, line.after, line.before);
+  return {passwd, without_lines(present.group, edit.group_added),
           without_lines(present.shadow, edit.shadow_added)};
 }
 
 std::string record_of(const AccountEdit& edit) {
   std::string text;
+  for (const auto& line : edit.passwd_changed)
+    text += "before " + line.before + "\nafter " + line.after + '\n';
   for (const auto& line : edit.passwd_added) text += "passwd " + line + '\n';
   for (const auto& line : edit.group_added) text += "group " + line + '\n';
   for (const auto& line : edit.shadow_added) text += "shadow " + line + '\n';
@@ -328,10 +413,14 @@ std::string record_of(const AccountEdit& edit) {
 
 AccountEdit parse_record(std::string_view text) {
   AccountEdit edit;
+  std::string before;
   each_line(text, [&](std::string_view line) {
     const std::size_t blank = std::min(line.find(' '), line.size() - 1);
     const std::string_view kind = line.substr(0, blank);
     const std::string added(line.substr(blank + 1));
+    if (kind == "before") before = added;
+    if (kind == "after" && !before.empty())
+      edit.passwd_changed.push_back({std::exchange(before, {}), added});
     if (kind == "passwd") edit.passwd_added.push_back(added);
     if (kind == "group") edit.group_added.push_back(added);
     if (kind == "shadow") edit.shadow_added.push_back(added);

@@ -1,10 +1,12 @@
 // sshd looks users, shells, homes and groups up on the base. People whom only the volume knows get
 // base entries with the volume's numeric ids: uid 1000 to 59999, never a system account, never uid
-// 0. Pure text in, text out; both files come from machines we do not trust to be well-formed.
+// 0. Who differs between the two is changed on the base for as long. Pure text in, text out; both
+// files come from machines we do not trust to be well-formed.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +29,20 @@ struct AccountFiles {
   std::string passwd, group, shadow;
 };
 
+/// A passwd line of the base that reads otherwise while the volume is there.
+struct ChangedLine {
+  std::string before, after;
+};
+
+/// What is known of the shells that passwd files name.
+struct Shells {
+  std::set<std::string> missing_on_volume;
+  std::set<std::string> on_both;
+};
+
 struct AccountEdit {
-  AccountFiles files;                     ///< the base's files after the edit
+  AccountFiles files;  ///< the base's files after the edit
+  std::vector<ChangedLine> passwd_changed;
   std::vector<std::string> passwd_added;  ///< whole lines, for revert_accounts
   std::vector<std::string> group_added;
   std::vector<std::string> shadow_added;
@@ -36,7 +50,8 @@ struct AccountEdit {
       session_users;  ///< the volume's people who may log in; theirs are the volume's keys
   std::vector<std::string> notes;  ///< one sentence each, about what was left alone
   bool changed() const {
-    return !passwd_added.empty() || !group_added.empty() || !shadow_added.empty();
+    return !passwd_changed.empty() || !passwd_added.empty() || !group_added.empty() ||
+           !shadow_added.empty();
   }
 };
 
@@ -51,17 +66,24 @@ std::vector<Group> parse_groups(std::string_view text);
 /// True for shells that let people in.
 bool is_login_shell(const std::string& shell);
 
-/// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...) and
-/// whoever has an id that is somebody else's on the base: those are notes. The base's own entries
-/// are never changed: a user whom both know under different uids is a note. Applying it to its own
-/// result changes nothing.
-AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume);
+/// Shells that passwd files name and that sessions could fall back to.
+std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& volume);
 
-/// Takes exactly the added lines out of the present files, whatever else has changed since.
+/// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...) and
+/// whoever has an id that is somebody else's on the base: those are notes. Of the base's own
+/// entries two kinds are changed for as long as the volume is there, never those of warmroot-base's
+/// members: a person whom both know under different uids gets the volume's ids and home, unless
+/// that uid is somebody else's on the base; and a shell that the volume lacks becomes one that both
+/// have. Applying it to its own result changes nothing.
+AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
+                           const Shells& shells = {});
+
+/// Takes exactly the added lines out of the present files and changes the changed ones back,
+/// whatever else has changed since.
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit);
 
-/// The added lines as text, kept in /run so that another process can revert them; and back. Rubbish
-/// is left out.
+/// The added and changed lines as text, kept in /run so that another process can revert them; and
+/// back. Rubbish is left out.
 std::string record_of(const AccountEdit& edit);
 AccountEdit parse_record(std::string_view text);
 

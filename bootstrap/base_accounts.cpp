@@ -52,6 +52,16 @@ Ok write_base_files(const AccountFiles& before, const AccountFiles& after) {
   return write_changed("/etc/passwd", before.passwd, after.passwd, 0644);
 }
 
+Shells look_at_shells(const RootDirectory& volume, const std::set<std::string>& named) {
+  Shells shells;
+  for (const auto& shell : named)
+    if (!volume.is_executable(shell))
+      shells.missing_on_volume.insert(shell);
+    else if (::access(shell.c_str(), X_OK) == 0)
+      shells.on_both.insert(shell);
+  return shells;
+}
+
 /// sshd reads them on the base, from a file of root's that the user cannot change.
 Ok write_keys(const RootDirectory& volume, const User& user, const std::string& launch_key) {
   const auto own =
@@ -73,11 +83,12 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
   from.shadow = volume.read("etc/shadow", kMaxAccountFile).value_or("");
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles base, read_base_files());
-  AccountEdit edit = merge_accounts(base, from);
+  AccountEdit edit = merge_accounts(base, from, look_at_shells(volume, shells_of(base, from)));
   const AccountEdit earlier = recorded_accounts();
-  const auto keep = [](std::vector<std::string>& now, const std::vector<std::string>& before) {
+  const auto keep = [](auto& now, const auto& before) {
     now.insert(now.end(), before.begin(), before.end());
   };
+  keep(edit.passwd_changed, earlier.passwd_changed);
   keep(edit.passwd_added, earlier.passwd_added);
   keep(edit.group_added, earlier.group_added);
   keep(edit.shadow_added, earlier.shadow_added);

@@ -68,10 +68,88 @@ TEST(Accounts, a_line_of_a_hundred_megabytes_is_passed_over) {
   EXPECT_THAT(edit.passwd_added, ElementsAre("ada:x:2001:2001::/home/ada:/bin/sh"));
 }
 
-TEST(Accounts, a_user_whom_both_know_under_different_uids_is_noted_and_left_alone) {
+struct Known {
+  const char* why;
+  const char* base;    ///< passwd of the base beside root
+  const char* volume;  ///< passwd of the volume
+  const char* after;   ///< what the base's becomes; empty: it stays
+  const char* note;
+};
+class KnownPeople : public testing::TestWithParam<Known> {};
+
+/// zsh is on the base alone, fish on the volume alone, the others on both.
+const Shells kShells{{"/bin/zsh"}, {"/bin/bash", "/bin/sh", "/bin/ksh"}};
+
+TEST_P(KnownPeople,
+       land_as_themselves_where_base_and_volume_differ_and_the_base_s_entry_comes_back) {
+  AccountFiles base = kBase;
+  base.passwd = "root:x:0:0:root:/root:/bin/bash\n" + std::string(GetParam().base) + "\n";
+  base.group += "docker:x:1900:\nwarmroot-base:x:1901:ops\n";
+  const auto edit = merge_accounts(base, volume(std::string(GetParam().volume) + "\n"), kShells);
+  const std::string after = *GetParam().after == '\0' ? GetParam().base : GetParam().after;
+  EXPECT_EQ(edit.files.passwd, "root:x:0:0:root:/root:/bin/bash\n" + after + "\n")
+      << GetParam().why;
+  std::string notes;
+  for (const auto& note : edit.notes) notes += note + "\n";
+  EXPECT_THAT(notes, HasSubstr(GetParam().note));
+  EXPECT_EQ(revert_accounts(edit.files, parse_record(record_of(edit))).passwd, base.passwd);
+  const auto again =
+      merge_accounts(edit.files, volume(std::string(GetParam().volume) + "\n"), kShells);
+  EXPECT_EQ(again.files.passwd, edit.files.passwd) << "merged into its own result";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, KnownPeople,
+    testing::Values(
+        Known{"another uid", "ada:x:1000:1000:Ada:/home/ada:/bin/bash",
+              "ada:x:2001:2002::/srv/ada:/bin/sh", "ada:x:2001:2002:Ada:/srv/ada:/bin/bash",
+              "uid 1000 on the base and 2001 on the volume; the volume's while"},
+        Known{"another uid, which is somebody's on the base",
+              "ada:x:1000:1000::/home/ada:/bin/bash\nbob:x:2001:2001::/home/bob:/bin/sh",
+              "ada:x:2001:2001::/home/ada:/bin/bash", "", "sessions use the base's"},
+        Known{"another uid, with a group that is worth something",
+              "ada:x:1000:1000::/home/ada:/bin/bash", "ada:x:2001:1900::/home/ada:/bin/bash", "",
+              "sessions use the base's"},
+        Known{"root on the volume, a person here", "toor:x:1000:1000::/home/toor:/bin/bash",
+              "toor:x:0:0::/root:/bin/bash", "", ""},
+        Known{"a person on the volume, a system account here", "www:x:33:33::/var/www:/bin/bash",
+              "www:x:1033:1033::/home/www:/bin/bash", "", "sessions use the base's"},
+        Known{"an operator of the base", "ops:x:1000:1000::/home/ops:/bin/zsh",
+              "ops:x:2001:2001::/home/ops:/bin/bash", "", "sessions use the base's"},
+        Known{"a shell that the volume lacks", "ada:x:1000:1000::/home/ada:/bin/zsh",
+              "ada:x:1000:1000::/home/ada:/bin/ksh", "ada:x:1000:1000::/home/ada:/bin/ksh",
+              "the shell /bin/zsh, which the volume lacks; sessions use /bin/ksh"},
+        Known{"such a shell, and one on the volume that the base lacks",
+              "ada:x:1000:1000::/home/ada:/bin/zsh", "ada:x:1000:1000::/home/ada:/bin/fish",
+              "ada:x:1000:1000::/home/ada:/bin/bash", "sessions use /bin/bash"},
+        Known{"such a shell of somebody whom the volume does not know",
+              "ada:x:1000:1000::/home/ada:/bin/zsh", "eve:x:2001:2001::/home/eve:/bin/nologin",
+              "ada:x:1000:1000::/home/ada:/bin/bash\neve:x:2001:2001::/home/eve:/bin/nologin",
+              "sessions use /bin/bash"},
+        Known{"both differences", "ada:x:1000:1000::/home/ada:/bin/zsh",
+              "ada:x:2001:2001::/home/a:/bin/sh", "ada:x:2001:2001::/home/a:/bin/sh",
+              "sessions use /bin/sh"},
+        Known{"a system account's shell", "git:x:998:998::/srv/git:/bin/zsh", "", "", ""}));
+
+TEST(Accounts, root_gets_in_where_the_volume_lacks_root_s_shell) {
+  AccountFiles base = kBase;
+  base.passwd = "root:x:0:0:root:/root:/bin/zsh\n";
+  const auto edit = merge_accounts(base, volume("root:x:0:0:root:/root:/bin/sh\n"), kShells);
+  EXPECT_EQ(edit.files.passwd, "root:x:0:0:root:/root:/bin/sh\n");
+}
+
+TEST(Accounts, who_was_moved_to_the_volume_s_uid_may_use_the_volume_s_keys) {
+  const auto edit = merge_accounts(kBase, volume("admin:x:1001:1001::/home/a:/bin/bash\n"));
+  ASSERT_EQ(edit.session_users.size(), 1u);
+  EXPECT_EQ(edit.session_users[0].uid, 1001u);
+  EXPECT_EQ(edit.session_users[0].home, "/home/a");
+}
+
+TEST(Accounts, an_entry_that_somebody_changed_meanwhile_is_left_to_them) {
   const auto edit = merge_accounts(kBase, volume("admin:x:1001:1001::/home/admin:/bin/bash\n"));
-  EXPECT_FALSE(edit.changed());
-  EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("uid 1000 on the base and 1001 on the volume")));
+  AccountFiles present = edit.files;
+  present.passwd = "root:x:0:0:root:/root:/bin/bash\nadmin:x:1001:1001::/home/admin:/bin/sh\n";
+  EXPECT_EQ(revert_accounts(present, edit).passwd, present.passwd);
 }
 
 TEST(Accounts, merging_into_its_own_result_changes_nothing) {
