@@ -2,7 +2,6 @@
 programs, a power cut, pause and resume, and volumes that must be refused without locking anybody out. Each check is a line;
 ends with `N passed, N failed`. Run by tests/run.sh after the images and build/release are there.
 Usage: guest_test.py [PART...] (see PARTS; all of them)"""
-import filecmp
 import glob
 import os
 import subprocess
@@ -10,10 +9,13 @@ import sys
 import time
 import traceback
 
+from session_matrix import BASE_OS, RESCUE_PORT, VOLUME_OS, session_matrix
 from world import TOP, World
 
 DIRECTORY = os.path.join(TOP, "build", "guest_test")
-GOOD = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1}
+GOOD = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1,
+        "base_ami": "ami-0twins000000000001",
+        "session": f'[pool.session]\nrescue_port = {RESCUE_PORT}\nuser = "admin"'}
 REFUSED = [
     {"name": "noroot", "source": 'snapshot = "snap-0noroot0000000001"', "nodes": 1, "running": 1},
     {"name": "foreign", "source": 'snapshot = "snap-0arm6400000000001"', "nodes": 1, "running": 1},
@@ -32,8 +34,6 @@ FILE_SYSTEMS = [
     {**TWINS, "name": "twin", "source": 'snapshot = "snap-0btrfs00000000001"'},
 ]
 SESSION_STAGES = ("ready", "warming", "warm")
-BASE_OS = "warmroot test base"
-VOLUME_OS = "Imagenet AMI"
 
 
 class Checks:
@@ -64,73 +64,12 @@ def ready(world, name, not_on=None):
     return world.wait(f"sessions on {name}", condition, 240)
 
 
-def sessions(world, checks, instance):
-    code, text = world.ssh(instance, ". /etc/os-release; echo $PRETTY_NAME; id -un; hostname >/dev/null; echo $HOME")
-    checks.that("a session lands in the volume's system as its user", VOLUME_OS in text and "admin" in text and "/home/admin" in text, text)
-    checks.that("a session's exit code comes back", world.ssh(instance, "exit 37")[0] == 37)
-    code, text = world.ssh(instance, "tty; echo rows $(stty size 2>/dev/null)")
-    checks.that("without a pty there is no tty", "not a tty" in text, text)
-    done = subprocess.run([*world.ssh_command(instance, options=("-tt",)), "tty"], capture_output=True, text=True,
-                          timeout=60, stdin=subprocess.DEVNULL)
-    checks.that("a session has a pty of the devpts that it sees", "/dev/pts/" in done.stdout, done.stdout + done.stderr)
-    code, text = world.ssh(instance, "test -r /proc/self/status && test -d /sys/class/net/eth0 && test -w /dev/shm && "
-                                     "test -w /dev/null && test -w /tmp && getent hosts localhost && cat /etc/resolv.conf")
-    checks.that("the API file systems, /tmp and resolv.conf are there", code == 0 and "nameserver" in text, text)
-    code, text = world.ssh(instance, "id -u; id -un; whoami", user="researcher")
-    checks.that("a user that only the volume knows can log in", "2001" in text and "researcher" in text, text)
-    code, text = world.ssh(instance, "echo $0 | grep -q bash && python3 -c 'import numpy; print(numpy.arange(4).sum())'")
-    checks.that("the volume's own programs run", code == 0 and text.endswith("6"), text)
-
-
 def known_host(world, instance, checking):
     """A login by a client that knows the node by its name: `accept-new` learns its host key, `yes` insists on it."""
     options = ("-o", f"UserKnownHostsFile={world.path('known_hosts')}", "-o", "HostKeyAlias=imagenet-0", "-o", f"StrictHostKeyChecking={checking}")
     done = subprocess.run([*world.ssh_command(instance, options=options), "echo in"], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL, check=False)
     return done.stdout + done.stderr
-
-
-def transfers(world, checks, instance):
-    ssh = world.ssh_command(instance)
-    options, target = ssh[1:-1], ssh[-1]
-    port = options[options.index("-p") + 1]
-    common = [item for item in options if item not in ("-p", port)]
-    source = world.path("payload")
-    with open(source, "wb") as file:
-        file.write(os.urandom(1 << 20))
-    back = world.path("payload.back")
-    for name, flags in (("scp over sftp", []), ("scp over the old protocol", ["-O"])):
-        there = ["scp", "-q", *flags, *common, "-P", port, source, f"{target}:payload"]
-        here = ["scp", "-q", *flags, *common, "-P", port, f"{target}:payload", back]
-        good = all(subprocess.run(step, stdin=subprocess.DEVNULL, timeout=90, check=False).returncode == 0 for step in (there, here))
-        checks.that(f"{name} carries a file there and back", good and filecmp.cmp(source, back, shallow=False))
-        if os.path.exists(back):
-            os.unlink(back)
-    done = subprocess.run(["sftp", "-q", *common, "-P", port, "-b", "-", target], input="cd /etc\nls os-release\npwd\n",
-                          capture_output=True, text=True, timeout=60, check=False)
-    checks.that("sftp sees the volume", done.returncode == 0 and "os-release" in done.stdout, done.stdout + done.stderr)
-    done = subprocess.run(["rsync", "-a", "-e", " ".join(ssh[:-1]), source, f"{target}:synced"], capture_output=True,
-                          text=True, timeout=90, check=False)
-    checks.that("rsync copies into the volume", done.returncode == 0 and world.ssh(instance, "test -s synced")[0] == 0, done.stderr)
-
-
-def agent_forwarding(world, checks, instance):
-    socket_path = world.path("agent.sock")
-    if os.path.exists(socket_path):
-        os.unlink(socket_path)
-    agent = subprocess.Popen(["ssh-agent", "-D", "-a", socket_path], stdout=subprocess.DEVNULL)
-    env = {**os.environ, "SSH_AUTH_SOCK": socket_path}
-    try:
-        key = os.path.join(TOP, "build", "images", "id_ed25519")
-        for _ in range(50):
-            if subprocess.run(["ssh-add", "-q", key], env=env, capture_output=True, check=False).returncode == 0:
-                break
-        done = subprocess.run([*world.ssh_command(instance, options=("-A",)), "ls -l $SSH_AUTH_SOCK && test -S $SSH_AUTH_SOCK && echo socket"],
-                              env=env, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
-        checks.that("a forwarded agent's socket is there in the session", "socket" in done.stdout, done.stdout + done.stderr)
-    finally:
-        agent.terminate()
-        agent.wait()
 
 
 def power_cut(world, checks, node):
@@ -295,9 +234,7 @@ def file_systems(checks):
 def good_volume(checks):
     with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
         node = ready(world, "imagenet-0")
-        sessions(world, checks, node["instance_id"])
-        transfers(world, checks, node["instance_id"])
-        agent_forwarding(world, checks, node["instance_id"])
+        session_matrix(world, checks, node["instance_id"])
         node = power_cut(world, checks, node)
         hooked(world, checks, node)
         pause_and_resume(world, checks, node)

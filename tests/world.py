@@ -49,6 +49,7 @@ running = {running}
 {group}
 [pool.volumes]
 type = "gp3"
+{session}
 """
 LAUNCH = """\
 [pool.launch]
@@ -58,7 +59,7 @@ subnets        = {{ us-east-1a = "subnet-0a00000000000001" }}
 key_name       = "operator"
 {launch}
 """
-DEFAULTS = {"base_ami": "ami-0base000000000001", "instance_type": "g5.12xlarge", "launch": "", "group": ""}
+DEFAULTS = {"base_ami": "ami-0base000000000001", "instance_type": "g5.12xlarge", "launch": "", "group": "", "session": ""}
 
 
 def dies_with_parent():
@@ -213,10 +214,10 @@ class World:
         with urllib.request.urlopen(urllib.request.Request(url, data=b"", method="POST"), timeout=10) as reply:
             return json.load(reply)
 
-    def warmroot(self, *arguments):
+    def warmroot(self, *arguments, env=None):
         """Runs the manager's command line beside the daemon's state and returns the completed process."""
         return subprocess.run([f"{BUILD}/warmroot", "--spec", self.path("spec.toml"), "--state", self.path("state"),
-                               *arguments], env=self.environment(), capture_output=True, text=True, timeout=120)
+                               *arguments], env={**self.environment(), **(env or {})}, capture_output=True, text=True, timeout=120)
 
     def ssh_command(self, instance_id, user="admin", options=()):
         return ["ssh", *options, "-i", f"{IMAGES}/id_ed25519", "-p", str(self.instance(instance_id)["ssh_port"]),

@@ -2,7 +2,8 @@
 # Makes what the simulated region's machines boot from, in build/images:
 #   vmlinuz            Debian's cloud kernel
 #   base.img           the base system (base AMI): a small Debian with sshd and a busybox init that plays cloud-init
-#   base-twins.img     the same, with file systems mounted that have the UUIDs of xfs.img's and btrfs.img's
+#   base-twins.img     the same for tests, with people whom ami.img knows otherwise, and file systems mounted that have the
+#                      UUIDs of xfs.img's and btrfs.img's
 #   ami.img            the AMI whose snapshot fills pool volumes: another Debian, GPT, with python3-numpy and a workload
 #   xfs.img, btrfs.img small AMIs whose roots are of these types
 #   arm64.img, noroot.img   an AMI of another architecture and one without a root file system, for refusals
@@ -116,13 +117,19 @@ rm -rf "$base"/var/lib/apt/lists/* "$base"/var/cache/apt/*
 ext4_image "$images/base.img" 1024 "$base" 0
 
 step "guest images: the AMI with the workload"
-debian ami minbase python3-numpy,procps,iproute2,openssh-sftp-server,rsync
+debian ami minbase python3-numpy,procps,iproute2,openssh-sftp-server,rsync,sudo,systemd,tmux,xauth
 ami=$work/ami
 sed -i -e 's/^PRETTY_NAME=.*/PRETTY_NAME="Imagenet AMI (Debian 12)"/' -e '$a VARIANT_ID=warmroot-ami' "$ami/usr/lib/os-release"
 echo imagenet-ami >"$ami/etc/hostname"
 echo "127.0.0.1 localhost" >"$ami/etc/hosts"
 chroot "$ami" useradd --create-home --shell /bin/bash --uid 1000 admin
 chroot "$ami" useradd --create-home --shell /bin/bash --uid 2001 researcher
+chroot "$ami" useradd --create-home --shell /bin/bash --uid 2500 mixed
+echo 'admin ALL=(ALL) NOPASSWD: ALL' >"$ami/etc/sudoers.d/admin"
+# A time zone that only the volume has.
+echo 'Zone Volume 2 - VOL' | /usr/sbin/zic -d "$work/zone" -
+rm -f "$ami/etc/localtime"
+cp "$work/zone/Volume" "$ami/etc/localtime"
 install -m 755 tests/sim/guest/workload "$ami/usr/local/bin/workload"
 chroot "$ami" python3 /usr/local/bin/workload --make-dataset
 rm -rf "$ami"/var/lib/apt/lists/* "$ami"/var/cache/apt/*
@@ -148,6 +155,14 @@ xfs_protofile "$work/xfs" >"$work/xfs.proto"
 truncate -s 320M "$work/xfs.fs" "$work/btrfs.fs"
 run_logged mkfs-xfs mkfs.xfs -q -m "uuid=$xfs_uuid" -p "$work/xfs.proto" "$work/xfs.fs"
 run_logged mkfs-btrfs mkfs.btrfs -q -U "$btrfs_uuid" --rootdir "$work/btrfs" "$work/btrfs.fs"
+# People as they differ between base and volume: unknown there, of another uid there, with a shell that is only here.
+chroot "$base" useradd --create-home --shell /bin/bash --uid 1700 basic
+chroot "$base" useradd --create-home --shell /bin/bash --uid 1500 mixed
+cp "$base/bin/bash" "$base/usr/local/bin/baseshell"
+chroot "$base" usermod --shell /usr/local/bin/baseshell admin
+# What tells in a session that the base's PAM has opened it.
+echo '* soft nofile 2048' >"$base/etc/security/limits.d/warmroot-test.conf"
+echo 'session optional pam_umask.so umask=027' >>"$base/etc/pam.d/sshd"
 mkdir -p "$base/usr/share/warmroot-test"
 cp --sparse=always "$work/xfs.fs" "$work/btrfs.fs" "$base/usr/share/warmroot-test/"
 ext4_image "$images/base-twins.img" 1024 "$base" 0

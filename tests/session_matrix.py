@@ -1,0 +1,360 @@
+"""What a session on a warm root is like, beside one on a machine of its own: every case by the stock OpenSSH client against
+a guest's sshd, marked as it was found. README.md holds the table that this prints; WARMROOT_ACCEPT=1 rewrites it there.
+Called by guest_test.py. Cases share connections (ControlMaster) where that changes nothing of what is tried."""
+import fcntl
+import filecmp
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import termios
+import threading
+import time
+import urllib.request
+
+from world import IMAGES, TOP, dies_with_parent, free_port
+
+VOLUME_OS = "Imagenet AMI"
+BASE_OS = "warmroot test base"
+RESCUE_PORT = 2222
+NEWCOMERS = 25
+TABLE_START, TABLE_END = "<!-- sessions: written by tests/session_matrix.py -->\n", "<!-- end of sessions -->\n"
+WORKS, DIFFERS, CANNOT = "works", "differs", "cannot"
+
+
+class Matrix:
+    """The rows found, and one ssh configuration that names the guest `node`."""
+
+    def __init__(self, world, checks, instance):
+        self.world, self.checks = world, checks
+        self.rows = []
+        self.config = world.path("ssh_config")
+        self.instance = instance
+        self.masters = []
+        port = world.instance(instance)["ssh_port"]
+        with open(self.config, "w", encoding="utf-8") as file:
+            file.write(f"Host node shared\n  HostName 127.0.0.1\n  Port {port}\n"
+                       f"Host shared behind rescue\n  ControlPath {world.directory}/%C-%r\n  SendEnv LC_WARMROOT LC_CTYPE\n"
+                       f"Host behind rescue\n  HostName 127.0.0.1\n  ProxyJump shared\n  ControlPath none\n"
+                       f"Host rescue\n  Port {RESCUE_PORT}\n"
+                       f"Host *\n  User admin\n  IdentityFile {IMAGES}/id_ed25519\n  BatchMode yes\n  ConnectTimeout 30\n"
+                       "  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n")
+
+    def row(self, case, mark, how, good, detail=""):
+        """Records a case; `how` says in the table in what it differs or why it cannot."""
+        self.rows.append((case, mark, how))
+        self.checks.that(f"session: {case} ({mark})", good, str(detail)[-600:])
+
+    def ssh(self, command, host="shared", options=(), env=None, seconds=60, stdin=subprocess.DEVNULL):
+        return subprocess.run(["ssh", "-F", self.config, *options, host, *([command] if command else [])], capture_output=True, text=True,
+                              timeout=seconds, check=False, stdin=stdin, env={**os.environ, **(env or {})})
+
+    def share(self, path=None):
+        """Opens a connection for many sessions: the usual one, or one at `path`."""
+        options = ["-o", f"ControlPath={path}"] if path else []
+        subprocess.run(["ssh", "-F", self.config, *options, "-fNM", "shared"], check=True, timeout=60, stdin=subprocess.DEVNULL)
+        self.masters.append(options)
+
+    def unshare(self):
+        while self.masters:
+            self.control("exit", options=self.masters.pop())
+
+    def control(self, *order, options=()):
+        return subprocess.run(["ssh", "-F", self.config, *options, "-O", *order, "shared"], capture_output=True, text=True, timeout=30, check=False)
+
+    def forward(self, flag, what):
+        return self.control("forward", flag, what).stdout.strip()
+
+    def table(self):
+        lines = ["| in a session | | |\n", "| --- | --- | --- |\n"]
+        return "".join(lines + [f"| {case} | {mark} | {how} |\n" for case, mark, how in self.rows])
+
+    def compare_with_readme(self):
+        """The README's table is the one that was found."""
+        path = os.path.join(TOP, "README.md")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        start, end = text.find(TABLE_START) + len(TABLE_START), text.find(TABLE_END)
+        if os.environ.get("WARMROOT_ACCEPT") == "1":
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text[:start] + self.table() + text[end:])
+            self.world.say("skipped, not tested: the README's table of sessions was written anew")
+            return
+        self.checks.that("the README's table of sessions is what was found", text[start:end] == self.table(), self.table())
+
+
+def facts_of(text):
+    """KEY=VALUE lines of a script."""
+    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+
+
+def commands(m):
+    done = m.ssh(". /etc/os-release; echo os=$PRETTY_NAME; echo home=$HOME; echo user=$(id -un); echo tty=$(tty); exit 37")
+    facts = facts_of(done.stdout)
+    m.row("a command, its output and exit code", WORKS, "", done.returncode == 37 and facts["user"] == "admin" and facts["home"] == "/home/admin"
+          and VOLUME_OS in facts["os"], done)
+    m.row("no pty unless asked for", WORKS, "", facts["tty"] == "not a tty", done.stdout)
+    done = m.ssh("kill -TERM $$; sleep 60")
+    m.row("a command that a signal ends", WORKS, "", done.returncode == 255, done)
+    m.row("the volume's own programs and data", WORKS, "",
+          m.ssh("python3 -c 'import numpy; print(numpy.arange(4).sum())'").stdout == "6\n")
+    done = m.control("check")
+    m.row("many sessions on one connection (ControlMaster)", WORKS, "", "Master running" in done.stderr, done)
+    done = m.ssh("echo $LC_WARMROOT; locale charmap", env={"LC_WARMROOT": "sent", "LC_CTYPE": "C.UTF-8"})
+    m.row("environment and locale that the client sends", WORKS, "what the base's AcceptEnv lets in", done.stdout == "sent\nUTF-8\n", done)
+
+
+def terminal(m):
+    """One login on a pty: login shell, window change, interrupt."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        dies_with_parent()
+        os.execvp("ssh", ["ssh", "-F", m.config, "-tt", "shared"])
+    shown = ""
+
+    def until(pattern):
+        nonlocal shown
+        deadline = time.monotonic() + 60
+        while not (found := re.search(pattern, shown)) and time.monotonic() < deadline:
+            if select.select([fd], [], [], 1)[0]:
+                try:
+                    shown += os.read(fd, 4096).decode(errors="replace")
+                except OSError:
+                    break
+        if found:
+            shown = shown[found.end():]
+        return found
+
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 99, 0, 0))
+    os.write(fd, b"echo I am $0 on $(tty), now$(echo)ready\n")
+    found = until(r"I am (\S+) on (/dev/pts/\d+), nowready")
+    m.row("a login shell on a pty", WORKS, "", bool(found) and found.group(1) == "-bash", shown)
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 42, 120, 0, 0))
+    os.kill(pid, signal.SIGWINCH)
+    os.write(fd, b"until stty size | grep -q '42 120'; do :; done; echo size$(echo)seen\n")
+    m.row("a change of the window's size", WORKS, "", bool(until("sizeseen")), shown)
+    # The program itself says that it runs: before that, the terminal may still be the shell's.
+    os.write(fd, b"sh -c 'echo now\"\"asleep; exec sleep 600'\n")
+    until("nowasleep")
+    os.write(fd, b"\x03")
+    os.write(fd, b"echo interrupted $?.\n")
+    m.row("Ctrl-C", WORKS, "", bool(until(r"interrupted 130\.")), shown)
+    os.write(fd, b"exit 5\n")
+    while until(r"\n"):
+        pass
+    os.close(fd)
+    m.checks.that("the login shell's exit code comes back", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5)
+
+
+def surroundings(m):
+    done = m.ssh("echo files=$(ulimit -n); echo umask=$(umask); echo zone=$(date +%Z); echo host=$(uname -n); echo name=$(cat /etc/hostname); "
+                 "test -w /dev/shm && test -c /dev/null && test -e /dev/pts/ptmx && echo dev=1; test -r /proc/self/status && ps ax | grep -q '[b]ootstrap' && echo proc=1; "
+                 "test -d /sys/class/net/eth0 && echo sys=1; test -d /run/lock && test ! -e /run/sshd.pid && echo run=1; test -w /tmp && echo tmp=1; "
+                 "echo dns=$(grep -c ^nameserver /etc/resolv.conf; getent hosts localhost >/dev/null && echo found); "
+                 "echo sudo=$(sudo -n id -u 2>/dev/null); echo su=$(sudo -n su - researcher -c 'id -un' 2>/dev/null); "
+                 "echo ask=$(systemctl is-system-running 2>&1); systemctl start ssh >/tmp/start 2>&1; echo start=$?:$(tr '\\n' ' ' </tmp/start); "
+                 "sudo -n systemctl start ssh >/tmp/start 2>&1; echo rootstart=$?:$(tr '\\n' ' ' </tmp/start)")
+    facts = facts_of(done.stdout)
+    says = lambda key, value: facts.get(key) == value  # noqa: E731
+    m.row("limits and umask", DIFFERS, "the base's PAM and its `/etc/security` set them", says("files", "2048") and says("umask", "0027"), done)
+    m.row("time zone", WORKS, "the volume's", says("zone", "VOL"), done.stdout)
+    m.row("`hostname`", DIFFERS, "the base's; `/etc/hostname` is the volume's", says("host", "base") and says("name", "imagenet-ami"), done.stdout)
+    m.row("/dev, /dev/shm, /dev/pts, /sys, /tmp", WORKS, "", says("dev", "1") and says("sys", "1") and says("tmp", "1"), done.stdout)
+    m.row("/proc, `ps`", DIFFERS, "shows the base's processes too", says("proc", "1"), done.stdout)
+    m.row("/run", DIFFERS, "new at each lease, as after a boot", says("run", "1"), done.stdout)
+    m.row("DNS", WORKS, "by the base's resolv.conf (`localhost` alone was asked for)", says("dns", "1 found"), done.stdout)
+    m.row("sudo and su", WORKS, "by the volume's rules", says("sudo", "0") and says("su", "researcher"), done.stdout)
+    m.row("services, `systemctl start`", CANNOT, "the machine's init is the base's; systemctl says so and does nothing",
+          facts.get("start", "0")[0] != "0" and "not been booted with systemd" in facts["start"] and "chroot" in facts.get("rootstart", ""), done)
+
+
+def transfers(m):
+    source, back = m.world.path("payload"), m.world.path("payload.back")
+    with open(source, "wb") as file:
+        file.write(os.urandom(1 << 20))
+    for name, flags in (("scp over sftp", []), ("scp over the old protocol", ["-O"])):
+        good = True
+        for step in ((source, "shared:payload"), ("shared:payload", back)):
+            done = subprocess.run(["scp", "-q", "-F", m.config, *flags, *step], stdin=subprocess.DEVNULL, timeout=90, check=False, capture_output=True)
+            good = good and done.returncode == 0
+        m.row(name, WORKS, "", good and filecmp.cmp(source, back, shallow=False), done)
+        os.unlink(back)
+    done = subprocess.run(["sftp", "-q", "-F", m.config, "-b", "-", "shared"], input="cd /etc\nls os-release\npwd\n", capture_output=True, text=True,
+                          timeout=60, check=False)
+    m.row("sftp", WORKS, "the base's server where the volume has none", done.returncode == 0 and "os-release" in done.stdout, done)
+    done = subprocess.run(["rsync", "-a", "-e", f"ssh -F {m.config}", source, "shared:synced"], capture_output=True, text=True, timeout=90, check=False)
+    m.row("rsync", WORKS, "where the volume has it", done.returncode == 0 and m.ssh("cmp payload synced").returncode == 0, done)
+
+
+def answer_once(listener, text):
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(text)
+
+
+def socks_get(port, target_port):
+    """One HTTP request through a SOCKS5 proxy on loopback."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as proxy:
+        proxy.sendall(b"\x05\x01\x00")
+        proxy.recv(2)
+        proxy.sendall(b"\x05\x01\x00\x01" + socket.inet_aton("127.0.0.1") + struct.pack(">H", target_port))
+        proxy.recv(10)
+        proxy.sendall(b"GET /os-release HTTP/1.0\r\n\r\n")
+        return b"".join(iter(lambda: proxy.recv(4096), b"")).decode()
+
+
+def forwards(m):
+    m.ssh("cd /etc; setsid python3 -m http.server 8123 --bind 127.0.0.1 >/tmp/web.log 2>&1 </dev/null & "
+          "python3 -c \"import socket,time\nwhile socket.socket().connect_ex(('127.0.0.1',8123)): time.sleep(.1)\"")
+    local, dynamic = free_port(), free_port()
+    m.forward("-L", f"{local}:127.0.0.1:8123")
+    with urllib.request.urlopen(f"http://127.0.0.1:{local}/os-release", timeout=30) as reply:
+        text = reply.read().decode()
+    m.row("a web server, reached by a local forward", WORKS, "", VOLUME_OS in text, text)
+    m.forward("-D", str(dynamic))
+    text = socks_get(dynamic, 8123)
+    m.row("a dynamic forward (SOCKS)", WORKS, "", VOLUME_OS in text, text)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=answer_once, args=(listener, b"from the client's side"), daemon=True)
+        thread.start()
+        port = m.forward("-R", f"0:127.0.0.1:{listener.getsockname()[1]}")
+        done = m.ssh(f"python3 -c \"import socket; print(socket.create_connection(('127.0.0.1', {port})).recv(99).decode())\"")
+        m.row("a remote forward", WORKS, "", done.stdout == "from the client's side\n", done)
+    done = m.ssh("cat /etc/os-release", host="behind")
+    m.row("ProxyJump through the node", WORKS, "", VOLUME_OS in done.stdout, done)
+
+
+def x11(m):
+    """A server of a few bytes: what arrives at it is an X client's first message with the real cookie."""
+    heard = []
+
+    def listen():
+        connection, _ = server.accept()
+        with connection:
+            heard.append(connection.recv(12))
+
+    display = next(number for number in range(50, 99) if not os.path.exists(f"/tmp/.X11-unix/X{number}"))
+    with socket.create_server(("127.0.0.1", 6000 + display)) as server:
+        threading.Thread(target=listen, daemon=True).start()
+        done = m.ssh("python3 -c \"import os,subprocess,socket,struct\n"
+                     "cookie=bytes.fromhex(subprocess.check_output(['xauth','list',os.environ['DISPLAY']],text=True).split()[-1])\n"
+                     "s=socket.create_connection(('127.0.0.1',6000+int(os.environ['DISPLAY'].split(':')[1].split('.')[0])))\n"
+                     "name=b'MIT-MAGIC-COOKIE-1'\n"
+                     "s.sendall(struct.pack('<BxHHHHxx',108,11,0,len(name),len(cookie))+name+b'\\0\\0'+cookie)\ns.recv(1)\"", host="node",
+                     options=("-Y",), env={"DISPLAY": f"127.0.0.1:{display}"})
+    m.row("X11 forwarding", WORKS, "where the volume has xauth", heard and heard[0][:1] == b"l", (done, heard))
+
+
+def agent(m):
+    path = m.world.path("agent.sock")
+    if os.path.exists(path):
+        os.unlink(path)
+    child = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL, preexec_fn=dies_with_parent)
+    env = {"SSH_AUTH_SOCK": path}
+    try:
+        while subprocess.run(["ssh-add", "-q", f"{IMAGES}/id_ed25519"], env={**os.environ, **env}, capture_output=True, check=False).returncode != 0:
+            if child.poll() is not None:
+                break
+        # A list of keys is an answer of the agent through the whole way.
+        done = m.ssh("python3 -c \"import os,socket,struct\ns=socket.socket(socket.AF_UNIX); s.connect(os.environ['SSH_AUTH_SOCK'])\n"
+                     "s.sendall(struct.pack('>IB',1,11)); s.recv(4); print('answer', s.recv(1)[0])\"", host="node", options=("-A",), env=env)
+        m.row("agent forwarding", WORKS, "", done.stdout == "answer 12\n", done)
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def crowd(m):
+    """Clients that have not logged in yet, of whom sshd's default drops every third beyond ten; then sessions, ten a connection."""
+    address = ("127.0.0.1", m.world.instance(m.instance)["ssh_port"])
+    clients = [socket.create_connection(address, timeout=60) for _ in range(NEWCOMERS)]
+    greeted = sum(client.makefile("rb").readline().startswith(b"SSH-2.0-") for client in clients)
+    for client in clients:
+        client.close()
+    paths = [m.world.path(f"crowd-{number}") for number in range(5)]
+    for path in paths:
+        m.share(path=path)
+    children = [subprocess.Popen(["ssh", "-F", m.config, "-o", f"ControlPath={path}", "shared", "echo in; read go; echo $go"], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_parent) for path in paths for _ in range(10)]
+    opened = sum(child.stdout.readline() == "in\n" for child in children)
+    answers = [child.communicate("there\n", timeout=90)[0] for child in children]
+    m.row("50 sessions at once, 25 newcomers at once", WORKS, "", greeted == NEWCOMERS and opened == answers.count("there\n") == 50,
+          (greeted, opened, answers))
+
+
+def leave_behind(m):
+    """What outlives the connection: started on the shared one, looked at on the next."""
+    done = m.ssh("setsid sleep 3600 >/dev/null 2>&1 </dev/null & echo $! >/tmp/left; tmux new-session -d -s kept 'sleep 3600' && echo started")
+    m.unshare()
+    m.share()
+    found = m.ssh("kill -0 $(cat /tmp/left) && tmux has-session -t kept && echo alive; tmux kill-server; kill $(cat /tmp/left)")
+    m.row("tmux and background programs outlive the connection", WORKS, "until the volume is given back", found.stdout == "alive\n", (done, found))
+
+
+def people(m):
+    """Those of images.sh's base-twins.img and ami.img."""
+    tell = "echo uid=$(id -u); echo user=$(id -un 2>/dev/null); echo home=$HOME; echo at=$(pwd); echo shell=$SHELL; touch mine 2>/dev/null && echo writes=1"
+
+    def found(user):
+        done = m.ssh(tell, host="node", options=("-l", user))
+        facts = facts_of(done.stdout)
+        return {key: facts.get(key) for key in ("uid", "user", "at", "writes")}, done
+
+    facts, done = found("researcher")
+    m.row("a user of the volume alone", WORKS, "by the launch key; the volume's own keys count, too",
+          facts == {"uid": "2001", "user": "researcher", "at": "/home/researcher", "writes": "1"}, done)
+    facts, done = found("mixed")
+    m.row("a user of both with another uid", WORKS, "the volume's uid and home, unless that uid is somebody else's on the base",
+          facts == {"uid": "2500", "user": "mixed", "at": "/home/mixed", "writes": "1"}, done)
+    done = m.ssh(tell)
+    m.row("a user whose shell the volume lacks", DIFFERS, "a shell that both have: the volume's for them, bash, or sh",
+          facts_of(done.stdout).get("shell") == "/bin/bash", done)
+    facts, done = found("basic")
+    m.row("a user of the base alone", DIFFERS, "a session without a name and a home, in `/`", facts == {"uid": "1700", "user": "1700", "at": "/", "writes": None}, done)
+
+
+def rescue(m):
+    done = m.ssh(". /etc/os-release; echo $PRETTY_NAME", host="rescue", options=("-l", "root"))
+    m.row("the base, on `session.rescue_port`", WORKS, "with the base's own keys alone", BASE_OS in done.stdout, done)
+    done = m.ssh("id", host="rescue", options=("-l", "researcher"))
+    m.checks.that("a user of the volume does not get in by the rescue port", done.returncode == 255 and "uid" not in done.stdout, done)
+
+
+def node_by_name(m):
+    """`warmroot ssh` finds the node; a wrapper turns EC2's address into the guest's forwarded port."""
+    folder = m.world.path("bin")
+    os.makedirs(folder, exist_ok=True)
+    wrapper = os.path.join(folder, "ssh")
+    port = m.world.instance(m.instance)["ssh_port"]
+    with open(wrapper, "w", encoding="utf-8") as file:
+        file.write(f'#!/bin/sh\nexec /usr/bin/ssh -F {m.config} -o HostName=127.0.0.1 -p {port} "$@"\n')
+    os.chmod(wrapper, 0o755)
+    done = m.world.warmroot("ssh", "imagenet-0", "--", "id", "-un", env={"PATH": folder + ":" + os.environ["PATH"]})
+    m.checks.that("warmroot ssh logs in on the node by its name", done.stdout == "admin\n", (done.stdout, done.stderr))
+    done = m.world.warmroot("ssh", "nobody-0")
+    m.checks.that("a node that is not there is named", done.returncode == 2 and "nobody-0" in done.stderr, done.stderr)
+    path = m.world.path("warmroot_ssh_config")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(m.world.warmroot("ssh-config").stdout)
+    done = subprocess.run(["ssh", "-F", path, "-G", "imagenet-0-rescue"], capture_output=True, text=True, timeout=30, check=False)
+    m.checks.that("ssh reads what warmroot ssh-config prints", f"port {RESCUE_PORT}" in done.stdout and "hostkeyalias imagenet-0" in done.stdout,
+                  done.stdout + done.stderr)
+
+
+def session_matrix(world, checks, instance):
+    started = time.monotonic()
+    m = Matrix(world, checks, instance)
+    m.share()
+    try:
+        for part in (commands, terminal, surroundings, transfers, forwards, agent, x11, crowd, leave_behind, people, rescue, node_by_name):
+            before = time.monotonic()
+            part(m)
+            world.say(f"  {part.__name__}: {time.monotonic() - before:.1f} s")
+    finally:
+        m.unshare()
+    m.compare_with_readme()
+    world.say(f"the matrix took {time.monotonic() - started:.1f} s")
