@@ -34,12 +34,17 @@ def alone(operator):
     """Without serve the command acts itself, and does nothing else that the spec asks for."""
     operator.run("reconcile", "--until-stable", "--timeout", "60")
     first = operator.volumes()["imagenet-0"]
+    shown = operator.run("ssh-config", "imagenet")
+    check("Host imagenet-0\n    HostName " in shown and "HostKeyAlias imagenet-0\n" in shown, "ssh-config tells where the node is")
+    check("no user's name" in operator.run("ssh", "eve;x@imagenet-0", status=2), "a user's name for a shell is refused")
+    check("no node" in operator.run("ssh", "nobody-7", "--", "id", status=2), "a node that the spec does not have is named")
     held = operator.run("volume", "delete", first["volume_id"], "--yes", status=1)
     check("release" in held, "a volume in use is not deleted, and the way out is named")
     check("is with" in operator.run("volume", "quarantine", first["volume_id"], status=1), "nor set aside")
     operator.run("release", first["instance_id"])
     freed = operator.volumes()["imagenet-0"]
     check(freed["instance_id"] is None, "the released volume is free, and nothing was launched for it")
+    check("has no instance now" in operator.run("ssh", "imagenet-0", status=1), "nobody is sent to an instance that is gone")
     operator.run("volume", "quarantine", first["volume_id"], "--reason", "odd journal")
     operator.run("volume", "return", first["volume_id"])
     check("refused" in operator.run("attach", "i-0ffffffffffffffff", "--pool", "imagenet", "--timeout", "30", status=1),
