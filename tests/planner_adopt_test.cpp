@@ -272,6 +272,20 @@ TEST(Claim, an_instance_that_would_take_a_volume_of_no_node_along_is_ended_once_
   EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-1"));
 }
 
+TEST(Claim, a_base_root_that_carries_our_tags_ends_with_its_instance) {
+  World world;
+  world.volume("vol-own");
+  world.instance("i-0");
+  world.attach("vol-own", "i-0");
+  world.instance("i-1");
+  auto& root = world.stranger("vol-root");
+  root.tags.erase(kTagNode);
+  root.tags[kTagRole] = kRoleLaunch;
+  root.state = aws::VolumeState::in_use;
+  root.attachments = {{"vol-root", "i-1", "/dev/xvda", aws::AttachmentState::attached, kNow, true}};
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-1"));
+}
+
 TEST(Claim, with_the_ledger_lost_its_attachment_finds_a_claimed_volume_a_node_again) {
   auto world = crowd();
   show_claimed(world, world.plan());

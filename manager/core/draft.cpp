@@ -274,12 +274,18 @@ bool Draft::backing_off(std::string_view action, const std::string& resource) {
   return true;
 }
 
+bool Draft::is_base_root(const aws::Attachment& attachment) const {
+  const auto instance = observed.instances.find(attachment.instance_id);
+  return instance != observed.instances.end() &&
+         instance->second.root_device_name == attachment.device;
+}
+
 bool Draft::would_delete_volume(const std::string& instance_id) {
   if (!take_volumes_) {
     take_volumes_.emplace();
     for (const auto& [id, volume] : observed.volumes)
       if (const auto* attachment = attachment_of(volume);
-          attachment && attachment->delete_on_termination)
+          attachment && attachment->delete_on_termination && !is_base_root(*attachment))
         take_volumes_->insert(attachment->instance_id);
   }
   return take_volumes_->contains(instance_id);

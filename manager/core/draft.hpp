@@ -176,6 +176,9 @@ class Draft {
   bool surely(const std::string& key);
   /// True while an earlier refusal of `action` for `resource` asks for patience.
   bool backing_off(std::string_view action, const std::string& resource);
+  /// The disk that its instance booted from: a launch that makes volumes tags it like those, and it
+  /// is to end with the instance.
+  bool is_base_root(const aws::Attachment& attachment) const;
   /// EC2 would delete a volume of ours together with this instance.
   bool would_delete_volume(const std::string& instance_id);
   /// EC2 shows a node's volume on this instance, whatever the leases say.

@@ -248,7 +248,8 @@ void keep_volumes_of(Draft& draft, const InstanceDraft& instance) {
   for (const auto& [id, volume] : draft.observed.volumes) {
     const auto* attachment = attachment_of(volume);
     if (!attachment || attachment->instance_id != instance.id ||
-        !attachment->delete_on_termination || draft.holder_of(id))
+        !attachment->delete_on_termination || draft.is_base_root(*attachment) ||
+        draft.holder_of(id))
       continue;
     if (attachment->state == aws::AttachmentState::attached ||
         attachment->state == aws::AttachmentState::busy)
