@@ -354,6 +354,14 @@ TEST_F(Handover, a_process_that_waits_in_the_kernel_is_named_and_the_release_goe
               AllOf(HasSubstr("waits in the kernel"), HasSubstr("did not end when killed")));
 }
 
+/// The kernel's debugfs at /run/debug, where it lets us.
+struct KernelStatistics {
+  KernelStatistics() {
+    std::ignore = shell("mkdir -p /run/debug; mount -t debugfs debugfs /run/debug");
+  }
+  ~KernelStatistics() { ::umount("/run/debug"); }
+};
+
 /// "BdiWriteback: 12 kB" and "BdiReclaimable: ..." of a backing device's statistics, together.
 std::uint64_t dirty_kib(const std::string& stats) {
   std::uint64_t sum = 0;
@@ -370,7 +378,7 @@ TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
   const std::string bdi = "/sys/class/bdi/" + read_attribute("/sys/block/vdz/dev") + "/";
   ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
   const std::string words = book_.snapshot().dirty_bound;
-  if (::access((bdi + "max_bytes").c_str(), F_OK) == 0) {
+  if (::access((bdi + "max_bytes").c_str(), W_OK) == 0) {
     EXPECT_EQ(words, "at most 60 MiB dirty in memory, at 4 MiB/s");
     EXPECT_NEAR(std::atof(read_attribute(bdi + "max_bytes").c_str()), 60.0 * kMiB, 6.0 * kMiB);
     EXPECT_EQ(read_attribute(bdi + "strict_limit"), "1");
@@ -384,7 +392,7 @@ TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
 }
 
 TEST_F(Handover, what_is_dirty_is_written_back_while_people_save) {
-  ASSERT_TRUE(shell("mkdir -p /run/debug; mount -t debugfs debugfs /run/debug"));
+  const KernelStatistics kernel;
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
   const std::string stats = "/run/debug/bdi/" + read_attribute("/sys/block/vdz/dev") + "/stats";
   const bool can_tell = ::access(stats.c_str(), R_OK) == 0;
@@ -408,7 +416,6 @@ TEST_F(Handover, what_is_dirty_is_written_back_while_people_save) {
   // People have 15 s; the kernel by itself would begin after 30.
   const Ok released = release(leaving(seconds(45)), assignment_, book_);
   person.join();
-  EXPECT_TRUE(shell("umount /run/debug"));
   ASSERT_TRUE(released) << released.error().message();
   if (!can_tell) GTEST_SKIP() << "SKIPPED, not tested: no debugfs";
   EXPECT_GT(before, 10 * 1024u);
@@ -420,12 +427,12 @@ TEST_F(Handover, what_a_session_writes_fast_stays_below_the_bound) {
   make_volume("", false, "256M");
   dress_as_disk();
   input_.write_mib_s = 1;
-  ASSERT_TRUE(shell("mkdir -p /run/debug; mount -t debugfs debugfs /run/debug"));
+  const KernelStatistics kernel;
   const std::string device = read_attribute("/sys/block/vdz/dev");
   ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
   const std::string stats = "/run/debug/bdi/" + device + "/stats";
   const bool can_tell = ::access(stats.c_str(), R_OK) == 0 &&
-                        ::access(("/sys/class/bdi/" + device + "/max_bytes").c_str(), F_OK) == 0;
+                        ::access(("/sys/class/bdi/" + device + "/max_bytes").c_str(), W_OK) == 0;
   const pid_t writer = ::fork();
   if (writer == 0) {
     const int file = ::open(inside("large").c_str(), O_CREAT | O_WRONLY, 0600);
@@ -438,7 +445,6 @@ TEST_F(Handover, what_a_session_writes_fast_stays_below_the_bound) {
   int status = 0;
   while (::waitpid(writer, &status, WNOHANG) == 0)
     most_kib = std::max(most_kib, dirty_kib(read_file(stats, 65536).value_or("")));
-  EXPECT_TRUE(shell("umount /run/debug"));
   EXPECT_EQ(status, 0);
   const Ok released = release(leaving(), assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
