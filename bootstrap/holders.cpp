@@ -30,23 +30,42 @@ bool below_volume(const std::string& path) {
   return path == point || path.rfind(point + "/", 0) == 0;
 }
 
+std::string number_of(dev_t device) {
+  return std::to_string(major(device)) + ":" + std::to_string(minor(device));
+}
+
 std::string link_text(const std::string& path) {
   char text[4096];
   const ssize_t length = ::readlink(path.c_str(), text, sizeof text);
   return length <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(length));
 }
 
-/// Ids of the mounts of `device` in a mountinfo text, and of what is mounted inside the volume.
-MountIds volume_mounts(const std::string& mountinfo, dev_t device) {
-  const std::string numbers = std::to_string(major(device)) + ":" + std::to_string(minor(device));
-  MountIds ids;
+struct MountLine {
+  std::string id, parent, number, point;
+};
+
+std::vector<MountLine> parse_mountinfo(const std::string& mountinfo) {
+  std::vector<MountLine> mounts;
   std::istringstream lines(mountinfo);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream fields(line);
-    std::string id, parent, number, root, point;
-    if (fields >> id >> parent >> number >> root >> point &&
-        (number == numbers || below_volume(point)))
-      ids.insert(id);
+    MountLine mount;
+    std::string root;
+    if (fields >> mount.id >> mount.parent >> mount.number >> root >> mount.point)
+      mounts.push_back(std::move(mount));
+  }
+  return mounts;
+}
+
+/// Ids of the mounts of the volume's numbers, and of what is mounted inside them. Not by path:
+/// another mount namespace may have another volume there.
+MountIds volume_mounts(const std::vector<MountLine>& mounts, const std::set<std::string>& numbers) {
+  MountIds ids;
+  for (bool grows = true; grows;) {  // a mount may be listed before the one that it is in
+    grows = false;
+    for (const auto& mount : mounts)
+      if (numbers.count(mount.number) != 0 || ids.count(mount.parent) != 0)
+        grows = ids.insert(mount.id).second || grows;
   }
   return ids;
 }
@@ -70,17 +89,17 @@ bool on_device(const std::string& path, dev_t device) {
 class Search {
  public:
   explicit Search(dev_t device)
-      : device_(device),
-        namespace_(link_text("/proc/self/ns/mnt")),
-        mounts_(
-            volume_mounts(read_file("/proc/self/mountinfo", kMaxMountinfo).value_or(""), device)) {}
+      : device_(device), namespace_(link_text("/proc/self/ns/mnt")), numbers_{number_of(device)} {
+    const auto own = mounts_of("/proc/self");
+    // A btrfs has another number there than its files have.
+    for (const auto& mount : own)
+      if (mount.point == kVolumePoint) numbers_.insert(mount.number);
+    mounts_ = volume_mounts(own, numbers_);
+  }
 
   bool held_by(const std::string& process) const {
     const bool ours = link_text(process + "/ns/mnt") == namespace_;
-    const MountIds theirs =
-        ours
-            ? MountIds{}
-            : volume_mounts(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""), device_);
+    const MountIds theirs = ours ? MountIds{} : volume_mounts(mounts_of(process), numbers_);
     const MountIds& ids = ours ? mounts_ : theirs;
     if (ids.empty()) return false;
     // A container of the volume sees other paths; its links are looked at, and only its.
@@ -93,9 +112,14 @@ class Search {
   }
 
  private:
+  static std::vector<MountLine> mounts_of(const std::string& process) {
+    return parse_mountinfo(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""));
+  }
+
   const dev_t device_;
   const std::string namespace_;
-  const MountIds mounts_;
+  std::set<std::string> numbers_;
+  MountIds mounts_;
 };
 
 std::optional<ProcessStat> stat_of(const std::string& process) {
@@ -125,8 +149,7 @@ std::vector<Holder> holders_of(dev_t device) {
 }
 
 std::vector<Holder> namespaces_holding(dev_t device) {
-  const std::string pattern =
-      " " + std::to_string(major(device)) + ":" + std::to_string(minor(device)) + " ";
+  const std::string pattern = " " + number_of(device) + " ";
   const std::string own = read_file("/proc/self/mountinfo", kMaxMountinfo).value_or("");
   return processes_that([&](const std::string& process) {
     const std::string mounts = read_file(process + "/mountinfo", kMaxMountinfo).value_or("");

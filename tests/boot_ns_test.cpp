@@ -159,6 +159,34 @@ TEST_F(BootNamespace, who_holds_the_volume_is_found_by_an_open_file_a_directory_
   EXPECT_THAT(holders_of(root.st_dev), IsEmpty());
 }
 
+TEST_F(BootNamespace, another_volume_at_the_same_path_of_another_mount_namespace_is_not_ours) {
+  make_volume();
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  struct stat root {};
+  ASSERT_EQ(::stat(kVolumePoint, &root), 0);
+  int ready[2];
+  ASSERT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool held =
+        ::unshare(CLONE_NEWNS) == 0 &&
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+        unmount_tree(kVolumePoint) && ::mount("other", kVolumePoint, "tmpfs", 0, nullptr) == 0 &&
+        ::open(inside("file").c_str(), O_CREAT | O_RDWR, 0600) >= 0 && ::chdir(kVolumePoint) == 0;
+    [[maybe_unused]] const auto put = ::write(ready[1], held ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  EXPECT_EQ(holders_text(holders_of(root.st_dev)), "");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
 TEST_F(BootNamespace, a_probe_login_succeeds_where_a_session_would) {
   make_volume();
   mount_volume();
