@@ -75,6 +75,7 @@ struct Start {
 
 [[noreturn]] void become_hook(const Start& start) {
   ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would keep its time
   if (::fchdir(start.root_fd) != 0 || ::chroot(".") != 0 || ::chdir("/") != 0)
     ::_exit(kCannotStart);
   ::signal(SIGPIPE, SIG_DFL);
@@ -91,6 +92,7 @@ struct Start {
   constexpr int kFirst = 3;
   ::setsid();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::dup2(start.null_fd, STDIN_FILENO);
   ::dup2(start.output_fd, STDOUT_FILENO);
   ::dup2(start.output_fd, STDERR_FILENO);

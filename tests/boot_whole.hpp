@@ -45,7 +45,13 @@ class BootWhole : public BootNamespace {
     passwd_ = *read_file("/etc/passwd", 1 << 20);
   }
   void TearDown() override {
-    if (reason_.empty()) ::umount("/sys/block");
+    if (reason_.empty()) {
+      // Loop devices outlive the test, and with them a bound that nobody took back.
+      if (auto bound = DirtyBound::find("vdz", "ext4")) {
+        EXPECT_TRUE(bound->remove());
+      }
+      ::umount("/sys/block");
+    }
     BootNamespace::TearDown();
   }
   std::string session_os() {

@@ -189,6 +189,26 @@ TEST_F(Handover, a_hook_that_hangs_is_ended_and_what_hooks_leave_behind_is_kille
   EXPECT_EQ(holders_text(holders_of(*mounted_root())), "");
 }
 
+TEST_F(Handover, a_hook_ends_with_the_bootstrap_that_runs_it) {
+  make_volume(std::string(kHooks) + "hook hangs 'echo $$ >/hanging; read x </never'");
+  mount_volume();
+  const pid_t bootstrap = ::fork();
+  if (bootstrap == 0) {
+    const auto root = RootDirectory::open(kVolumePoint);
+    std::ignore = run_hooks(*root, {{"hangs", ""}}, {"operator", "p", "i", "v", seconds(600)});
+    ::_exit(0);
+  }
+  const auto soon = [](const std::function<bool()>& done) {
+    for (const std::int64_t limit = boottime_ms() + 30'000; !done() && boottime_ms() < limit;)
+      ::poll(nullptr, 0, 10);
+    return done();
+  };
+  EXPECT_TRUE(soon([] { return !read_attribute(inside("hanging")).empty(); }));
+  EXPECT_NE(holders_text(holders_of(*mounted_root())), "");
+  end(bootstrap);
+  EXPECT_TRUE(soon([] { return holders_of(*mounted_root()).empty(); }));
+}
+
 TEST_F(Handover, a_release_that_is_tried_again_runs_no_hook_again) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with("hook count 'echo ran >>/var/lib/heard'"));
   // A file of ours keeps the volume busy: this process is nobody to be killed.
