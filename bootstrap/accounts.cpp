@@ -163,9 +163,9 @@ std::map<std::string, std::string> passwords_of(std::string_view shadow) {
   return passwords;
 }
 
-std::string passwd_line(const User& user) {
-  return user.name + ":x:" + std::to_string(user.uid) + ":" + std::to_string(user.gid) + ":" +
-         user.gecos + ":" + user.home + ":" + user.shell;
+std::string passwd_line(const User& user, const std::string& password = "x") {
+  return user.name + ":" + password + ":" + std::to_string(user.uid) + ":" +
+         std::to_string(user.gid) + ":" + user.gecos + ":" + user.home + ":" + user.shell;
 }
 
 const PrivilegedGroup* privileged(std::string_view name) {
@@ -253,7 +253,7 @@ void change_known(const AccountFiles& base, const AccountFiles& volume, const Sh
                            " on the volume; the volume's while sessions land there");
     }
     if (after.uid != user->uid || after.shell != user->shell)
-      edit.passwd_changed.push_back({std::string(line), passwd_line(after)});
+      edit.passwd_changed.push_back({std::string(line), passwd_line(after, after.password)});
   });
 }
 

@@ -1,4 +1,4 @@
-// What a node reads from user-data and from a volume that others have written: tickets, accounts, warm maps. Merging a
+// What a node reads from user-data and from a volume that others have written: tickets, accounts, host keys, warm maps. Merging a
 // hostile volume's accounts must never give the base another root, and reverting must give the base's files back.
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +7,7 @@
 
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/host_key_document.hpp"
 #include "bootstrap/ticket.hpp"
 #include "bootstrap/warm/warm_map.hpp"
 
@@ -27,6 +28,10 @@ void merge(std::string_view text) {
     CHECK(user && user->uid >= 1000);
     CHECK(line.find('\n') == std::string::npos);
   }
+  for (const auto& line : edit.passwd_changed) {
+    const auto before = bootstrap::parse_user(line.before), after = bootstrap::parse_user(line.after);
+    CHECK(before && after && before->name == after->name && before->uid != 0 && after->uid >= 1000);
+  }
   const bootstrap::AccountFiles back = bootstrap::revert_accounts(edit.files, edit);
   CHECK(back.passwd == kBase.passwd && back.group == kBase.group && back.shadow == kBase.shadow);
 }
@@ -39,7 +44,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (data[0] % 3) {
     case 0: (void)bootstrap::parse_ticket(text); break;
     case 1: merge(text); break;
-    default: (void)warm::decode_map(text, {"vol-0123456789abcdef0", std::uint64_t{64} << 20}); break;
+    default:
+      (void)bootstrap::parse_host_key_document(text);
+      (void)warm::decode_map(text, {"vol-0123456789abcdef0", std::uint64_t{64} << 20});
+      break;
   }
   return 0;
 }
