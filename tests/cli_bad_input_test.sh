@@ -160,9 +160,9 @@ expect_running=$("$build/warmroot" --bootstrap "$self" --spec spec.toml --output
 
 # With volumes there already, a wish that nobody but the operator can meet is waited for by name.
 spec 's/ami-0base000000000001/ami-0unknown000000001/'
-timeout 60 "$build/warmroot" --bootstrap "$self" --spec bad.toml reconcile --until-stable --timeout 3 >out.txt 2>err.txt
+timeout 60 "$build/warmroot" --bootstrap "$self" --spec bad.toml reconcile --until-stable --timeout 8 >out.txt 2>err.txt
 [ $? -eq 1 ] || fail "a wish that cannot be met: the status is not 1"
-for text in '] waiting for the operator: imagenet: ' 'not stable after 3 s: waiting for the operator: imagenet: '; do
+for text in '] waiting for the operator: imagenet: ' 'not stable after 8 s: waiting for the operator: imagenet: '; do
   grep -qF "$text" err.txt || fail "a wish that cannot be met: does not say \"$text\""
 done
 timeout 60 "$build/warmroot" --bootstrap "$self" --spec bad.toml plan >out.txt 2>err.txt
