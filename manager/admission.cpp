@@ -52,6 +52,10 @@ Admission::Answer Admission::hello(const Hello& hello, const std::string& peer, 
   }
   const auto known = board_.known(hello.deployment, hello.instance_id, hello.pool);
   if (document) {
+    // An empty peer is not compared below: a connection that ended meanwhile would pass as a NAT.
+    if (rules_.check_address && peer.empty())
+      return refuse(Refusal::hello_wrong_address, kForbidden,
+                    "nobody can tell where the connection comes from, try again");
     const KnownInstance seen = known.value_or(KnownInstance{});
     const auto mismatch = find_mismatch(
         *document, {hello.instance_id, rules_.account_id, rules_.region, seen.image_id,

@@ -123,12 +123,19 @@ TEST_F(Admissions, only_the_instance_itself_gets_its_key) {
     EXPECT_EQ(said(admission, test.hello, test.peer), test.answer) << test.who;
 }
 
+TEST_F(Admissions, whose_address_cannot_be_told_does_not_skip_its_check) {
+  Admission admission(rules(), board_, keys_, began_);
+  EXPECT_EQ(said(admission, hello(), ""),
+            (std::pair<int, std::string>{403, "hello wrong_address"}));
+  EXPECT_EQ(said(admission, hello()).first, 200) << "the one key is still there";
+}
+
 TEST_F(Admissions, behind_nat_the_address_is_not_compared_and_all_else_is) {
   AdmissionRules behind_nat = rules();
   behind_nat.check_address = false;
   Admission admission(behind_nat, board_, keys_, began_);
   EXPECT_EQ(said(admission, hello(document_of(kNeighbour, "10.0.0.6")), "192.0.2.1").first, 403);
-  EXPECT_EQ(said(admission, hello(), "192.0.2.1").first, 200);
+  EXPECT_EQ(said(admission, hello(), "").first, 200);
 }
 
 TEST_F(Admissions, who_proves_nothing_makes_nobody_look_at_ec2) {
