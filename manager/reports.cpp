@@ -135,17 +135,21 @@ void ReportServer::State::report(const httplib::Request& request, httplib::Respo
   if (!report) return refuse(reply, Refusal::report_malformed, 400, report.error().context);
   if (report->instance_id != request.get_header_value("X-Warmroot-Instance"))
     return refuse(reply, Refusal::report_malformed, 400, "instance_id is not that of the header");
-  if (board.held_by_another(report->volume_id, report->instance_id))
-    return refuse(reply, Refusal::report_dead_lease, 410,
-                  fmt::format("volume {} is another instance's by now", report->volume_id));
+  const bool dead_lease = board.held_by_another(report->volume_id, report->instance_id);
+  const std::string dead_sentence =
+      fmt::format("volume {} is another instance's by now", report->volume_id);
+  if (dead_lease && report->stage != NodeStage::released)
+    return refuse(reply, Refusal::report_dead_lease, 410, dead_sentence);
   const auto seen = board.known(report->instance_id);
   if (!seen) board.knock(report->instance_id, std::chrono::steady_clock::now());
   const KnownInstance known = seen.value_or(KnownInstance{});
   report->received = wall_clock();
-  // The node says it once and then ends: it has to be known before it is told so.
+  // The node says it once and then ends: it has to be known before it is told so. Also where the
+  // volume has gone on without it: the instance is free, and nothing on it mounts another.
   if (const auto kept = keys.keep_departure(*report); !kept)
     return answer_error(reply, 503, kept.error().message());
   board.record(std::move(*report));
+  if (dead_lease) return refuse(reply, Refusal::report_dead_lease, 410, dead_sentence);
   answer(reply, 200, report_answer(known.drain, known.volume_id, known.no_volume));
 }
 

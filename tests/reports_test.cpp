@@ -27,6 +27,16 @@ constexpr const char* kInstance = "i-0123456789abcdef0";
 constexpr const char* kVolume = "vol-0123456789abcdef0";
 constexpr const char* kJsonType = "application/json";
 
+/// Counts the releases that are kept beyond the process.
+class CountingKeys : public MemoryKeyStore {
+ public:
+  Ok keep_departure(const core::NodeReport& report) override {
+    if (report.stage == NodeStage::released) ++releases;
+    return {};
+  }
+  std::atomic<int> releases = 0;
+};
+
 class Reports : public testing::Test {
  protected:
   Reports() {
@@ -70,7 +80,7 @@ class Reports : public testing::Test {
   }
 
   ReportBoard board_;
-  MemoryKeyStore keys_;
+  CountingKeys keys_;
   BootstrapProgram program_;
   const TemporaryDirectory folder_;
   HotLists hot_lists_{folder_.path() + "/hot-lists"};
@@ -210,7 +220,7 @@ TEST_F(Reports, refusals_are_counted_by_their_reason) {
   signed_report(secret, "{}", 6);
   client_->Post("/v1/report", body(), kJsonType);
   board_.set_known("research", {{"i-0000000000000000f", {"imagenet", "imagenet-0", kVolume}}});
-  const auto dead = signed_report(secret, body("released"), 7);
+  const auto dead = signed_report(secret, body("ready"), 7);
   EXPECT_EQ(dead->status, 410) << "its volume is another instance's";
   EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::mounted);
   auto counts = board_.refusals.all();
@@ -224,6 +234,18 @@ TEST_F(Reports, refusals_are_counted_by_their_reason) {
                                                           {"report late", 1},
                                                           {"report malformed", 2},
                                                           {"report dead_lease", 1}}));
+}
+
+TEST_F(Reports, a_release_of_what_another_instance_holds_by_now_is_kept_before_it_is_refused) {
+  // Not kept, the instance counted as free and was given a volume that nothing mounts any more.
+  const std::string secret = key();
+  board_.set_known("research", {{"i-0000000000000000f", {"imagenet", "imagenet-0", kVolume}}});
+  EXPECT_EQ(signed_report(secret, body("draining"), 1)->status, 410);
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::hello);
+  EXPECT_EQ(keys_.releases, 0);
+  EXPECT_EQ(signed_report(secret, body("released"), 2)->status, 410);
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::released);
+  EXPECT_EQ(keys_.releases, 1);
 }
 
 TEST_F(Reports, hostile_bodies_are_refused_without_harm) {
