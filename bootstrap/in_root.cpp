@@ -94,6 +94,10 @@ Ok RootDirectory::write(const std::string& path, std::string_view text, mode_t m
   if (::fsync(file.get()) != 0 ||
       ::renameat(directory.get(), temporary.c_str(), directory.get(), leaf.c_str()) != 0)
     return fail_errno("replacing /" + path + " in the volume");
+  // The new name is durable only with its directory, and O_PATH cannot be synced.
+  const UniqueFd readable(::openat(directory.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!readable || ::fsync(readable.get()) != 0)
+    return fail_errno("syncing the directory of /" + path + " in the volume");
   return {};
 }
 

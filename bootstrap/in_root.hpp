@@ -30,8 +30,8 @@ class RootDirectory {
   /// The same, and only what `owner` may read: a link of theirs must not make us publish another's
   /// file. Errors: refused when the file neither belongs to them nor is readable by everybody.
   Result<std::string> read_as(const std::string& path, std::size_t limit, uid_t owner) const;
-  /// Writes a file by create + rename in its own directory, synced. The file's directory has to
-  /// exist.
+  /// Writes a file by create + rename in its own directory; both are synced, so that a power cut
+  /// loses neither the content nor the name. The file's directory has to exist.
   Ok write(const std::string& path, std::string_view text, mode_t mode) const;
   /// Creates the directory and its missing parents.
   Ok make_directories(const std::string& path, mode_t mode) const;
