@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "bootstrap/agent_sockets.hpp"
+#include "bootstrap/base/bounded_thread.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
@@ -258,10 +259,9 @@ class Daemon {
     enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
     served_disk_ = assignment_.disk_node;
     serving_ = true;
-    agents_ = std::jthread(
-        [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
+    agents_.start([](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     if (assignment_.host_keys)
-      host_keys_ = std::jthread([](std::stop_token token) { make_other_host_keys(token); });
+      host_keys_.start([](std::stop_token token) { make_other_host_keys(token); });
     return {};
   }
 
@@ -316,12 +316,8 @@ class Daemon {
     request.volume_id = assignment_.volume_id;
     request.max_depth = ticket_.max_depth;
     request.used_before = recording_.is_of_volume();
-    std::promise<void> ended;
-    warmer_ended_ = ended.get_future();
-    warmer_ = std::jthread([this, request = std::move(request),
-                            ended = std::move(ended)](std::stop_token token) mutable {
+    warmer_.start([this, request = std::move(request)](std::stop_token token) mutable {
       warm_up(std::move(request), token);
-      ended.set_value();
     });
   }
 
@@ -369,26 +365,17 @@ class Daemon {
     reporter_.report_often(false);
   }
 
-  static void join(std::jthread& thread) {
-    thread.request_stop();
-    if (thread.joinable()) thread.join();
-  }
-
-  /// False when the warmer has not ended in time; it may still, and is asked again then.
+  /// False when one of them has not ended in time, as on a volume that does not answer; it may
+  /// still, and is asked again then.
   bool stop_own_users(milliseconds limit) {
-    join(agents_);
-    join(host_keys_);
-    warmer_.request_stop();
-    // Both have the same time, whichever takes long.
+    BoundedThread* const threads[] = {&agents_, &host_keys_, &warmer_};
+    for (BoundedThread* thread : threads) thread->request_stop();
+    // All have the same time, whichever takes long.
     const auto deadline = std::chrono::steady_clock::now() + limit;
-    const bool kept = recording_.finish(limit);
-    if (!warmer_.joinable()) {
-      std::ignore = early_.finish();  // else the warmer has taken it over
-      return kept;
-    }
-    if (warmer_ended_.wait_until(deadline) != std::future_status::ready) return false;
-    warmer_.join();
-    return kept;
+    bool ended = recording_.finish(limit);
+    if (!warmer_.started()) std::ignore = early_.finish();  // else the warmer has taken it over
+    for (BoundedThread* thread : threads) ended = thread->stop_by(deadline) && ended;
+    return ended;
   }
 
   Ok leave() {
@@ -443,7 +430,6 @@ class Daemon {
   std::mutex mutex_, stage_mutex_, warm_mutex_;
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
   warm::EarlyReads early_;
-  std::future<void> warmer_ended_;
   std::optional<std::string> confirmed_, no_volume_;
   Imds identity_;  ///< the reporter's thread's own
   Reporter reporter_;
@@ -458,7 +444,8 @@ class Daemon {
                                               [](const auto&) {});
                        }};
   // Last, so that they end first.
-  std::jthread ticker_, watcher_, agents_, host_keys_, warmer_;
+  std::jthread ticker_, watcher_;
+  BoundedThread agents_, host_keys_, warmer_;
 };
 
 Result<UniqueFd> lock_pid_file() {

@@ -201,7 +201,8 @@ class Release {
 
   Result<std::string> stop_own_users() {
     if (!input_.stop_own_users(budget().own_users))
-      return fail(ErrorKind::retry_later, "the warmer has not ended in time");
+      return fail(ErrorKind::retry_later,
+                  "the warmer, the recording or the host keys have not ended in time");
     return std::string("map saved");
   }
 

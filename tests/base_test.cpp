@@ -1,7 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <future>
+#include <string>
 
+#include "bootstrap/base/bounded_thread.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/units.hpp"
 
@@ -31,6 +36,26 @@ TEST(Instant, round_trips_through_both_of_EC2s_forms) {
 TEST(Instant, refuses_what_is_no_instant) {
   for (const char* text : {"", "2026-01-02", "2026-13-02T03:04:05Z", "2026-01-02T03:04:05", "2026-01-02T25:04:05Z"})
     EXPECT_FALSE(parse_iso8601(text)) << text;
+}
+
+TEST(BoundedThread, that_hangs_is_waited_for_only_so_long) {
+  // A wait without a bound once kept the volume: sessions were not ended, nothing was synced.
+  const auto already = std::chrono::steady_clock::now();
+  std::promise<void> answer;
+  BoundedThread thread;
+  EXPECT_TRUE(thread.stop_by(already)) << "there is none";
+  EXPECT_FALSE(thread.started());
+  std::atomic<bool> asked = false;
+  thread.start([&, hanging = answer.get_future()](std::stop_token token) {
+    hanging.wait();
+    asked = token.stop_requested();
+  });
+  EXPECT_TRUE(thread.started());
+  EXPECT_FALSE(thread.stop_by(already));
+  answer.set_value();
+  EXPECT_TRUE(thread.stop_by(already + std::chrono::hours(1)));
+  EXPECT_TRUE(asked);
+  EXPECT_TRUE(thread.stop_by(already)) << "asked again";
 }
 
 }  // namespace
