@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/warm/warm_progress_json.hpp"
 
 namespace warmroot::bootstrap {
@@ -19,6 +20,14 @@ Json or_null(const std::optional<T>& value) {
 /// Messages quote programs and the volume's files: bytes that are no UTF-8 must not throw.
 std::string dump(const Json& document) {
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Names, messages and notes quote what the volume holds, and end on the operator's terminal.
+Json without_controls_inside(Json document) {
+  if (document.is_string()) return without_controls(document.get<std::string>());
+  if (document.is_structured())
+    for (auto& member : document) member = without_controls_inside(std::move(member));
+  return document;
 }
 
 Json steps_of(const Status& status) {
@@ -48,26 +57,27 @@ Json ebs_json(const std::optional<EbsStatistics>& ebs) {
 }
 
 Json status_json(const Status& status) {
-  return {{"version", WARMROOT_VERSION},
-          {"instance_id", status.instance_id},
-          {"deployment", status.deployment},
-          {"pool", status.pool},
-          {"node", or_null(status.node)},
-          {"volume_id", or_null(status.volume_id)},
-          {"device", status.device},
-          {"filesystem", status.filesystem},
-          {"stage", to_string(status.stage)},
-          {"message", status.message},
-          {"volume_os", status.volume_os},
-          {"base_os", status.base_os},
-          {"dirty_bound", status.dirty_bound},
-          {"remarks", status.remarks},
-          {"hot_list", status.hot_list},
-          {"steps", steps_of(status)},
-          {"disk_visible_to_mounted_ms", or_null(status.disk_visible_to_mounted_ms)},
-          {"mounted_to_ready_ms", or_null(status.mounted_to_ready_ms)},
-          {"warm", warm::to_json(status.warm)},
-          {"ebs", ebs_json(status.ebs)}};
+  Json document = {{"version", WARMROOT_VERSION},
+                   {"instance_id", status.instance_id},
+                   {"deployment", status.deployment},
+                   {"pool", status.pool},
+                   {"node", or_null(status.node)},
+                   {"volume_id", or_null(status.volume_id)},
+                   {"device", status.device},
+                   {"filesystem", status.filesystem},
+                   {"stage", to_string(status.stage)},
+                   {"message", status.message},
+                   {"volume_os", status.volume_os},
+                   {"base_os", status.base_os},
+                   {"dirty_bound", status.dirty_bound},
+                   {"remarks", status.remarks},
+                   {"hot_list", status.hot_list},
+                   {"steps", steps_of(status)},
+                   {"disk_visible_to_mounted_ms", or_null(status.disk_visible_to_mounted_ms)},
+                   {"mounted_to_ready_ms", or_null(status.mounted_to_ready_ms)},
+                   {"warm", warm::to_json(status.warm)},
+                   {"ebs", ebs_json(status.ebs)}};
+  return without_controls_inside(std::move(document));
 }
 
 std::string text_at(const Json& object, const char* key) {
@@ -212,7 +222,7 @@ std::string report_body(const Status& status, Stage stage, std::string_view reas
                {"volume_id", or_null(status.volume_id)},
                {"stage", to_string(stage)},
                {"reason", reason},
-               {"message", message},
+               {"message", without_controls(std::string(message))},
                {"status", status_json(status)}});
 }
 

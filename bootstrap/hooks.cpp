@@ -14,6 +14,7 @@
 #include <map>
 #include <set>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/process_stat.hpp"
@@ -163,6 +164,7 @@ class HookOutput {
 
  private:
   void end_line() {
+    line_ = without_controls(std::move(line_));  // for a terminal of root's
     if (++lines_ <= kMostLines)
       log_event(LogLevel::info, "hook", {{"name", name_}, {"says", line_}});
     if (!line_.empty()) last_ = std::move(line_);
@@ -327,7 +329,8 @@ std::vector<TimedStep> run_hooks(const RootDirectory& root, const std::vector<Ho
   std::vector<TimedStep> steps;
   const std::int64_t deadline = boottime_ms() + order.limit.count();
   for (const auto& hook : hooks) {
-    TimedStep step{"hook " + hook.name, boottime_ms(), 0, Outcome::skipped, hook.unfit};
+    TimedStep step{"hook " + without_controls(hook.name), boottime_ms(), 0, Outcome::skipped,
+                   hook.unfit};
     const std::int64_t limit_ms = (deadline - boottime_ms()) * kShare / kShareOf;
     if (hook.unfit.empty() && limit_ms < 1000) {
       step.detail = "no time is left for it";

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/paths.hpp"
@@ -152,9 +153,7 @@ std::string shell_words(int fd) {
     words.append(buffer, static_cast<std::size_t>(got));
   while (!words.empty() && words.back() == '\n') words.pop_back();
   if (words.size() > kMaxShellWords) words.erase(0, words.size() - kMaxShellWords);
-  for (char& c : words)
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  return words;
+  return without_controls(std::move(words));
 }
 
 }  // namespace

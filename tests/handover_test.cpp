@@ -125,6 +125,18 @@ TEST_F(Handover, only_regular_files_that_root_alone_can_change_are_run) {
   EXPECT_EQ(on_volume("var/lib/heard"), "/etc/warmroot/hooks.d/works\n");
 }
 
+TEST_F(Handover, what_hooks_are_called_and_say_sends_no_escape_sequence_to_a_terminal) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(R"(
+      hook "`printf '1\033[2J'`" 'true'
+      hook 2 'printf "\033]0;mine\007 a\177b\302\233c\n"; exit 1')"));
+  const Ok released = release(leaving(seconds(120)), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(hook_lines(),
+              ElementsAre("hook 1 [2J: skipped: its name is not made of up to 64 letters, digits, "
+                          "'-', '_' and '.'",
+                          "hook 2: failed: ended with 1:  ]0;mine  a b c"));
+}
+
 TEST_F(Handover, a_hooks_folder_that_is_a_link_or_that_others_can_write_runs_nothing) {
   for (const char* change : {"mv $t/etc/warmroot $t/elsewhere; ln -s /elsewhere $t/etc/warmroot",
                              "chmod 777 $t/etc/warmroot"}) {

@@ -79,6 +79,25 @@ TEST(StatusDocument, survives_bytes_that_are_no_text) {
   EXPECT_NE(status_text(document)->find("failed  check"), std::string::npos);
 }
 
+TEST(StatusText, sends_no_escape_sequence_of_the_volume_to_a_terminal) {
+  const std::string clear =
+      "a\x1b[2J\x7f\xc2\x9b"
+      "b\r\n\xc3\xbc";
+  const std::string plain = "a [2J  b  \xc3\xbc";
+  Status status;
+  status.message = status.volume_os = status.hot_list = status.warm.note = clear;
+  status.remarks = {clear};
+  status.steps.push_back({"hook " + clear, 1, 2, Outcome::failed, clear});
+  const std::string document = status_document(status);
+  EXPECT_EQ(document.find_first_of("\x1b\x7f"), std::string::npos);
+  EXPECT_EQ(document.find("\\u001b"), std::string::npos) << "the manager prints its reports, too";
+  EXPECT_EQ(status_fields(document).message, plain);
+  const std::string text = *status_text(document);
+  for (const char* line : {"message: ", "system:  ", "hot list: ", "remark:  ", " hook "})
+    EXPECT_NE(text.find(line + plain), std::string::npos) << line << text;
+  EXPECT_EQ(report_body(status, Stage::failed, "failed", clear).find("\\u001b"), std::string::npos);
+}
+
 TEST(StatusText, of_something_else_is_an_error) {
   EXPECT_FALSE(status_text("<html>"));
   EXPECT_EQ(status_fields("<html>").stage, "");

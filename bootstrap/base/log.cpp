@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 
 namespace warmroot {
@@ -17,12 +18,7 @@ constexpr std::size_t kKernelLineBytes = 900;
 void append_value(std::string& line, std::string_view value) {
   const bool quote = value.empty() || value.find_first_of(" \t\"=") != std::string_view::npos;
   if (quote) line += '"';
-  for (const char c : value) {
-    if (c == '"')
-      line += '\'';
-    else
-      line += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  }
+  for (const char c : without_controls(std::string(value))) line += c == '"' ? '\'' : c;
   if (quote) line += '"';
 }
 
