@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kTitle = "warmroot host keys 1";
 
 /// Against files that were cut or edited, not against people: whoever is root in a session can
-/// write any keys.
+/// write any keys. What they are worth host_keys tries before it shows them.
 std::string checksum(std::string_view text) {
   return hmac_sha256_hex(kTitle, text);
 }
@@ -49,11 +49,35 @@ bool take_key(std::string_view line, std::string_view& text, HostKeys& keys) {
   return false;
 }
 
+/// A line that begins so; warnings of the base may stand before it.
+bool has_line(std::string_view text, const std::string& start) {
+  return ("\n" + std::string(text)).find("\n" + start) != std::string::npos;
+}
+
 }  // namespace
 
-bool HostKeys::has(std::string_view type) const {
-  return std::any_of(keys.begin(), keys.end(),
-                     [&](const HostKey& key) { return key.type == type; });
+const HostKey* HostKeys::find(std::string_view type) const {
+  const auto found =
+      std::find_if(keys.begin(), keys.end(), [&](const HostKey& key) { return key.type == type; });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+void HostKeys::put(HostKey key) {
+  keys.erase(std::remove_if(keys.begin(), keys.end(),
+                            [&](const HostKey& each) { return each.type == key.type; }),
+             keys.end());
+  keys.push_back(std::move(key));
+}
+
+bool says_type(std::string_view output, std::string_view type) {
+  const std::string algorithm = type == "ecdsa" ? "ecdsa-sha2-" : "ssh-" + std::string(type) + " ";
+  return has_line(output, algorithm);
+}
+
+bool is_good_signature(std::string_view output, std::string_view type) {
+  std::string capitals(type);
+  for (char& c : capitals) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return has_line(output, "Good \"warmroot\" signature with " + capitals + " key ");
 }
 
 std::string host_key_document(const HostKeys& keys) {

@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-
+#include "bootstrap/base/log.hpp"
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/paths.hpp"
 
@@ -13,6 +11,8 @@ namespace {
 
 /// RSA of 3072 bits takes some 0.3 s, in an emulated guest up to a minute.
 constexpr std::chrono::milliseconds kKeygenLimit{std::chrono::minutes(2)};
+/// Looking at a key takes some 5 ms, in an emulated guest up to seconds.
+constexpr std::chrono::milliseconds kCheckLimit{20000};
 constexpr std::size_t kMaxDocument = 64 * 1024;
 constexpr std::size_t kMaxKeyFile = 16 * 1024;
 constexpr char kBaseKeys[] = "/etc/ssh";
@@ -21,24 +21,68 @@ std::string key_file(const std::string& type) {
   return std::string(kNodeKeys) + "/ssh_host_" + type + "_key";
 }
 
-/// A new key, by the base's own ssh-keygen, made in a root-only directory of /run.
-Result<HostKey> make_key(const std::string& type, const Cancelled& cancelled) {
+/// Errors: it is not there, took too long, or was killed, which says nothing about any key.
+Result<ProgramResult> run_keygen(std::vector<std::string> arguments,
+                                 std::chrono::milliseconds limit, const Cancelled& cancelled) {
+  constexpr int kKilled = 128, kFatal = 255;  // its own status for most that goes wrong
   const std::string keygen = first_executable({"/usr/bin/ssh-keygen", "/bin/ssh-keygen"});
   if (keygen.empty()) return fail(ErrorKind::misconfigured, "the base has no ssh-keygen");
+  arguments.insert(arguments.begin(), keygen);
+  TRY_ASSIGN(auto done, run_program(arguments, limit, cancelled));
+  if (done.exit_status > kKilled && done.exit_status < kFatal)
+    return fail(ErrorKind::retry_later,
+                "ssh-keygen was killed by signal " + std::to_string(done.exit_status - kKilled));
+  return done;
+}
+
+/// A new key, by the base's own ssh-keygen, made in a root-only directory of /run.
+Result<HostKey> make_key(const std::string& type, const Cancelled& cancelled) {
   const std::string file = std::string(kNodeKeys) + "/new";
   const auto remove = [&] {
     ::unlink(file.c_str());
     ::unlink((file + ".pub").c_str());
   };
   remove();  // ssh-keygen asks before it overwrites
-  const auto made = run_program({keygen, "-q", "-t", type, "-N", "", "-C", "warmroot", "-f", file},
-                                kKeygenLimit, cancelled);
+  const auto made = run_keygen({"-q", "-t", type, "-N", "", "-C", "warmroot", "-f", file},
+                               kKeygenLimit, cancelled);
   auto text = read_file(file, kMaxKeyFile);
   remove();
   if (!made) return fail(made.error());
   if (made->exit_status != 0 || !text)
     return fail(ErrorKind::broken, "ssh-keygen -t " + type + " failed: " + made->output);
   return HostKey{type, std::move(*text)};
+}
+
+/// Whether the base can read the key, without a passphrase, as one of its type. sshd, shown none
+/// that it can read, lets nobody in. Errors: it could not be tried.
+Result<bool> is_readable(const HostKey& key) {
+  const std::string file = std::string(kNodeKeys) + "/tried";
+  TRY(write_file_atomic(file, key.text, 0600));
+  const auto read = run_keygen({"-y", "-P", "", "-f", file}, kCheckLimit, {});
+  ::unlink(file.c_str());
+  if (!read) return fail(read.error());
+  return read->exit_status == 0 && says_type(read->output, key.type);
+}
+
+/// Whether what the key signs is taken by who knows its public half: the two need not fit, and then
+/// every client ends the connection. Errors: it could not be tried.
+Result<bool> is_proven(const HostKey& key, const Cancelled& cancelled) {
+  const std::string file = std::string(kNodeKeys) + "/tried";
+  TRY(write_file_atomic(file, key.text, 0600));
+  // What is signed is the empty text of /dev/null.
+  const auto made = run_keygen({"-q", "-P", "", "-Y", "sign", "-n", "warmroot", "-f", file},
+                               kCheckLimit, cancelled);
+  ::unlink(file.c_str());
+  if (!made) return fail(made.error());
+  const std::size_t signature = made->output.find("-----BEGIN SSH SIGNATURE-----");
+  if (made->exit_status != 0 || signature == std::string::npos) return false;
+  const std::string signature_file = std::string(kNodeKeys) + "/signature";
+  TRY(write_file_atomic(signature_file, made->output.substr(signature), 0600));
+  const auto verdict = run_keygen(
+      {"-Y", "check-novalidate", "-n", "warmroot", "-s", signature_file}, kCheckLimit, cancelled);
+  ::unlink(signature_file.c_str());
+  if (!verdict) return fail(verdict.error());
+  return verdict->exit_status == 0 && is_good_signature(verdict->output, key.type);
 }
 
 /// The volume's file, unless it is known to be another volume's.
@@ -54,9 +98,8 @@ Ok keep_keys(const RootDirectory& volume, const HostKeys& keys) {
   return volume.write(kVolumeHostKeys, host_key_document(keys), 0600);
 }
 
-Ok write_key_files(const HostKeys& keys) {
-  for (const HostKey& key : keys.keys) TRY(write_file_atomic(key_file(key.type), key.text, 0600));
-  return {};
+Ok write_key_file(const HostKey& key) {
+  return write_file_atomic(key_file(key.type), key.text, 0600);
 }
 
 void remove_key_files() {
@@ -74,16 +117,22 @@ Ok show_base_host_keys() {
 
 Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id) {
   TRY(make_directory(kNodeKeys, 0700));
-  auto keys = kept_keys(volume, volume_id);
-  const bool kept = keys.has_value();
-  if (!kept) {
-    TRY_ASSIGN(HostKey key, make_key(kHostKeyTypes[0], {}));
-    keys = HostKeys{volume_id, {std::move(key)}};
-    TRY(keep_keys(volume, *keys));
+  const std::string first = kHostKeyTypes[0];
+  HostKeys keys = kept_keys(volume, volume_id).value_or(HostKeys{volume_id, {}});
+  std::string done = "made for this node";
+  bool kept = false;
+  if (const HostKey* key = keys.find(first)) {
+    TRY_ASSIGN(kept, is_readable(*key));
+    done = kept ? "the node's, from its volume" : "made anew, sshd could not read the volume's";
   }
-  TRY(write_key_files(*keys));
+  if (!kept) {
+    TRY_ASSIGN(HostKey key, make_key(first, {}));
+    keys.put(std::move(key));
+    TRY(keep_keys(volume, keys));
+  }
+  TRY(write_key_file(*keys.find(first)));
   TRY(replace_symlink(kNodeKeys, kHostKeys));
-  return std::string(kept ? "the node's, from its volume" : "made for this node");
+  return done;
 }
 
 Ok complete_host_keys(const std::string& point, const Cancelled& cancelled) {
@@ -95,12 +144,19 @@ Ok complete_host_keys(const std::string& point, const Cancelled& cancelled) {
   };
   TRY_ASSIGN(HostKeys keys, present());
   for (const char* type : kHostKeyTypes) {
-    if (keys.has(type)) continue;
+    if (const HostKey* key = keys.find(type)) {
+      TRY_ASSIGN(const bool proven, is_proven(*key, cancelled));
+      if (proven) {
+        TRY(write_key_file(*key));
+        continue;
+      }
+      log_event(LogLevel::warning, "host key of the volume is of no use", {{"type", type}});
+    }
     TRY_ASSIGN(HostKey key, make_key(type, cancelled));
-    keys.keys.push_back(std::move(key));
+    keys.put(key);
     TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(point));
     TRY(keep_keys(volume, keys));
-    TRY(write_key_files(keys));
+    TRY(write_key_file(key));
   }
   return {};
 }

@@ -20,15 +20,17 @@ namespace warmroot::bootstrap {
 /// back.
 Ok show_base_host_keys();
 
-/// New connections see the node's keys from now on: those of the volume, or where it has none of
-/// its own (first use, a copy of another volume, a damaged file) a new ed25519 key, which the
-/// volume keeps. Returns what was done, for the timeline. Errors: no ssh-keygen on the base, the
-/// volume cannot be written; then nothing has changed.
+/// New connections see the node's ed25519 key from now on: the volume's, or where it has none of
+/// its own (first use, a copy of another volume, a damaged file) or one that the base cannot read,
+/// a new one, which the volume keeps. Returns what was done, for the timeline. Errors: no
+/// ssh-keygen on the base or one that takes too long, the volume cannot be written; then nothing
+/// has changed.
 Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id);
 
-/// Makes the other types for a node that has the first alone; RSA takes seconds, for which sessions
-/// need not wait. Opens the volume at `point` for moments only. Errors: as above; retry_later when
-/// cancelled.
+/// What sessions need not wait for: proves each of the volume's keys by a signature, shows those of
+/// the other types as well, and makes anew what is missing or of no use (RSA takes seconds), all of
+/// which the volume keeps. Opens the volume at `point` for moments only. Errors: as above;
+/// retry_later when cancelled.
 Ok complete_host_keys(const std::string& point, const Cancelled& cancelled);
 
 }  // namespace warmroot::bootstrap

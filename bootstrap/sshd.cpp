@@ -190,7 +190,9 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
     ::unlink(kSshdConfig);
     return facts;
   }
-  facts->node_host_keys = wishes.node_host_keys;
+  // The HostKey lines are harmless: their link leads to the base's keys and stays there.
+  if (wishes.node_host_keys) note = why_no_node_host_keys(*facts).value_or("");
+  facts->node_host_keys = wishes.node_host_keys && note.empty();
   if (wishes.rescue_port != 0 &&
       std::count(facts->ports.begin(), facts->ports.end(), wishes.rescue_port) == 0)
     note += std::string(note.empty() ? "" : "; ") +

@@ -36,6 +36,18 @@ void each_setting(const std::vector<std::string>& texts, Visit visit) {
   }
 }
 
+constexpr char kOtherKeys[] = "a replacement will show other host keys: ";
+
+/// Whether a list, parted by commas, has this item.
+bool lists(std::string_view list, std::string_view item) {
+  while (true) {
+    const std::size_t end = list.find(',');
+    if (list.substr(0, end) == item) return true;
+    if (end == std::string_view::npos) return false;
+    list.remove_prefix(end + 1);
+  }
+}
+
 }  // namespace
 
 std::string sshd_drop_in() {
@@ -58,7 +70,7 @@ BaseSshd read_base_sshd(const std::vector<std::string>& texts) {
 }
 
 std::optional<std::string> why_no_node_host_keys(std::string_view version, const BaseSshd& base) {
-  const std::string what = "a replacement will show other host keys: ";
+  const std::string what = kOtherKeys;
   if (base.names_host_keys) return what + "sshd_config of the base names its own";
   constexpr std::string_view kName = "OpenSSH_";
   const std::size_t at = version.find(kName);
@@ -113,6 +125,7 @@ SshdFacts parse_sshd_facts(std::string_view dump) {
     if (blank == std::string_view::npos) continue;
     const std::string_view keyword = line.substr(0, blank), value = line.substr(blank + 1);
     if (keyword == "chrootdirectory") facts.chroot_directory = value;
+    if (keyword == "hostkeyalgorithms") facts.ed25519 = lists(value, "ssh-ed25519");
     if (keyword == "usepam") facts.pam = value == "yes";
     if (keyword == "listenaddress")
       facts.ports.push_back(static_cast<unsigned>(
@@ -123,6 +136,11 @@ SshdFacts parse_sshd_facts(std::string_view dump) {
     }
   }
   return facts;
+}
+
+std::optional<std::string> why_no_node_host_keys(const SshdFacts& facts) {
+  if (facts.ed25519) return std::nullopt;
+  return std::string(kOtherKeys) + "HostKeyAlgorithms of the base leave ssh-ed25519 out";
 }
 
 std::string sshd_complaint(std::string_view output) {

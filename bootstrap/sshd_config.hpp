@@ -50,11 +50,16 @@ struct SshdFacts {
   std::string sftp_server;  ///< empty for none and for internal-sftp
   bool pam = false;
   std::vector<unsigned> ports;  ///< of its listening addresses
+  bool ed25519 = true;          ///< among its HostKeyAlgorithms
   // Not from the dump:
   bool ran_before = false;      ///< sshd started without our configuration
   bool node_host_keys = false;  ///< HostKey lines lead to kHostKeys
 };
 SshdFacts parse_sshd_facts(std::string_view dump);
+
+/// The same sentence by what the whole configuration comes to: the node's key that is always there
+/// is an ed25519 key, and an sshd that may not use it would have none until the others are made.
+std::optional<std::string> why_no_node_host_keys(const SshdFacts& facts);
 
 /// Why `sshd -T` failed, one line of what it printed. Host keys that it misses are not it: in a
 /// boothook the base has none yet.

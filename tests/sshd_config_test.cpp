@@ -136,6 +136,22 @@ INSTANTIATE_TEST_SUITE_P(
         Sshd{"OpenSSH_9.2p1", "hostcertificate=/etc/ssh/cert.pub\n", "names its own"},
         Sshd{"dropbear", "", "not OpenSSH"}, Sshd{"", "", "not OpenSSH"}));
 
+TEST(NodeHostKeys, are_not_shown_by_an_sshd_that_may_not_use_the_one_that_is_always_there) {
+  // No key of an allowed algorithm: sshd ended at every connection, the operator's too.
+  const auto why = [](const std::string& algorithms) {
+    return why_no_node_host_keys(
+               parse_sshd_facts("port 22\nhostkeyalgorithms " + algorithms + "\nusepam no\n"))
+        .value_or("");
+  };
+  EXPECT_EQ(why("ssh-ed25519"), "");
+  EXPECT_EQ(why("rsa-sha2-512,ssh-ed25519,rsa-sha2-256"), "");
+  EXPECT_THAT(why("rsa-sha2-512,ecdsa-sha2-nistp256"), HasSubstr("leave ssh-ed25519 out"));
+  EXPECT_THAT(why("ssh-ed25519-cert-v01@openssh.com,sk-ssh-ed25519@openssh.com"),
+              HasSubstr("leave ssh-ed25519 out"));
+  EXPECT_EQ(why_no_node_host_keys(parse_sshd_facts("port 22\n")), std::nullopt)
+      << "sshd's default has it";
+}
+
 TEST(SshdFacts, are_read_from_the_dump) {
   const auto facts = parse_sshd_facts(
       "port 22\nlistenaddress [::]:22\nlistenaddress 0.0.0.0:2222\nusepam yes\nchrootdirectory "
