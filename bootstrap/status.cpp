@@ -8,9 +8,7 @@
 namespace warmroot::bootstrap {
 
 StatusBook::StatusBook(std::string file, std::string metrics_file)
-    : file_(std::move(file)),
-      metrics_file_(std::move(metrics_file)),
-      started_ms_(boottime_ms()) {}
+    : file_(std::move(file)), metrics_file_(std::move(metrics_file)), started_ms_(boottime_ms()) {}
 
 void StatusBook::update(const std::function<void(Status&)>& change) {
   const std::lock_guard lock(mutex_);
@@ -34,6 +32,7 @@ void StatusBook::record(TimedStep step) {
              {"ms", std::to_string(step.ms)},
              {"detail", step.detail}});
   update([&](Status& status) { status.steps.push_back(std::move(step)); });
+  if (heard_) heard_();
 }
 
 Result<std::string> StatusBook::timed(const std::string& name,
@@ -51,10 +50,10 @@ Result<std::string> StatusBook::timed(const std::string& name,
 
 void StatusBook::write_locked() const {
   // A full /run must not stop the machine from working; the next write tries again.
-  if (!file_.empty())
-    [[maybe_unused]] const Ok written = write_file_atomic(file_, status_document(status_), 0644);
-  if (!metrics_file_.empty())
-    [[maybe_unused]] const Ok written = write_file_atomic(metrics_file_, metrics_text(status_), 0644);
+  if (!file_.empty()) [[maybe_unused]]
+    const Ok written = write_file_atomic(file_, status_document(status_), 0644);
+  if (!metrics_file_.empty()) [[maybe_unused]]
+    const Ok written = write_file_atomic(metrics_file_, metrics_text(status_), 0644);
 }
 
 }  // namespace warmroot::bootstrap

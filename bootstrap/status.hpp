@@ -58,6 +58,9 @@ class StatusBook {
   Result<std::string> timed(const std::string& name,
                             const std::function<Result<std::string>()>& work);
   void record(TimedStep step);
+  /// `heard` is called after each step that was recorded and written, by the thread that recorded
+  /// it. To be set before other threads use the book.
+  void on_step(std::function<void()> heard) { heard_ = std::move(heard); }
   /// Milliseconds since the start of `up`.
   std::int64_t now_ms() const;
 
@@ -67,6 +70,7 @@ class StatusBook {
   const std::int64_t started_ms_;
   mutable std::mutex mutex_;
   Status status_;
+  std::function<void()> heard_;  ///< may be empty
 };
 
 }  // namespace warmroot::bootstrap

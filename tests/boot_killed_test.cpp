@@ -1,11 +1,11 @@
 // The bootstrap is killed after every step of its timeline, on the way in and on the way out; what
 // is run after it ends as if nothing had happened.
 #include <gmock/gmock.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
 
 #include "bootstrap/commands.hpp"
@@ -24,26 +24,26 @@ constexpr std::size_t kMaxStatus = 1 << 20;
 
 class BootKilled : public BootWhole {
  protected:
-  /// Runs `work` in a process of its own and kills it once `steps` steps are in its status file.
-  /// False when it ended before.
+  /// Runs `work` in a process of its own that kills itself once it has recorded so many steps, each
+  /// in its status file by then. False when it ended before.
   static bool killed_after(std::size_t steps, const std::function<void(StatusBook&)>& work) {
-    ::unlink(kStatusOfChild);
     const pid_t child = ::fork();
     if (child == 0) {
       StatusBook book(kStatusOfChild);
+      std::atomic<std::size_t> recorded = 0;
+      book.on_step([&] {
+        if (++recorded == steps) ::raise(SIGKILL);
+      });
       work(book);
       ::_exit(0);
     }
     int status = 0;
-    while (::waitpid(child, &status, WNOHANG) == 0) {
-      if (status_fields(read_file(kStatusOfChild, kMaxStatus).value_or("")).steps.size() >= steps) {
-        ::kill(child, SIGKILL);
-        ::waitpid(child, &status, 0);
-        break;
-      }
-      ::poll(nullptr, 0, 1);
-    }
-    return WIFSIGNALED(status);
+    ::waitpid(child, &status, 0);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  }
+
+  static std::size_t steps_of_child() {
+    return status_fields(read_file(kStatusOfChild, kMaxStatus).value_or("")).steps.size();
   }
 
   /// All that a person could notice, and what the next release needs.
@@ -70,13 +70,13 @@ TEST_F(BootKilled, on_the_way_in_after_any_step_the_next_one_ends_as_the_first_w
   const std::size_t all_steps = book_.snapshot().steps.size();
   ASSERT_GT(all_steps, 15u);
   ASSERT_TRUE(release(leaving(), assignment_, book_));
-  std::size_t kills = 0;
-  for (std::size_t steps = 1; steps < all_steps; ++steps) {
+  for (std::size_t steps = 1; steps <= all_steps; ++steps) {
     SCOPED_TRACE(book_.snapshot().steps[steps - 1].name);
-    kills += killed_after(steps, [&](StatusBook& book) {
+    EXPECT_TRUE(killed_after(steps, [&](StatusBook& book) {
       Assignment lost;
       std::ignore = bring_up(input_, lost, book, stop_);
-    });
+    }));
+    EXPECT_EQ(steps_of_child(), steps);
     const Ok cleared = clear_leftovers();
     ASSERT_TRUE(cleared) << cleared.error().message();
     ASSERT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
@@ -88,25 +88,26 @@ TEST_F(BootKilled, on_the_way_in_after_any_step_the_next_one_ends_as_the_first_w
     expect_a_login_works();
     ASSERT_TRUE(undo_bring_up(assignment));
   }
-  EXPECT_GT(kills, all_steps / 2);
 }
 
 TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volume_back_clean) {
   make_volume();
   dress_as_disk();
-  std::size_t kills = 0;
-  for (std::size_t steps = 1;; ++steps) {
-    SCOPED_TRACE(steps);
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const std::size_t before = book_.snapshot().steps.size();
+  ASSERT_TRUE(release(leaving(), assignment_, book_));
+  const std::size_t all_steps = book_.snapshot().steps.size() - before;
+  ASSERT_GT(all_steps, 10u);
+  for (std::size_t steps = 1; steps <= all_steps; ++steps) {
+    SCOPED_TRACE(book_.snapshot().steps[before + steps - 1].name);
     Assignment assignment;
     StatusBook book("");
     ASSERT_TRUE(bring_up(input_, assignment, book, stop_));
-    const bool killed = killed_after(steps, [&](StatusBook& childs) {
+    EXPECT_TRUE(killed_after(steps, [&](StatusBook& childs) {
       Assignment lost = assignment;
       std::ignore = release(leaving(), lost, childs);
-    });
-    kills += killed;
-    const bool all_done =
-        status_fields(read_file(kStatusOfChild, kMaxStatus).value_or("")).steps.size() < steps;
+    }));
+    EXPECT_EQ(steps_of_child(), steps);
     // As `down` finds things when the daemon is gone.
     Assignment found;
     found.disk_node = "/dev/vdz";
@@ -121,9 +122,7 @@ TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volu
     mount_volume();
     EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
     ASSERT_TRUE(unmount_tree(kVolumePoint));
-    if (all_done) break;
   }
-  EXPECT_GT(kills, 5u);
 }
 
 TEST_F(BootKilled, down_after_it_runs_the_hooks_and_takes_the_bound_back) {
