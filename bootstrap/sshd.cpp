@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -92,6 +93,7 @@ struct Login {
   char* const* environment;
   int error_fd;
   int output_fd;
+  pid_t parent;
 };
 
 [[noreturn]] void give_up(const Login& login, const char* step) {
@@ -115,6 +117,10 @@ struct Login {
     give_up(login, "setting the group");
   if (::syscall(SYS_setresuid, login.uid, login.uid, login.uid) != 0)
     give_up(login, "setting the user");
+  // A shell whose bootstrap was killed would hold the volume as a person does. Setting the user
+  // takes this back, hence here.
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(login, "following the bootstrap");
+  if (::getppid() != login.parent) ::_exit(126);
   if (::chdir(login.home) != 0 && ::chdir("/") != 0) give_up(login, "entering the home directory");
   const int null = ::open("/dev/null", O_RDWR);
   if (null < 0) give_up(login, "opening /dev/null");
@@ -247,7 +253,7 @@ Ok probe_login(const std::string& root, const User& user, const std::vector<std:
   environment.push_back(nullptr);
   const Login login{root.c_str(),       user.home.c_str(), user.shell.c_str(), user.gid,
                     user.uid,           groups.data(),     groups.size(),      argv.data(),
-                    environment.data(), error_write.get(), output_write.get()};
+                    environment.data(), error_write.get(), output_write.get(), ::getpid()};
   const std::string who = "the probe login of " + user.name;
   const pid_t child = ::fork();
   if (child < 0) return fail_errno("fork");

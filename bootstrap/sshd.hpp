@@ -33,8 +33,8 @@ Ok point_sessions_at(const std::string& directory);
 Ok check_chroot_path(const std::string& path);
 
 /// Logs `user` in at `root` like sshd: chroot, groups, ids, home, then the login shell with "-lc
-/// true". Errors: refused with the step that failed or the shell's words; retry_later when the
-/// limit passed or it was cancelled.
+/// true". The shell ends with the thread that called. Errors: refused with the step that failed or
+/// the shell's words; retry_later when the limit passed or it was cancelled.
 Ok probe_login(const std::string& root, const User& user, const std::vector<std::uint32_t>& groups,
                std::chrono::milliseconds limit, const Cancelled& cancelled = {});
 

@@ -1,6 +1,7 @@
 // The bootstrap is killed after every step of its timeline, on the way in and on the way out; what
 // is run after it ends as if nothing had happened.
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 
 #include "bootstrap/commands.hpp"
 #include "bootstrap/documents.hpp"
+#include "bootstrap/holders.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "tests/boot_whole.hpp"
 
@@ -88,6 +90,40 @@ TEST_F(BootKilled, on_the_way_in_after_any_step_the_next_one_ends_as_the_first_w
     expect_a_login_works();
     ASSERT_TRUE(undo_bring_up(assignment));
   }
+}
+
+TEST_F(BootKilled, its_probe_login_ends_with_it_and_is_not_taken_for_a_person) {
+  make_volume("sed -i 's,/home/ada:/bin/sh,/home/ada:/bin/hang,' $t/etc/passwd");
+  dress_as_disk();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    StatusBook book("");
+    std::ignore = bring_up(input_, assignment_, book, stop_);
+    ::_exit(0);
+  }
+  const auto volume_is_used = [] {
+    const auto device = mounted_root();
+    return device && !holders_of(*device).empty();
+  };
+  const auto shell_runs = [&] {
+    for (const auto& holder : mounted_root() ? holders_of(*mounted_root()) : std::vector<Holder>())
+      if (holder.command == "hang") return true;
+    return false;
+  };
+  for (const std::int64_t limit = boottime_ms() + 60'000;
+       !shell_runs() && boottime_ms() < limit && ::waitpid(child, nullptr, WNOHANG) == 0;)
+    ::poll(nullptr, 0, 10);
+  EXPECT_TRUE(shell_runs());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  // By itself the shell would run for ever.
+  for (const std::int64_t limit = boottime_ms() + 30'000;
+       volume_is_used() && boottime_ms() < limit;)
+    ::poll(nullptr, 0, 10);
+  const Ok cleared = clear_leftovers();
+  EXPECT_TRUE(cleared) << (cleared ? "" : cleared.error().message());
+  if (const auto device = mounted_root()) signal_all(holders_of(*device), SIGKILL);
+  EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 
 TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volume_back_clean) {
