@@ -467,12 +467,14 @@ Ok check_still_serving(const std::string& disk_node) {
   return {};
 }
 
-std::optional<dev_t> mounted_root() {
+std::optional<dev_t> mounted_root(dev_t known) {
+  const auto listed = device_mounted_at(kVolumePoint);
+  if (!listed) return std::nullopt;
   struct stat root {
   }, base{};
-  if (::stat(kVolumePoint, &root) != 0 || ::stat(kRunDirectory, &base) != 0 ||
-      root.st_dev == base.st_dev)
-    return std::nullopt;
+  // An xfs that has shut down says EIO.
+  if (::stat(kVolumePoint, &root) != 0) return known != 0 ? known : *listed;
+  if (::stat(kRunDirectory, &base) == 0 && root.st_dev == base.st_dev) return std::nullopt;
   return root.st_dev;
 }
 

@@ -67,8 +67,10 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 /// sentence.
 Ok check_still_serving(const std::string& disk_node);
 
-/// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there.
-std::optional<dev_t> mounted_root();
+/// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there. A
+/// file system that has shut down does not tell: then it is `known`, or else the number that the
+/// kernel lists.
+std::optional<dev_t> mounted_root(dev_t known = 0);
 
 /// Unmounts what a bootstrap that was killed left mounted, and undoes what belongs to it, so that
 /// the next one begins as the first did. Only where nobody is in the volume: their sessions go on.

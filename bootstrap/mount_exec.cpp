@@ -148,6 +148,14 @@ std::vector<std::string> mounts_at(const std::string& point) {
   return points;
 }
 
+std::optional<dev_t> device_mounted_at(const std::string& point) {
+  const Table table(mnt_new_table_from_file("/proc/self/mountinfo"));
+  libmnt_fs* entry =
+      table ? mnt_table_find_target(table.get(), point.c_str(), MNT_ITER_BACKWARD) : nullptr;
+  if (entry == nullptr) return std::nullopt;
+  return mnt_fs_get_devno(entry);
+}
+
 Ok unmount_tree(const std::string& point, bool keep_top) {
   // Propagation takes copies away while we go, and one path can carry several mounts: look again
   // after each.

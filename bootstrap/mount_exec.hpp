@@ -4,7 +4,10 @@
 // themselves, and is never lazy.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +40,10 @@ Ok unmount_tree(const std::string& point, bool keep_top = false);
 
 /// Mount points at or below `point` in this namespace, in mount order.
 std::vector<std::string> mounts_at(const std::string& point);
+
+/// Device number of what was mounted last at `point` itself, as the kernel lists it; asks nothing
+/// of the file system. For btrfs it is not the st_dev of a file.
+std::optional<dev_t> device_mounted_at(const std::string& point);
 
 /// Succeeds when nothing in any mount namespace holds the device (umount reports success while
 /// another namespace still has it mounted). Errors: refused (EBUSY).

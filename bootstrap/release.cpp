@@ -114,7 +114,7 @@ class Release {
 
   /// The base's own processes hold what is at the volume's place once somebody has unmounted it.
   Result<std::string> find_volume() {
-    const auto found = mounted_root();
+    const auto found = mounted_root(assignment_.root_device);
     if (!found || (assignment_.root_device != 0 && *found != assignment_.root_device))
       return fail(ErrorKind::gone, "somebody else has unmounted the volume");
     device_ = found;

@@ -350,6 +350,36 @@ TEST_F(Handover,
   EXPECT_TRUE(shell("umount /dev/pts"));
 }
 
+TEST_F(Handover, an_xfs_that_has_shut_down_is_still_mounted_and_its_sessions_are_ended) {
+  if (!shell("command -v mkfs.xfs; grep -qw xfs /proc/filesystems"))
+    GTEST_SKIP() << "SKIPPED, not tested: no xfs";
+  make_volume();
+  const auto made = shell("mkdir -p /run/from /run/to; mount -o ro " + loop_ + " /run/from\n" + R"(
+      image=$(mktemp /tmp/warmroot-image-XXXXXX); truncate -s 320M $image; mkfs.xfs -q $image
+      mount -o loop $image /run/to; cp -a /run/from/. /run/to; umount /run/from /run/to
+      echo $image)");
+  ASSERT_TRUE(made) << made.error().message();
+  ASSERT_TRUE(shell("losetup -d " + loop_ + "; rm " + image_));
+  image_ = *made;
+  loop_ = shell("losetup -f --show " + image_).value_or("");
+  dress_as_disk();
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const pid_t session = child_that([] { return ::chroot(kVolumePoint) == 0 && ::chdir("/") == 0; });
+  {
+    const UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    std::uint32_t without_log = 2;
+    // XFS_IOC_GOINGDOWN, what xfs does by itself when its log cannot be written.
+    ASSERT_EQ(::ioctl(root.get(), _IOR('X', 125, std::uint32_t), &without_log), 0);
+  }
+  struct stat facts {};
+  ASSERT_EQ(::stat(kVolumePoint, &facts), -1);
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  end(session);
+  ASSERT_EQ(steps_with("end sessions").size(), 1u);
+  EXPECT_THAT(steps_with("end sessions")[0].detail, HasSubstr("handover_test"));
+}
+
 TEST_F(Handover, a_process_that_waits_in_the_kernel_is_named_and_the_release_goes_on) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
   UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
