@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <optional>
 #include <set>
 #include <string>
@@ -32,8 +33,10 @@ struct Assignment {
   std::string volume_id;
   AccountEdit accounts;
   DirtyBound dirty_bound;
-  bool mounted = false;    ///< something may be mounted at kVolumePoint
-  dev_t root_device = 0;   ///< st_dev of the volume's root, to know it again; 0: not known
+  bool mounted = false;   ///< something may be mounted at kVolumePoint
+  dev_t root_device = 0;  ///< st_dev of the volume's root, to know it again; 0: not known
+  /// What a release does on the volume, in a thread that may outlive the attempt.
+  std::shared_future<void> write_back;
   bool host_keys = false;  ///< sshd may show the volume's
 };
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -31,6 +32,8 @@ constexpr std::int64_t kPoliteMs = 1000;
 /// For what was killed to be gone; what waits in the kernel stays.
 constexpr std::int64_t kGoneMs = 2000;
 constexpr int kPauseMs = 20;
+/// How late an end that has come nearer is noticed.
+constexpr std::int64_t kLookMs = 100;
 /// A hook that hangs must leave time for the ones after it.
 constexpr std::int64_t kShareOf = 3, kShare = 2;
 constexpr int kCannotStart = 127;
@@ -183,11 +186,14 @@ class HookRun {
       : supervisor_(supervisor), status_fd_(std::move(status)), output_(std::move(output), name) {}
 
   /// How it ended, in words; ok when it ended with 0 in time.
-  Result<std::string> finish(std::int64_t limit_ms) {
-    const bool in_time = wait_until(boottime_ms() + limit_ms);
+  /// `last_ms` may come nearer meanwhile.
+  Result<std::string> finish(std::int64_t limit_ms, const std::atomic<std::int64_t>& last_ms) {
+    const std::int64_t started_ms = boottime_ms();
+    const bool in_time = wait_until(started_ms + limit_ms, last_ms);
     if (!in_time) {
+      limit_ms = std::clamp<std::int64_t>(last_ms - started_ms, 0, limit_ms);
       signal_all(SIGTERM);
-      wait_until(boottime_ms() + kPoliteMs);
+      wait_until(boottime_ms() + kPoliteMs, std::numeric_limits<std::int64_t>::max());
     }
     const std::size_t left_behind = kill_all();
     const std::string rest =
@@ -209,12 +215,12 @@ class HookRun {
   }
 
   /// True when the hook itself has ended.
-  bool wait_until(std::int64_t deadline_ms) {
+  bool wait_until(std::int64_t deadline_ms, const std::atomic<std::int64_t>& last_ms) {
     while (!ended_) {
-      const std::int64_t left = deadline_ms - boottime_ms();
+      const std::int64_t left = std::min(deadline_ms, last_ms.load()) - boottime_ms();
       if (left <= 0) return false;
       pollfd items[] = {{status_fd_.get(), POLLIN, 0}, {output_.fd(), POLLIN, 0}};
-      if (::poll(items, 2, static_cast<int>(left)) <= 0) continue;
+      if (::poll(items, 2, static_cast<int>(std::min(left, kLookMs))) <= 0) continue;
       if (items[1].revents != 0) output_.take();
       if (items[0].revents == 0) continue;
       ended_ = true;
@@ -290,7 +296,8 @@ Result<std::string> run_hook(const RootDirectory& root, const std::string& name,
   if (supervisor == 0) supervise(start);
   status_write.reset();
   output_write.reset();
-  return HookRun(supervisor, std::move(status_read), std::move(output_read), name).finish(limit_ms);
+  return HookRun(supervisor, std::move(status_read), std::move(output_read), name)
+      .finish(limit_ms, *order.deadline_ms);
 }
 
 }  // namespace
@@ -327,11 +334,10 @@ Result<std::vector<HookFile>> find_hooks(const RootDirectory& root) {
 std::vector<TimedStep> run_hooks(const RootDirectory& root, const std::vector<HookFile>& hooks,
                                  const HookOrder& order) {
   std::vector<TimedStep> steps;
-  const std::int64_t deadline = boottime_ms() + order.limit.count();
   for (const auto& hook : hooks) {
     TimedStep step{"hook " + without_controls(hook.name), boottime_ms(), 0, Outcome::skipped,
                    hook.unfit};
-    const std::int64_t limit_ms = (deadline - boottime_ms()) * kShare / kShareOf;
+    const std::int64_t limit_ms = (*order.deadline_ms - boottime_ms()) * kShare / kShareOf;
     if (hook.unfit.empty() && limit_ms < 1000) {
       step.detail = "no time is left for it";
     } else if (hook.unfit.empty()) {

@@ -3,6 +3,9 @@
 // which keeps the time and the timeline.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,7 +33,8 @@ Result<std::vector<HookFile>> find_hooks(const RootDirectory& root);
 struct HookOrder {
   std::string reason;  ///< WARMROOT_REASON: "spot-notice", ...
   std::string pool, instance_id, volume_id;
-  Milliseconds limit{0};  ///< for all of them together
+  /// When all of them have to have ended, by boottime_ms(); may come nearer while they run.
+  std::shared_ptr<const std::atomic<std::int64_t>> deadline_ms;
 };
 
 /// Runs them one after the other, each for at most two thirds of what is left. Who takes longer

@@ -6,7 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <future>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <thread>
 
 #include "bootstrap/base_accounts.hpp"
@@ -24,6 +28,7 @@ namespace {
 
 constexpr std::int64_t kFreeMs = 15000;
 constexpr int kPauseMs = 100;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 /// While people save: each look reads what all processes of the machine have open.
 constexpr int kPeoplePauseMs = 500;
 /// People are told once more when so much is left.
@@ -31,16 +36,10 @@ constexpr std::int64_t kLastWarningMs = 10000;
 /// What run_hooks takes beyond its limit to end a hook that hangs.
 constexpr Milliseconds kHooksGrace{4000};
 
-/// On a thread of its own, so that a volume which does not answer keeps only that thread waiting.
-/// `work` keeps nothing of its caller's. Errors: retry_later when the limit has passed.
-template <typename T>
-Result<T> within(Milliseconds limit, std::function<Result<T>()> work) {
-  std::packaged_task<Result<T>()> task(std::move(work));
-  auto result = task.get_future();
-  std::thread(std::move(task)).detach();
-  if (result.wait_for(limit) == std::future_status::ready) return result.get();
-  return fail(ErrorKind::retry_later, "not done after " + std::to_string(limit.count()) +
-                                          " ms, it goes on; the volume may not answer");
+using Work = std::shared_future<void>;
+
+bool runs(const Work& work) {
+  return work.valid() && work.wait_for(Milliseconds(0)) != std::future_status::ready;
 }
 
 Result<std::string> write_back() {
@@ -75,7 +74,8 @@ class Release {
       const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
       if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
       // Most is written while people save; sync waits for the rest.
-      if (device_) std::thread(write_back).detach();
+      if (device_ && !runs(assignment_.write_back))
+        assignment_.write_back = begin([] { std::ignore = write_back(); });
       attempt("stop warming", [&] { return stop_own_users(); });
       if (device_) empty_volume(sessions_end_ms);
       TRY(book_.timed("unmount", [&] { return unmount(); }));
@@ -100,6 +100,43 @@ class Release {
 
   ReleaseBudget budget() const {
     return plan_release(Milliseconds(input_.deadline_ms() - boottime_ms()));
+  }
+
+  /// On a thread of its own, so that a volume which does not answer keeps only that thread waiting.
+  /// `work` keeps nothing of its caller's.
+  static Work begin(std::function<void()> work) {
+    std::packaged_task<void()> task(std::move(work));
+    Work begun = task.get_future().share();
+    std::thread(std::move(task)).detach();
+    return begun;
+  }
+
+  /// When the step has to end that has until `end_ms`: an end that comes nearer shortens it.
+  std::int64_t nearest(std::int64_t end_ms, Milliseconds ReleaseBudget::*step) const {
+    return std::min(end_ms, boottime_ms() + (budget().*step).count());
+  }
+
+  /// True when it has ended in the step's time; asks again and again how much that is.
+  bool ended(const Work& work, Milliseconds ReleaseBudget::*step, std::int64_t& end_ms) const {
+    while (runs(work)) {
+      end_ms = nearest(end_ms, step);
+      const std::int64_t left = end_ms - boottime_ms();
+      if (left <= 0) return false;
+      work.wait_for(Milliseconds(std::min<std::int64_t>(left, kPauseMs)));
+    }
+    return true;
+  }
+
+  /// One at a time, also over several attempts: on a volume that hangs each would keep it busy.
+  Result<std::string> within(Milliseconds ReleaseBudget::*step,
+                             std::function<Result<std::string>()> work) {
+    const auto result = std::make_shared<std::optional<Result<std::string>>>();
+    std::int64_t end_ms = nearest(kNever, step);
+    if (ended(assignment_.write_back, step, end_ms)) {
+      assignment_.write_back = begin([result, work = std::move(work)] { result->emplace(work()); });
+      if (ended(assignment_.write_back, step, end_ms)) return std::move(**result);
+    }
+    return fail(ErrorKind::retry_later, "not done in time, it goes on; the volume may not answer");
   }
 
   Result<std::string> show_banner() {
@@ -146,11 +183,21 @@ class Release {
 
   void run_volume_hooks() {
     if (::access(kHooksRun, F_OK) == 0) return;
+    std::int64_t end_ms = nearest(kNever, &ReleaseBudget::hooks);
+    const auto deadline = std::make_shared<std::atomic<std::int64_t>>(end_ms);
     const HookOrder order{input_.reason, input_.pool, input_.instance_id, assignment_.volume_id,
-                          budget().hooks};
-    const auto steps = within<std::vector<TimedStep>>(
-        order.limit + kHooksGrace,
+                          deadline};
+    std::packaged_task<Result<std::vector<TimedStep>>()> task(
         [order, device = *device_] { return hooks_of_volume(order, device); });
+    auto result = task.get_future();
+    std::thread(std::move(task)).detach();
+    while (result.wait_for(Milliseconds(kPauseMs)) != std::future_status::ready &&
+           boottime_ms() < end_ms + kHooksGrace.count())
+      *deadline = end_ms = nearest(end_ms, &ReleaseBudget::hooks);
+    const bool done = result.wait_for(Milliseconds(0)) == std::future_status::ready;
+    auto steps = done ? result.get()
+                      : Result<std::vector<TimedStep>>(
+                            fail(ErrorKind::retry_later, "not done in time, they go on"));
     if (!steps) {
       attempt("hooks", [&]() -> Result<std::string> { return fail(steps.error()); });
       return;
@@ -184,15 +231,16 @@ class Release {
     // An interactive shell ignores SIGTERM and obeys SIGHUP; a stopped program hears neither before
     // SIGCONT.
     for (const int signal_number : {SIGHUP, SIGTERM, SIGCONT}) signal_all(holders, signal_number);
-    if (wait_for_none(budget().terminate)) return who;
+    if (wait_for_none(&ReleaseBudget::terminate)) return who;
     signal_all(holders_of(*device_), SIGKILL);
-    if (wait_for_none(budget().kill)) return who + "; not all obeyed, the rest was killed";
+    if (wait_for_none(&ReleaseBudget::kill)) return who + "; not all obeyed, the rest was killed";
     holders = holders_of(*device_);
     return fail(ErrorKind::retry_later, holders_text(holders) + " did not end when killed");
   }
 
-  bool wait_for_none(Milliseconds limit) const {
-    for (const std::int64_t deadline = boottime_ms() + limit.count(); boottime_ms() < deadline;) {
+  bool wait_for_none(Milliseconds ReleaseBudget::*step) const {
+    for (std::int64_t end_ms = nearest(kNever, step); boottime_ms() < end_ms;
+         end_ms = nearest(end_ms, step)) {
       if (holders_of(*device_).empty()) return true;
       ::poll(nullptr, 0, kPauseMs);
     }
@@ -208,8 +256,8 @@ class Release {
 
   // the file system
 
-  Result<std::string> mark_clean() const {
-    return within<std::string>(budget().sync, [id = input_.instance_id]() -> Result<std::string> {
+  Result<std::string> mark_clean() {
+    return within(&ReleaseBudget::sync, [id = input_.instance_id]() -> Result<std::string> {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
       TRY(root.write(kVolumeMarker, "clean " + id + "\n", 0644));
       return std::string();
@@ -217,11 +265,7 @@ class Release {
   }
 
   /// What still writes when its time is over holds the volume, and unmounting waits for it.
-  Result<std::string> sync_volume() {
-    auto done = within<std::string>(budget().sync, write_back);
-    writes_on_ = !done && done.error().kind == ErrorKind::retry_later;
-    return done;
-  }
+  Result<std::string> sync_volume() { return within(&ReleaseBudget::sync, write_back); }
 
   Result<std::string> unmount() {
     const std::int64_t deadline = boottime_ms() + budget().unmount.count();
@@ -233,7 +277,7 @@ class Release {
       if (boottime_ms() >= deadline) {
         Error error = std::move(done).error();
         if (!holders.empty()) error.context += ", held by " + holders_text(holders);
-        if (writes_on_) error.context += ", still being written back";
+        if (runs(assignment_.write_back)) error.context += ", still being written back";
         return fail(std::move(error));
       }
       ::poll(nullptr, 0, kPauseMs);
@@ -280,7 +324,6 @@ class Release {
   Assignment& assignment_;
   StatusBook& book_;
   std::optional<dev_t> device_;  ///< the volume's root, once found at its place
-  bool writes_on_ = false;       ///< sync has not ended in its time
 };
 
 }  // namespace

@@ -184,11 +184,16 @@ TEST_F(Handover, a_hook_that_hangs_is_ended_and_what_hooks_leave_behind_is_kille
   mount_volume();
   ASSERT_TRUE(perform_plan());
   const auto root = RootDirectory::open(kVolumePoint);
-  const auto steps = run_hooks(*root, {{"1-leaves", ""}}, {"operator", "p", "i", "v", seconds(60)});
+  const auto within = [](milliseconds limit) {
+    return HookOrder{
+        "operator", "p", "i", "v",
+        std::make_shared<const std::atomic<std::int64_t>>(boottime_ms() + limit.count())};
+  };
+  const auto steps = run_hooks(*root, {{"1-leaves", ""}}, within(seconds(60)));
   ASSERT_EQ(steps.size(), 1u);
   EXPECT_EQ(steps[0].detail, "ended with 0, left 1 behind, killed");
-  const auto hung = run_hooks(*root, {{"2-hangs", ""}, {"1-leaves", ""}},
-                              {"operator", "p", "i", "v", milliseconds(2400)});
+  const auto hung =
+      run_hooks(*root, {{"2-hangs", ""}, {"1-leaves", ""}}, within(milliseconds(2400)));
   ASSERT_EQ(hung.size(), 2u);
   EXPECT_EQ(hung[0].outcome, Outcome::failed);
   EXPECT_EQ(hung[0].detail, "took longer than 1 s and was ended");
@@ -207,7 +212,9 @@ TEST_F(Handover, a_hook_ends_with_the_bootstrap_that_runs_it) {
   const pid_t bootstrap = ::fork();
   if (bootstrap == 0) {
     const auto root = RootDirectory::open(kVolumePoint);
-    std::ignore = run_hooks(*root, {{"hangs", ""}}, {"operator", "p", "i", "v", seconds(600)});
+    std::ignore = run_hooks(*root, {{"hangs", ""}},
+                            {"operator", "p", "i", "v",
+                             std::make_shared<std::atomic<std::int64_t>>(boottime_ms() + 600'000)});
     ::_exit(0);
   }
   const auto soon = [](const std::function<bool()>& done) {
@@ -219,6 +226,23 @@ TEST_F(Handover, a_hook_ends_with_the_bootstrap_that_runs_it) {
   EXPECT_NE(holders_text(holders_of(*mounted_root())), "");
   end(bootstrap);
   EXPECT_TRUE(soon([] { return holders_of(*mounted_root()).empty(); }));
+}
+
+TEST_F(Handover, an_end_that_comes_nearer_shortens_the_hook_that_runs) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with("hook hangs ': >/begun; read x </never'"));
+  ReleaseInput input = leaving(seconds(900));
+  const std::int64_t far_ms = input.deadline_ms();
+  std::atomic<std::int64_t> near_ms = 0;
+  // A notice comes as soon as the hook runs; no time of its 15 s is for hooks.
+  input.deadline_ms = [&] {
+    if (near_ms == 0 && ::access(inside("begun").c_str(), F_OK) == 0)
+      near_ms = boottime_ms() + 15'000;
+    return near_ms != 0 ? near_ms.load() : far_ms;
+  };
+  const Ok released = release(input, assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(hook_lines(), ElementsAre(testing::MatchesRegex(
+                                "hook hangs: failed: took longer than 1?[0-9] s and was ended")));
 }
 
 TEST_F(Handover, a_release_that_is_tried_again_runs_no_hook_again) {
