@@ -31,10 +31,8 @@ constexpr int kPauseMs = 100;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 /// While people save: each look reads what all processes of the machine have open.
 constexpr int kPeoplePauseMs = 500;
-/// People are told once more when so much is left.
-constexpr std::int64_t kLastWarningMs = 10000;
 /// What run_hooks takes beyond its limit to end a hook that hangs.
-constexpr Milliseconds kHooksGrace{4000};
+constexpr Milliseconds kHooksGrace{3000};
 
 using Work = std::shared_future<void>;
 
@@ -72,10 +70,10 @@ class Release {
     if (assignment_.mounted) {
       attempt("find the volume", [&] { return find_volume(); });
       const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
-      if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
       // Most is written while people save; sync waits for the rest.
       if (device_ && !runs(assignment_.write_back))
         assignment_.write_back = begin([] { std::ignore = write_back(); });
+      if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
       attempt("stop warming", [&] { return stop_own_users(); });
       if (device_) empty_volume(sessions_end_ms);
       TRY(book_.timed("unmount", [&] { return unmount(); }));
@@ -162,7 +160,7 @@ class Release {
   // people and programs
 
   void empty_volume(std::int64_t sessions_end_ms) {
-    run_volume_hooks();
+    run_volume_hooks(sessions_end_ms);
     wait_for_people(sessions_end_ms);
     attempt("end sessions", [&] { return end_sessions(); });
     attempt("mark clean", [&] { return mark_clean(); });
@@ -181,9 +179,10 @@ class Release {
     return std::to_string(terminals) + " terminals, " + when + ": " + holders_text(holders);
   }
 
-  void run_volume_hooks() {
+  /// They share the people's time.
+  void run_volume_hooks(std::int64_t sessions_end_ms) {
     if (::access(kHooksRun, F_OK) == 0) return;
-    std::int64_t end_ms = nearest(kNever, &ReleaseBudget::hooks);
+    std::int64_t end_ms = nearest(sessions_end_ms, &ReleaseBudget::hooks);
     const auto deadline = std::make_shared<std::atomic<std::int64_t>>(end_ms);
     const HookOrder order{input_.reason, input_.pool, input_.instance_id, assignment_.volume_id,
                           deadline};
@@ -211,15 +210,10 @@ class Release {
 
   /// Until nobody is left or their time is over; it may be shortened meanwhile.
   void wait_for_people(std::int64_t end_ms) {
-    bool told = end_ms - boottime_ms() <= kLastWarningMs;
     while (!holders_of(*device_).empty()) {
       const std::int64_t left =
           std::min(end_ms - boottime_ms(), static_cast<std::int64_t>(budget().warn.count()));
       if (left <= 0) return;
-      if (!told && left <= kLastWarningMs) {
-        told = true;
-        attempt("warn sessions again", [&] { return warn(boottime_ms() + left); });
-      }
       ::poll(nullptr, 0, kPeoplePauseMs);
     }
   }

@@ -10,14 +10,14 @@ namespace {
 constexpr Milliseconds kUsual{120'000};
 /// systemd kills what has not ended 90 s (DefaultTimeoutStopSec) after it was told to.
 constexpr Milliseconds kShutdown{80'000};
-/// Long enough to open a file and save it; programs get ten seconds after SIGTERM, as systemd's
-/// shortest usual stop time.
-constexpr Milliseconds kWarn{30'000}, kHooks{30'000}, kTerminate{10'000}, kKill{5'000};
-constexpr Milliseconds kMostOwn{15'000}, kLeastOwn{1'000};
+/// From the notice to a free volume at most 25 s, however many people and however much dirty
+/// memory: hooks with their end (3 s) beside the warning, SIGTERM, SIGKILL, kWriteBack.
+constexpr Milliseconds kWarn{5'000}, kHooks{5'000}, kTerminate{5'000}, kKill{2'000};
+constexpr Milliseconds kMostOwn{2'000}, kLeastOwn{1'000};
 /// Of kKeptForSync; what sync has written needs no unmounting any more.
 constexpr Milliseconds kLeastUnmount{3'000}, kMostUnmount{30'000};
-/// Killing, writing back, unmounting: nobody can be warned.
-constexpr Milliseconds kLeast = kKill + kKeptForSync;
+/// Ending programs, writing back, unmounting: nobody can be warned.
+constexpr Milliseconds kLeast = kKill + kKeptForSync + Milliseconds{3'000};
 
 Milliseconds at_most(Milliseconds left, Milliseconds wished) {
   return std::clamp(left, Milliseconds{0}, wished);
@@ -60,7 +60,7 @@ ReleaseBudget plan_release(Milliseconds left) {
 }
 
 std::uint64_t dirty_limit_bytes(unsigned write_mib_s) {
-  return write_mib_s * kMiB * static_cast<std::uint64_t>(kKeptForSync.count()) / 1000;
+  return write_mib_s * kMiB * static_cast<std::uint64_t>(kWriteBack.count()) / 1000;
 }
 
 }  // namespace warmroot::bootstrap

@@ -21,9 +21,10 @@ enum class ReleaseCause {
 /// "spot-notice", "shutdown", "manager-wish", "operator": for reports and hooks.
 std::string_view to_string(ReleaseCause cause);
 
-/// Kept for writing back and unmounting, whatever the steps before would like to have. What the
-/// volume's dirty memory may hold is what its bandwidth writes in this time.
+/// Kept for writing back and unmounting, whatever the steps before would like to have.
 inline constexpr Milliseconds kKeptForSync{15'000};
+/// Of these: what the volume's dirty memory may hold is what its bandwidth writes in this time.
+inline constexpr Milliseconds kWriteBack{10'000};
 
 /// How much time a release has. `notice_time` is EC2's word of a spot notice (ISO 8601), else
 /// empty. One that cannot be read, or lies further ahead than a notice ever comes, counts as EC2's
@@ -45,7 +46,7 @@ struct ReleaseBudget {
 /// than kKeptForSync, no step before sync takes any of that.
 ReleaseBudget plan_release(Milliseconds left);
 
-/// Bytes that a volume of so many MiB/s writes in kKeptForSync.
+/// Bytes that a volume of so many MiB/s writes in kWriteBack.
 std::uint64_t dirty_limit_bytes(unsigned write_mib_s);
 
 }  // namespace warmroot::bootstrap

@@ -67,7 +67,7 @@ class BootWhole : public BootNamespace {
   std::string passwd_;
 };
 
-/// A release that was asked for by a test and has so much time; nobody is warned below 30 s.
+/// A release that was asked for by a test and has so much time; nobody is warned below 22 s.
 inline ReleaseInput leaving(std::chrono::seconds left = std::chrono::seconds(20)) {
   const std::int64_t deadline_ms = boottime_ms() + std::chrono::milliseconds(left).count();
   return {"test",

@@ -91,7 +91,7 @@ void end(pid_t child) {
 TEST_F(Handover, hooks_run_in_name_order_inside_the_volume_and_what_they_write_is_kept) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with(R"(
       hook 20-second 'echo "second $(pwd) $HOME $1" >>/var/lib/heard'
-      hook 10-first 'read id </var/lib/warmroot/state; echo "first $WARMROOT_REASON $WARMROOT_POOL $WARMROOT_INSTANCE_ID $WARMROOT_VOLUME_ID $id" >>/var/lib/heard; [ "$WARMROOT_DEADLINE_SECONDS" -ge 15 ] && echo enough >>/var/lib/heard'
+      hook 10-first 'read id </var/lib/warmroot/state; echo "first $WARMROOT_REASON $WARMROOT_POOL $WARMROOT_INSTANCE_ID $WARMROOT_VOLUME_ID $id" >>/var/lib/heard; [ "$WARMROOT_DEADLINE_SECONDS" -ge 1 ] && echo enough >>/var/lib/heard'
       hook .hidden 'echo hidden >>/var/lib/heard'; hook 10-first~ 'echo backup >>/var/lib/heard')"));
   const Ok released = release(leaving(seconds(120)), assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
@@ -242,7 +242,7 @@ TEST_F(Handover, an_end_that_comes_nearer_shortens_the_hook_that_runs) {
   const Ok released = release(input, assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_THAT(hook_lines(), ElementsAre(testing::MatchesRegex(
-                                "hook hangs: failed: took longer than 1?[0-9] s and was ended")));
+                                "hook hangs: failed: took longer than [0-2] s and was ended")));
 }
 
 TEST_F(Handover, a_release_that_is_tried_again_runs_no_hook_again) {
@@ -343,33 +343,27 @@ TEST_F(Handover, a_terminal_that_is_stopped_or_gone_keeps_nobody_waiting) {
   EXPECT_TRUE(shell("umount /dev/pts"));
 }
 
-TEST_F(Handover,
-       people_in_the_volume_are_warned_with_the_time_left_at_the_notice_and_near_the_end) {
+TEST_F(Handover, people_in_the_volume_are_warned_with_the_time_left) {
   ASSERT_TRUE(shell("mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"));
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
   {
     const Terminal inside_volume(true), on_base(false);
-    ReleaseInput input = leaving(seconds(120));
-    std::atomic<std::int64_t> deadline_ms = input.deadline_ms();
-    input.deadline_ms = [&] { return deadline_ms.load(); };
-    std::string first, second;
+    const ReleaseInput input = leaving(seconds(120));
+    std::string first;
     std::thread person([&] {
       first = inside_volume.shown(" seconds.");
-      deadline_ms = boottime_ms() + 40'000;  // a spot notice comes while `down` is at work
-      second = inside_volume.shown(" seconds.");
       end(inside_volume.session);  // has saved and logs out
     });
     const Ok released = release(input, assignment_, book_);
     person.join();
     EXPECT_TRUE(released) << (released ? "" : released.error().message());
     EXPECT_THAT(first,
-                testing::ContainsRegex("a test ends. Save your work: sessions end in [23][0-9] s"));
-    EXPECT_THAT(second, testing::ContainsRegex("sessions end in ([0-9]|10) seconds"));
+                testing::ContainsRegex("a test ends. Save your work: sessions end in [1-5] s"));
     pollfd item{on_base.master.get(), POLLIN, 0};
     EXPECT_EQ(::poll(&item, 1, 0), 0) << "somebody on the base was warned";
     end(on_base.session);
   }
-  ASSERT_EQ(steps_with("warn sessions").size(), 2u);
+  ASSERT_EQ(steps_with("warn sessions").size(), 1u);
   EXPECT_THAT(steps_with("warn sessions")[0].detail, HasSubstr("1 terminals"));
   EXPECT_TRUE(shell("umount /dev/pts"));
 }
@@ -465,8 +459,8 @@ TEST_F(Handover, dirty_memory_of_the_volume_is_bounded_while_it_is_mounted) {
   ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
   const std::string words = book_.snapshot().dirty_bound;
   if (::access((bdi + "max_bytes").c_str(), W_OK) == 0) {
-    EXPECT_EQ(words, "at most 60 MiB dirty in memory, at 4 MiB/s");
-    EXPECT_NEAR(std::atof(read_attribute(bdi + "max_bytes").c_str()), 60.0 * kMiB, 6.0 * kMiB);
+    EXPECT_EQ(words, "at most 40 MiB dirty in memory, at 4 MiB/s");
+    EXPECT_NEAR(std::atof(read_attribute(bdi + "max_bytes").c_str()), 40.0 * kMiB, 4.0 * kMiB);
     EXPECT_EQ(read_attribute(bdi + "strict_limit"), "1");
   } else {
     EXPECT_THAT(words, testing::AnyOf(HasSubstr("older than 6.2"), HasSubstr("not bounded")));
@@ -507,7 +501,7 @@ TEST_F(Handover, what_is_dirty_is_written_back_while_people_save) {
     saving = steps_with("end sessions").empty();
     end(session);
   });
-  // People have 15 s; the kernel by itself would begin after 30.
+  // People have 5 s; the kernel by itself would begin after 30.
   const Ok released = release(leaving(seconds(45)), assignment_, book_);
   person.join();
   ASSERT_TRUE(released) << released.error().message();
@@ -544,7 +538,7 @@ TEST_F(Handover, what_a_session_writes_fast_stays_below_the_bound) {
   ASSERT_TRUE(released) << released.error().message();
   if (!can_tell) GTEST_SKIP() << "SKIPPED, not tested: no debugfs, or a kernel before 6.2";
   EXPECT_GT(most_kib, 0u);
-  EXPECT_LT(most_kib, 2 * 15 * 1024u) << "150 MiB were written under a bound of 15";
+  EXPECT_LT(most_kib, 2 * 10 * 1024u) << "150 MiB were written under a bound of 10";
 }
 
 }  // namespace
