@@ -30,7 +30,7 @@ constexpr std::size_t kMostLines = 50, kMostLineBytes = 200;
 /// From SIGTERM to SIGKILL of a hook that took too long.
 constexpr std::int64_t kPoliteMs = 1000;
 /// For what was killed to be gone; what waits in the kernel stays.
-constexpr std::int64_t kGoneMs = 1000;
+constexpr std::int64_t kGoneMs = 2000;
 constexpr int kPauseMs = 20;
 /// How late an end that has come nearer is noticed.
 constexpr std::int64_t kLookMs = 100;

@@ -32,7 +32,7 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 /// While people save: each look reads what all processes of the machine have open.
 constexpr int kPeoplePauseMs = 500;
 /// What run_hooks takes beyond its limit to end a hook that hangs.
-constexpr Milliseconds kHooksGrace{3000};
+constexpr Milliseconds kHooksGrace{4000};
 
 using Work = std::shared_future<void>;
 
@@ -125,14 +125,14 @@ class Release {
     return true;
   }
 
-  /// One at a time, also over several attempts: on a volume that hangs each would keep it busy.
+  /// Marking and sync share their time. One at a time, also over several attempts: on a volume that
+  /// hangs each would keep it busy.
   Result<std::string> within(Milliseconds ReleaseBudget::*step,
                              std::function<Result<std::string>()> work) {
     const auto result = std::make_shared<std::optional<Result<std::string>>>();
-    std::int64_t end_ms = nearest(kNever, step);
-    if (ended(assignment_.write_back, step, end_ms)) {
+    if (ended(assignment_.write_back, step, volume_end_ms_)) {
       assignment_.write_back = begin([result, work = std::move(work)] { result->emplace(work()); });
-      if (ended(assignment_.write_back, step, end_ms)) return std::move(**result);
+      if (ended(assignment_.write_back, step, volume_end_ms_)) return std::move(**result);
     }
     return fail(ErrorKind::retry_later, "not done in time, it goes on; the volume may not answer");
   }
@@ -160,7 +160,7 @@ class Release {
   // people and programs
 
   void empty_volume(std::int64_t sessions_end_ms) {
-    run_volume_hooks(sessions_end_ms);
+    run_volume_hooks();
     wait_for_people(sessions_end_ms);
     attempt("end sessions", [&] { return end_sessions(); });
     attempt("mark clean", [&] { return mark_clean(); });
@@ -179,10 +179,10 @@ class Release {
     return std::to_string(terminals) + " terminals, " + when + ": " + holders_text(holders);
   }
 
-  /// They share the people's time.
-  void run_volume_hooks(std::int64_t sessions_end_ms) {
+  /// Their time begins with the people's, and may be longer.
+  void run_volume_hooks() {
     if (::access(kHooksRun, F_OK) == 0) return;
-    std::int64_t end_ms = nearest(sessions_end_ms, &ReleaseBudget::hooks);
+    std::int64_t end_ms = nearest(kNever, &ReleaseBudget::hooks);
     const auto deadline = std::make_shared<std::atomic<std::int64_t>>(end_ms);
     const HookOrder order{input_.reason, input_.pool, input_.instance_id, assignment_.volume_id,
                           deadline};
@@ -317,7 +317,8 @@ class Release {
   const ReleaseInput& input_;
   Assignment& assignment_;
   StatusBook& book_;
-  std::optional<dev_t> device_;  ///< the volume's root, once found at its place
+  std::int64_t volume_end_ms_ = kNever;  ///< when marking and sync have to have ended
+  std::optional<dev_t> device_;          ///< the volume's root, once found at its place
 };
 
 }  // namespace

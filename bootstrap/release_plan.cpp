@@ -11,8 +11,8 @@ constexpr Milliseconds kUsual{120'000};
 /// systemd kills what has not ended 90 s (DefaultTimeoutStopSec) after it was told to.
 constexpr Milliseconds kShutdown{80'000};
 /// From the notice to a free volume at most 25 s, however many people and however much dirty
-/// memory: hooks with their end (3 s) beside the warning, SIGTERM, SIGKILL, kWriteBack.
-constexpr Milliseconds kWarn{5'000}, kHooks{5'000}, kTerminate{5'000}, kKill{2'000};
+/// memory: kWarn, SIGTERM, SIGKILL, kWriteBack. Hooks are asked for, and may take longer.
+constexpr Milliseconds kWarn{5'000}, kHooks{30'000}, kTerminate{5'000}, kKill{2'000};
 constexpr Milliseconds kMostOwn{2'000}, kLeastOwn{1'000};
 /// Of kKeptForSync; what sync has written needs no unmounting any more.
 constexpr Milliseconds kLeastUnmount{3'000}, kMostUnmount{30'000};

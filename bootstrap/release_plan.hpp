@@ -35,7 +35,7 @@ Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, 
 struct ReleaseBudget {
   Milliseconds warn{0};       ///< from the first warning until programs are told to end
   Milliseconds own_users{0};  ///< for the warmer to save its map; runs while people save
-  Milliseconds hooks{0};      ///< all hooks together; they run while people save
+  Milliseconds hooks{0};      ///< all hooks together, before programs are told to end
   Milliseconds terminate{0};  ///< from SIGTERM to SIGKILL
   Milliseconds kill{0};       ///< for what was killed to be gone
   Milliseconds sync{0};
