@@ -393,15 +393,6 @@ AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
   return edit;
 }
 
-std::vector<User> moved_users(const AccountEdit& edit) {
-  std::vector<User> moved;
-  for (const auto& line : edit.passwd_changed) {
-    const auto before = parse_user(line.before), after = parse_user(line.after);
-    if (before && after && before->uid != after->uid) moved.push_back(*before);
-  }
-  return moved;
-}
-
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit) {
   std::string passwd = without_lines(present.passwd, edit.passwd_added);
   for (const auto& line : edit.passwd_changed)

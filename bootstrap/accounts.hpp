@@ -78,9 +78,6 @@ std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& vo
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                            const Shells& shells = {});
 
-/// The base's entries, as they were, of those who get another uid.
-std::vector<User> moved_users(const AccountEdit& edit);
-
 /// Takes exactly the added lines out of the present files and changes the changed ones back,
 /// whatever else has changed since.
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <tuple>
 
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
@@ -74,25 +73,6 @@ Ok write_keys(const RootDirectory& volume, const User& user, const std::string& 
   return write_file_atomic(std::string(kUserKeysDirectory) + "/" + user.name, keys, 0644);
 }
 
-/// Their way onto the base, by the rescue port: sshd would not read the files of a uid that is no
-/// longer theirs. Best effort: the others of the base, root for one, have theirs.
-void keep_moved_keys(const AccountEdit& edit) {
-  const auto base = RootDirectory::open("/");
-  if (!base || !make_directory(kMovedKeysDirectory, 0755)) return;
-  for (const User& user : moved_users(edit)) {
-    const auto keys =
-        base->read_as(user.home.substr(1) + "/.ssh/authorized_keys", kMaxKeysFile, user.uid);
-    if (keys)
-      std::ignore =
-          write_file_atomic(std::string(kMovedKeysDirectory) + "/" + user.name, *keys, 0644);
-  }
-}
-
-void remove_files(const char* directory) {
-  for (const auto& name : list_directory(directory))
-    ::unlink((std::string(directory) + "/" + name).c_str());
-}
-
 }  // namespace
 
 Result<AccountEdit> import_accounts(const RootDirectory& volume) {
@@ -117,7 +97,6 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
     if (::access(directory, F_OK) != 0) TRY(make_directory(directory, 0755));
   TRY(make_directory(kBaseState, 0700));
   TRY(write_file_atomic(kAccountRecord, record_of(edit), 0600));
-  keep_moved_keys(edit);
   TRY(write_base_files(base, edit.files));
   return edit;
 }
@@ -130,7 +109,8 @@ Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit,
 }
 
 void withdraw_keys() {
-  remove_files(kUserKeysDirectory);
+  for (const auto& name : list_directory(kUserKeysDirectory))
+    ::unlink((std::string(kUserKeysDirectory) + "/" + name).c_str());
 }
 
 Ok remove_imported_accounts(const AccountEdit& edit) {
@@ -139,7 +119,6 @@ Ok remove_imported_accounts(const AccountEdit& edit) {
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles present, read_base_files());
   TRY(write_base_files(present, revert_accounts(present, edit)));
-  remove_files(kMovedKeysDirectory);
   ::unlink(kAccountRecord);
   return {};
 }

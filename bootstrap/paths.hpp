@@ -21,9 +21,6 @@ inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 inline constexpr char kKeyFile[] = "/run/warmroot/key";
 /// Authorized keys of accounts that came with the volume, one file a user.
 inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
-/// What people had in their homes on the base as authorized keys, one file a user, of those who
-/// have another uid while the volume is there and are no longer let into those homes.
-inline constexpr char kMovedKeysDirectory[] = "/run/warmroot/moved_keys";
 /// Root-only: the lines added to the base's account files, for taking them away again. Not below
 /// /run, because the lines stay over a reboot too.
 inline constexpr char kBaseState[] = "/var/lib/warmroot";

@@ -101,9 +101,8 @@ std::string sshd_config(const BaseSshd& base, const SshdWishes& wishes) {
   // Fifty people at once are refused by the default 10:30:100.
   text += "MaxStartups 200:30:400\n";
   // The volume's keys open the volume alone.
-  std::string on_base = "    ChrootDirectory none\n    AuthorizedKeysFile ";
-  if (base.authorized_keys != "none") on_base += base.authorized_keys + " ";
-  on_base += std::string(kMovedKeysDirectory) + "/%u\n";
+  const std::string on_base =
+      "    ChrootDirectory none\n    AuthorizedKeysFile " + base.authorized_keys + "\n";
   if (wishes.rescue_port != 0) {
     const std::string port = std::to_string(wishes.rescue_port);
     // Ports add up, but for the default.

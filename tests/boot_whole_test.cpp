@@ -244,27 +244,6 @@ TEST_F(BootWhole, a_key_file_that_links_to_somebody_else_s_secret_is_not_publish
   EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
 }
 
-TEST_F(BootWhole,
-       whoever_has_another_uid_on_the_base_is_the_volume_s_for_as_long_and_keeps_a_way_in) {
-  make_volume();
-  dress_as_disk();
-  ASSERT_TRUE(
-      shell("mkdir -p /run/base-home/ada/.ssh; echo 'ssh-ed25519 CCCC ada@base' "
-            ">/run/base-home/ada/.ssh/authorized_keys; chown -R 1977 /run/base-home/ada; "
-            "echo 'ada:x:1977:1977::/run/base-home/ada:/bin/sh' >>/etc/passwd"));
-  const std::string before = *read_file("/etc/passwd", 1 << 20);
-  const Ok done = bring_up(input_, assignment_, book_, stop_);
-  ASSERT_TRUE(done) << done.error().message();
-  EXPECT_THAT(*read_file("/etc/passwd", 1 << 20),
-              HasSubstr("\nada:x:2001:2001::/home/ada:/bin/sh\n"));
-  const std::string keys = std::string(kMovedKeysDirectory) + "/ada";
-  EXPECT_EQ(read_file(keys, 65536).value_or("none"), "ssh-ed25519 CCCC ada@base\n");
-  EXPECT_TRUE(undo_bring_up(assignment_));
-  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), before);
-  EXPECT_EQ(::access(keys.c_str(), F_OK), -1);
-  ASSERT_TRUE(shell("sed -i /^ada:/d /etc/passwd"));
-}
-
 struct Refusal {
   const char* name;
   const char* changes;

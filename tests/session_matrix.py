@@ -318,8 +318,8 @@ def people(m):
 
 
 def rescue(m):
-    found = [m.ssh(". /etc/os-release; echo $PRETTY_NAME", host="rescue", options=("-l", user)) for user in ("root", "mixed")]
-    m.row("the base, on `session.rescue_port`", WORKS, "with the base's own keys alone", all(BASE_OS in done.stdout for done in found), found)
+    done = m.ssh(". /etc/os-release; echo $PRETTY_NAME", host="rescue", options=("-l", "root"))
+    m.row("the base, on `session.rescue_port`", WORKS, "with the base's own keys alone", BASE_OS in done.stdout, done)
     done = m.ssh("id", host="rescue", options=("-l", "researcher"))
     m.checks.that("a user of the volume does not get in by the rescue port", done.returncode == 255 and "uid" not in done.stdout, done)
 

@@ -71,9 +71,7 @@ TEST(SshdConfig, the_operator_s_group_comes_last_because_a_match_block_has_no_en
 TEST(SshdConfig, a_key_of_the_volume_opens_no_session_on_the_base) {
   const std::string text = sshd_config(keys_in(".ssh/authorized_keys"), {});
   const std::string block = text.substr(text.find("Match Group"));
-  EXPECT_THAT(
-      block,
-      HasSubstr("    AuthorizedKeysFile .ssh/authorized_keys /run/warmroot/moved_keys/%u\n"));
+  EXPECT_THAT(block, HasSubstr("    AuthorizedKeysFile .ssh/authorized_keys\n"));
   EXPECT_THAT(block, Not(HasSubstr(kUserKeysDirectory)));
 }
 
@@ -101,7 +99,7 @@ TEST(SshdConfig, on_the_rescue_port_the_base_s_own_keys_open_the_base_and_nothin
   const std::size_t next = text.find("Match ", start + 1);
   EXPECT_EQ(text.substr(start, next - start),
             "Match LocalPort 2222\n    ChrootDirectory none\n"
-            "    AuthorizedKeysFile .ssh/authorized_keys /run/warmroot/moved_keys/%u\n"
+            "    AuthorizedKeysFile .ssh/authorized_keys\n"
             "    AuthenticationMethods publickey\n    Banner none\n");
   EXPECT_EQ(text.find("HostKey"), text.find("HostKey /run")) << text;
   EXPECT_LT(text.rfind("HostKey"), start) << "it means nothing in a Match block";
