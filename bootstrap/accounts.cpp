@@ -46,18 +46,20 @@ constexpr PrivilegedGroup kPrivilegedGroups[] = {
 /// Every system that is a root has the second.
 constexpr const char* kFallbackShells[] = {"/bin/bash", "/bin/sh"};
 constexpr std::size_t kMaxLineBytes = 4096;
+/// With the blank behind it: what stands before a line in the record.
+constexpr std::size_t kLongestWord = 7;
 constexpr std::size_t kMaxEntries = 10000;
 /// useradd's limit.
 constexpr std::size_t kMaxNameBytes = 32;
 
 /// Calls `visit` for every line that is not empty and not absurdly long.
 template <typename Visit>
-void each_line(std::string_view text, Visit visit) {
+void each_line(std::string_view text, Visit visit, std::size_t longest = kMaxLineBytes) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (!line.empty() && line.size() <= kMaxLineBytes) visit(line);
+    if (!line.empty() && line.size() <= longest) visit(line);
   }
 }
 
@@ -97,6 +99,16 @@ bool valid_name(const std::string& name) {
 
 bool absolute_path(const std::string& path) {
   return !path.empty() && path.front() == '/' && path.find("/../") == std::string::npos;
+}
+
+/// sshd reads keys in the home on the base: one in these places could lead into the mounted volume,
+/// or be anybody's.
+bool fit_home(const std::string& path) {
+  constexpr std::string_view kUnfit[] = {"/run", "/var/run", "/proc",   "/dev",
+                                         "/sys", "/tmp",     "/var/tmp"};
+  return std::none_of(std::begin(kUnfit), std::end(kUnfit), [&](std::string_view place) {
+    return path == place || path.starts_with(std::string(place) + "/");
+  });
 }
 
 bool is_person(std::uint32_t id) {
@@ -228,8 +240,6 @@ std::string session_shell(const User& user, const User* on_volume, const Shells&
 /// What the base's entries of known people become. Root and people alone: nobody else logs in.
 void change_known(const AccountFiles& base, const AccountFiles& volume, const Shells& shells,
                   AccountEdit& edit) {
-  const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
-  const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
   const auto on_volume = by_name(parse_passwd(volume.passwd));
   std::set<std::string> seen = base_members(base);
   each_line(base.passwd, [&](std::string_view line) {
@@ -243,16 +253,7 @@ void change_known(const AccountFiles& base, const AccountFiles& volume, const Sh
     if (after.shell != user->shell)
       edit.notes.push_back("user " + user->name + " has the shell " + user->shell +
                            ", which the volume lacks; sessions use " + after.shell);
-    if (theirs != nullptr && is_person(user->uid) && is_imported(*theirs) &&
-        theirs->uid != user->uid && why_not(*theirs, base_users, base_groups).empty()) {
-      after.uid = theirs->uid;
-      after.gid = theirs->gid;
-      after.home = theirs->home;
-      edit.notes.push_back("user " + user->name + " has uid " + std::to_string(user->uid) +
-                           " on the base and " + std::to_string(after.uid) +
-                           " on the volume; the volume's while sessions land there");
-    }
-    if (after.uid != user->uid || after.shell != user->shell)
+    if (after.shell != user->shell)
       edit.passwd_changed.push_back({std::string(line), passwd_line(after, after.password)});
   });
 }
@@ -268,8 +269,17 @@ void keep_known(const User& user, const User& known, AccountEdit& edit) {
     edit.session_users.push_back(known);
 }
 
+/// Names that the base's privileged groups list, whether or not its passwd knows them.
+std::set<std::string> privileged_names(const AccountFiles& base) {
+  std::set<std::string> names;
+  for (const Group& group : parse_groups(base.group))
+    if (privileged(group.name)) names.insert(group.members.begin(), group.members.end());
+  return names;
+}
+
 void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
   const auto present = by_name(parse_passwd(edit.files.passwd));
+  const auto trusted = privileged_names(base);
   const auto base_passwords = passwords_of(base.shadow);
   const auto passwords = passwords_of(volume.shadow);
   const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
@@ -279,6 +289,14 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
     if (!is_imported(user) || !seen.insert(user.name).second) continue;
     if (const auto known = present.find(user.name); known != present.end()) {
       keep_known(user, known->second, edit);
+      continue;
+    }
+    if (trusted.count(user.name) > 0 || !fit_home(user.home)) {
+      edit.notes.push_back("user " + user.name + " of the volume " +
+                           (fit_home(user.home)
+                                ? "is in a group of the base that is worth something there"
+                                : "has the home " + user.home) +
+                           "; not added");
       continue;
     }
     if (const auto reason = why_not(user, base_users, base_groups); !reason.empty()) {
@@ -414,17 +432,20 @@ std::string record_of(const AccountEdit& edit) {
 AccountEdit parse_record(std::string_view text) {
   AccountEdit edit;
   std::string before;
-  each_line(text, [&](std::string_view line) {
-    const std::size_t blank = std::min(line.find(' '), line.size() - 1);
-    const std::string_view kind = line.substr(0, blank);
-    const std::string added(line.substr(blank + 1));
-    if (kind == "before") before = added;
-    if (kind == "after" && !before.empty())
-      edit.passwd_changed.push_back({std::exchange(before, {}), added});
-    if (kind == "passwd") edit.passwd_added.push_back(added);
-    if (kind == "group") edit.group_added.push_back(added);
-    if (kind == "shadow") edit.shadow_added.push_back(added);
-  });
+  each_line(
+      text,
+      [&](std::string_view line) {
+        const std::size_t blank = std::min(line.find(' '), line.size() - 1);
+        const std::string_view kind = line.substr(0, blank);
+        const std::string added(line.substr(blank + 1));
+        if (kind == "before") before = added;
+        if (kind == "after" && !before.empty())
+          edit.passwd_changed.push_back({std::exchange(before, {}), added});
+        if (kind == "passwd") edit.passwd_added.push_back(added);
+        if (kind == "group") edit.group_added.push_back(added);
+        if (kind == "shadow") edit.shadow_added.push_back(added);
+      },
+      kMaxLineBytes + kLongestWord);
   return edit;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
 
@@ -14,6 +15,8 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
+/// Its lines are those of the three files, each with a word before it, or those of an edit before.
+constexpr std::size_t kMaxRecord = 8 * kMaxAccountFile;
 constexpr std::size_t kMaxKeysFile = 64 * 1024;
 constexpr std::size_t kMostProbes = 10;
 /// lckpwdf(3) waits 15 s for the same lock.
@@ -92,11 +95,18 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
   keep(edit.passwd_added, earlier.passwd_added);
   keep(edit.group_added, earlier.group_added);
   keep(edit.shadow_added, earlier.shadow_added);
+  const AccountFiles& result = edit.files;
+  const std::string record = record_of(edit);
+  if (std::max({result.passwd.size(), result.group.size(), result.shadow.size()}) >
+          kMaxAccountFile ||
+      record.size() > kMaxRecord)
+    return fail(ErrorKind::refused,
+                "the volume's people would make the base's account files larger than 4 MiB");
   // Before the change: what is recorded and not there is not missed when it is taken away.
   for (const char* directory : {"/var", "/var/lib"})
     if (::access(directory, F_OK) != 0) TRY(make_directory(directory, 0755));
   TRY(make_directory(kBaseState, 0700));
-  TRY(write_file_atomic(kAccountRecord, record_of(edit), 0600));
+  TRY(write_file_atomic(kAccountRecord, record, 0600));
   TRY(write_base_files(base, edit.files));
   return edit;
 }
@@ -124,7 +134,11 @@ Ok remove_imported_accounts(const AccountEdit& edit) {
 }
 
 AccountEdit recorded_accounts() {
-  return parse_record(read_file(kAccountRecord, kMaxAccountFile).value_or(""));
+  const auto record = read_file(kAccountRecord, kMaxRecord);
+  if (!record && ::access(kAccountRecord, F_OK) == 0)
+    log_event(LogLevel::warning, "the record of changed accounts cannot be read",
+              {{"why", record.error().message()}});
+  return parse_record(record.value_or(""));
 }
 
 std::vector<User> probe_users(const AccountEdit& edit) {

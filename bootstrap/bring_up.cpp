@@ -512,7 +512,9 @@ Ok undo_bring_up(Assignment& assignment) {
     note(std::move(unmounted));
     note(assignment.dirty_bound.remove());
   }
-  Ok removed = remove_imported_accounts(assignment.accounts);
+  // One that failed half-way is known by its record alone.
+  const bool known = assignment.accounts.changed();
+  Ok removed = remove_imported_accounts(known ? assignment.accounts : recorded_accounts());
   if (removed) assignment.accounts = {};
   note(std::move(removed));
   if (assignment.host_keys) note(show_base_host_keys());

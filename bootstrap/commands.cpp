@@ -13,6 +13,7 @@
 #include "bootstrap/daemon.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
@@ -124,6 +125,22 @@ std::size_t print_new_steps(const std::vector<std::string>& steps, std::size_t s
   return shown;
 }
 
+/// A bootstrap that was killed between the unmount and its end: people it has changed, or sessions
+/// that are pointed at a place where nothing is mounted any more.
+bool is_left_changed() {
+  struct stat link {};
+  const bool pointed = ::lstat(kSessionRoot, &link) == 0;
+  const std::string shell = std::string(kSessionRoot) + "/bin/sh";
+  return recorded_accounts().changed() || (pointed && ::access(shell.c_str(), X_OK) != 0);
+}
+
+Ok take_back_leftovers() {
+  TRY(clear_leftovers());
+  if (::access(kHostKeys, F_OK) == 0) TRY(show_base_host_keys());
+  std::printf("took back what a bootstrap that was gone had left changed\n");
+  return {};
+}
+
 }  // namespace
 
 Ok up(const std::string& ticket_path, bool foreground) {
@@ -158,6 +175,7 @@ Ok down() {
   const pid_t pid = running_daemon();
   if (pid == 0) {
     if (!mounts_at(kVolumePoint).empty()) return release_orphan();
+    if (is_left_changed()) return take_back_leftovers();
     return fail(ErrorKind::gone, "no warmroot-bootstrap is running and no volume is mounted");
   }
   std::size_t shown =

@@ -69,10 +69,15 @@ Result<bool> is_readable(const HostKey& key) {
 Result<bool> is_proven(const HostKey& key, const Cancelled& cancelled) {
   const std::string file = std::string(kNodeKeys) + "/tried";
   TRY(write_file_atomic(file, key.text, 0600));
+  // Before 8.3 ssh-keygen signs only beside a file with the public half.
+  const std::string public_file = file + ".pub";
+  const auto half = run_keygen({"-y", "-P", "", "-f", file}, kCheckLimit, cancelled);
+  if (half) TRY(write_file_atomic(public_file, half->output, 0600));
   // What is signed is the empty text of /dev/null.
   const auto made = run_keygen({"-q", "-P", "", "-Y", "sign", "-n", "warmroot", "-f", file},
                                kCheckLimit, cancelled);
   ::unlink(file.c_str());
+  ::unlink(public_file.c_str());
   if (!made) return fail(made.error());
   const std::size_t signature = made->output.find("-----BEGIN SSH SIGNATURE-----");
   if (made->exit_status != 0 || signature == std::string::npos) return false;
@@ -145,8 +150,12 @@ Ok complete_host_keys(const std::string& point, const Cancelled& cancelled) {
   TRY_ASSIGN(HostKeys keys, present());
   for (const char* type : kHostKeyTypes) {
     if (const HostKey* key = keys.find(type)) {
-      TRY_ASSIGN(const bool proven, is_proven(*key, cancelled));
-      if (proven) {
+      const auto proven = is_proven(*key, cancelled);
+      // Shown already, and perhaps one that every client refuses.
+      const bool shown = type == std::string_view(kHostKeyTypes[0]);
+      if (!proven && shown && !(cancelled && cancelled())) TRY(show_base_host_keys());
+      if (!proven) return fail(proven.error());
+      if (*proven) {
         TRY(write_key_file(*key));
         continue;
       }

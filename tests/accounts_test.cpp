@@ -58,6 +58,9 @@ INSTANTIATE_TEST_SUITE_P(
                     NotImported{"a negative id", "eve:x:-1:2000::/h:/bin/sh"},
                     NotImported{"a relative home", "eve:x:2000:2000::home:/bin/sh"},
                     NotImported{"a home with dots", "eve:x:2000:2000::/home/../root:/bin/sh"},
+                    NotImported{"a home in the mounted volume",
+                                "eve:x:2000:2000::/run/warmroot/volume/home/eve:/bin/sh"},
+                    NotImported{"anybody's home", "eve:x:2000:2000::/tmp:/bin/sh"},
                     NotImported{"a carriage return", "eve:x:2000:2000::/home/eve:/bin/sh\r"},
                     NotImported{"whom the base knows", "admin:x:1000:1000::/home/admin:/bin/sh"}));
 
@@ -102,11 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
     Table, KnownPeople,
     testing::Values(
         Known{"another uid", "ada:x:1000:1000:Ada:/home/ada:/bin/bash",
-              "ada:x:2001:2002::/srv/ada:/bin/sh", "ada:x:2001:2002:Ada:/srv/ada:/bin/bash",
-              "uid 1000 on the base and 2001 on the volume; the volume's while"},
-        Known{"a password that is locked in passwd itself", "ada:*:1000:1000::/home/ada:/bin/bash",
-              "ada:x:2001:2001::/home/ada:/bin/sh", "ada:*:2001:2001::/home/ada:/bin/bash",
-              "the volume's while"},
+              "ada:x:2001:2002::/srv/ada:/bin/sh", "",
+              "uid 1000 on the base and 2001 on the volume; sessions use the base's"},
         Known{"another uid, which is somebody's on the base",
               "ada:x:1000:1000::/home/ada:/bin/bash\nbob:x:2001:2001::/home/bob:/bin/sh",
               "ada:x:2001:2001::/home/ada:/bin/bash", "", "sessions use the base's"},
@@ -125,12 +125,15 @@ INSTANTIATE_TEST_SUITE_P(
         Known{"such a shell, and one on the volume that the base lacks",
               "ada:x:1000:1000::/home/ada:/bin/zsh", "ada:x:1000:1000::/home/ada:/bin/fish",
               "ada:x:1000:1000::/home/ada:/bin/bash", "sessions use /bin/bash"},
+        Known{"a password that is locked in passwd itself", "ada:*:1000:1000::/home/ada:/bin/zsh",
+              "ada:x:1000:1000::/home/ada:/bin/sh", "ada:*:1000:1000::/home/ada:/bin/sh",
+              "sessions use /bin/sh"},
         Known{"such a shell of somebody whom the volume does not know",
               "ada:x:1000:1000::/home/ada:/bin/zsh", "eve:x:2001:2001::/home/eve:/bin/nologin",
               "ada:x:1000:1000::/home/ada:/bin/bash\neve:x:2001:2001::/home/eve:/bin/nologin",
               "sessions use /bin/bash"},
         Known{"both differences", "ada:x:1000:1000::/home/ada:/bin/zsh",
-              "ada:x:2001:2001::/home/a:/bin/sh", "ada:x:2001:2001::/home/a:/bin/sh",
+              "ada:x:2001:2001::/home/a:/bin/sh", "ada:x:1000:1000::/home/ada:/bin/sh",
               "sessions use /bin/sh"},
         Known{"a system account's shell", "git:x:998:998::/srv/git:/bin/zsh", "", "", ""}));
 
@@ -141,18 +144,28 @@ TEST(Accounts, root_gets_in_where_the_volume_lacks_root_s_shell) {
   EXPECT_EQ(edit.files.passwd, "root:x:0:0:root:/root:/bin/sh\n");
 }
 
-TEST(Accounts, who_was_moved_to_the_volume_s_uid_may_use_the_volume_s_keys) {
+TEST(Accounts, who_has_another_uid_on_the_volume_gets_none_of_its_keys) {
   const auto edit = merge_accounts(kBase, volume("admin:x:1001:1001::/home/a:/bin/bash\n"));
-  ASSERT_EQ(edit.session_users.size(), 1u);
-  EXPECT_EQ(edit.session_users[0].uid, 1001u);
-  EXPECT_EQ(edit.session_users[0].home, "/home/a");
+  EXPECT_THAT(edit.session_users, IsEmpty());
+  EXPECT_FALSE(edit.changed());
 }
 
 TEST(Accounts, an_entry_that_somebody_changed_meanwhile_is_left_to_them) {
-  const auto edit = merge_accounts(kBase, volume("admin:x:1001:1001::/home/admin:/bin/bash\n"));
+  AccountFiles base = kBase;
+  base.passwd = "admin:x:1000:1000::/home/admin:/bin/zsh\n";
+  const auto edit = merge_accounts(base, volume("root:x:0:0:root:/root:/bin/sh\n"), kShells);
+  ASSERT_TRUE(edit.changed());
   AccountFiles present = edit.files;
-  present.passwd = "root:x:0:0:root:/root:/bin/bash\nadmin:x:1001:1001::/home/admin:/bin/sh\n";
+  present.passwd = "admin:x:1000:1000::/home/admin:/bin/sh\n";
   EXPECT_EQ(revert_accounts(present, edit).passwd, present.passwd);
+}
+
+TEST(Accounts, a_name_that_the_base_trusts_in_a_group_is_not_given_to_a_volume_s_person) {
+  AccountFiles base = kBase;
+  base.group += "warmroot-base:x:1901:dave\n";
+  const auto edit = merge_accounts(base, volume("dave:x:2001:2001::/home/dave:/bin/sh\n"));
+  EXPECT_FALSE(edit.changed());
+  EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("dave of the volume is in a group of the base")));
 }
 
 TEST(Accounts, merging_into_its_own_result_changes_nothing) {
@@ -241,6 +254,14 @@ TEST(Accounts, the_record_reverts_what_the_edit_would) {
   EXPECT_EQ(reverted.group, kBase.group);
   EXPECT_EQ(reverted.shadow, kBase.shadow);
   EXPECT_FALSE(parse_record("x\n\nrubbish\npasswd\n").group_added.size());
+}
+
+TEST(Accounts, the_record_takes_back_a_line_of_the_greatest_length_too) {
+  const std::string ends = ":/home/ada:/bin/sh", begins = "ada:x:2001:2001:";
+  const std::string line = begins + std::string(4096 - begins.size() - ends.size(), 'a') + ends;
+  const auto edit = merge_accounts(kBase, volume(line + "\n"));
+  ASSERT_EQ(edit.passwd_added.size(), 1u);
+  EXPECT_EQ(revert_accounts(edit.files, parse_record(record_of(edit))).passwd, kBase.passwd);
 }
 
 TEST(Accounts, a_last_line_without_an_end_is_not_glued_to_the_next) {

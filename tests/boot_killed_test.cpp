@@ -126,6 +126,19 @@ TEST_F(BootKilled, its_probe_login_ends_with_it_and_is_not_taken_for_a_person) {
   EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 
+TEST_F(BootKilled, down_takes_back_what_is_left_where_somebody_has_unmounted_the_volume) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  ASSERT_NE(*read_file("/etc/passwd", 1 << 20), passwd_);
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  const Ok done = down();
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_EQ(::access((std::string(kSessionRoot) + "/bin/sh").c_str(), X_OK), 0);
+  EXPECT_FALSE(down()) << "nothing is left to take back";
+}
+
 TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volume_back_clean) {
   make_volume();
   dress_as_disk();

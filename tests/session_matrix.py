@@ -49,14 +49,14 @@ class Matrix:
         self.rows.append((case, mark, how))
         self.checks.that(f"session: {case} ({mark})", good, str(detail)[-600:])
 
-    def ssh(self, command, host="shared", options=(), env=None, seconds=60, stdin=subprocess.DEVNULL):
+    def ssh(self, command, host="shared", options=(), env=None, seconds=300, stdin=subprocess.DEVNULL):
         return subprocess.run(["ssh", "-F", self.config, *options, host, *([command] if command else [])], capture_output=True, text=True,
                               timeout=seconds, check=False, stdin=stdin, env={**os.environ, **(env or {})})
 
     def share(self, path=None):
         """Opens a connection for many sessions: the usual one, or one at `path`."""
         options = ["-o", f"ControlPath={path}"] if path else []
-        subprocess.run(["ssh", "-F", self.config, *options, "-fNM", "shared"], check=True, timeout=60, stdin=subprocess.DEVNULL)
+        subprocess.run(["ssh", "-F", self.config, *options, "-fNM", "shared"], check=True, timeout=300, stdin=subprocess.DEVNULL)
         self.masters.append(options)
 
     def unshare(self):
@@ -64,7 +64,7 @@ class Matrix:
             self.control("exit", options=self.masters.pop())
 
     def control(self, *order, options=()):
-        return subprocess.run(["ssh", "-F", self.config, *options, "-O", *order, "shared"], capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(["ssh", "-F", self.config, *options, "-O", *order, "shared"], capture_output=True, text=True, timeout=300, check=False)
 
     def forward(self, flag, what):
         return self.control("forward", flag, what).stdout.strip()
@@ -179,14 +179,14 @@ def transfers(m):
     for name, flags in (("scp over sftp", []), ("scp over the old protocol", ["-O"])):
         good = True
         for step in ((source, "shared:payload"), ("shared:payload", back)):
-            done = subprocess.run(["scp", "-q", "-F", m.config, *flags, *step], stdin=subprocess.DEVNULL, timeout=90, check=False, capture_output=True)
+            done = subprocess.run(["scp", "-q", "-F", m.config, *flags, *step], stdin=subprocess.DEVNULL, timeout=300, check=False, capture_output=True)
             good = good and done.returncode == 0
         m.row(name, WORKS, "", good and filecmp.cmp(source, back, shallow=False), done)
         os.unlink(back)
     done = subprocess.run(["sftp", "-q", "-F", m.config, "-b", "-", "shared"], input="cd /etc\nls os-release\npwd\n", capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=300, check=False)
     m.row("sftp", WORKS, "the base's server where the volume has none", done.returncode == 0 and "os-release" in done.stdout, done)
-    done = subprocess.run(["rsync", "-a", "-e", f"ssh -F {m.config}", source, "shared:synced"], capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(["rsync", "-a", "-e", f"ssh -F {m.config}", source, "shared:synced"], capture_output=True, text=True, timeout=300, check=False)
     m.row("rsync", WORKS, "where the volume has it", done.returncode == 0 and m.ssh("cmp payload synced").returncode == 0, done)
 
 
@@ -198,7 +198,7 @@ def answer_once(listener, text):
 
 def socks_get(port, target_port):
     """One HTTP request through a SOCKS5 proxy on loopback."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as proxy:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as proxy:
         proxy.sendall(b"\x05\x01\x00")
         proxy.recv(2)
         proxy.sendall(b"\x05\x01\x00\x01" + socket.inet_aton("127.0.0.1") + struct.pack(">H", target_port))
@@ -212,7 +212,7 @@ def forwards(m):
           "python3 -c \"import socket,time\nwhile socket.socket().connect_ex(('127.0.0.1',8123)): time.sleep(.1)\"")
     local, dynamic = free_port(), free_port()
     m.forward("-L", f"{local}:127.0.0.1:8123")
-    with urllib.request.urlopen(f"http://127.0.0.1:{local}/os-release", timeout=30) as reply:
+    with urllib.request.urlopen(f"http://127.0.0.1:{local}/os-release", timeout=300) as reply:
         text = reply.read().decode()
     m.row("a web server, reached by a local forward", WORKS, "", VOLUME_OS in text, text)
     m.forward("-D", str(dynamic))
@@ -271,7 +271,7 @@ def agent(m):
 def crowd(m):
     """Clients that have not logged in yet, of whom sshd's default drops every third beyond ten; then sessions, ten a connection."""
     address = ("127.0.0.1", m.world.instance(m.instance)["ssh_port"])
-    clients = [socket.create_connection(address, timeout=60) for _ in range(NEWCOMERS)]
+    clients = [socket.create_connection(address, timeout=300) for _ in range(NEWCOMERS)]
     greeted = sum(client.makefile("rb").readline().startswith(b"SSH-2.0-") for client in clients)
     for client in clients:
         client.close()
@@ -281,7 +281,7 @@ def crowd(m):
     children = [subprocess.Popen(["ssh", "-F", m.config, "-o", f"ControlPath={path}", "shared", "echo in; read go; echo $go"], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_parent) for path in paths for _ in range(10)]
     opened = sum(child.stdout.readline() == "in\n" for child in children)
-    answers = [child.communicate("there\n", timeout=90)[0] for child in children]
+    answers = [child.communicate("there\n", timeout=300)[0] for child in children]
     m.row("50 sessions at once, 25 newcomers at once", WORKS, "", greeted == NEWCOMERS and opened == answers.count("there\n") == 50,
           (greeted, opened, answers))
 
@@ -308,8 +308,8 @@ def people(m):
     m.row("a user of the volume alone", WORKS, "by the launch key; the volume's own keys count, too",
           facts == {"uid": "2001", "user": "researcher", "at": "/home/researcher", "writes": "1"}, done)
     facts, done = found("mixed")
-    m.row("a user of both with another uid", WORKS, "the volume's uid and home, unless that uid is somebody else's on the base",
-          facts == {"uid": "2500", "user": "mixed", "at": "/home/mixed", "writes": "1"}, done)
+    m.row("a user of both with another uid", DIFFERS, "the base's uid, to which nothing in the volume's home belongs",
+          facts.get("uid") == "1500" and facts.get("writes") is None, done)
     done = m.ssh(tell)
     m.row("a user whose shell the volume lacks", DIFFERS, "a shell that both have: the volume's for them, bash, or sh",
           facts_of(done.stdout).get("shell") == "/bin/bash", done)
@@ -340,7 +340,7 @@ def node_by_name(m):
     path = m.world.path("warmroot_ssh_config")
     with open(path, "w", encoding="utf-8") as file:
         file.write(m.world.warmroot("ssh-config").stdout)
-    done = subprocess.run(["ssh", "-F", path, "-G", "imagenet-0-rescue"], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(["ssh", "-F", path, "-G", "imagenet-0-rescue"], capture_output=True, text=True, timeout=300, check=False)
     m.checks.that("ssh reads what warmroot ssh-config prints", f"port {RESCUE_PORT}" in done.stdout and "hostkeyalias imagenet-0" in done.stdout,
                   done.stdout + done.stderr)
 
