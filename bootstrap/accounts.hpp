@@ -69,12 +69,11 @@ bool is_login_shell(const std::string& shell);
 /// Shells that passwd files name and that sessions could fall back to.
 std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& volume);
 
-/// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...) and
-/// whoever has an id that is somebody else's on the base: those are notes. Of the base's own
-/// entries two kinds are changed for as long as the volume is there, never those of warmroot-base's
-/// members: a person whom both know under different uids gets the volume's ids and home, unless
-/// that uid is somebody else's on the base; and a shell that the volume lacks becomes one that both
-/// have. Applying it to its own result changes nothing.
+/// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...),
+/// names that such a group lists, whoever has an id that is somebody else's on the base, and homes
+/// in places like /run: those are notes. Of the base's own entries the shell alone is changed, for
+/// as long as the volume is there: one that the volume lacks becomes one that both have. Those of
+/// warmroot-base's members stay. Applying it to its own result changes nothing.
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                            const Shells& shells = {});
 

@@ -83,8 +83,7 @@ class KnownPeople : public testing::TestWithParam<Known> {};
 /// zsh is on the base alone, fish on the volume alone, the others on both.
 const Shells kShells{{"/bin/zsh"}, {"/bin/bash", "/bin/sh", "/bin/ksh"}};
 
-TEST_P(KnownPeople,
-       land_as_themselves_where_base_and_volume_differ_and_the_base_s_entry_comes_back) {
+TEST_P(KnownPeople, keep_their_ids_and_get_a_shell_that_is_there_and_the_base_s_entry_comes_back) {
   AccountFiles base = kBase;
   base.passwd = "root:x:0:0:root:/root:/bin/bash\n" + std::string(GetParam().base) + "\n";
   base.group += "docker:x:1900:\nwarmroot-base:x:1901:ops\n";
