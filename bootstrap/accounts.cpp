@@ -156,6 +156,22 @@ std::string with_line_changed(std::string text, const std::string& from, const s
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
+/// Gives the entry that `line` changed its shell back, where it still has the one it was given;
+/// what somebody else changed of it (the finger name, the password field) stays.
+std::string with_shell_back(const std::string& text, const ChangedLine& line) {
+  if (std::string exact = with_line_changed(text, line.after, line.before); exact != text)
+    return exact;
+  const std::string lines = "\n" + text + "\n";
+  const std::string name = "\n" + line.after.substr(0, line.after.find(':') + 1);
+  const std::size_t at = lines.find(name);
+  if (at == std::string::npos) return text;
+  const std::string entry = lines.substr(at + 1, lines.find('\n', at + 1) - at - 1);
+  const std::string shell = line.after.substr(line.after.rfind(':'));
+  if (entry.substr(entry.rfind(':')) != shell) return text;
+  return with_line_changed(
+      text, entry, entry.substr(0, entry.rfind(':')) + line.before.substr(line.before.rfind(':')));
+}
+
 /// The first entry of each name, as getpwnam finds it.
 template <typename Entry>
 std::map<std::string, Entry> by_name(const std::vector<Entry>& entries) {
@@ -413,8 +429,7 @@ AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
 
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit) {
   std::string passwd = without_lines(present.passwd, edit.passwd_added);
-  for (const auto& line : edit.passwd_changed)
-    passwd = with_line_changed(passwd, line.after, line.before);
+  for (const auto& line : edit.passwd_changed) passwd = with_shell_back(passwd, line);
   return {passwd, without_lines(present.group, edit.group_added),
           without_lines(present.shadow, edit.shadow_added)};
 }

@@ -77,8 +77,8 @@ std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& vo
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                            const Shells& shells = {});
 
-/// Takes exactly the added lines out of the present files and changes the changed ones back,
-/// whatever else has changed since.
+/// Takes exactly the added lines out of the present files and gives the changed ones their shell
+/// back, whatever else has changed since; a shell that somebody else chose meanwhile stays.
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit);
 
 /// The added and changed lines as text, kept in /run so that another process can revert them; and

@@ -107,6 +107,7 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
     if (::access(directory, F_OK) != 0) TRY(make_directory(directory, 0755));
   TRY(make_directory(kBaseState, 0700));
   TRY(write_file_atomic(kAccountRecord, record, 0600));
+  TRY(sync_directory_of(kAccountRecord));
   TRY(write_base_files(base, edit.files));
   return edit;
 }
@@ -129,6 +130,7 @@ Ok remove_imported_accounts(const AccountEdit& edit) {
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles present, read_base_files());
   TRY(write_base_files(present, revert_accounts(present, edit)));
+  TRY(sync_directory_of("/etc/passwd"));
   ::unlink(kAccountRecord);
   return {};
 }

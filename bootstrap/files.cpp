@@ -115,6 +115,15 @@ Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode
   return {};
 }
 
+Ok sync_directory_of(const std::string& path) {
+  const std::string directory = path.substr(0, path.rfind('/') + 1);
+  const UniqueFd folder(
+      ::open(directory.empty() ? "." : directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return fail_errno("opening " + directory);
+  if (::fsync(folder.get()) != 0 && errno != EINVAL) return fail_errno("syncing " + directory);
+  return {};
+}
+
 Ok write_in_place(const std::string& path, std::string_view text) {
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file) return fail_errno("opening " + path);

@@ -30,6 +30,9 @@ std::string read_attribute(const std::string& path);
 /// Replaces the file by rename, synced, with exactly this mode; owner and group of an existing file
 /// stay.
 Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode);
+/// Makes what was renamed into the path's directory last over a power cut: for files that another
+/// file must not outlive. A directory that cannot be synced has nothing to lose.
+Ok sync_directory_of(const std::string& path);
 /// Writes into the existing inode (or creates it): for files that are bind-mounted elsewhere and
 /// for sysfs.
 Ok write_in_place(const std::string& path, std::string_view text);

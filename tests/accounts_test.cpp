@@ -159,6 +159,20 @@ TEST(Accounts, an_entry_that_somebody_changed_meanwhile_is_left_to_them) {
   EXPECT_EQ(revert_accounts(present, edit).passwd, present.passwd);
 }
 
+TEST(Accounts, an_entry_of_which_somebody_changed_something_else_meanwhile_gets_its_shell_back) {
+  AccountFiles base = kBase;
+  base.passwd = "admin:x:1000:1000::/home/admin:/bin/zsh\nadmin2:x:1001:1001::/:/bin/sh\n";
+  const auto edit = merge_accounts(base, volume("root:x:0:0:root:/root:/bin/sh\n"), kShells);
+  ASSERT_EQ(edit.passwd_changed.size(), 1u);
+  AccountFiles present = edit.files;
+  const std::string given = parse_passwd(present.passwd)[0].shell;
+  ASSERT_NE(given, "/bin/zsh");
+  present.passwd =
+      "admin:x:1000:1000:Ada:/home/admin:" + given + "\nadmin2:x:1001:1001::/:/bin/sh\n";
+  EXPECT_EQ(revert_accounts(present, edit).passwd,
+            "admin:x:1000:1000:Ada:/home/admin:/bin/zsh\nadmin2:x:1001:1001::/:/bin/sh\n");
+}
+
 TEST(Accounts, a_name_that_the_base_trusts_in_a_group_is_not_given_to_a_volume_s_person) {
   AccountFiles base = kBase;
   base.group += "warmroot-base:x:1901:dave\n";
