@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "bootstrap/warm/block_list.hpp"
 #include "bootstrap/warm/hot_list.hpp"
 #include "manager/config.hpp"
 
@@ -22,13 +23,7 @@ constexpr const char* kPoolSuffix = ".pool";
 constexpr std::size_t kMostOfPool = 8;
 constexpr std::size_t kMostPoolBytes = 4096;
 
-/// It becomes a file's name: nothing but what ids are made of.
-bool is_snapshot_id(std::string_view text) {
-  constexpr std::string_view kPrefix = "snap-";
-  constexpr std::string_view kPlain = "0123456789abcdefghijklmnopqrstuvwxyz";
-  return text.starts_with(kPrefix) && text.size() > kPrefix.size() && text.size() <= 64 &&
-         text.substr(kPrefix.size()).find_first_not_of(kPlain) == std::string_view::npos;
-}
+using warm::is_snapshot_id;
 
 /// As the spec checks it; a name becomes a file's, too.
 bool is_pool_name(std::string_view text) {

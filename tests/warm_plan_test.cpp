@@ -53,6 +53,17 @@ TEST(WarmPlan, a_block_that_also_holds_something_else_does_not_come_last) {
   EXPECT_THAT(plan_reads({&needed, &present, {}, {}, last}), ElementsAre(3, 5, 4));
 }
 
+TEST(WarmPlan, what_nobody_uses_comes_last_of_all_but_for_what_is_hot) {
+  const BlockSet needed = set_of(100, {0, 1, 5, 9, 20, 40, 99});
+  const BlockSet used = set_of(100, {5, 20, 40, 99, 60});
+  const BlockSet present(100);
+  const Block hot[] = {9};
+  const ByteRange metadata[] = {blocks_at(20, 1), blocks_at(0, 1)};
+  const ByteRange last[] = {blocks_at(40, 2)};
+  EXPECT_THAT(plan_reads({&needed, &present, hot, metadata, last, &used}),
+              ElementsAre(9, 20, 5, 99, 40, 0, 1));
+}
+
 TEST(WarmPlan, nothing_is_left_when_all_is_present) {
   const BlockSet needed = set_of(10, {3, 4});
   EXPECT_THAT(plan_reads({&needed, &needed, {}, {}, {}}), IsEmpty());

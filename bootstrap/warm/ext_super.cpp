@@ -20,13 +20,6 @@ constexpr std::uint64_t kLongestExtent = 32768;
 
 }  // namespace
 
-std::uint64_t little(std::string_view bytes, std::size_t at, std::size_t width) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < width; ++i)
-    value |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[at + i])) << (8 * i);
-  return value;
-}
-
 std::uint64_t big(std::string_view bytes, std::size_t at, std::size_t width) {
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < width; ++i)

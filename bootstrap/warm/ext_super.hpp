@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/little_endian.hpp"
 
 namespace warmroot::warm {
 
@@ -14,8 +15,7 @@ inline constexpr std::size_t kExtSuperAt = 1024;
 inline constexpr std::uint64_t kExtSuperBytes = 1024;
 inline constexpr std::uint16_t kExtentMagic = 0xF30A;
 
-/// `width` bytes at `at`. Requires them inside `bytes`.
-std::uint64_t little(std::string_view bytes, std::size_t at, std::size_t width);
+/// The big-endian number of `width` bytes at `at`. Requires them inside `bytes`.
 std::uint64_t big(std::string_view bytes, std::size_t at, std::size_t width);
 
 struct ExtSuper {

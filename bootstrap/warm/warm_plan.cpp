@@ -30,6 +30,8 @@ std::vector<Block> plan_reads(const PlanInput& input) {
   }
   BlockSet left = input.needed->difference(taken);
   order.reserve(order.size() + left.count());
+  const BlockSet unused = input.used != nullptr ? left.difference(*input.used) : BlockSet(size);
+  left = left.difference(unused);
   for (const ByteRange& range : input.metadata) {
     if (range.length == 0) continue;
     const std::uint64_t last = (range.offset + range.length - 1) / kGridBytes;
@@ -42,6 +44,7 @@ std::vector<Block> plan_reads(const PlanInput& input) {
   const BlockSet covered = covered_blocks(size, input.last);
   for (const Block block : left.difference(covered).members()) order.push_back(block);
   for (const Block block : left.intersection(covered).members()) order.push_back(block);
+  for (const Block block : unused.members()) order.push_back(block);
   return order;
 }
 

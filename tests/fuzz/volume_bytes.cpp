@@ -1,5 +1,5 @@
-// What the warmer reads of a volume that others have written, and of the kernel's trace: hot lists, superblocks and what a
-// mount would read by them, partition tables, ELF files. None of it may make the warmer ask beyond the device.
+// What the warmer reads of a volume that others have written, of the network, and of the kernel's trace: hot lists, block
+// lists, superblocks and what a mount would read by them, partition tables, ELF files. None of it may make the warmer ask beyond the device.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/block_list.hpp"
 #include "bootstrap/warm/block_trace.hpp"
 #include "bootstrap/warm/checksum.hpp"
 #include "bootstrap/warm/elf_needs.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
 #include "bootstrap/warm/hot_list.hpp"
+#include "bootstrap/warm/little_endian.hpp"
 #include "bootstrap/warm/mount_reads.hpp"
 
 using namespace warmroot;
@@ -34,6 +36,23 @@ void hot_list(std::string_view text) {
   const warm::HotList twice = warm::merge_hot_lists(std::array{*list, *list});
   CHECK(warm::decode_hot_list(warm::encode_hot_list(twice)));
   for (const warm::Block block : warm::hot_blocks(*list, 16)) CHECK(block < 16);
+}
+
+/// The header is right but for the sizes, which are the input's, as are the runs.
+void block_list(std::string_view text) {
+  constexpr std::size_t kHeader = 128, kSizeAt = 16, kRunsAt = 88, kChecksumAt = 120;
+  static const std::string header = *warm::encode_block_list({"snap-1", warm::kGridBytes, warm::BlockSet(1)});
+  (void)warm::decode_block_list(text);
+  if (text.size() < 4) return;
+  std::string bytes = header + std::string(text.substr(4));
+  warm::put_little(bytes, kSizeAt, (warm::little(text, 0, 2) + 1) * warm::kGridBytes - warm::little(text, 0, 1), 8);
+  warm::put_little(bytes, kRunsAt, warm::little(text, 2, 2), 8);
+  const std::string_view whole = bytes;
+  warm::put_little(bytes, kChecksumAt, warm::checksum(whole.substr(kHeader), warm::checksum(whole.substr(0, kChecksumAt))), 8);
+  const auto list = warm::decode_block_list(bytes);
+  if (!list) return;
+  CHECK(warm::encode_block_list(*list).value() == bytes);
+  if (const auto blocks = warm::blocks_on_device(*list, "snap-1", kDevice, 0)) CHECK(blocks->size() == 128);
 }
 
 /// The device is the input, repeated.
@@ -77,7 +96,7 @@ void layout(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0: hot_list(text); break;
     case 1: {
       std::string trace(text);
@@ -87,6 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     case 2: mount_reads(text); break;
     case 3: layout(text); break;
+    case 5: block_list(text); break;
     case 4: check_inside(warm::partitions_of(text, kDevice), kDevice); break;
     default: (void)warm::elf_needs([&](warm::ByteRange range) { return bytes_at(text, range); }); break;
   }
