@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "manager/aws/json_error.hpp"
+
 namespace warmroot::aws {
 namespace {
 
@@ -18,11 +20,9 @@ std::string text_of(const json& object, const char* member) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// "com.amazonaws.sqs#QueueDoesNotExist:..." to "QueueDoesNotExist".
+/// The type of an error, or the older protocol's code, which the query-compatible header repeats.
 std::string bare_code(std::string code) {
-  if (const auto hash = code.find('#'); hash != std::string::npos) code.erase(0, hash + 1);
-  code.erase(std::min(code.find(':'), code.size()));
-  // The older protocol's codes, which the query-compatible header repeats.
+  code = bare_error_type(std::move(code));
   if (const auto dot = code.rfind('.'); dot != std::string::npos) code.erase(0, dot + 1);
   return code == "NonExistentQueue" ? "QueueDoesNotExist" : code;
 }
@@ -31,15 +31,8 @@ ErrorKind kind_of(int status, const std::string& code) {
   static const std::set<std::string> kMisconfigured = {
       "QueueDoesNotExist", "InvalidAddress", "InvalidSecurity", "UnsupportedOperation",
       "KmsDisabled",       "KmsNotFound",    "KmsInvalidState", "KmsInvalidKeyUsage"};
-  static const std::set<std::string> kDenied = {
-      "AccessDenied",          "AccessDeniedException",
-      "KmsAccessDenied",       "InvalidClientTokenId",
-      "SignatureDoesNotMatch", "UnrecognizedClientException",
-      "AuthFailure",           "ExpiredToken",
-      "ExpiredTokenException", "MissingAuthenticationToken",
-      "OptInRequired"};
   if (kMisconfigured.contains(code)) return ErrorKind::misconfigured;
-  if (kDenied.contains(code)) return ErrorKind::unauthorised;
+  if (is_denial(code) || code == "KmsAccessDenied") return ErrorKind::unauthorised;
   if (status >= 500 || code.find("Throttl") != std::string::npos || code == "OverLimit")
     return ErrorKind::retry_later;
   return ErrorKind::refused;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "manager/aws/http_transport.hpp"
+#include "manager/aws/signed_http.hpp"
 #include "manager/aws/sqs.hpp"
 
 namespace warmroot::aws {
@@ -29,15 +29,9 @@ class SqsClient {
 
  private:
   Result<HttpReply> post(const SqsCall& call, Milliseconds timeout);
-  Result<HttpReply> post_once(const SqsCall& call, const Credentials& keys, Milliseconds timeout);
 
-  QueueAddress queue_;
-  std::shared_ptr<CredentialCache> credentials_;
-  std::function<Instant()> clock_;
-  std::string ca_file_;
-  const std::atomic<bool>* give_up_;
-  Milliseconds skew_{0};
-  HttpClient http_;
+  std::string queue_url_;
+  SignedHttp http_;
 };
 
 }  // namespace warmroot::aws

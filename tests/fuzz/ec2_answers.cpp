@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "manager/aws/ebs_direct.hpp"
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/aws/sts.hpp"
 
@@ -40,6 +41,7 @@ constexpr std::array kDecoders = std::to_array<Decoder>({
     run<aws::decode_caller_identity>,
     run<aws::decode_assumed_role>,
     run<aws::code_of>,
+    run<aws::decode_snapshot_blocks>,
     [](const HttpReply& reply) { answer_of("RunInstances", reply); },
     [](const HttpReply& reply) { answer_of("CreateVolume", reply); },
     [](const HttpReply& reply) { answer_of("AttachVolume", reply); },
