@@ -88,6 +88,23 @@ Result<UniqueFd> make_overlay(const std::filesystem::path& backing_dir, std::uin
   return fd;
 }
 
+Result<std::vector<ByteRange>> data_of(int image) {
+  std::vector<ByteRange> ranges;
+  struct stat status {};
+  if (::fstat(image, &status) != 0) return fail_errno("fstat of a snapshot image");
+  off_t at = 0;
+  while (at < status.st_size) {
+    const off_t data = ::lseek(image, at, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) break;  // nothing but a hole up to the end
+    if (data < 0) return fail_errno("looking for data in a snapshot image");
+    const off_t hole = ::lseek(image, data, SEEK_HOLE);
+    if (hole < 0) return fail_errno("looking for holes in a snapshot image");
+    ranges.push_back({static_cast<std::uint64_t>(data), static_cast<std::uint64_t>(hole - data)});
+    at = hole;
+  }
+  return ranges;
+}
+
 }  // namespace
 
 EbsDisk::EbsDisk(UniqueFd snapshot, UniqueFd overlay, std::uint64_t size)
@@ -115,22 +132,14 @@ Result<std::unique_ptr<EbsDisk>> EbsDisk::open(const std::filesystem::path& snap
   return std::unique_ptr<EbsDisk>(new EbsDisk(std::move(snapshot), std::move(overlay), size_bytes));
 }
 
+Result<std::vector<ByteRange>> data_of_image(const std::filesystem::path& image) {
+  const UniqueFd file(::open(image.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return fail_errno("opening the snapshot image " + image.string());
+  return data_of(file.get());
+}
+
 Result<std::vector<ByteRange>> EbsDisk::snapshot_data() const {
-  std::vector<ByteRange> ranges;
-  if (!snapshot_) return ranges;
-  struct stat status {};
-  if (::fstat(snapshot_.get(), &status) != 0) return fail_errno("fstat of a snapshot image");
-  off_t at = 0;
-  while (at < status.st_size) {
-    const off_t data = ::lseek(snapshot_.get(), at, SEEK_DATA);
-    if (data < 0 && errno == ENXIO) break;  // nothing but a hole up to the end
-    if (data < 0) return fail_errno("looking for data in a snapshot image");
-    const off_t hole = ::lseek(snapshot_.get(), data, SEEK_HOLE);
-    if (hole < 0) return fail_errno("looking for holes in a snapshot image");
-    ranges.push_back({static_cast<std::uint64_t>(data), static_cast<std::uint64_t>(hole - data)});
-    at = hole;
-  }
-  return ranges;
+  return snapshot_ ? data_of(snapshot_.get()) : std::vector<ByteRange>{};
 }
 
 Ok EbsDisk::read(std::uint64_t offset, std::span<char> into) const {

@@ -24,6 +24,10 @@ inline constexpr std::uint64_t kDiskPage = 4 * kKiB;
 /// Bound of the undo log. ext4 commits every 5 s, so 256 MiB is two seconds at gp3's bandwidth.
 inline constexpr std::uint64_t kMaxUnflushedBytes = 256 * kMiB;
 
+/// The ranges that an image file has data for, by SEEK_DATA (all of it where the file system cannot
+/// tell): what a snapshot of it holds. Errors: the file's.
+Result<std::vector<ByteRange>> data_of_image(const std::filesystem::path& image);
+
 /// Thread-safe. Reads and writes must lie inside the disk.
 class EbsDisk {
  public:
@@ -43,8 +47,7 @@ class EbsDisk {
   Result<std::uint64_t> power_cut(std::uint64_t seed);
 
   std::uint64_t size() const { return size_; }
-  /// The ranges that the snapshot image has data for, by SEEK_DATA (all of it where the file system
-  /// cannot tell).
+  /// As data_of_image(), of the snapshot image.
   Result<std::vector<ByteRange>> snapshot_data() const;
 
  private:

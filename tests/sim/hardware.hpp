@@ -5,9 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bootstrap/base/result.hpp"
 
@@ -50,6 +53,10 @@ class Hardware {
   /// Keeps what the volume holds now. An error turns the snapshot's state into "error".
   virtual Ok create_snapshot(const std::string&, const std::string&) {
     return fail(ErrorKind::misconfigured, "snapshots are not modelled by this hardware");
+  }
+  /// Which 512 KiB blocks of the snapshot hold data, ascending.
+  virtual Result<std::vector<std::uint32_t>> snapshot_blocks(const std::string&, std::uint64_t) {
+    return fail(ErrorKind::misconfigured, "blocks of snapshots are not modelled by this hardware");
   }
   virtual VolumeCounters volume_counters(const std::string& volume_id) = 0;
   /// Starts a new count of "since attach".
@@ -94,6 +101,14 @@ class NoHardware : public Hardware {
     return create_volume(volume_id, "", size);
   }
   Ok create_snapshot(const std::string&, const std::string&) override { return {}; }
+  Result<std::vector<std::uint32_t>> snapshot_blocks(const std::string& snapshot_id,
+                                                     std::uint64_t size_bytes) override {
+    if (const auto known = blocks_of.find(snapshot_id); known != blocks_of.end())
+      return known->second;
+    std::vector<std::uint32_t> blocks((size_bytes / 4) >> 19);
+    std::iota(blocks.begin(), blocks.end(), 0U);
+    return blocks;
+  }
   VolumeCounters volume_counters(const std::string&) override { return {}; }
   void volume_attached(const std::string&) override {}
   Ok power_on(const MachineSpec& spec) override {
@@ -127,6 +142,8 @@ class NoHardware : public Hardware {
   std::set<std::string> failing_volumes;  ///< whose disk cannot be made
   bool fail_next_volume = false;
   bool ignores_shutdown = false;  ///< guests that do not end when asked
+  /// Of snapshots whose data is not their first quarter.
+  std::map<std::string, std::vector<std::uint32_t>> blocks_of;
   std::set<std::string> volumes;
   std::set<std::string> machines;
   std::set<std::pair<std::string, std::string>> plugged;  ///< (instance, volume)

@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+
+#include "tests/sim/ebs_disk.hpp"
 
 namespace warmroot::sim {
 
@@ -49,6 +52,21 @@ Ok PhysicalHardware::create_volume(const std::string& volume_id, const std::stri
 
 void PhysicalHardware::delete_volume(const std::string& volume_id) {
   ebs_.delete_volume(volume_id);
+}
+
+Result<std::vector<std::uint32_t>> PhysicalHardware::snapshot_blocks(const std::string& snapshot_id,
+                                                                     std::uint64_t size_bytes) {
+  constexpr std::uint64_t kBlockBytes = 512 * kKiB;
+  const auto found = options_.snapshots.find(snapshot_id);
+  if (found == options_.snapshots.end())
+    return fail(ErrorKind::gone, snapshot_id + " has no image file");
+  TRY_ASSIGN(const auto ranges, data_of_image(found->second));
+  std::vector<std::uint32_t> blocks;
+  for (const ByteRange& range : ranges)
+    for (std::uint64_t at = range.offset / kBlockBytes;
+         at * kBlockBytes < std::min(range.offset + range.length, size_bytes); ++at)
+      if (blocks.empty() || blocks.back() < at) blocks.push_back(static_cast<std::uint32_t>(at));
+  return blocks;
 }
 
 VolumeCounters PhysicalHardware::volume_counters(const std::string& volume_id) {

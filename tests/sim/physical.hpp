@@ -37,6 +37,8 @@ class PhysicalHardware : public Hardware {
   Ok create_volume(const std::string& volume_id, const std::string& snapshot_id,
                    std::uint64_t size_bytes) override;
   void delete_volume(const std::string& volume_id) override;
+  Result<std::vector<std::uint32_t>> snapshot_blocks(const std::string& snapshot_id,
+                                                     std::uint64_t size_bytes) override;
   VolumeCounters volume_counters(const std::string& volume_id) override;
   void volume_attached(const std::string& volume_id) override;
   Ok power_on(const MachineSpec& spec) override;

@@ -5,6 +5,7 @@
 #include "tests/sim/query.hpp"
 #include "tests/sim/query_form.hpp"
 #include "tests/sim/query_parameters.hpp"
+#include "tests/sim/region_rules.hpp"
 
 namespace warmroot::sim {
 
@@ -52,18 +53,12 @@ Answer<void> QueryFront::check_permission(const ActionEntry& action, const Form&
   for (const auto& right : needed) {
     const auto found = denied.find(right);
     if (found == denied.end()) continue;
-    const std::string why =
-        found->second == Denial::implicit
-            ? "because no identity-based policy allows the " + right + " action"
-            : std::string("with an explicit deny in ") + (found->second == Denial::policy
-                                                              ? "an identity-based policy"
-                                                              : "a service control policy");
     return refuse("UnauthorizedOperation",
                   "You are not authorized to perform this operation. User: arn:aws:iam::" +
                       region_.catalog().account_id +
                       ":user/operator is not authorized to perform: " + right +
                       " on resource: arn:aws:ec2:" + region_.catalog().region + ":" +
-                      region_.catalog().account_id + ":*/* " + why +
+                      region_.catalog().account_id + ":*/* " + why_denied(found->second, right) +
                       ". Encoded authorization failure message: AAAAexampleAAAA",
                   403);
   }

@@ -108,6 +108,13 @@ tl::unexpected<ApiError> template_not_found(const std::string& id) {
   return refuse("InvalidLaunchTemplateId.NotFound",
                 "The specified launch template, with template ID " + id + ", does not exist.");
 }
+std::string why_denied(Denial denial, const std::string& right) {
+  if (denial == Denial::implicit)
+    return "because no identity-based policy allows the " + right + " action";
+  return std::string("with an explicit deny in ") +
+         (denial == Denial::policy ? "an identity-based policy" : "a service control policy");
+}
+
 tl::unexpected<ApiError> unknown_resource(const std::string& id) {
   if (id.starts_with("vol-")) return volume_not_found({id});
   if (id.starts_with("i-")) return instance_not_found({id});

@@ -35,6 +35,9 @@ bool well_formed_id(std::string_view id, std::string_view prefix);
 /// x86_64 or arm64 by the type's family; empty when the text is no instance type.
 std::string architecture_of(const std::string& instance_type);
 
+/// How IAM explains that the right is missing: "because no identity-based policy allows ...".
+std::string why_denied(Denial denial, const std::string& right);
+
 tl::unexpected<ApiError> volume_not_found(const std::vector<std::string>& ids);
 tl::unexpected<ApiError> instance_not_found(const std::vector<std::string>& ids);
 tl::unexpected<ApiError> snapshot_not_found(const std::string& id);

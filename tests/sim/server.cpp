@@ -83,6 +83,10 @@ struct RegionServer::Http {
       else
         query(request, body, response);
     });
+    server.Get("/snapshots/.*",
+               [this](const httplib::Request& request, httplib::Response& response) {
+                 ebs_direct(request, response);
+               });
     server.Post("/token", [this](const httplib::Request& request, httplib::Response& response) {
       identify(request, request.body, response);
     });
@@ -173,6 +177,27 @@ struct RegionServer::Http {
     response.set_content(reply.body, "application/x-amz-json-1.0");
   }
 
+  void ebs_direct(const httplib::Request& request, httplib::Response& response) {
+    const SignedRequest whole = as_signed(request, "");
+    const std::lock_guard lock(owner.mutex_);
+    const Instant now = wall_clock();
+    EbsReply reply;
+    if (auto verified = owner.identity_.verify(whole, "ebs", now); !verified) {
+      reply = owner.ebs_direct_.error(verified.error().code, "", verified.error().message,
+                                      verified.error().status);
+    } else {
+      owner.region_.advance(now);
+      reply = owner.ebs_direct_.answer(request.method, request.path, [&](const std::string& name) {
+        return request.get_param_value(name.c_str());
+      });
+    }
+    response.status = reply.status;
+    response.set_header("Date", http_date());
+    response.set_header("x-amzn-requestid", reply.request_id);
+    if (!reply.type.empty()) response.set_header("x-amzn-errortype", reply.type);
+    response.set_content(reply.body, "application/json");
+  }
+
   RegionServer& owner;
   httplib::Server server;
 };
@@ -187,6 +212,7 @@ RegionServer::RegionServer(Region& region, ServerOptions options)
       front_(region),
       sqs_(region, ""),
       events_(region, sqs_),
+      ebs_direct_(region),
       identity_(options_.keys, region.catalog().account_id),
       imds_(region, mutex_) {
   front_.set_throttle_scale(options_.throttle_scale);

@@ -1,6 +1,6 @@
-// The region's HTTP door: EC2's Query protocol with signatures, the operator's control, and the
-// instances' metadata listeners, in real time. Everything behind it is one Region under one mutex.
-// Started by `warmroot-sim serve` and by the tests that drive the real client.
+// The region's HTTP door: EC2's Query protocol, SQS and EBS direct with signatures, the operator's
+// control, and the instances' metadata listeners, in real time. Everything behind it is one Region
+// under one mutex. Started by `warmroot-sim serve` and by the tests that drive the real client.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/sim/ebs_direct.hpp"
 #include "tests/sim/event_bus.hpp"
 #include "tests/sim/identity.hpp"
 #include "tests/sim/imds_server.hpp"
@@ -45,6 +46,7 @@ class RegionServer {
   /// The queues and the bus; only inside with(), or before start().
   Sqs& sqs() { return sqs_; }
   EventBus& events() { return events_; }
+  EbsDirect& ebs_direct() { return ebs_direct_; }
   /// Calls `what` with the region and its front, as one more request.
   template <typename What>
   auto with(What what) {
@@ -65,6 +67,7 @@ class RegionServer {
   QueryFront front_;
   Sqs sqs_;
   EventBus events_;
+  EbsDirect ebs_direct_;
   Identity identity_;
   std::mutex mutex_;
   ImdsServer imds_;
