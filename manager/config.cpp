@@ -254,8 +254,7 @@ void read_zones(TableReader& table, core::PoolSpec& pool, const std::string& reg
   }
 }
 
-core::PoolSpec read_pool(const toml::table& own, const Reading& reading,
-                         const std::string& region) {
+core::PoolSpec read_pool(const toml::table& own, const Reading& reading, Config& config) {
   core::PoolSpec pool;
   TableReader table("[[pool]]", own, nullptr, reading.mistakes);
   pool.name = table.text("name").value_or("");
@@ -263,7 +262,7 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading,
   if (own.get("name") != nullptr && own.get("name")->is_string())
     check_name(table, "name", pool.name);
   read_source(table, pool);
-  read_zones(table, pool, region);
+  read_zones(table, pool, config.region);
   if (!table.has("nodes")) table.missing("nodes", "write nodes = 1, the number of volumes kept");
   const std::optional<int> nodes = table.whole("nodes", 0, kMaxNodes);
   pool.nodes = nodes.value_or(0);
@@ -287,8 +286,11 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading,
   if (const toml::table* rollout = table.table("rollout"))
     pool.rollout =
         read_rollout(TableReader("[pool.rollout]", *rollout, nullptr, reading.mistakes), kMaxNodes);
-  if (const toml::table* warm = table.table("warm"))
-    pool.warm = read_warm(TableReader("[pool.warm]", *warm, nullptr, reading.mistakes));
+  if (const toml::table* warm = table.table("warm")) {
+    const auto read = read_warm(TableReader("[pool.warm]", *warm, nullptr, reading.mistakes));
+    pool.warm = read.spec;
+    if (!read.block_list) config.without_block_lists.insert(pool.name);
+  }
   if (const toml::table* session = table.table("session"))
     pool.session = read_session(TableReader("[pool.session]", *session, nullptr, reading.mistakes));
   if (const toml::table* launch = table.table("launch"))
@@ -350,7 +352,7 @@ void read_pools(TableReader& top, const Reading& reading, Config& config) {
     top.missing("pool", "write at least one [[pool]]; running = 0 in each pays for volumes alone");
   std::set<std::string> names;
   for (const toml::table* own : pools) {
-    core::PoolSpec pool = read_pool(*own, reading, config.region);
+    core::PoolSpec pool = read_pool(*own, reading, config);
     if (!pool.name.empty() && !names.insert(pool.name).second) {
       TableReader table("[[pool]]", *own, nullptr, reading.mistakes);
       table.mistake(

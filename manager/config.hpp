@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +28,8 @@ struct Config {
   core::Desired desired;
   std::string manager_url;  ///< how instances reach `warmroot serve`; empty: found by the caller
   std::string queue_url;    ///< [events]: EC2's events in an SQS queue; empty: nobody listens
-  std::string region;       ///< empty: from the command line or the AWS settings
+  std::set<std::string> without_block_lists;  ///< pools with warm.block_list = false
+  std::string region;                         ///< empty: from the command line or the AWS settings
 };
 
 /// What parsing gave: `config` is meaningful only when `mistakes` is empty.

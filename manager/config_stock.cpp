@@ -67,15 +67,17 @@ core::RolloutSpec read_rollout(TableReader table, int max_nodes) {
   return spec;
 }
 
-core::WarmSpec read_warm(TableReader table) {
-  core::WarmSpec spec;
+WarmTable read_warm(TableReader table) {
+  WarmTable read;
+  core::WarmSpec& spec = read.spec;
   spec.enabled = table.flag("enabled").value_or(true);
   spec.record = table.flag("record").value_or(true);
   spec.max_depth = table.whole("max_depth", 0, kMostDepth).value_or(0);
+  read.block_list = table.flag("block_list").value_or(true);
   if (!spec.enabled && table.has("max_depth"))
     table.mistake("max_depth", "nothing is read with enabled = false; remove one of them");
   table.report_unknown();
-  return spec;
+  return read;
 }
 
 core::SessionSpec read_session(TableReader table) {

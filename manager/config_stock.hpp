@@ -13,7 +13,11 @@ core::StockSpec read_stock(TableReader table, int max_nodes);
 
 core::RolloutSpec read_rollout(TableReader table, int max_nodes);
 
-core::WarmSpec read_warm(TableReader table);
+struct WarmTable {
+  core::WarmSpec spec;
+  bool block_list = true;  ///< EBS is asked which blocks of the snapshot hold data
+};
+WarmTable read_warm(TableReader table);
 
 core::SessionSpec read_session(TableReader table);
 

@@ -93,6 +93,7 @@ Pages Daemon::pages() {
   pages.healthy = [this] {
     return wall_clock() - Instant(Milliseconds(last_good_look_ms_.load())) < kHealthyFor;
   };
+  pages.block_list = [this](const std::string& snapshot) { return block_lists_.of(snapshot); };
   return pages;
 }
 
@@ -254,6 +255,7 @@ void Daemon::publish_known(const TickReport& report) {
     known[id].image_id = instance.image_id;
     known[id].instance_type = instance.instance_type;
     known[id].private_ip = instance.private_ip;
+    known[id].block_list = !context_.config.without_block_lists.contains(pool->second);
   }
   for (const core::NodeRow& row : report.plan.nodes) {
     if (const auto found = known.find(row.successor_id); found != known.end())
@@ -268,6 +270,7 @@ void Daemon::publish_known(const TickReport& report) {
     const auto lineage = volume->second.tags.find(core::kTagLineage);
     if (lineage != volume->second.tags.end()) found->second.lineage = lineage->second;
   }
+  block_lists_.want(snapshots_to_list(context_.config, report.observed));
   board_.set_known(context_.config.desired.deployment, std::move(known));
   board_.forget_unknown(report.started - kReportsKept);
 }

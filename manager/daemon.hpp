@@ -12,6 +12,7 @@
 #include <string>
 
 #include "manager/cli_context.hpp"
+#include "manager/daemon_block_lists.hpp"
 #include "manager/daemon_signals.hpp"
 #include "manager/daemon_status.hpp"
 #include "manager/events.hpp"
@@ -59,6 +60,8 @@ class Daemon {
   int port_ = 0;
   ReportBoard board_;
   HotLists hot_lists_{context_.options.state + "/hot-lists"};
+  BlockLists block_lists_{context_.options.state + "/block-lists",
+                          ebs_block_lists(context_.connection)};
   EventInbox inbox_;
   std::string queue_url_;
   std::unique_ptr<EventListener> listener_;

@@ -1,19 +1,16 @@
 #include "manager/hot_lists.hpp"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <vector>
 
 #include "bootstrap/warm/block_list.hpp"
 #include "bootstrap/warm/hot_list.hpp"
 #include "manager/config.hpp"
+#include "manager/state_files.hpp"
 
 namespace warmroot::manager {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// Lineages beyond these are of sources that nobody uses any more.
 constexpr std::size_t kMostLineages = 64;
@@ -51,19 +48,9 @@ Ok HotLists::add(const std::string& pool, const std::string& lineage, std::strin
   if (const auto kept = read_text_file(path_of(lineage), warm::kMostListBytes))
     if (auto list = warm::decode_hot_list(*kept)) lists.push_back(std::move(*list));
   lists.push_back(std::move(*recorded));
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  const std::string temporary = path_of(lineage) + ".new";
-  {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    file << warm::encode_hot_list(warm::merge_hot_lists(lists));
-    if (!file.flush())
-      return fail(ErrorKind::retry_later, "the hot list cannot be kept in " + directory_);
-  }
-  fs::rename(temporary, path_of(lineage), error);
-  if (error) return fail(errno_error("keeping the hot list of " + lineage, error.value()));
+  TRY(replace_file(path_of(lineage), warm::encode_hot_list(warm::merge_hot_lists(lists))));
   remember(pool, lineage);
-  forget_oldest();
+  forget_oldest(directory_, kSuffix, kMostLineages);
   return {};
 }
 
@@ -97,12 +84,9 @@ void HotLists::remember(const std::string& pool, const std::string& lineage) con
   auto lineages = lineages_of(pool);
   std::erase(lineages, lineage);
   lineages.insert(lineages.begin(), lineage);
-  const std::string path = directory_ + "/" + pool + kPoolSuffix;
-  std::ofstream file(path + ".new", std::ios::trunc);
-  for (const std::string& one : lineages) file << one << '\n';
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(path + ".new", path, error);
+  std::string lines;
+  for (const std::string& one : lineages) lines += one + '\n';
+  [[maybe_unused]] const Ok kept = replace_file(directory_ + "/" + pool + kPoolSuffix, lines);
 }
 
 std::optional<std::string> HotLists::read(const std::string& lineage) const {
@@ -110,17 +94,6 @@ std::optional<std::string> HotLists::read(const std::string& lineage) const {
   auto text = read_text_file(path_of(lineage), warm::kMostListBytes);
   if (!text || !warm::decode_hot_list(*text)) return std::nullopt;
   return std::move(*text);
-}
-
-void HotLists::forget_oldest() const {
-  std::error_code error;
-  std::vector<std::pair<fs::file_time_type, fs::path>> files;
-  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error))
-    if (at->path().extension() == kSuffix)
-      files.emplace_back(at->last_write_time(error), at->path());
-  if (files.size() <= kMostLineages) return;
-  std::sort(files.begin(), files.end());
-  for (std::size_t i = 0; i < files.size() - kMostLineages; ++i) fs::remove(files[i].second, error);
 }
 
 }  // namespace warmroot::manager

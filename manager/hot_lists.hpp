@@ -35,7 +35,6 @@ class HotLists {
   std::optional<std::string> read(const std::string& lineage) const;
   std::vector<std::string> lineages_of(const std::string& pool) const;
   void remember(const std::string& pool, const std::string& lineage) const;
-  void forget_oldest() const;
 
   const std::string directory_;
   std::mutex mutex_;

@@ -61,6 +61,7 @@ struct ReportServer::State {
   void report(const httplib::Request& request, httplib::Response& reply);
   void take_hot_list(const httplib::Request& request, httplib::Response& reply);
   void give_hot_list(const httplib::Request& request, httplib::Response& reply);
+  void give_block_list(const httplib::Request& request, httplib::Response& reply);
   /// The instance whose key signed the request; answers and returns nullopt otherwise.
   bool authentic(const httplib::Request& request, httplib::Response& reply);
   void refuse(httplib::Response& reply, Refusal reason, int status, const std::string& text);
@@ -150,7 +151,7 @@ void ReportServer::State::report(const httplib::Request& request, httplib::Respo
     return answer_error(reply, 503, kept.error().message());
   board.record(std::move(*report));
   if (dead_lease) return refuse(reply, Refusal::report_dead_lease, 410, dead_sentence);
-  answer(reply, 200, report_answer(known.drain, known.volume_id, known.no_volume));
+  answer(reply, 200, report_answer(known.drain, known.volume_id, known.lineage, known.no_volume));
 }
 
 /// By the lineage of the volume that we have given it, whatever it says itself.
@@ -180,6 +181,18 @@ void ReportServer::State::give_hot_list(const httplib::Request& request, httplib
   reply.set_content(*list, "text/plain");
 }
 
+/// Of the snapshot that the volume given to it was made from, whatever it says itself.
+void ReportServer::State::give_block_list(const httplib::Request& request,
+                                          httplib::Response& reply) {
+  if (!authentic(request, reply)) return;
+  const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
+  const auto list = known && known->block_list && pages.block_list
+                        ? pages.block_list(known->lineage)
+                        : std::nullopt;
+  if (!list) return answer_error(reply, 404, "there is no block list of the volume's snapshot");
+  reply.set_content(*list, "application/octet-stream");
+}
+
 void ReportServer::State::route() {
   using httplib::Request;
   using httplib::Response;
@@ -191,6 +204,8 @@ void ReportServer::State::route() {
               [this](const Request& request, Response& reply) { take_hot_list(request, reply); });
   server.Get("/v1/hot-list",
              [this](const Request& request, Response& reply) { give_hot_list(request, reply); });
+  server.Get("/v1/block-list",
+             [this](const Request& request, Response& reply) { give_block_list(request, reply); });
   server.Get("/bootstrap/warmroot-bootstrap", [this](const Request&, Response& reply) {
     reply.set_content_provider(
         program.bytes.size(), "application/octet-stream",

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "bootstrap/base/result.hpp"
@@ -41,6 +42,8 @@ struct Pages {
   std::function<std::string()> status_json;
   std::function<std::string()> metrics_text;
   std::function<bool()> healthy;
+  /// A snapshot's block list, packed; nullopt where there is none. Empty: there are none.
+  std::function<std::optional<std::string>(const std::string& snapshot_id)> block_list{};
 };
 
 /// Serves from construction by start() to destruction. `board`, `keys`, `program` and `hot_lists`

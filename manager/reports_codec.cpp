@@ -135,10 +135,12 @@ std::string hello_answer(const Secret& key_hex, const std::string& node,
       .dump();
 }
 
-std::string report_answer(bool drain, const std::string& volume_id, const std::string& no_volume) {
+std::string report_answer(bool drain, const std::string& volume_id, const std::string& snapshot_id,
+                          const std::string& no_volume) {
   return Json{{"wishes",
                {{"drain", drain},
                 {"volume_id", null_if_empty(volume_id)},
+                {"snapshot_id", null_if_empty(snapshot_id)},
                 {"no_volume", null_if_empty(no_volume)}}}}
       .dump();
 }

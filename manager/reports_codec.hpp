@@ -33,8 +33,9 @@ Result<core::NodeReport> parse_report(std::string_view body);
 std::string hello_answer(const Secret& key_hex, const std::string& node,
                          const std::string& volume_id);
 
-/// Answer to a report: the manager's wishes.
-std::string report_answer(bool drain, const std::string& volume_id, const std::string& no_volume);
+/// Answer to a report: the manager's wishes. `snapshot_id` is what the volume was made from.
+std::string report_answer(bool drain, const std::string& volume_id, const std::string& snapshot_id,
+                          const std::string& no_volume);
 
 /// {"error": text}
 std::string error_answer(const std::string& text);

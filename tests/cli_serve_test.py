@@ -15,6 +15,7 @@ import urllib.request
 
 BUILD = os.path.abspath(sys.argv[1])
 PATIENCE_SECONDS = 60
+SNAPSHOT = "snap-0ami0000000000001"
 SPEC = """\
 deployment = "servetest"
 manager_url = "http://127.0.0.1:8470"
@@ -127,6 +128,16 @@ class Guest:
         return answer["wishes"]
 
 
+    def block_list(self):
+        """The bytes that the manager hands out, by a signed request."""
+        self.sequence += 1
+        signature = hmac.new(self.key, f"{self.sequence}\n".encode(), hashlib.sha256).hexdigest()
+        headers = {"X-Warmroot-Instance": self.instance_id, "X-Warmroot-Sequence": str(self.sequence),
+                   "X-Warmroot-Signature": signature}
+        with urllib.request.urlopen(urllib.request.Request(self.manager + "/v1/block-list", headers=headers), timeout=10) as reply:
+            return reply.read()
+
+
 def node(manager, name="imagenet-0"):
     return next((row for row in call(manager + "/status")[1]["nodes"] if row["node"] == name), {})
 
@@ -156,8 +167,12 @@ def converse(manager, region, daemon):
         check(f'refused_total{{request="hello",reason="{reason}"}} {count}\n' in metrics, f"{count} hellos are counted as {reason}")
     check("warmroot_identity_verified 1\n" in metrics and call(manager + "/status")[1]["identity"] == "signed document",
           "metrics and status say that identities are verified")
-    check(first.report("mounted", volume) == {"drain": False, "volume_id": volume, "no_volume": None},
+    check(first.report("mounted", volume) == {"drain": False, "volume_id": volume, "snapshot_id": SNAPSHOT, "no_volume": None},
           "a report is answered with wishes")
+    kept = f"state/block-lists/{SNAPSHOT}.blocks"
+    until("the snapshot's block list was fetched from EBS", lambda: os.path.exists(kept))
+    with open(kept, "rb") as file:
+        check(first.block_list() == file.read() and "no block list" not in read("serve.log"), "and is handed to the instance")
     until("the status shows the stage", lambda: node(manager)["stage"] == "mounted" and node(manager)["warmth"] == 0.5)
     until("the lease is active", lambda: node(manager)["lease"] == "active")
 

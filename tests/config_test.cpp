@@ -389,6 +389,7 @@ max_unavailable = 3
 [pool.warm]
 record = false
 max_depth = 24
+block_list = false
 [pool.session]
 host_keys = false
 rescue_port = 2222
@@ -405,6 +406,8 @@ user = "ada"
   EXPECT_EQ(pool.rollout.max_unavailable, 3);
   EXPECT_FALSE(pool.warm.record);
   EXPECT_EQ(pool.warm.max_depth, 24);
+  EXPECT_THAT(parsed.config.without_block_lists, ElementsAre(pool.name));
+  EXPECT_THAT(parse_spec(kMinimal, no_files).config.without_block_lists, IsEmpty());
   EXPECT_FALSE(pool.session.host_keys);
   EXPECT_EQ(pool.session.rescue_port, 2222);
   EXPECT_EQ(pool.session.user, "ada");

@@ -44,7 +44,11 @@ class Reports : public testing::Test {
     auto server = ReportServer::start(
         {"127.0.0.1", 0}, {}, board_, keys_, program_, hot_lists_,
         {[] { return std::string("{\"stable\":true}"); },
-         [] { return std::string("warmroot_nodes 2\n"); }, [this] { return healthy_.load(); }});
+         [] { return std::string("warmroot_nodes 2\n"); }, [this] { return healthy_.load(); },
+         [](const std::string& snapshot) {
+           return snapshot == "snap-0imagenet00000001" ? std::optional(std::string("\0packed", 7))
+                                                       : std::nullopt;
+         }});
     CHECK(server.has_value());
     server_ = std::move(*server);
     client_ = std::make_unique<httplib::Client>("127.0.0.1", server_->port());
@@ -161,8 +165,11 @@ TEST(ReportBoard, a_flood_of_knocks_is_bounded) {
 TEST_F(Reports, an_authentic_report_is_kept_and_answered_with_wishes) {
   const auto reply = signed_report(key(), body(), 1);
   ASSERT_EQ(reply->status, 200) << reply->body;
-  EXPECT_EQ(json::parse(reply->body),
-            (json{{"wishes", {{"drain", false}, {"volume_id", kVolume}, {"no_volume", nullptr}}}}));
+  EXPECT_EQ(json::parse(reply->body), (json{{"wishes",
+                                             {{"drain", false},
+                                              {"volume_id", kVolume},
+                                              {"snapshot_id", nullptr},
+                                              {"no_volume", nullptr}}}}));
   const core::NodeReport kept = board_.snapshot().at(kInstance);
   EXPECT_EQ(kept.stage, NodeStage::mounted);
   EXPECT_EQ(kept.volume_id, kVolume);
@@ -327,6 +334,37 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   known.lineage = "../../etc/passwd";
   board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(put(15, recording({1})), 400);
+}
+
+TEST_F(Reports, the_block_list_of_a_volumes_snapshot_is_handed_to_its_instance) {
+  const std::string key_hex = key();
+  std::uint64_t sequence = 0;
+  const auto get = [&] {
+    ++sequence;
+    return client_->Get("/v1/block-list", {{"X-Warmroot-Instance", kInstance},
+                                           {"X-Warmroot-Sequence", std::to_string(sequence)},
+                                           {"X-Warmroot-Signature",
+                                            report_signature(Secret(key_hex), sequence, "")}});
+  };
+  EXPECT_EQ(get()->status, 404) << "nobody knows what its volume was made from";
+  KnownInstance known{"imagenet", "imagenet-0", kVolume, false};
+  known.lineage = "snap-0imagenet00000001";
+  board_.set_known("research", {{kInstance, known}});
+  const auto reply = get();
+  ASSERT_EQ(reply->status, 200);
+  EXPECT_EQ(reply->body, std::string("\0packed", 7));
+  ++sequence;
+  EXPECT_EQ(json::parse(signed_report(key_hex, body(), sequence)->body)["wishes"]["snapshot_id"],
+            "snap-0imagenet00000001")
+      << "so that the instance can tell whose list it got";
+  EXPECT_EQ(client_->Get("/v1/block-list")->status, 400) << "unsigned";
+  known.block_list = false;
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(get()->status, 404) << "the spec does not want it";
+  known.block_list = true;
+  known.lineage = "snap-0imagenet00000002";
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(get()->status, 404) << "it has not been fetched yet";
 }
 
 TEST_F(Reports, serves_the_bootstrap_whole) {
