@@ -24,6 +24,7 @@
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/volume_blocks.hpp"
 #include "bootstrap/warm/block_device.hpp"
 #include "bootstrap/warm/early_reads.hpp"
 #include "bootstrap/warm/first_run_files.hpp"
@@ -135,6 +136,8 @@ class Daemon {
       if (wishes.volume_id) confirmed_ = wishes.volume_id;
       no_volume_ = wishes.no_volume;
     }
+    if (wishes.volume_id && wishes.snapshot_id)
+      volume_blocks_.made_from(*wishes.volume_id, *wishes.snapshot_id);
     if (wishes.drain) ask_to_stop(ReleaseCause::wish, "the manager asked for the volume");
   }
 
@@ -280,6 +283,7 @@ class Daemon {
     const auto note = [](const Ok& taken) {
       if (!taken) log_event(LogLevel::warning, "hot list", {{"what", taken.error().message()}});
     };
+    ask_for_block_list();
     reporter_.exchange("GET", "/v1/hot-list", "", [=, this](const auto& list) {
       if (list) note(recording_.take(*list));
       if (recording_.knows_nothing()) {
@@ -295,12 +299,22 @@ class Daemon {
     });
   }
 
+  /// Where the manager knows what the volume's snapshot holds, nothing else has to be fetched.
+  void ask_for_block_list() {
+    reporter_.exchange("GET", "/v1/block-list", "", [this](const auto& list) {
+      if (list) volume_blocks_.take(*list);
+    });
+  }
+
   /// The volume's own list is there now. What is missing is asked for once more: the first time the
   /// manager may not have known yet whose disk this is.
   void root_mounted() {
     recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
     if (!ticket_.warm_enabled) return;
-    if (recording_.knows_nothing()) ask_for_list(assignment_.disk_node);
+    if (recording_.knows_nothing())
+      ask_for_list(assignment_.disk_node);
+    else if (!ticket_.manager_url.empty() && !volume_blocks_.has_list())
+      ask_for_block_list();
     start_warmer();
   }
 
@@ -316,6 +330,10 @@ class Daemon {
     request.volume_id = assignment_.volume_id;
     request.max_depth = ticket_.max_depth;
     request.used_before = recording_.is_of_volume();
+    request.listed = [this, volume_id = assignment_.volume_id,
+                      root = assignment_.partition.offset_bytes](std::uint64_t device_bytes) {
+      return volume_blocks_.on_device(volume_id, device_bytes, root);
+    };
     warmer_.start([this, request = std::move(request)](std::stop_token token) mutable {
       warm_up(std::move(request), token);
     });
@@ -431,6 +449,7 @@ class Daemon {
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
   warm::EarlyReads early_;
   std::optional<std::string> confirmed_, no_volume_;
+  VolumeBlocks volume_blocks_;
   Imds identity_;  ///< the reporter's thread's own
   Reporter reporter_;
   std::future<void> list_answered_;

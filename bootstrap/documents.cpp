@@ -111,6 +111,15 @@ std::string latency_text(const Json& warm, const char* key, const char* label) {
                    number_at(summary, "p90_us") / 1000, number_at(summary, "p99_us") / 1000);
 }
 
+std::string needed_text(const Json& warm) {
+  const std::string source = text_at(warm, "needed_source");
+  const char* words = source == "snapshot" ? "the snapshot's block list"
+                      : source == "fsmap"  ? "what the file system does not call free"
+                      : source == "whole"  ? "the whole partition"
+                                           : nullptr;
+  return words == nullptr ? std::string() : formatted("  %-13s %s\n", "needed set", words);
+}
+
 std::string warm_text(const Json& warm) {
   std::string text = formatted("warming: %s, %.1f %% of %.0f needed blocks of 512 KiB present\n",
                                text_at(warm, "state").c_str(), number_at(warm, "warmth") * 100,
@@ -120,7 +129,7 @@ std::string warm_text(const Json& warm) {
                 number_at(warm, "blocks_read"), number_at(warm, "bytes_read") / (1024.0 * 1024.0),
                 number_at(warm, "elapsed_ms") / 1000, text_at(warm, "engine").c_str(),
                 number_at(warm, "depth"), number_at(warm, "errors"));
-  return text + latency_text(warm, "first_touch", "first touch") +
+  return text + needed_text(warm) + latency_text(warm, "first_touch", "first touch") +
          latency_text(warm, "warm_reads", "warm reads");
 }
 
@@ -233,7 +242,8 @@ Wishes parse_wishes(std::string_view text) {
   if (wishes == answer.end() || !wishes->is_object()) return {};
   const auto drain = wishes->find("drain");
   return {drain != wishes->end() && drain->is_boolean() && drain->get<bool>(),
-          optional_text(*wishes, "volume_id"), optional_text(*wishes, "no_volume")};
+          optional_text(*wishes, "volume_id"), optional_text(*wishes, "no_volume"),
+          optional_text(*wishes, "snapshot_id")};
 }
 
 std::optional<InstanceAction> parse_instance_action(std::string_view text) {

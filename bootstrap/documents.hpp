@@ -38,8 +38,9 @@ std::string report_body(const Status& status, Stage stage, std::string_view reas
                         std::string_view message);
 struct Wishes {
   bool drain = false;
-  std::optional<std::string> volume_id;  ///< the volume that the manager attached to us
-  std::optional<std::string> no_volume;  ///< why we get none for now, for people
+  std::optional<std::string> volume_id;      ///< the volume that the manager attached to us
+  std::optional<std::string> no_volume;      ///< why we get none for now, for people
+  std::optional<std::string> snapshot_id{};  ///< what that volume was made from
 };
 /// Lenient: what cannot be read is no wish.
 Wishes parse_wishes(std::string_view text);

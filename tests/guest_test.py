@@ -110,9 +110,18 @@ def pause_and_resume(world, checks, node):
     node = ready(world, "imagenet-0", not_on=instance)
     hot = world.wait("the hot list to be read", lambda status: hot_of(status, "imagenet-0"), 60)
     checks.that("the next lease begins with it", hot["hot_present"] == hot["hot_blocks"] > 10, str(hot))
+    warm = world.wait("the warmer to know what is needed", lambda status: needed_of(status, "imagenet-0"), 60)
+    checks.that("what is needed is the snapshot's block list", warm["needed_source"] == "snapshot" and warm["device_warmth"] > 0.5,
+                str(warm))
     checks.that("a resumed pool gets the same volume back", node["volume_id"] == volume)
     code, text = world.ssh(node["instance_id"], "cat kept /var/hooked")
     checks.that("its data is there after pause and resume, and what a hook wrote before the unmount", text.split() == ["kept", "manager-wish"], text)
+
+
+def needed_of(status, name):
+    """The node's warming once its needed set is known."""
+    warm = [(node.get("status") or {}).get("warm") or {} for node in status["nodes"] if node["node"] == name]
+    return warm[0] if warm and warm[0].get("needed_source") else None
 
 
 def hot_of(status, name):

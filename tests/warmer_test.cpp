@@ -166,6 +166,75 @@ TEST_F(WarmerTest, a_hot_list_is_read_before_all_else_in_its_order) {
   EXPECT_EQ(first, wanted.hot);
 }
 
+TEST_F(WarmerTest, of_a_snapshots_list_nothing_else_is_read_and_what_is_free_comes_last) {
+  make_image(kOddOffset);
+  attach({});
+  const Block blocks = grid_blocks(kOddOffset + kFsBytes);
+  BlockSet used(blocks);
+  for (const std::uint64_t block : used_blocks(fs_device())) used.insert(static_cast<Block>(block));
+  BlockSet listed = used;
+  for (Block block = 0; block < blocks; block += 4) listed.insert(block);
+  const BlockSet freed = listed.difference(used);
+  ASSERT_GT(freed.count(), 20U);
+  const std::set<std::uint64_t> before = touched();
+  BlockSet unread = freed;
+  for (const std::uint64_t block : before) unread.erase(static_cast<Block>(block));
+  mount_root();
+  auto asked = request();
+  asked.listed = [&](std::uint64_t device_bytes) {
+    EXPECT_EQ(device_bytes, kOddOffset + kFsBytes);
+    return std::optional(listed);
+  };
+  for (Block block = 1; block < blocks; block += 2)
+    if (!listed.contains(block)) asked.hot.push_back(block);
+  ASSERT_GT(asked.hot.size(), 20U);
+  const auto progress = run(asked);
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.needed_source, "snapshot");
+  EXPECT_EQ(progress.needed_blocks, listed.count());
+  EXPECT_EQ(progress.warmth, 1);
+  EXPECT_EQ(progress.device_warmth(), 1) << "what is not in the snapshot costs nobody anything";
+  EXPECT_LE(progress.blocks_read, listed.count());
+  std::size_t strangers = 0, first_freed = 0, late_used = 0;
+  for (const sim::FirstTouch& touch : ebs_->touch_log(kVolume)) {
+    const auto block = static_cast<Block>(touch.block);
+    if (before.contains(block)) continue;
+    strangers += listed.contains(block) ? 0 : 1;
+    first_freed += freed.contains(block) ? 1 : 0;
+    late_used += used.contains(block) && first_freed > freed.count() / 2 ? 1 : 0;
+  }
+  EXPECT_LE(strangers, 4U) << "blocks that the map's file was written to, no others";
+  EXPECT_EQ(first_freed, unread.count()) << "freed, but still in the snapshot: writers pay for it";
+  EXPECT_LE(late_used, 4U) << "what the file system uses comes before what it calls free";
+  const auto second = run(request());
+  EXPECT_EQ(second.needed_source, "fsmap");
+  EXPECT_LE(second.blocks_read, 4U) << "the map is good without the list, too";
+}
+
+TEST_F(WarmerTest, a_list_that_comes_late_counts_and_one_that_never_comes_leaves_the_old_way) {
+  make_image(0);
+  attach({});
+  const Block blocks = grid_blocks(kFsBytes);
+  mount_root();
+  auto asked = request();
+  asked.filesystem = "btrfs";  // cannot say what is free
+  asked.map_path.clear();
+  int times = 0;
+  asked.listed = [&](std::uint64_t) -> std::optional<BlockSet> {
+    if (++times == 1) return std::nullopt;
+    BlockSet listed(blocks);
+    listed.insert_range({0, 40 * kGridBytes});
+    return listed;
+  };
+  const auto late = run(asked);
+  EXPECT_EQ(late.needed_source, "snapshot");
+  EXPECT_EQ(late.needed_blocks, 40U);
+  EXPECT_EQ(late.warmth, 1);
+  asked.filesystem = "ext4";
+  asked.listed = [](std::uint64_t) { return std::optional<BlockSet>(); };
+  EXPECT_EQ(run(asked).needed_source, "fsmap");
+}
+
 TEST_F(WarmerTest, stops_at_once_and_the_next_run_goes_on_where_it_was) {
   make_image(0);
   sim::VolumeProfile slow;

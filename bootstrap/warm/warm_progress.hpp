@@ -24,13 +24,15 @@ std::string_view to_string(WarmState state);
 
 struct WarmProgress {
   WarmState state = WarmState::waiting;
-  std::uint64_t needed_blocks = 0;   ///< grid blocks that hold anything in use; 0 until known
+  std::uint64_t needed_blocks = 0;   ///< grid blocks that the volume's snapshot holds, or else that
+                                     ///< hold anything in use; 0 until known
   std::uint64_t device_blocks = 0;   ///< grid blocks of the whole device, the other denominator
   std::uint64_t present_blocks = 0;  ///< needed blocks known to be on the volume
-  std::uint64_t present_device_blocks = 0;  ///< blocks of the whole device that are
-  std::uint64_t blocks_read = 0;     ///< blocks this run brought in
-  std::uint64_t bytes_read = 0;      ///< bytes this run asked the device for, samples included
-  double warmth = 0;                 ///< present / needed, 0..1
+  std::uint64_t present_device_blocks = 0;  ///< blocks of the whole device that are, with those
+                                            ///< that a list says are not in the snapshot
+  std::uint64_t blocks_read = 0;  ///< blocks this run brought in
+  std::uint64_t bytes_read = 0;   ///< bytes this run asked the device for, samples included
+  double warmth = 0;              ///< present / needed, 0..1
   std::uint64_t elapsed_ms = 0;
   std::optional<std::uint64_t> eta_ms;
   std::string engine;                ///< "io_uring" or "pread"; empty before the probe
@@ -41,7 +43,7 @@ struct WarmProgress {
   std::uint64_t hot_present = 0;
   std::optional<std::uint64_t> hot_ms;  ///< when all of them were present
   std::uint64_t file_blocks = 0;        ///< blocks of files that were wanted by name, as found
-  std::string needed_source;            ///< "fsmap" or "whole"; empty until known
+  std::string needed_source;            ///< "snapshot", "fsmap" or "whole"; empty until known
   unsigned touch_bytes =
       0;  ///< read per 512 KiB block: 4096, or 524288 where a touch is not enough
   LatencySummary first_touch;  ///< reads of blocks that no map vouched for
@@ -51,9 +53,9 @@ struct WarmProgress {
   /// Present blocks of the whole device, 0..1: what is free in the file system may still be in the
   /// snapshot and costs its first writer.
   double device_warmth() const {
-    return device_blocks == 0 ? 0
-                              : static_cast<double>(present_device_blocks) /
-                                    static_cast<double>(device_blocks);
+    return device_blocks == 0
+               ? 0
+               : static_cast<double>(present_device_blocks) / static_cast<double>(device_blocks);
   }
 };
 

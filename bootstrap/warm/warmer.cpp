@@ -76,6 +76,7 @@ class Run {
 
  private:
   Ok open();
+  void take_listed();
   void load_map();
   Ok take_map();
   void take_read_before();
@@ -122,6 +123,9 @@ class Run {
   BlockSet read_;     // by this run
   BlockSet claimed_;  // by the map, and not disproved
   BlockSet needed_;
+  std::optional<BlockSet> listed_;  // by the volume's snapshot
+  BlockSet unlisted_;               // costs nothing; none while there is no list
+  std::optional<BlockSet> used_;    // by the file system, where that can tell
   BlockSet hot_;
   BlockSet files_;        // where wanted files lie, as far as it is known
   BlockSet asked_;        // by the list that is being read
@@ -205,11 +209,23 @@ Ok Run::open() {
   events.wanted = [this](Block block) { return is_wanted(block); };
   pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events));
   const Block blocks = grid_blocks(device_->size_bytes());
-  present_ = read_ = claimed_ = needed_ = hot_ = files_ = asked_ = BlockSet(blocks);
+  present_ = read_ = claimed_ = needed_ = unlisted_ = hot_ = files_ = asked_ = BlockSet(blocks);
   progress_.device_blocks = blocks;
   progress_.engine = engine_->name();
   progress_.state = WarmState::running;
+  take_listed();
   return {};
+}
+
+/// What the snapshot does not hold counts as present: nobody has to wait for it.
+void Run::take_listed() {
+  if (listed_ || !request_.listed) return;
+  listed_ = request_.listed(device_->size_bytes());
+  if (!listed_) return;
+  CHECK(listed_->size() == present_.size());
+  unlisted_.insert_range({0, device_->size_bytes()});
+  unlisted_ = unlisted_.difference(*listed_);
+  present_.insert_all(unlisted_);
 }
 
 /// Whatever is wrong with the map, the volume is warmed all the same, only from the start.
@@ -233,7 +249,7 @@ void Run::load_map() {
     note(present.error().message());
     return;
   }
-  claimed_ = present->difference(read_);
+  claimed_ = present->difference(read_).difference(unlisted_);
   present_.insert_all(*present);
   map_exists_ = true;
 }
@@ -247,7 +263,8 @@ std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
   std::uniform_int_distribution<Block> any(0, set.size() - 1);
   for (std::size_t trial = 0; trial < kTrials * count && blocks.size() < count; ++trial) {
     const Block block = any(random_);
-    const bool wanted = set.contains(block) && (!needed_known_ || needed_.contains(block));
+    const bool wanted = set.contains(block) && !unlisted_.contains(block) &&
+                        (!needed_known_ || needed_.contains(block));
     if (wanted && std::find(blocks.begin(), blocks.end(), block) == blocks.end())
       blocks.push_back(block);
   }
@@ -272,6 +289,7 @@ Ok Run::take_map() {
   note("the warm map was not believed: " + std::to_string(doubts) + " of " +
        std::to_string(latencies.size()) + " sampled blocks were cold");
   present_ = read_;
+  present_.insert_all(unlisted_);
   claimed_.clear();
   for (const Block block : blocks) present_.insert(block);  // the samples were their first touches
   warm_reads_ = {};
@@ -386,26 +404,26 @@ Result<ReadPump::End> Run::read_metadata() {
   return read_ranges(now);
 }
 
-/// Asks the file system again each time: sessions write while the warmer reads.
+/// What the snapshot holds, where somebody knows it; else what the file system does not call free.
+/// It is asked again each time: sessions write while the warmer reads.
 void Run::find_needed() {
   RootGeometry geometry{
       device_->size_bytes(), {request_.partition_offset_bytes, partition_bytes()}, fs_bytes_};
-  std::vector<ByteRange> free;
-  progress_.needed_source = "whole";
+  take_listed();
+  used_.reset();
   const bool ask = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
   if (ask && !request_.mount_point.empty()) {
     const UniqueFd root(::open(request_.mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    auto answer = root ? free_ranges(root.get())
-                       : Result<std::vector<ByteRange>>(fail_errno(request_.mount_point));
-    if (answer) {
-      free = std::move(*answer);
-      progress_.needed_source = "fsmap";
-    } else {
-      note("the whole partition is read: " + answer.error().message());
-    }
+    const auto free = root ? free_ranges(root.get())
+                           : Result<std::vector<ByteRange>>(fail_errno(request_.mount_point));
+    if (free)
+      used_ = needed_blocks(geometry, *free);
+    else if (!listed_)
+      note("the whole partition is read: " + free.error().message());
   }
-  if (progress_.needed_source == "whole") geometry.fs_bytes = 0;
-  needed_ = needed_blocks(geometry, free);
+  progress_.needed_source = listed_ ? "snapshot" : used_ ? "fsmap" : "whole";
+  if (!used_) geometry.fs_bytes = 0;
+  needed_ = listed_ ? *listed_ : used_ ? *used_ : needed_blocks(geometry, {});
   if (!needed_known_) progress_.resumed_blocks = claimed_.intersection(needed_).count();
   needed_known_ = true;
 }
@@ -450,7 +468,7 @@ Result<ReadPump::End> Run::read_needed() {
     }
     const std::uint64_t given_up = pump_->given_up();
     const std::vector<Block> order =
-        plan_reads({&needed_, &present_, {}, metadata_, unused_tables_});
+        plan_reads({&needed_, &present_, {}, metadata_, unused_tables_, used_ ? &*used_ : nullptr});
     if (order.empty()) break;
     TRY_ASSIGN(const auto end, read(order));
     if (end != ReadPump::End::finished) return end;
@@ -554,7 +572,7 @@ void Run::start_saving() {
   last_save_ = SteadyClock::now();
   unsaved_ = 0;
   map_exists_ = true;
-  auto save = [file = *map_file_, bytes = encode_map(identity_, present_)] {
+  auto save = [file = *map_file_, bytes = encode_map(identity_, present_.difference(unlisted_))] {
     return file.save(bytes);
   };
   try {

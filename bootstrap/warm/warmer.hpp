@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -41,6 +42,10 @@ struct WarmRequest {
   std::vector<WantedFile>
       files{};  ///< read behind `hot` and before the rest; looked up in the mounted root
   std::vector<BlockRead> read_before{};  ///< counted as read by this run
+  /// The blocks that the volume's snapshot holds, as a set over a device of so many bytes: they are
+  /// the needed ones, and no other is read. Asked at the start, and once more when it matters;
+  /// nullopt, or empty: the file system is asked.
+  std::function<std::optional<BlockSet>(std::uint64_t device_bytes)> listed{};
 };
 
 class Warmer {
