@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "manager/aws/ebs_direct_client.hpp"
 #include "manager/cli.hpp"
 #include "manager/cli_context.hpp"
 #include "manager/cli_progress.hpp"
@@ -42,6 +43,16 @@ Result<std::optional<Milliseconds>> skew_of(aws::Connection& connection) {
   return skew;
 }
 
+/// One page of the snapshot's list, the smallest.
+auto block_lister(const Config& config, const aws::Connection& connection) {
+  return [&](const core::PoolSpec& pool, const std::string& snapshot_id) -> std::optional<Ok> {
+    if (!pool.warm.enabled || config.without_block_lists.contains(pool.name)) return std::nullopt;
+    auto client = aws::EbsDirectClient::of_connection(connection, nullptr);
+    if (!client) return Ok{fail(client.error())};
+    return client->probe(snapshot_id);
+  };
+}
+
 Result<int> run(const Options& options) {
   TRY_ASSIGN(const Config config, load_spec(options.spec));
   TRY_ASSIGN(aws::Connection connection, aws::connect_ec2(aws_choices(options, config)));
@@ -50,8 +61,9 @@ Result<int> run(const Options& options) {
   TRY_ASSIGN(const auto skew, skew_of(connection));
   const auto identity = connection.identify();
   const UserDataSource user_data(config, load_bootstrap(options.bootstrap), kDefaultPort);
-  const DoctorFacts facts{config.desired, identity ? identity->account : std::string(), skew,
-                          user_data, wall_clock()};
+  const DoctorFacts facts{config.desired, identity ? identity->account : std::string(),
+                          skew,           user_data,
+                          wall_clock(),   block_lister(config, connection)};
   const std::vector<Finding> findings = examine(*connection.ec2, facts);
   fmt::print("{}", formatted(finding_table(findings), options.output));
   std::fflush(stdout);

@@ -1,7 +1,7 @@
 // What `warmroot doctor` finds: one line for each thing that has to be right before the first node
 // is served, with the remedy where it is not. Asks EC2 with reads and dry runs alone; changes
 // nothing. cli_doctor.cpp prints it. doctor_permissions.cpp asks who may do what, doctor_pool.cpp
-// looks at a pool, doctor_group.cpp at its Auto Scaling group.
+// looks at a pool, doctor_group.cpp at its Auto Scaling group, doctor_blocks.cpp at its block list.
 #pragma once
 
 #include <functional>
@@ -38,6 +38,10 @@ struct DoctorFacts {
   std::optional<Milliseconds> clock_skew;
   std::function<Result<std::string>(const core::PoolSpec&)> user_data;
   Instant now{};
+  /// Tries to list blocks of the pool's snapshot, or says nothing to a pool that does not want it.
+  /// Empty: cannot be asked.
+  std::function<std::optional<Ok>(const core::PoolSpec&, const std::string& snapshot_id)>
+      list_blocks{};
 };
 
 /// Everything, pools in the spec's order. Never fails: what cannot be asked is a finding.
@@ -72,6 +76,10 @@ void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
 /// What the pool's Auto Scaling group has launched, and whether it can be served.
 void check_group(aws::Ec2& ec2, const DoctorFacts& facts, const core::PoolSpec& pool,
                  std::vector<Finding>& findings);
+
+/// Whether EBS lists the blocks of the pool's snapshot, which the warmer can do without.
+void check_block_list(const core::PoolSpec& pool, const DoctorFacts& facts,
+                      const core::Observed& observed, std::vector<Finding>& findings);
 
 /// How far the clocks are apart, and whether EC2 minds.
 Finding check_clock(std::optional<Milliseconds> skew);

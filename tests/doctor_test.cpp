@@ -115,6 +115,42 @@ TEST_F(DoctorTest, a_missing_allow_and_the_organisations_deny_read_differently) 
   EXPECT_THAT(lines(findings()), HasSubstr("wrong permissions: DescribeVolumes"));
 }
 
+TEST_F(DoctorTest, whether_ebs_lists_the_snapshots_blocks_is_asked_of_the_pools_that_want_it) {
+  const auto line_with = [&](std::optional<Ok> answer) {
+    std::string asked;
+    const DoctorFacts facts{desired,
+                            account,
+                            skew,
+                            {},
+                            region.now(),
+                            [&](const core::PoolSpec& of, const std::string& snapshot) {
+                              asked = of.name + " " + snapshot;
+                              return answer;
+                            }};
+    std::vector<Finding> found = examine(ec2, facts);
+    EXPECT_EQ(asked, "p snap-01000000000000001");
+    std::erase_if(found, [](const Finding& each) { return each.check != "block list"; });
+    return lines(found);
+  };
+  EXPECT_THAT(line_with(Ok{}), HasSubstr("ok block list: ebs:ListSnapshotBlocks is allowed"));
+  EXPECT_EQ(line_with(std::nullopt), "") << "the spec does not want it";
+  const auto denied = line_with(Ok{fail(
+      ErrorKind::unauthorised,
+      "ListSnapshotBlocks: User: x is not authorized to perform: ebs:ListSnapshotBlocks on "
+      "resource: y because no identity-based policy allows the ebs:ListSnapshotBlocks action")});
+  EXPECT_THAT(denied, HasSubstr("wrong block list: ebs:ListSnapshotBlocks is denied: nothing "
+                                "allows it: add it to the policy"));
+  EXPECT_THAT(denied, HasSubstr("warm.block_list = false"));
+  EXPECT_THAT(line_with(Ok{fail(ErrorKind::unauthorised, "the account may not use the snapshot")}),
+              HasSubstr("unknown block list: EBS does not list the blocks of"))
+      << "a snapshot of others: no right helps";
+  EXPECT_THAT(line_with(Ok{fail(ErrorKind::retry_later, "throttled")}),
+              HasSubstr("unknown block list: "));
+  pool().snapshot = "snap-0ffffffffffffffff";
+  const DoctorFacts unasked{desired, account, skew, {}, region.now(), {}};
+  EXPECT_THAT(lines(examine(ec2, unasked)), Not(HasSubstr("block list")));
+}
+
 TEST_F(DoctorTest, a_clock_that_is_off_is_wrong_and_one_that_cannot_be_compared_is_unknown) {
   skew = Milliseconds{-6 * 60'000};
   expect_wrong("clock", "360 s ahead of AWS");
