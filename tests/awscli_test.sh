@@ -266,6 +266,22 @@ refused "a dry run of a fleet" DryRunOperation create-fleet --dry-run --type ins
   --target-capacity-specification TotalTargetCapacity=1,DefaultTargetCapacityType=spot \
   --launch-template-configs '[{"LaunchTemplateSpecification":{"LaunchTemplateId":"lt-01","Version":"1"}}]'
 
+# ---- EBS direct
+blocks() {
+  "$aws_program" --endpoint-url "$endpoint" --output text --cli-read-timeout 20 ebs list-snapshot-blocks "$@"
+}
+same "a page of the snapshot's blocks, and the volume's size" "1000 0 8 524288" \
+  "$(blocks --snapshot-id snap-01000000000000001 --max-results 1000 \
+    --query '[length(Blocks), Blocks[0].BlockIndex, VolumeSize, BlockSize]' | tr '\t' ' ')"
+token=$(blocks --snapshot-id snap-01000000000000001 --max-results 1000 --query NextToken)
+same "the next page begins where it ended" 1000 \
+  "$(blocks --snapshot-id snap-01000000000000001 --next-token "$token" --query 'Blocks[0].BlockIndex')"
+if blocks --snapshot-id snap-04000000000000004 >"$work/answer" 2>&1 || ! grep -q "(AccessDeniedException)" "$work/answer"; then
+  echo "awscli_test: blocks of somebody else's snapshot: $(cat "$work/answer")" >&2
+  exit 1
+fi
+echo "ok: blocks of somebody else's snapshot are not listed"
+
 refused "a volume that never was" InvalidVolume.NotFound describe-volumes --volume-ids vol-00000000000000000
 refused "a malformed instance id" InvalidInstanceID.Malformed describe-instances --instance-ids i-nonsense
 refused "a filter that EC2 does not have" InvalidParameterValue describe-volumes --filters Name=colour,Values=red
