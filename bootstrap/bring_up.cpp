@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "bootstrap/base/log.hpp"
-#include "bootstrap/base_accounts.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/host_keys.hpp"
@@ -36,8 +35,6 @@ constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
 constexpr std::size_t kMaxOsRelease = 64 * 1024;
 /// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
 constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
-/// A login shell touches some hundred blocks, in an emulated guest at half a second of CPU time.
-constexpr milliseconds kProbeLimit{std::chrono::seconds(90)};
 /// All the other users together: a profile that hangs must not keep everybody waiting.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// For programs that a killed bootstrap had started.
@@ -62,9 +59,7 @@ class Work {
         [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
     input_.enter_stage(Stage::mounted, {});
     show_host_keys();
-    TRY(book_.timed("accounts", [&] { return accounts(); }));
-    TRY(book_.timed("probe login", [&] { return probe_everybody(); }));
-    TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
+    TRY(let_sessions_in());
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
     tell_what_differs();
     return {};
@@ -357,64 +352,69 @@ class Work {
     });
   }
 
-  Result<std::string> accounts() {
-    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    TRY_ASSIGN(assignment_.accounts, import_accounts(root));
-    const AccountEdit& edit = assignment_.accounts;
-    std::string detail = std::to_string(edit.passwd_added.size()) + " users and " +
-                         std::to_string(edit.group_added.size()) + " groups added to the base";
-    for (const auto& note : edit.notes) detail += "; " + note;
-    return detail;
+  // sessions
+
+  /// The base's sshd can do it with any volume that has a shell, and does where the entry that was
+  /// asked for cannot.
+  Ok let_sessions_in() {
+    std::string instead;
+    if (input_.entry == EntryKind::sshd) {
+      assignment_.entry = sshd_entry(input_.base_ports);
+      const Ok opened = open_entry();
+      if (opened) return {};
+      TRY(check_stop());
+      instead = " instead of sshd: " + opened.error().message();
+      TRY(assignment_.entry->close());
+      TRY(assignment_.entry->end());
+      TRY(assignment_.entry->undo());
+      assignment_.entry = chroot_entry();
+    }
+    TRY(open_entry());
+    book_.update([&](Status& status) { status.entry += instead; });
+    return {};
   }
 
-  Ok probe_user(const std::string& path, const User& user, milliseconds limit) const {
-    TRY(check_stop());
-    return probe_login(path, user, groups_of(user, assignment_.accounts.files.group), limit,
-                       cancelled_);
+  Ok open_entry() {
+    TRY(book_.timed("accounts", [&] { return assignment_.entry->prepare(entry_input_); }));
+    TRY(book_.timed("probe login", [&] { return probe_everybody(); }));
+    TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
+    book_.update([&](Status& status) { status.entry = assignment_.entry->describe(); });
+    return {};
   }
 
   /// The first user has to get in. What fails for the others is theirs (a profile, a shell), and
   /// no reason to keep everybody out: it is noted.
   Result<std::string> probe_everybody() {
-    const auto users = probe_users(assignment_.accounts);
+    const auto logins = assignment_.entry->logins();
     std::string names, notes;
     std::int64_t deadline_ms = 0;
-    for (std::size_t i = 0; i < users.size(); ++i) {
+    for (std::size_t i = 0; i < logins.size(); ++i) {
       const std::int64_t left = deadline_ms - book_.now_ms();
       if (i > 0 && left <= 0) {
         notes += "; no time left for the other users";
         break;
       }
-      const Ok done = probe_user(kVolumePoint, users[i], i == 0 ? kProbeLimit : milliseconds(left));
+      TRY(check_stop());
+      const Ok done = probe_login(kVolumePoint, logins[i].user, logins[i].groups,
+                                  i == 0 ? kProbeLimit : milliseconds(left), cancelled_);
       TRY(check_stop());
       if (i == 0) {
         TRY(done);
         deadline_ms = book_.now_ms() + kOtherProbesLimit.count();
       }
       if (done)
-        names += (names.empty() ? "" : ", ") + users[i].name;
+        names += (names.empty() ? "" : ", ") + logins[i].user.name;
       else
         notes += "; " + done.error().message();
     }
     return names + notes;
   }
 
-  /// Once more the one who has to get in, through the path that sshd uses.
-  Ok probe_session_path() {
-    const auto users = probe_users(assignment_.accounts);
-    return users.empty() ? Ok{} : probe_user(kSessionRoot, users.front(), kProbeLimit);
-  }
-
   Result<std::string> switch_sessions() {
     TRY(check_stop());
-    TRY(check_chroot_path(kVolumePoint));
-    TRY(point_sessions_at(kVolumePoint));
-    TRY(check_chroot_path(kSessionRoot));
-    TRY(probe_session_path());
-    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    TRY(publish_keys(root, assignment_.accounts, input_.launch.public_key));
+    TRY_ASSIGN(const std::string how, assignment_.entry->open(entry_input_));
     TRY(set_banner(input_.pool, {}));
-    return std::string("new sessions land in ") + volume_os_;
+    return "new sessions land in " + volume_os_ + how;
   }
 
   /// Sessions are open: whatever this meets is no reason to end them.
@@ -436,6 +436,7 @@ class Work {
   StatusBook& book_;
   StopRequest& stop_;
   const Cancelled cancelled_ = [this] { return stop_.reason().has_value(); };
+  const EntryInput entry_input_{input_.launch.public_key, cancelled_};
   DiskFacts disk_;
   UniqueFd disk_fd_;
   std::vector<PartitionFacts> candidates_;
@@ -458,8 +459,8 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
   return fail(std::move(error));
 }
 
-Ok check_still_serving(const std::string& disk_node) {
-  TRY(check_chroot_path(kSessionRoot));
+Ok check_still_serving(Entry& entry, const std::string& disk_node) {
+  TRY(entry.check());
   if (!mounted_root()) return fail(ErrorKind::refused, "somebody unmounted the volume");
   const std::string name = disk_node.substr(disk_node.rfind('/') + 1);
   if (::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) != 0)
@@ -488,35 +489,31 @@ Ok clear_leftovers() {
     return fail(ErrorKind::refused, "an earlier warmroot-bootstrap left the volume mounted, and " +
                                         holders_text(who) +
                                         " uses it; run `warmroot-bootstrap down` first");
-  withdraw_keys();
+  const auto entry = chroot_entry();  // the only one that outlives its process
   std::ignore = show_message_of_the_day({});
-  TRY(point_sessions_at("/"));
+  TRY(entry->close());
   TRY(unmount_tree(kVolumePoint));
-  if (const Ok removed = remove_imported_accounts(recorded_accounts()); !removed)
+  if (const Ok removed = entry->undo(); !removed)
     log_event(LogLevel::warning, "accounts of an earlier volume are still there",
               {{"why", removed.error().message()}});
   return {};
 }
 
 Ok undo_bring_up(Assignment& assignment) {
-  withdraw_keys();
   std::ignore = show_message_of_the_day({});
   // Each part is undone whatever happens to the others.
-  Ok first = point_sessions_at("/");
+  Ok first = assignment.entry->close();
   const auto note = [&first](Ok done) {
     if (first && !done) first = std::move(done);
   };
+  if (auto ended = assignment.entry->end(); !ended) note(fail(std::move(ended).error()));
   if (assignment.mounted) {
     Ok unmounted = unmount_tree(kVolumePoint);
     assignment.mounted = !unmounted;
     note(std::move(unmounted));
     note(assignment.dirty_bound.remove());
   }
-  // One that failed half-way is known by its record alone.
-  const bool known = assignment.accounts.changed();
-  Ok removed = remove_imported_accounts(known ? assignment.accounts : recorded_accounts());
-  if (removed) assignment.accounts = {};
-  note(std::move(removed));
+  note(assignment.entry->undo());
   if (assignment.host_keys) note(show_base_host_keys());
   return first;
 }

@@ -8,14 +8,16 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/dirty_bound.hpp"
+#include "bootstrap/entry.hpp"
 #include "bootstrap/imds.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/partition.hpp"
@@ -31,9 +33,9 @@ struct Assignment {
   std::string partition_node;
   PartitionFacts partition;
   std::string volume_id;
-  AccountEdit accounts;
   DirtyBound dirty_bound;
-  bool mounted = false;   ///< something may be mounted at kVolumePoint
+  std::shared_ptr<Entry> entry = chroot_entry();  ///< how sessions get in; never null
+  bool mounted = false;                           ///< something may be mounted at kVolumePoint
   dev_t root_device = 0;  ///< st_dev of the volume's root, to know it again; 0: not known
   /// What a release does on the volume, in a thread that may outlive the attempt.
   std::shared_future<void> write_back;
@@ -44,6 +46,8 @@ struct Assignment {
 struct BringUpInput {
   LaunchFacts launch;
   std::set<std::string> disks_at_start;
+  EntryKind entry = EntryKind::chroot;
+  std::vector<std::uint16_t> base_ports{22};  ///< where the base's sshd lets people in
   std::string sftp_server;
   bool node_host_keys = false;  ///< sshd's HostKey lines can lead to the volume's
   std::string pool;
@@ -65,10 +69,10 @@ struct BringUpInput {
 /// still says. Returns early with retry_later when a stop is requested.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
-/// Whether sessions still work: sshd accepts the path, the volume is mounted there, its disk
-/// exists. Cheap, reads nothing from the volume. `disk_node` is Assignment's. Errors: refused, one
+/// Whether sessions still work: the entry lets them in, the volume is mounted, its disk exists.
+/// Cheap, reads nothing from the volume. `disk_node` is Assignment's. Errors: refused, one
 /// sentence.
-Ok check_still_serving(const std::string& disk_node);
+Ok check_still_serving(Entry& entry, const std::string& disk_node);
 
 /// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there. A
 /// file system that has shut down does not tell: then it is `known`, or else the number that the
@@ -80,7 +84,7 @@ std::optional<dev_t> mounted_root(dev_t known = 0);
 /// Errors: refused, naming who is in it.
 Ok clear_leftovers();
 
-/// Points sessions at the base, unmounts, takes accounts away: the way back of a failed bring_up.
+/// Points sessions at the base, unmounts, undoes the entry: the way back of a failed bring_up.
 Ok undo_bring_up(Assignment& assignment);
 
 }  // namespace warmroot::bootstrap

@@ -98,7 +98,6 @@ Ok release_orphan() {
   assignment.disk_node = fields.device;
   assignment.mounted = true;
   assignment.volume_id = fields.volume_id;
-  assignment.accounts = recorded_accounts();
   assignment.host_keys = ::access(kNodeKeys, F_OK) == 0;
   if (auto bound =
           DirtyBound::find(fields.device.substr(fields.device.rfind('/') + 1), fields.filesystem)) {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <future>
+#include <set>
 #include <thread>
 
 #include "bootstrap/agent_sockets.hpp"
@@ -191,10 +192,9 @@ class Daemon {
   /// volume stays mounted for whoever is in it.
   void check_serving() {
     if (!serving_) return;
-    const Ok works = check_still_serving(served_disk_);
+    const Ok works = check_still_serving(*assignment_.entry, served_disk_);
     if (works || !serving_.exchange(false)) return;
-    withdraw_keys();
-    if (const Ok moved = point_sessions_at("/"); !moved)
+    if (const Ok moved = assignment_.entry->close(); !moved)
       log_event(LogLevel::warning, "sessions cannot be moved", {{"why", moved.error().message()}});
     failed("sessions left the volume: " + works.error().message());
   }
@@ -210,9 +210,8 @@ class Daemon {
     if (!serving_ || ebs_silent_ == kEbsAttempts) return;
     const auto counted = read_ebs_statistics(served_disk_);
     ebs_silent_ = counted ? 0 : ebs_silent_ + 1;
-    book_.update([&](Status& status) {
-      status.ebs = counted ? std::optional(*counted) : std::nullopt;
-    });
+    book_.update(
+        [&](Status& status) { status.ebs = counted ? std::optional(*counted) : std::nullopt; });
   }
 
   void start_watching() {
@@ -230,9 +229,13 @@ class Daemon {
 
   Ok start_sessions() {
     input_.pool = ticket_.pool;
+    input_.entry = ticket_.entry;
+    input_.base_ports = session_ports();
     input_.sftp_server = sshd_.sftp_server;
     input_.write_mib_s = ticket_.write_mib_s;
-    input_.node_host_keys = sshd_.node_host_keys;
+    // The volume's own sshd is started when they are there, whatever the base's can do.
+    input_.node_host_keys =
+        sshd_.node_host_keys || (ticket_.host_keys && ticket_.entry == EntryKind::sshd);
     input_.confirmed_volume = [this] {
       const std::lock_guard lock(mutex_);
       return confirmed_;
@@ -259,13 +262,29 @@ class Daemon {
     reporter_.report_often(false);
     if (!done) stop_own_users(kWarmerLimit);
     TRY(done);
-    enter(Stage::ready, "", sshd_.ran_before ? kLateSentence : "");
+    enter(Stage::ready, "", what_is_otherwise());
     served_disk_ = assignment_.disk_node;
     serving_ = true;
-    agents_.start([](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
+    if (assignment_.entry->by_base_sshd())
+      agents_.start(
+          [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     if (assignment_.host_keys)
       host_keys_.start([](std::stop_token token) { make_other_host_keys(token); });
     return {};
+  }
+
+  /// Than the ticket asked for; empty when nothing is.
+  std::string what_is_otherwise() const {
+    if (!assignment_.entry->by_base_sshd()) return {};
+    if (sshd_.ran_before) return kLateSentence;
+    return ticket_.entry == EntryKind::chroot ? std::string() : book_.snapshot().entry;
+  }
+
+  /// Where people come in, without the port that is to lead to the base.
+  std::vector<std::uint16_t> session_ports() const {
+    std::set<std::uint16_t> ports(sshd_.ports.begin(), sshd_.ports.end());
+    ports.erase(static_cast<std::uint16_t>(ticket_.rescue_port));
+    return {ports.begin(), ports.end()};
   }
 
   static void make_other_host_keys(std::stop_token token) {

@@ -70,6 +70,7 @@ Json status_json(const Status& status) {
                    {"volume_os", status.volume_os},
                    {"base_os", status.base_os},
                    {"dirty_bound", status.dirty_bound},
+                   {"entry", status.entry},
                    {"remarks", status.remarks},
                    {"hot_list", status.hot_list},
                    {"steps", steps_of(status)},
@@ -186,6 +187,7 @@ Result<std::string> status_text(std::string_view document) {
   text += "volume:  " + or_dash("volume_id") + " " + or_dash("device") + " " +
           or_dash("filesystem") + "\n";
   text += "system:  " + or_dash("volume_os") + " on base " + or_dash("base_os") + "\n";
+  text += "entry:   " + or_dash("entry") + "\n";
   text += "hot list: " + or_dash("hot_list") + "\n";
   text += "memory:  " + or_dash("dirty_bound") + "\n";
   for (const auto& remark : status.value("remarks", Json::array()))

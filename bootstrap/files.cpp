@@ -176,7 +176,8 @@ Result<int> wait_child(pid_t child, std::chrono::milliseconds limit, const Cance
 }
 
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
-                                  std::chrono::milliseconds limit, const Cancelled& cancelled) {
+                                  std::chrono::milliseconds limit, const Cancelled& cancelled,
+                                  int root_fd) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("pipe");
   UniqueFd reading(ends[0]), writing(ends[1]);
@@ -194,6 +195,7 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    if (root_fd >= 0 && (::fchdir(root_fd) != 0 || ::chroot(".") != 0)) ::_exit(127);
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }

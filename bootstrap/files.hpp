@@ -52,10 +52,12 @@ struct ProgramResult {
   std::string output;   ///< standard output and standard error, the first 256 KiB
 };
 
-/// Runs a program found by absolute path with standard input from /dev/null. Errors: retry_later
+/// Runs a program found by absolute path with standard input from /dev/null; with `root_fd` in that
+/// directory as its root. Errors: retry_later
 /// when the time limit passed (the child has been killed), errno's when it could not be started.
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
-                                  std::chrono::milliseconds limit, const Cancelled& cancelled = {});
+                                  std::chrono::milliseconds limit, const Cancelled& cancelled = {},
+                                  int root_fd = -1);
 
 /// Waits for a child; nullopt-like -1 after the limit. Returns the raw wait status.
 Result<int> wait_child(pid_t child, std::chrono::milliseconds limit,

@@ -21,6 +21,11 @@ inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 inline constexpr char kKeyFile[] = "/run/warmroot/key";
 /// Authorized keys of accounts that came with the volume, one file a user.
 inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
+/// The launch key for the volume's people, one file a user, where the volume's own sshd lets them
+/// in.
+inline constexpr char kLaunchKeys[] = "/run/warmroot/launch_keys";
+/// Root-only: what the volume's own sshd says.
+inline constexpr char kOwnSshdLog[] = "/run/warmroot/volume-sshd.log";
 /// Root-only: the lines added to the base's account files, for taking them away again. Not below
 /// /run, because the lines stay over a reboot too.
 inline constexpr char kBaseState[] = "/var/lib/warmroot";

@@ -13,7 +13,6 @@
 #include <optional>
 #include <thread>
 
-#include "bootstrap/base_accounts.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
@@ -64,9 +63,11 @@ class Release {
       : input_(input), assignment_(assignment), book_(book) {}
 
   Ok run() {
-    withdraw_keys();
     attempt("stop new sessions", [&] { return stop_new_sessions(); });
     attempt("show the banner", [&] { return show_banner(); });
+    // Not a person: nobody waits for it.
+    if (!assignment_.entry->by_base_sshd())
+      attempt("end the entry", [&] { return assignment_.entry->end(); });
     if (assignment_.mounted) {
       attempt("find the volume", [&] { return find_volume(); });
       const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
@@ -81,7 +82,7 @@ class Release {
     }
     if (!assignment_.disk_node.empty())
       TRY(book_.timed("prove the device free", [&] { return prove_free(); }));
-    attempt("remove accounts", [&] { return remove_accounts(); });
+    attempt("remove accounts", [&] { return undo_entry(); });
     // Until now, so that whoever comes during the release is told so by the node, not by a
     // stranger.
     if (assignment_.host_keys) attempt("show the base's host keys", [&] { return base_keys(); });
@@ -143,7 +144,7 @@ class Release {
   }
 
   Result<std::string> stop_new_sessions() {
-    TRY(point_sessions_at("/"));
+    TRY(assignment_.entry->close());
     return std::string("they land on the base");
   }
 
@@ -302,9 +303,8 @@ class Release {
     }
   }
 
-  Result<std::string> remove_accounts() {
-    TRY(remove_imported_accounts(assignment_.accounts));
-    assignment_.accounts = {};
+  Result<std::string> undo_entry() {
+    TRY(assignment_.entry->undo());
     return std::string();
   }
 

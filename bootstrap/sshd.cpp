@@ -25,10 +25,6 @@ namespace {
 /// guest.
 constexpr std::chrono::milliseconds kProgramLimit{20000};
 constexpr std::size_t kMaxShellWords = 400;
-/// What Match blocks are tried with. Without it sshd -T refuses those with LocalPort, and none is
-/// to apply: nobody is called so, and the addresses are of documentation (RFC 5737).
-constexpr char kNobodysConnection[] =
-    "user=warmroot-nobody,host=warmroot.invalid,addr=192.0.2.1,laddr=192.0.2.2,lport=1";
 constexpr std::size_t kMaxSshdConfig = 1024 * 1024;
 constexpr char kLoginPath[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 

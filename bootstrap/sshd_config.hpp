@@ -14,6 +14,11 @@ namespace warmroot::bootstrap {
 /// Members of this base group keep landing on the base: the operator's way in.
 inline constexpr char kBaseGroup[] = "warmroot-base";
 
+/// What `sshd -T` tries Match blocks with. Without it it refuses those with LocalPort, and none is
+/// to apply: nobody is called so, and the addresses are of documentation (RFC 5737).
+inline constexpr char kNobodysConnection[] =
+    "user=warmroot-nobody,host=warmroot.invalid,addr=192.0.2.1,laddr=192.0.2.2,lport=1";
+
 /// The one file in /etc. It holds nothing but an Include of a pattern, whose absence sshd does not
 /// mind, so that a boot without a bootstrap is a boot without warmroot.
 std::string sshd_drop_in();

@@ -79,9 +79,11 @@ Ok read_session(const Json& document, Ticket& ticket) {
     ticket.write_mib_s = write->get<unsigned>();
   }
   const auto entry = session->find("entry");
-  if (entry != session->end() && *entry != "chroot")
+  if (entry != session->end() && *entry != "chroot" && *entry != "sshd")
     return wrong(
-        "asks for a \"session.entry\" other than \"chroot\", which this bootstrap cannot do");
+        "asks for a \"session.entry\" other than \"chroot\" and \"sshd\", which this bootstrap "
+        "cannot do");
+  if (entry != session->end() && *entry == "sshd") ticket.entry = EntryKind::sshd;
   if (const auto keys = session->find("host_keys"); keys != session->end()) {
     if (!keys->is_boolean())
       return wrong("has a \"session.host_keys\" that is neither true nor false");

@@ -12,11 +12,15 @@ namespace warmroot::bootstrap {
 /// MiB/s that a volume writes where the ticket does not tell: gp3's without extra payment.
 inline constexpr unsigned kDefaultWriteMibS = 125;
 
+/// How sessions get into the volume.
+enum class EntryKind { chroot, sshd };
+
 struct Ticket {
   std::string deployment;
   std::string pool;
   std::string
       manager_url;  ///< "http://host:port" without a trailing slash; empty: nobody to report to
+  EntryKind entry = EntryKind::chroot;
   bool host_keys = true;   ///< sshd shows the node's host keys, which its volume keeps
   unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
   bool warm_enabled = true;

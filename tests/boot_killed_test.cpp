@@ -161,7 +161,6 @@ TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volu
     Assignment found;
     found.disk_node = "/dev/vdz";
     found.mounted = true;
-    found.accounts = recorded_accounts();
     const Ok released = release(leaving(), found, book);
     ASSERT_TRUE(released) << released.error().message();
     EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());

@@ -55,6 +55,15 @@ fetch_source() {
 }
 
 prefix=$PWD/build/deps
+
+# Debian's sshd for the tests, unpacked: installed, it would listen on this machine's port 22.
+if [ ! -e "$prefix/sshd/usr/sbin/sshd" ]; then
+  step "unpacking Debian's openssh-server"
+  mkdir -p build/src/sshd "$prefix"
+  (cd build/src/sshd && { run_logged sshd-download apt-get download openssh-server libwrap0 ||
+    { run_logged apt-update apt-get update && run_logged sshd-download apt-get download openssh-server libwrap0; }; } &&
+    for file in *.deb; do dpkg-deb -x "$file" "$prefix/sshd"; done)
+fi
 flags="-Os -ffunction-sections -fdata-sections -g0"
 
 if [ ! -e "$prefix/lib/libmount.a" ]; then

@@ -10,11 +10,12 @@ using testing::HasSubstr;
 TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   const auto ticket = parse_ticket(
       R"({"version":1,"deployment":"research","pool":"imagenet","manager_url":"http://10.0.0.1:8470/",
-          "session":{"entry":"chroot","write_mib_s":500,"host_keys":false,"rescue_port":2222},"warm":{"enabled":false,"record":false,"max_depth":64}})");
+          "session":{"entry":"sshd","write_mib_s":500,"host_keys":false,"rescue_port":2222},"warm":{"enabled":false,"record":false,"max_depth":64}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->deployment, "research");
   EXPECT_EQ(ticket->pool, "imagenet");
   EXPECT_EQ(ticket->manager_url, "http://10.0.0.1:8470");
+  EXPECT_EQ(ticket->entry, EntryKind::sshd);
   EXPECT_FALSE(ticket->host_keys);
   EXPECT_EQ(ticket->rescue_port, 2222u);
   EXPECT_FALSE(ticket->warm_enabled);
@@ -28,6 +29,7 @@ TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
       parse_ticket(R"({"version":1,"deployment":"d","pool":"p","tomorrow":{"new":[1,2]}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->manager_url, "");
+  EXPECT_EQ(ticket->entry, EntryKind::chroot);
   EXPECT_TRUE(ticket->host_keys);
   EXPECT_EQ(ticket->rescue_port, 0u);
   EXPECT_TRUE(ticket->warm_enabled);
@@ -64,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","manager_url":7})", "manager_url"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","manager_url":"https://x"})",
                   "http://host:port"},
-        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"entry":"vm"}})",
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"entry":"nspawn"}})",
                   "session.entry"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"write_mib_s":0}})",
                   "session.write_mib_s"},

@@ -1,0 +1,72 @@
+// The entry `chroot`: the base's sshd lets sessions in, its ChrootDirectory is a link that leads to
+// the volume, and the base's account files know the volume's people meanwhile.
+#include "bootstrap/base_accounts.hpp"
+#include "bootstrap/entry.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/sshd.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+class ChrootEntry : public Entry {
+ public:
+  bool by_base_sshd() const override { return true; }
+  std::string describe() const override { return "chroot: the base's sshd"; }
+
+  Result<std::string> prepare(const EntryInput&) override {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    TRY_ASSIGN(accounts_, import_accounts(root));
+    std::string detail = std::to_string(accounts_.passwd_added.size()) + " users and " +
+                         std::to_string(accounts_.group_added.size()) + " groups added to the base";
+    for (const auto& note : accounts_.notes) detail += "; " + note;
+    return detail;
+  }
+
+  std::vector<Login> logins() const override {
+    std::vector<Login> logins;
+    for (const User& user : probe_users(accounts_))
+      logins.push_back({user, groups_of(user, accounts_.files.group)});
+    return logins;
+  }
+
+  Result<std::string> open(const EntryInput& input) override {
+    TRY(check_chroot_path(kVolumePoint));
+    TRY(point_sessions_at(kVolumePoint));
+    TRY(check_chroot_path(kSessionRoot));
+    // Once more the one who has to get in, through the path that sshd uses.
+    if (const auto users = logins(); !users.empty())
+      TRY(probe_login(kSessionRoot, users.front().user, users.front().groups, kProbeLimit,
+                      input.cancelled));
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    TRY(publish_keys(root, accounts_, input.launch_key));
+    return std::string();
+  }
+
+  Ok check() override { return check_chroot_path(kSessionRoot); }
+
+  Ok close() override {
+    withdraw_keys();
+    return point_sessions_at("/");
+  }
+
+  Result<std::string> end() override { return std::string("nothing of its own ran"); }
+
+  Ok undo() override {
+    // What failed half-way, or was another process's, is known by its record alone.
+    TRY(remove_imported_accounts(accounts_.changed() ? accounts_ : recorded_accounts()));
+    accounts_ = {};
+    return {};
+  }
+
+ private:
+  AccountEdit accounts_;
+};
+
+}  // namespace
+
+std::shared_ptr<Entry> chroot_entry() {
+  return std::make_shared<ChrootEntry>();
+}
+
+}  // namespace warmroot::bootstrap

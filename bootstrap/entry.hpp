@@ -1,0 +1,76 @@
+// How sessions get into a mounted volume, behind one interface. bring_up prepares an entry, tries
+// its logins and opens it; the daemon looks after it; release closes it, ends what it runs and
+// takes back what it changed. Between sessions and the base stands nothing else, so that an entry
+// which boots the volume (a container, soft-reboot, another root) has its place here: it would
+// prepare by starting the volume's init, and end by stopping it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/accounts.hpp"
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/files.hpp"
+
+namespace warmroot::bootstrap {
+
+/// For programs of the volume that run before sessions do. A login shell touches some hundred
+/// blocks, in an emulated guest at half a second of CPU time.
+inline constexpr std::chrono::milliseconds kProbeLimit{std::chrono::seconds(90)};
+
+/// Somebody whose login is tried before anybody is let in.
+struct Login {
+  User user;
+  std::vector<std::uint32_t> groups;
+};
+
+struct EntryInput {
+  std::string launch_key;  ///< the key that the instance was launched with; may be empty
+  Cancelled cancelled;     ///< may be empty
+};
+
+/// Each call may follow any other: an entry that was opened half-way is closed, ended and undone
+/// like one that serves. check may be called by another thread than the rest.
+class Entry {
+ public:
+  virtual ~Entry() = default;
+
+  /// The base's sshd opens the sessions, with the base's accounts: once it has read our
+  /// configuration.
+  virtual bool by_base_sshd() const = 0;
+  /// Who lets sessions in, one sentence for `status`.
+  virtual std::string describe() const = 0;
+
+  /// Gets ready what sessions need. Nobody gets in by it. Returns a detail for the timeline.
+  virtual Result<std::string> prepare(const EntryInput& input) = 0;
+  /// For after prepare: the first of them has to get in, the others should.
+  virtual std::vector<Login> logins() const = 0;
+  /// New sessions land in the volume from now on, and none is refused meanwhile. Returns a detail
+  /// for the timeline. Requires: a thread that lives as long as this process. Errors: why they
+  /// cannot, one sentence; they may be half-way, close takes them back.
+  virtual Result<std::string> open(const EntryInput& input) = 0;
+  /// Whether new sessions land in the volume, put right where that is possible. Cheap. Errors: why
+  /// not, one sentence.
+  virtual Ok check() = 0;
+
+  /// New sessions land on the base from now on, where the banner tells them why; those that are in
+  /// the volume stay.
+  virtual Ok close() = 0;
+  /// Ends what the entry itself runs in the volume, within a second or two. Sessions stay: whoever
+  /// wants the volume free ends all that holds it. Returns a detail for the timeline.
+  virtual Result<std::string> end() = 0;
+  /// Takes back what was changed on the base, also by a process that is gone. For after the
+  /// unmount.
+  virtual Ok undo() = 0;
+};
+
+/// The base's sshd with ChrootDirectory.
+std::shared_ptr<Entry> chroot_entry();
+
+/// The volume's own sshd, run in its root, which takes the base's `ports` over.
+std::shared_ptr<Entry> sshd_entry(std::vector<std::uint16_t> ports);
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,48 @@
+// How the volume's own sshd is asked what it is configured to, and started. Pure; own_sshd does it.
+// Its configuration stays its own: what has to be otherwise is said on its command line, which wins
+// over the file (sshd(8)), and nothing is written to the volume's /etc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bootstrap/accounts.hpp"
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::bootstrap {
+
+/// In the volume.
+inline constexpr char kOwnSshd[] = "/usr/sbin/sshd";
+
+/// What `sshd -T` of the volume tells.
+struct OwnSshdFacts {
+  std::string authorized_keys;       ///< AuthorizedKeysFile, as written in a configuration
+  std::vector<std::uint16_t> ports;  ///< that it listens on by ListenAddress lines of its own
+};
+OwnSshdFacts parse_own_sshd_facts(std::string_view dump);
+
+/// Where it listens, and what it is given beside its configuration.
+struct OwnSshdWishes {
+  std::uint16_t port = 0;  ///< on loopback alone
+  bool v6 = false;         ///< there is a ::1
+  bool node_host_keys = false;
+  std::string authorized_keys;  ///< of facts; empty: not known yet
+};
+
+/// Options for both asking and starting.
+std::vector<std::string> own_sshd_options(const OwnSshdWishes& wishes);
+/// Words of the whole command line.
+std::vector<std::string> own_sshd_question(const OwnSshdWishes& wishes);
+std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes);
+
+/// It would take one of the base's ports away, should the base's sshd begin to listen after it.
+/// Errors: refused, with the remedy.
+Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports);
+
+/// Who gets the key that the instance was launched with, as cloud-init gives it to the system's
+/// first user: people who may log in.
+std::vector<User> people_of(std::string_view passwd);
+
+}  // namespace warmroot::bootstrap

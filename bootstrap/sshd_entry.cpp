@@ -1,0 +1,236 @@
+// The entry `sshd`: the volume's own sshd, run in the volume's root with its own configuration and
+// accounts, gets the connections to the base's port. The base's sshd goes on listening there, and
+// has them back as soon as the steering or the other socket is gone: closed here, by a dead sshd or
+// by a dead bootstrap, the kernel sees to it alike.
+//
+// Why loopback: who gets a connection is not decided by the address that a socket is bound to once
+// a program steers, so that the volume's sshd needs no address at which it could be reached from
+// outside beside the port.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base_accounts.hpp"
+#include "bootstrap/entry.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/own_sshd.hpp"
+#include "bootstrap/own_sshd_plan.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/port_steering.hpp"
+#include "bootstrap/sshd.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
+constexpr std::size_t kMostLogWords = 400;
+/// Scans of the whole internet leave some MiB a day; /run is memory.
+constexpr off_t kMostLog = 1 << 20;
+constexpr int kLookMs = 10;
+/// A packet to the other end of the world and back.
+constexpr milliseconds kHandshake{500};
+/// It reads its program and its configuration anew, which may be cold again.
+constexpr milliseconds kReload{30000};
+constexpr IpFamily kFamilies[] = {IpFamily::v4, IpFamily::v6};
+
+class SshdEntry : public Entry {
+ public:
+  explicit SshdEntry(std::vector<std::uint16_t> ports) : ports_(std::move(ports)) {}
+  ~SshdEntry() override { std::ignore = close(); }
+
+  bool by_base_sshd() const override { return false; }
+  std::string describe() const override {
+    std::string ports;
+    for (const std::uint16_t port : ports_)
+      ports += (ports.empty() ? "" : ", ") + std::to_string(port);
+    return "sshd: the volume's own (process " + std::to_string(sshd_.pid()) +
+           "), which has the base's port " + ports;
+  }
+
+  Result<std::string> prepare(const EntryInput& input) override {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    if (!root.is_executable(kOwnSshd))
+      return fail(ErrorKind::refused, std::string("the volume has no ") + kOwnSshd);
+    if (ports_.empty())
+      return fail(ErrorKind::misconfigured, "the base's sshd listens on no port to take over");
+    TRY_ASSIGN(accounts_.files.passwd, root.read("etc/passwd", kMaxAccountFile));
+    accounts_.files.group = root.read("etc/group", kMaxAccountFile).value_or("");
+    accounts_.session_users = people_of(accounts_.files.passwd);
+    TRY_ASSIGN(steering_, PortSteering::load(ports_));
+    TRY(write_launch_keys(input.launch_key));
+    TRY_ASSIGN(port_, hold_port());
+    wishes_ = {port_.number, static_cast<bool>(port_.v6), has_node_keys(), {}};
+    TRY(ask(root, input.cancelled));
+    return std::string("the volume's, and none of the base's");
+  }
+
+  std::vector<Login> logins() const override {
+    std::vector<Login> logins;
+    for (const User& user : probe_users(accounts_))
+      logins.push_back({user, groups_of(user, accounts_.files.group)});
+    return logins;
+  }
+
+  Result<std::string> open(const EntryInput& input) override {
+    const std::lock_guard lock(mutex_);
+    TRY(start(input.cancelled));
+    TRY_ASSIGN(const std::string greeting,
+               read_greeting(port_.number, kProbeLimit, input.cancelled));
+    TRY(steering_->begin());
+    return ", by its own sshd (" + greeting + ")";
+  }
+
+  Ok check() override {
+    const std::lock_guard lock(mutex_);
+    if (!steering_) return fail(ErrorKind::refused, "the volume's own sshd was never started");
+    bound_log();
+    if (const auto how = sshd_.how_it_ended())
+      return fail(ErrorKind::refused, "the volume's own sshd " + *how + last_words());
+    // After a reload it listens with another socket; until then the base has the port.
+    const bool listens = all_steered() || steer();
+    if (listens || silent_since_ms_ == 0) silent_since_ms_ = listens ? 0 : boottime_ms();
+    if (listens || boottime_ms() - silent_since_ms_ < kReload.count()) return {};
+    return fail(ErrorKind::refused, "the volume's own sshd does not listen any more");
+  }
+
+  Ok close() override {
+    const std::lock_guard lock(mutex_);
+    if (steering_) steering_->stop();
+    return {};
+  }
+
+  Result<std::string> end() override {
+    const std::lock_guard lock(mutex_);
+    if (sshd_.pid() == 0) return std::string("it did not run");
+    std::vector<UniqueFd> listeners;
+    for (const IpFamily family : kFamilies)
+      if (UniqueFd listener = sshd_.listener(family)) listeners.push_back(std::move(listener));
+    let_handshakes_end(listeners, ports_, kHandshake);
+    listeners.clear();
+    sshd_.end();
+    steering_.reset();
+    return std::string("the volume's own sshd has ended");
+  }
+
+  Ok undo() override {
+    remove_launch_keys();
+    return {};
+  }
+
+ private:
+  /// As cloud-init does on a machine of the volume's own, but beside its files.
+  Ok write_launch_keys(const std::string& key) const {
+    remove_launch_keys();
+    TRY(make_directory(kLaunchKeys, 0755));
+    if (key.empty()) return {};
+    for (const User& user : accounts_.session_users)
+      TRY(write_file_atomic(std::string(kLaunchKeys) + "/" + user.name, key + "\n", 0644));
+    return {};
+  }
+
+  static void remove_launch_keys() {
+    for (const auto& name : list_directory(kLaunchKeys))
+      ::unlink((std::string(kLaunchKeys) + "/" + name).c_str());
+  }
+
+  /// bring_up has shown the node's keys, or could not.
+  static bool has_node_keys() {
+    return ::access((std::string(kNodeKeys) + "/ssh_host_ed25519_key").c_str(), F_OK) == 0;
+  }
+
+  Ok ask(const RootDirectory& root, const Cancelled& cancelled) {
+    TRY_ASSIGN(const auto answer,
+               run_program(own_sshd_question(wishes_), kProbeLimit, cancelled, root.fd()));
+    if (answer.exit_status != 0)
+      return fail(ErrorKind::refused, "the volume's own sshd rejects its configuration: " +
+                                          without_controls(sshd_complaint(answer.output)));
+    const OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
+    TRY(check_own_sshd_facts(facts, ports_));
+    wishes_.authorized_keys = facts.authorized_keys;
+    return {};
+  }
+
+  Ok start(const Cancelled& cancelled) {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    log_ = UniqueFd(
+        ::open(kOwnSshdLog, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!log_) return fail_errno(std::string("opening ") + kOwnSshdLog);
+    TRY(sshd_.start(root, wishes_, log_.get()));
+    const std::int64_t deadline = boottime_ms() + kProbeLimit.count();
+    while (!steer()) {
+      if (const auto how = sshd_.how_it_ended())
+        return fail(ErrorKind::refused, "the volume's own sshd " + *how + last_words());
+      if (cancelled && cancelled())
+        return fail(ErrorKind::retry_later, "starting the volume's own sshd was stopped");
+      if (boottime_ms() >= deadline)
+        return fail(ErrorKind::retry_later, "the volume's own sshd does not listen" + last_words());
+      ::poll(nullptr, 0, kLookMs);
+    }
+    return {};
+  }
+
+  bool wanted(IpFamily family) const { return family == IpFamily::v4 || wishes_.v6; }
+
+  bool all_steered() const {
+    for (const IpFamily family : kFamilies)
+      if (wanted(family) && !steering_->has(family)) return false;
+    return true;
+  }
+
+  /// Gives the steering what sshd listens with. Our copy goes at once: it would keep a socket open
+  /// that nobody takes connections from.
+  bool steer() {
+    for (const IpFamily family : kFamilies) {
+      if (!wanted(family)) continue;
+      const UniqueFd listener = sshd_.listener(family);
+      if (!listener || !steering_->set(family, listener.get())) return false;
+    }
+    return true;
+  }
+
+  /// What sshd has said last, for a sentence.
+  std::string last_words() const {
+    struct stat facts {};
+    if (::fstat(log_.get(), &facts) != 0 || facts.st_size == 0) return {};
+    char text[kMostLogWords];
+    const off_t from = std::max<off_t>(0, facts.st_size - static_cast<off_t>(sizeof text));
+    const ssize_t got = ::pread(log_.get(), text, sizeof text, from);
+    std::string words(text, got > 0 ? static_cast<std::size_t>(got) : 0);
+    while (!words.empty() && (words.back() == '\n' || words.back() == '\r')) words.pop_back();
+    return ": " + without_controls(words.substr(words.rfind('\n') + 1));
+  }
+
+  void bound_log() const {
+    struct stat facts {};
+    if (::fstat(log_.get(), &facts) == 0 && facts.st_size > kMostLog)
+      std::ignore = ::ftruncate(log_.get(), 0);
+  }
+
+  const std::vector<std::uint16_t> ports_;
+  AccountEdit accounts_;  ///< the volume's files, nothing of which is changed
+  std::mutex mutex_;
+  HeldPort port_;
+  OwnSshdWishes wishes_;
+  UniqueFd log_;
+  OwnSshd sshd_;
+  std::optional<PortSteering> steering_;
+  std::int64_t silent_since_ms_ = 0;  ///< 0: it listens
+};
+
+}  // namespace
+
+std::shared_ptr<Entry> sshd_entry(std::vector<std::uint16_t> ports) {
+  return std::make_shared<SshdEntry>(std::move(ports));
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,64 @@
+// What the volume's own sshd is asked and told, and what is made of its answers.
+#include "bootstrap/own_sshd_plan.hpp"
+
+#include <gmock/gmock.h>
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+TEST(OwnSshd, is_started_on_loopback_whatever_ports_its_configuration_names) {
+  EXPECT_EQ(joined(own_sshd_command({4711, false, false, ""})),
+            "/usr/sbin/sshd -D -e -p 4711 -o AddressFamily=any -o ListenAddress=127.0.0.1:4711");
+  EXPECT_THAT(joined(own_sshd_command({4711, true, false, ""})),
+              HasSubstr("-o ListenAddress=127.0.0.1:4711 -o ListenAddress=[::1]:4711"));
+}
+
+TEST(OwnSshd, shows_the_node_s_host_keys_where_there_are_some) {
+  EXPECT_THAT(joined(own_sshd_question({4711, true, true, ""})),
+              HasSubstr("-o HostKey=/run/warmroot/host_keys/ssh_host_ed25519_key -o "
+                        "HostKey=/run/warmroot/host_keys/ssh_host_ecdsa_key"));
+}
+
+TEST(OwnSshd, takes_the_launch_key_beside_the_keys_that_it_is_configured_to) {
+  EXPECT_THAT(own_sshd_options({1, false, false, ".ssh/authorized_keys /etc/keys/%u"}).back(),
+              "AuthorizedKeysFile=.ssh/authorized_keys /etc/keys/%u /run/warmroot/launch_keys/%u");
+  EXPECT_THAT(own_sshd_options({1, false, false, "none"}).back(),
+              "AuthorizedKeysFile=/run/warmroot/launch_keys/%u");
+}
+
+TEST(OwnSshd, tells_its_key_files_and_where_it_listens) {
+  const OwnSshdFacts facts = parse_own_sshd_facts(
+      "Unable to load host key: /run/x\nport 22\nauthorizedkeysfile .ssh/a .ssh/b\n"
+      "listenaddress 127.0.0.1:4711\nlistenaddress [::]:2022\n");
+  EXPECT_EQ(facts.authorized_keys, ".ssh/a .ssh/b");
+  EXPECT_THAT(facts.ports, ElementsAre(4711, 2022));
+  EXPECT_EQ(parse_own_sshd_facts("authorizedkeysfile none").authorized_keys, "none");
+  EXPECT_EQ(parse_own_sshd_facts("").authorized_keys, "");
+}
+
+TEST(OwnSshd, may_listen_anywhere_but_where_the_base_does) {
+  EXPECT_TRUE(check_own_sshd_facts({"", {4711, 2022}}, {22, 2222}));
+  const Ok taken = check_own_sshd_facts({"", {4711, 22}}, {22});
+  ASSERT_FALSE(taken);
+  EXPECT_THAT(taken.error().message(), HasSubstr("a ListenAddress line with port 22"));
+}
+
+TEST(OwnSshd, gives_the_launch_key_to_people_alone) {
+  const auto people = people_of(
+      "root:x:0:0::/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/sh\n"
+      "bot:x:1001:1001::/home/bot:/usr/sbin/nologin\nnobody:x:65534:65534::/:/bin/sh\n");
+  ASSERT_EQ(people.size(), 1u);
+  EXPECT_EQ(people[0].name, "ada");
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap

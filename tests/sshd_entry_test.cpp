@@ -1,0 +1,391 @@
+// The entry `sshd` against real programs: the base's sshd and the volume's own, both Debian's, in a
+// network namespace of this test's, so that port 22 is free and nothing outside is touched.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "bootstrap/host_keys.hpp"
+#include "tests/boot_whole.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::AnyOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::uint16_t kPort = 22;
+constexpr milliseconds kLimit{60000};
+
+/// What an sshd says first, which here ends with the name of its side; else what went wrong.
+std::string greeting(int family = AF_INET) {
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_port = htons(kPort);
+  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in6 v6{};
+  v6.sin6_family = AF_INET6;
+  v6.sin6_port = htons(kPort);
+  v6.sin6_addr = in6addr_loopback;
+  const UniqueFd client(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval limit{kLimit.count() / 1000, 0};
+  ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const int connected = family == AF_INET
+                            ? ::connect(client.get(), reinterpret_cast<sockaddr*>(&v4), sizeof v4)
+                            : ::connect(client.get(), reinterpret_cast<sockaddr*>(&v6), sizeof v6);
+  if (connected != 0) return errno_error("connect", errno).message();
+  std::string text;
+  char byte = 0;
+  for (ssize_t got; (got = ::read(client.get(), &byte, 1)) != 0 && byte != '\n'; text += byte)
+    if (got < 0) return errno_error("read", errno).message();
+  return text.substr(0, text.find('\r'));
+}
+
+constexpr char kBase[] = " base", kVolume[] = " volume";
+
+bool loopback_is_up() {
+  const UniqueFd any(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  request.ifr_name[0] = 'l';
+  request.ifr_name[1] = 'o';
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  return ::ioctl(any.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+/// Debian's sshd, unpacked by tests/deps.sh, into the tree $t with its libraries.
+constexpr char kWithSshd[] = R"(
+    mkdir -p $t/usr/sbin $t/etc/ssh $t/run
+    cp $WARMROOT_SSHD $t/usr/sbin/sshd
+    for file in $(ldd $t/usr/sbin/sshd | grep -o '/[^ )]*'); do
+      [ -e $t$file ] || { mkdir -p $t$(dirname $file); cp -L $file $t$file; }; done
+    for file in $WARMROOT_SSHD_LIBRARIES/libwrap.so.0; do cp -L $file $t/usr/lib/; done
+    echo 'sshd:x:105:65534::/run/sshd:/usr/sbin/nologin' >>$t/etc/passwd
+    printf 'VersionAddendum volume\nUsePAM no\nMaxStartups 1000:30:1000\nPort 22\nListenAddress 0.0.0.0\n' >$t/etc/ssh/sshd_config
+    cp /run/keys/volume $t/etc/ssh/ssh_host_ed25519_key; chmod 600 $t/etc/ssh/ssh_host_ed25519_key
+    rm $t/home/ada/.ssh/authorized_keys; chown -R 2001:2001 $t/home/ada
+)";
+
+class SshdEntryTest : public BootWhole {
+ protected:
+  static void SetUpTestSuite() {
+    BootNamespace::SetUpTestSuite();
+    if (::access(WARMROOT_SSHD, X_OK) != 0) reason_ = "no sshd, run tests/deps.sh";
+    if (!reason_.empty()) return;
+    ::setenv("WARMROOT_SSHD", WARMROOT_SSHD, 1);
+    ::setenv("WARMROOT_SSHD_LIBRARIES", WARMROOT_SSHD_LIBRARIES, 1);
+    ::setenv("LD_LIBRARY_PATH", WARMROOT_SSHD_LIBRARIES, 1);
+    if (::unshare(CLONE_NEWNET) != 0 || !loopback_is_up()) reason_ = "no network namespace";
+    const auto made = shell(R"(
+      mkdir -p /run/sshd /run/keys /etc/ssh
+      for name in base volume launch; do ssh-keygen -q -t ed25519 -N '' -C $name -f /run/keys/$name; done
+      echo 'sshd:x:105:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd
+      printf 'HostKey /run/keys/base\nVersionAddendum base\nUsePAM no\nMaxStartups 1000:30:1000\n' >/run/base_sshd)");
+    if (reason_.empty() && !made) reason_ = made.error().message();
+  }
+
+  void SetUp() override {
+    BootWhole::SetUp();
+    if (!reason_.empty()) return;
+    base_sshd_ = ::fork();
+    if (base_sshd_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::execl(WARMROOT_SSHD, WARMROOT_SSHD, "-D", "-E", "/run/base_sshd.log", "-f",
+              "/run/base_sshd", nullptr);
+      ::_exit(1);
+    }
+    const auto deadline = steady_clock::now() + kLimit;
+    while (greeting().find(kBase) == std::string::npos && steady_clock::now() < deadline)
+      ::poll(nullptr, 0, 10);
+    ASSERT_THAT(greeting(), EndsWith(kBase));
+  }
+
+  void TearDown() override {
+    if (reason_.empty()) {
+      EXPECT_TRUE(undo_bring_up(assignment_));
+      ::kill(base_sshd_, SIGKILL);
+      ::waitpid(base_sshd_, nullptr, 0);
+    }
+    BootWhole::TearDown();
+  }
+
+  /// A copy of one that is made once, because making it takes half a second.
+  void make_volume_with_sshd() {
+    if (::access(kMade, F_OK) != 0) {
+      ASSERT_NO_FATAL_FAILURE(make_volume(kWithSshd));
+      ASSERT_TRUE(shell("cp --sparse=always " + image_ + " " + kMade));
+    } else {
+      image_ =
+          *shell(std::string("image=$(mktemp /tmp/warmroot-image-XXXXXX); cp --sparse=always ") +
+                 kMade + " $image; echo $image");
+      loop_ = *shell("losetup -f --show " + image_);
+    }
+    dress_as_disk();
+    input_.entry = EntryKind::sshd;
+    input_.base_ports = {kPort};
+    input_.launch.public_key = read_attribute("/run/keys/launch.pub");
+  }
+
+  void bring_up_by_own_sshd() {
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    ASSERT_THAT(book_.snapshot().entry, testing::StartsWith("sshd: the volume's own"));
+  }
+
+  /// The sshd that listens for the volume.
+  pid_t own_sshd() const {
+    const std::string text = book_.snapshot().entry;
+    return std::stoi(text.substr(text.find("process ") + 8));
+  }
+
+  /// The command line of a client of the person whom only the volume knows.
+  static std::string client(const std::string& command) {
+    return "ssh -F none -p 22 -i /run/keys/launch -o BatchMode=yes -o "
+           "UserKnownHostsFile=/run/known "
+           "-o StrictHostKeyChecking=yes ada@127.0.0.1 '" +
+           command + "'";
+  }
+
+  static constexpr char kMade[] = "/run/made.img";  // goes with the namespace
+  pid_t base_sshd_ = 0;
+};
+
+/// Clients that come a hundred a second, read the greeting and go.
+class Newcomers {
+ public:
+  struct Visit {
+    steady_clock::time_point begun, ended;
+    std::string greeted;
+  };
+
+  Newcomers() {
+    for (int i = 0; i < kClients; ++i)
+      threads_.emplace_back([this](std::stop_token stop) {
+        for (auto next = steady_clock::now(); !stop.stop_requested(); next += kEvery) {
+          std::this_thread::sleep_until(next);
+          Visit visit{steady_clock::now(), {}, greeting()};
+          visit.ended = steady_clock::now();
+          const std::lock_guard lock(mutex_);
+          visits_.push_back(std::move(visit));
+        }
+      });
+  }
+  /// Returns once so many more have begun and been greeted.
+  void wait_for(std::size_t more) {
+    const auto since = steady_clock::now();
+    const auto come = [&] {
+      const std::lock_guard lock(mutex_);
+      return static_cast<std::size_t>(std::count_if(
+          visits_.begin(), visits_.end(), [&](const auto& visit) { return visit.begun > since; }));
+    };
+    while (come() < more && steady_clock::now() < since + kLimit) ::poll(nullptr, 0, 10);
+  }
+  std::vector<Visit> all() {
+    for (auto& thread : threads_) thread.request_stop();
+    threads_.clear();
+    return visits_;
+  }
+
+ private:
+  static constexpr int kClients = 4;
+  static constexpr milliseconds kEvery{10 * kClients};
+  std::mutex mutex_;
+  std::vector<Visit> visits_;
+  std::vector<std::jthread> threads_;
+};
+
+TEST_F(SshdEntryTest, the_port_changes_hands_twice_and_no_connection_is_refused_or_misdirected) {
+  make_volume_with_sshd();
+  Newcomers newcomers;
+  newcomers.wait_for(30);
+  const auto before = steady_clock::now();
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  const auto opened = steady_clock::now();
+  newcomers.wait_for(60);
+  EXPECT_THAT(greeting(AF_INET6), EndsWith(kVolume));
+  const auto leaves = steady_clock::now();
+  const Ok released = release(leaving(std::chrono::seconds(60)), assignment_, book_);
+  const auto left = steady_clock::now();
+  ASSERT_TRUE(released) << released.error().message();
+  newcomers.wait_for(30);
+  EXPECT_THAT(greeting(AF_INET6), EndsWith(kBase));
+  std::size_t on_volume = 0;
+  for (const auto& visit : newcomers.all()) {
+    if (visit.begun > opened && visit.ended < leaves) {
+      ++on_volume;
+      EXPECT_THAT(visit.greeted, EndsWith(kVolume));
+    } else if (visit.ended < before || visit.begun > left) {
+      EXPECT_THAT(visit.greeted, EndsWith(kBase));
+    } else {
+      EXPECT_THAT(visit.greeted, AnyOf(EndsWith(kBase), EndsWith(kVolume)));
+    }
+  }
+  EXPECT_GE(on_volume, 55u);
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+TEST_F(SshdEntryTest, a_person_gets_in_by_the_launch_key_and_the_base_s_accounts_stay) {
+  make_volume_with_sshd();
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  // The node's key, and no other, is what the client knows.
+  ASSERT_TRUE(shell(std::string("echo \"127.0.0.1 $(ssh-keygen -y -f ") + kNodeKeys +
+                    "/ssh_host_ed25519_key)\" >/run/known"));
+  const auto said =
+      shell(client("read -r os </etc/os-release; echo $os $USER $HOME $SSH_CONNECTION"));
+  ASSERT_TRUE(said) << said.error().message();
+  EXPECT_THAT(*said, testing::MatchesRegex("PRETTY_NAME=\"Test Volume 1\" ada /home/ada "
+                                           "127.0.0.1 [0-9]+ 127.0.0.1 22"));
+
+  ASSERT_TRUE(shell(client("echo in; read -r line; echo never") +
+                    " >/run/session 2>&1 </dev/zero & until grep -q in /run/session; do :; done"));
+  const Ok released = release(leaving(), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_EQ(*shell("grep -c never /run/session || :"), "0") << "the session outlived the release";
+  EXPECT_THAT(list_directory(kLaunchKeys), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_volume_s_sshd_is_dead) {
+  make_volume_with_sshd();
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  ASSERT_THAT(greeting(), EndsWith(kVolume));
+  EXPECT_TRUE(assignment_.entry->check());
+  ASSERT_EQ(::kill(own_sshd(), SIGKILL), 0);
+  siginfo_t ended{};  // dead, and not yet reaped
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(own_sshd()), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  const Ok works = assignment_.entry->check();
+  ASSERT_FALSE(works);
+  EXPECT_THAT(works.error().message(), HasSubstr("was killed by signal 9"));
+}
+
+TEST_F(SshdEntryTest, a_reload_of_the_volume_s_sshd_keeps_it_serving) {
+  make_volume_with_sshd();
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  ASSERT_TRUE(shell("sed -i 's/VersionAddendum.*/VersionAddendum reloaded volume/' " +
+                    inside("etc/ssh/sshd_config")));
+  ASSERT_EQ(::kill(own_sshd(), SIGHUP), 0);
+  const auto deadline = steady_clock::now() + kLimit;
+  std::string greeted;
+  while (!greeted.ends_with(" reloaded volume") && steady_clock::now() < deadline) {
+    const Ok works = assignment_.entry->check();
+    ASSERT_TRUE(works) << works.error().message();
+    greeted = greeting();
+    // Who came while it closed its socket may have been in its queue.
+    EXPECT_THAT(greeted, AnyOf(EndsWith(kVolume), EndsWith(kBase), HasSubstr("reset")));
+  }
+  EXPECT_THAT(greeted, EndsWith(" reloaded volume"));
+}
+
+TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) {
+  make_volume_with_sshd();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t bootstrap = ::fork();
+  if (bootstrap == 0) {
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    std::ignore = ::write(ready[1], done ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  EXPECT_THAT(greeting(), EndsWith(kVolume));
+  ::kill(bootstrap, SIGKILL);
+  ::waitpid(bootstrap, nullptr, 0);
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  // Nobody is in the volume: its sshd went with the bootstrap, and the next one can begin.
+  const Ok cleared = clear_leftovers();
+  EXPECT_TRUE(cleared) << cleared.error().message();
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(assignment_.dirty_bound.remove());
+}
+
+TEST_F(SshdEntryTest, where_the_kernel_has_no_steering_sessions_get_in_by_chroot) {
+  make_volume_with_sshd();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_bpf, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    const sock_fprog filter{std::size(code), code};
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    bool good = ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+    StatusBook book("/run/status-of-child.json");
+    good = good && bring_up(input_, assignment_, book, stop_);
+    good = good && greeting().ends_with(kBase) && session_os() == "Test Volume 1";
+    good = good && undo_bring_up(assignment_);
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_THAT(read_file("/run/status-of-child.json", 1 << 20).value_or(""),
+              HasSubstr("instead of sshd: making a BPF map of sockets: Operation not permitted; "
+                        "taking the port over needs BPF sk_lookup"));
+}
+
+struct Unfit {
+  const char* change;
+  const char* back;
+  const char* sentence;
+};
+
+TEST_F(SshdEntryTest, a_volume_whose_sshd_cannot_serve_lets_people_in_by_chroot_and_says_why) {
+  make_volume_with_sshd();
+  const char* restore = "cd etc/ssh; mv kept sshd_config";
+  const Unfit table[] = {
+      {"mv usr/sbin/sshd kept", "mv kept usr/sbin/sshd", "the volume has no /usr/sbin/sshd"},
+      {"cd etc/ssh; cp sshd_config kept; echo Rubbish >>sshd_config", restore, "Rubbish"},
+      {"cd etc/ssh; cp sshd_config kept; echo 'ListenAddress 0.0.0.0:22' >>sshd_config", restore,
+       "a ListenAddress line with port 22"},
+      {"mv etc/ssh/ssh_host_ed25519_key kept", "mv kept etc/ssh/ssh_host_ed25519_key",
+       "no hostkeys available"},
+      {"mv usr/sbin/sshd kept; printf '#!/bin/sh\n[ $1 = -T ] || { echo no start >&2; exit 3; }\n' "
+       ">usr/sbin/sshd; chmod 755 usr/sbin/sshd",
+       "mv kept usr/sbin/sshd", "the volume's own sshd ended with 3: no start"},
+  };
+  const std::string go = "cd " + std::string(kVolumePoint) + "; ";
+  for (const Unfit& unfit : table) {
+    SCOPED_TRACE(unfit.change);
+    mount_volume();
+    ASSERT_TRUE(shell(go + unfit.change));
+    ASSERT_TRUE(unmount_tree(kVolumePoint));
+    Assignment assignment;
+    const Ok done = bring_up(input_, assignment, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_THAT(book_.snapshot().entry,
+                AllOf(testing::StartsWith("chroot: the base's sshd instead of sshd: "),
+                      HasSubstr(unfit.sentence)));
+    EXPECT_EQ(session_os(), "Test Volume 1");
+    EXPECT_THAT(greeting(), EndsWith(kBase));
+    EXPECT_THAT(list_directory(kLaunchKeys), IsEmpty());
+    ASSERT_TRUE(shell(go + unfit.back));
+    ASSERT_TRUE(undo_bring_up(assignment));
+    EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  }
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
