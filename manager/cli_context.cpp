@@ -103,6 +103,7 @@ Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const
   parts.ticket.deployment = deployment_;
   parts.ticket.pool = pool.name;
   parts.ticket.manager_url = manager_url;
+  parts.ticket.session_entry = pool.session.entry;
   parts.ticket.host_keys = pool.session.host_keys;
   parts.ticket.rescue_port = static_cast<unsigned>(pool.session.rescue_port);
   parts.ticket.warm = pool.warm.enabled;

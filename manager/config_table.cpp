@@ -37,6 +37,7 @@ constexpr std::pair<std::string_view, std::string_view> kHomeOfKey[] = {
     {"ready_within_s", "[pool.stock]"},
     {"copy_usd_gib", "[pool.stock]"},
     {"policy", "[pool.rollout]"},
+    {"entry", "[pool.session]"},
     {"host_keys", "[pool.session]"},
     {"rescue_port", "[pool.session]"},
     {"max_unavailable", "[pool.rollout]"},

@@ -21,7 +21,7 @@ struct Ticket {
   std::string deployment;
   std::string pool;
   std::string manager_url;
-  std::string session_entry = "chroot";  ///< how a session gets into the volume's system
+  std::string session_entry = "chroot";  ///< or "sshd": how a session gets into the volume
   std::optional<unsigned>
       write_mib_s{};         ///< what the volume writes; absent: the bootstrap's default
   bool host_keys = true;     ///< a node's SSH host keys are kept on its volume

@@ -358,6 +358,10 @@ INSTANTIATE_TEST_SUITE_P(
                 "[pool.warm] max_depth: nothing is read with enabled = false"},
         BadSpec{kMinimal + "[pool.warm]\nmax_depth = 2000\n", "[pool.warm] max_depth: "},
         BadSpec{kMinimal + "[pool.session]\nhost_keys = \"no\"\n", "[pool.session] host_keys: "},
+        BadSpec{kMinimal + "[pool.session]\nentry = \"nspawn\"\n",
+                "[pool.session] entry: the bootstrap cannot boot a volume as a container yet"},
+        BadSpec{kMinimal + "[pool.session]\nentry = \"ssh\"\n",
+                "[pool.session] entry: \"ssh\" is no entry, write \"chroot\""},
         BadSpec{kMinimal + "[pool.session]\nrescue_port = 22\n",
                 "[pool.session] rescue_port: 22 is where sessions come in"},
         BadSpec{kMinimal + "[pool.session]\nuser = \"-oProxyCommand=x\"\n",
@@ -391,6 +395,7 @@ record = false
 max_depth = 24
 block_list = false
 [pool.session]
+entry = "sshd"
 host_keys = false
 rescue_port = 2222
 user = "ada"
@@ -408,6 +413,7 @@ user = "ada"
   EXPECT_EQ(pool.warm.max_depth, 24);
   EXPECT_THAT(parsed.config.without_block_lists, ElementsAre(pool.name));
   EXPECT_THAT(parse_spec(kMinimal, no_files).config.without_block_lists, IsEmpty());
+  EXPECT_EQ(pool.session.entry, "sshd");
   EXPECT_FALSE(pool.session.host_keys);
   EXPECT_EQ(pool.session.rescue_port, 2222);
   EXPECT_EQ(pool.session.user, "ada");

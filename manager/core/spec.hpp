@@ -52,6 +52,8 @@ struct WarmSpec {
 
 /// How sessions get into the volumes' system.
 struct SessionSpec {
+  std::string entry =
+      "chroot";           ///< or "sshd": whose sshd lets people in, the base's or the volume's
   bool host_keys = true;  ///< a node's SSH host keys are kept on its volume
   int rescue_port = 0;    ///< where the base's sshd lets people onto the base; 0: nowhere
   std::string user;       ///< as whom `warmroot ssh` logs in; empty: ssh decides
