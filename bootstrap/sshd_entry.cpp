@@ -41,6 +41,10 @@ constexpr int kLookMs = 10;
 constexpr milliseconds kHandshake{500};
 /// It reads its program and its configuration anew, which may be cold again.
 constexpr milliseconds kReload{30000};
+/// While it serves, it is asked so often whether it still greets; somebody with root in a session
+/// can have taken away what it needs. One that is busy may turn a client away (MaxStartups).
+constexpr milliseconds kGreetingEvery{30000}, kGreetingLimit{5000};
+constexpr int kMostUngreeted = 3;
 constexpr IpFamily kFamilies[] = {IpFamily::v4, IpFamily::v6};
 
 class SshdEntry : public Entry {
@@ -91,16 +95,8 @@ class SshdEntry : public Entry {
   }
 
   Ok check() override {
-    const std::lock_guard lock(mutex_);
-    if (!steering_) return fail(ErrorKind::refused, "the volume's own sshd was never started");
-    bound_log();
-    if (const auto how = sshd_.how_it_ended())
-      return fail(ErrorKind::refused, "the volume's own sshd " + *how + last_words());
-    // After a reload it listens with another socket; until then the base has the port.
-    const bool listens = all_steered() || steer();
-    if (listens || silent_since_ms_ == 0) silent_since_ms_ = listens ? 0 : boottime_ms();
-    if (listens || boottime_ms() - silent_since_ms_ < kReload.count()) return {};
-    return fail(ErrorKind::refused, "the volume's own sshd does not listen any more");
+    TRY(check_process());
+    return check_greeting();
   }
 
   Ok close() override {
@@ -128,6 +124,22 @@ class SshdEntry : public Entry {
   }
 
  private:
+  Ok check_process() {
+    const std::lock_guard lock(mutex_);
+    if (!steering_) return fail(ErrorKind::refused, "the volume's own sshd was never started");
+    bound_log();
+    if (const auto how = sshd_.how_it_ended())
+      return fail(ErrorKind::refused, "the volume's own sshd " + *how + last_words());
+    // After a reload it listens with another socket; until then the base has the port.
+    bool listens = all_steered();
+    if (!listens) {
+      TRY_ASSIGN(listens, steer());
+    }
+    if (listens || silent_since_ms_ == 0) silent_since_ms_ = listens ? 0 : boottime_ms();
+    if (listens || boottime_ms() - silent_since_ms_ < kReload.count()) return {};
+    return fail(ErrorKind::refused, "the volume's own sshd does not listen any more");
+  }
+
   /// As cloud-init does on a machine of the volume's own, but beside its files.
   Ok write_launch_keys(const std::string& key) const {
     remove_launch_keys();
@@ -167,7 +179,9 @@ class SshdEntry : public Entry {
     if (!log_) return fail_errno(std::string("opening ") + kOwnSshdLog);
     TRY(sshd_.start(root, wishes_, log_.get()));
     const std::int64_t deadline = boottime_ms() + kProbeLimit.count();
-    while (!steer()) {
+    while (true) {
+      TRY_ASSIGN(const bool listens, steer());
+      if (listens) return {};
       if (const auto how = sshd_.how_it_ended())
         return fail(ErrorKind::refused, "the volume's own sshd " + *how + last_words());
       if (cancelled && cancelled())
@@ -176,7 +190,6 @@ class SshdEntry : public Entry {
         return fail(ErrorKind::retry_later, "the volume's own sshd does not listen" + last_words());
       ::poll(nullptr, 0, kLookMs);
     }
-    return {};
   }
 
   bool wanted(IpFamily family) const { return family == IpFamily::v4 || wishes_.v6; }
@@ -188,14 +201,26 @@ class SshdEntry : public Entry {
   }
 
   /// Gives the steering what sshd listens with. Our copy goes at once: it would keep a socket open
-  /// that nobody takes connections from.
-  bool steer() {
+  /// that nobody takes connections from. False while sshd does not listen yet.
+  Result<bool> steer() {
     for (const IpFamily family : kFamilies) {
       if (!wanted(family)) continue;
       const UniqueFd listener = sshd_.listener(family);
-      if (!listener || !steering_->set(family, listener.get())) return false;
+      if (!listener) return false;
+      TRY(steering_->set(family, listener.get()));
     }
     return true;
+  }
+
+  /// Not under the lock: it may take a while, and port_ stays.
+  Ok check_greeting() {
+    if (boottime_ms() < next_greeting_ms_) return {};
+    const auto greeting = read_greeting(port_.number, kGreetingLimit, {});
+    const bool turned_away = !greeting && greeting.error().kind == ErrorKind::refused;
+    ungreeted_ = turned_away ? ungreeted_ + 1 : 0;
+    if (!turned_away) next_greeting_ms_ = boottime_ms() + kGreetingEvery.count();
+    if (ungreeted_ < kMostUngreeted) return {};
+    return fail(greeting.error());
   }
 
   /// What sshd has said last, for a sentence.
@@ -225,6 +250,9 @@ class SshdEntry : public Entry {
   OwnSshd sshd_;
   std::optional<PortSteering> steering_;
   std::int64_t silent_since_ms_ = 0;  ///< 0: it listens
+  // check's alone
+  std::int64_t next_greeting_ms_ = 0;
+  int ungreeted_ = 0;  ///< times in a row
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The entry `sshd` against real programs: the base's sshd and the volume's own, both Debian's, in a
 // network namespace of this test's, so that port 22 is free and nothing outside is touched.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,6 +20,7 @@
 #include <thread>
 
 #include "bootstrap/host_keys.hpp"
+#include "bootstrap/own_sshd.hpp"
 #include "tests/boot_whole.hpp"
 
 namespace warmroot::bootstrap {
@@ -295,6 +297,38 @@ TEST_F(SshdEntryTest, a_reload_of_the_volume_s_sshd_keeps_it_serving) {
     EXPECT_THAT(greeted, AnyOf(EndsWith(kVolume), EndsWith(kBase), HasSubstr("reset")));
   }
   EXPECT_THAT(greeted, EndsWith(" reloaded volume"));
+}
+
+TEST_F(SshdEntryTest, whoever_has_connected_is_waited_for_before_a_listener_closes) {
+  const auto held = hold_port();
+  ASSERT_TRUE(held) << held.error().message();
+  std::vector<UniqueFd> listeners;
+  listeners.emplace_back(::fcntl(held->v4.get(), F_DUPFD_CLOEXEC, 0));
+  ASSERT_EQ(::listen(listeners[0].get(), 8), 0);
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::getsockname(listeners[0].get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  std::int64_t started = boottime_ms();
+  let_handshakes_end(listeners, {held->number}, milliseconds(100));
+  EXPECT_GE(boottime_ms() - started, 100) << "nobody has taken the client";
+  const UniqueFd taken(::accept4(listeners[0].get(), nullptr, nullptr, SOCK_CLOEXEC));
+  started = boottime_ms();
+  let_handshakes_end(listeners, {held->number}, kLimit);
+  EXPECT_LT(boottime_ms() - started, kLimit.count());
+}
+
+TEST_F(SshdEntryTest, one_that_lives_and_greets_nobody_any_more_is_noticed) {
+  make_volume_with_sshd();
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  ASSERT_TRUE(shell("rmdir " + inside("run/sshd")));  // its children end without it
+  Ok works = assignment_.entry->check();
+  for (int looks = 1; works && looks < 10; ++looks) works = assignment_.entry->check();
+  ASSERT_FALSE(works);
+  EXPECT_THAT(works.error().message(), HasSubstr("greets nobody"));
+  EXPECT_TRUE(assignment_.entry->close());
+  EXPECT_THAT(greeting(), EndsWith(kBase));
 }
 
 TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) {
