@@ -6,11 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <functional>
 
 #include "bootstrap/commands.hpp"
-#include "bootstrap/documents.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "tests/boot_whole.hpp"
@@ -21,33 +19,8 @@ namespace {
 using std::chrono::milliseconds;
 using testing::IsEmpty;
 
-constexpr char kStatusOfChild[] = "/run/status-of-child.json";
-constexpr std::size_t kMaxStatus = 1 << 20;
-
 class BootKilled : public BootWhole {
  protected:
-  /// Runs `work` in a process of its own that kills itself once it has recorded so many steps, each
-  /// in its status file by then. False when it ended before.
-  static bool killed_after(std::size_t steps, const std::function<void(StatusBook&)>& work) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      StatusBook book(kStatusOfChild);
-      std::atomic<std::size_t> recorded = 0;
-      book.on_step([&] {
-        if (++recorded == steps) ::raise(SIGKILL);
-      });
-      work(book);
-      ::_exit(0);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-  }
-
-  static std::size_t steps_of_child() {
-    return status_fields(read_file(kStatusOfChild, kMaxStatus).value_or("")).steps.size();
-  }
-
   /// All that a person could notice, and what the next release needs.
   std::string state() {
     std::string text = "os " + session_os() + "\n" + *read_file("/etc/passwd", 1 << 20) +

@@ -3,14 +3,19 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 
+#include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "bootstrap/bring_up.hpp"
+#include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
@@ -18,6 +23,9 @@
 #include "tests/boot_namespace.hpp"
 
 namespace warmroot::bootstrap {
+
+inline constexpr char kStatusOfChild[] = "/run/status-of-child.json";
+inline constexpr std::size_t kMaxStatus = 1 << 20;
 
 /// The loop device dressed as /dev/vdz with the serial of a volume, by a /sys/block of our own.
 class BootWhole : public BootNamespace {
@@ -57,6 +65,28 @@ class BootWhole : public BootNamespace {
   std::string session_os() {
     return pretty_name(
         read_file(std::string(kSessionRoot) + "/etc/os-release", 65536).value_or(""));
+  }
+
+  /// Runs `work` in a process of its own that kills itself once it has recorded so many steps, each
+  /// in its status file by then. False when it ended before.
+  static bool killed_after(std::size_t steps, const std::function<void(StatusBook&)>& work) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      StatusBook book(kStatusOfChild);
+      std::atomic<std::size_t> recorded = 0;
+      book.on_step([&] {
+        if (++recorded == steps) ::raise(SIGKILL);
+      });
+      work(book);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  }
+
+  static std::size_t steps_of_child() {
+    return status_fields(read_file(kStatusOfChild, kMaxStatus).value_or("")).steps.size();
   }
 
   BringUpInput input_;

@@ -355,6 +355,65 @@ TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) 
   EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 
+TEST_F(SshdEntryTest,
+       killed_after_any_step_of_its_own_it_leaves_a_login_and_what_can_be_taken_back) {
+  make_volume_with_sshd();
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  const auto in = book_.snapshot().steps;
+  ASSERT_TRUE(release(leaving(), assignment_, book_));
+  const auto all = book_.snapshot().steps;
+  const auto first_of_entry =
+      std::find_if(in.begin(), in.end(), [](const auto& step) { return step.name == "accounts"; });
+  ASSERT_GE(in.end() - first_of_entry, 3);
+  for (auto step = first_of_entry; step != in.end(); ++step) {
+    SCOPED_TRACE(step->name);
+    EXPECT_TRUE(killed_after(static_cast<std::size_t>(step - in.begin()) + 1, [&](auto& book) {
+      Assignment lost;
+      std::ignore = bring_up(input_, lost, book, stop_);
+    }));
+    EXPECT_THAT(greeting(), EndsWith(kBase));
+    const Ok cleared = clear_leftovers();
+    ASSERT_TRUE(cleared) << cleared.error().message();
+  }
+  for (std::size_t steps = 1; all[in.size() + steps - 1].name != "sync"; ++steps) {
+    SCOPED_TRACE(all[in.size() + steps - 1].name);
+    EXPECT_TRUE(killed_after(in.size() + steps, [&](auto& book) {
+      Assignment lost;
+      if (bring_up(input_, lost, book, stop_)) std::ignore = release(leaving(), lost, book);
+    }));
+    EXPECT_THAT(greeting(), EndsWith(kBase));
+    // As `down` finds things when the daemon is gone.
+    Assignment found;
+    found.disk_node = "/dev/vdz";
+    found.mounted = true;
+    StatusBook book("");
+    const Ok released = release(leaving(), found, book);
+    ASSERT_TRUE(released) << released.error().message();
+    EXPECT_TRUE(check_device_free("/dev/vdz"));
+  }
+}
+
+TEST_F(SshdEntryTest, whoever_is_in_the_volume_stays_when_the_bootstrap_is_killed) {
+  make_volume_with_sshd();
+  ASSERT_TRUE(
+      shell("mkfifo /run/words; echo \"127.0.0.1 $(cut -d' ' -f1,2 "
+            "/run/keys/volume.pub)\" >/run/known"));
+  EXPECT_TRUE(killed_after(1, [&](auto& book) {
+    StatusBook quiet("");
+    if (!bring_up(input_, assignment_, quiet, stop_)) return;
+    if (shell("(" + client("echo in; read -r word; echo heard $word") +
+              ") >/run/said 2>&1 <>/run/words & until grep -q in /run/said; do :; done"))
+      book.record({"a session has begun", 0, 0, Outcome::ok, ""});
+  }));
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  ASSERT_TRUE(shell("echo you >/run/words; until grep -q heard /run/said; do :; done"));
+  EXPECT_EQ(*shell("tail -n 1 /run/said"), "heard you");
+  assignment_.mounted = true;
+  assignment_.disk_node = "/dev/vdz";
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+}
+
 TEST_F(SshdEntryTest, where_the_kernel_has_no_steering_sessions_get_in_by_chroot) {
   make_volume_with_sshd();
   const pid_t child = ::fork();
@@ -366,7 +425,7 @@ TEST_F(SshdEntryTest, where_the_kernel_has_no_steering_sessions_get_in_by_chroot
     const sock_fprog filter{std::size(code), code};
     ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     bool good = ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-    StatusBook book("/run/status-of-child.json");
+    StatusBook book(kStatusOfChild);
     good = good && bring_up(input_, assignment_, book, stop_);
     good = good && greeting().ends_with(kBase) && session_os() == "Test Volume 1";
     good = good && undo_bring_up(assignment_);
@@ -375,7 +434,7 @@ TEST_F(SshdEntryTest, where_the_kernel_has_no_steering_sessions_get_in_by_chroot
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_THAT(read_file("/run/status-of-child.json", 1 << 20).value_or(""),
+  EXPECT_THAT(read_file(kStatusOfChild, kMaxStatus).value_or(""),
               HasSubstr("instead of sshd: making a BPF map of sockets: Operation not permitted; "
                         "taking the port over needs BPF sk_lookup"));
 }
