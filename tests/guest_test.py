@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-from session_matrix import BASE_OS, RESCUE_PORT, VOLUME_OS, session_matrix
+from session_matrix import BASE_OS, RESCUE_PORT, VOLUME_OS, own_sshd_matrix, session_matrix
 from world import TOP, World
 
 DIRECTORY = os.path.join(TOP, "build", "guest_test")
@@ -91,7 +91,7 @@ def power_cut(world, checks, node):
 def hooked(world, checks, node):
     """A hook in the volume whose file the replacement has to see: it was run, and what it wrote was kept."""
     code, text = world.ssh(node["instance_id"], "mkdir -p /etc/warmroot/hooks.d && cd /etc/warmroot/hooks.d && "
-                           "printf '#!/bin/sh\\necho $WARMROOT_REASON >/var/hooked\\n' >save && chmod 755 save", user="root")
+                           "printf '#!/bin/sh\\necho $WARMROOT_REASON >/var/hooked\\n' >save && chmod 755 save && sync", user="root")
     checks.that("a hook is put into the volume", code == 0, text)
 
 
@@ -244,8 +244,11 @@ def good_volume(checks):
     with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
         node = ready(world, "imagenet-0")
         session_matrix(world, checks, node["instance_id"])
-        node = power_cut(world, checks, node)
         hooked(world, checks, node)
+        # The next instances let people in by the volume's own sshd.
+        world.change_pool("imagenet", session=GOOD["session"] + '\nentry = "sshd"')
+        node = power_cut(world, checks, node)
+        own_sshd_matrix(world, checks, node["instance_id"])
         pause_and_resume(world, checks, node)
 
 

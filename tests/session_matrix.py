@@ -29,8 +29,8 @@ WORKS, DIFFERS, CANNOT = "works", "differs", "cannot"
 class Matrix:
     """The rows found, and one ssh configuration that names the guest `node`."""
 
-    def __init__(self, world, checks, instance):
-        self.world, self.checks = world, checks
+    def __init__(self, world, checks, instance, title="session"):
+        self.world, self.checks, self.title = world, checks, title
         self.rows = []
         self.config = world.path("ssh_config")
         self.instance = instance
@@ -47,7 +47,7 @@ class Matrix:
     def row(self, case, mark, how, good, detail=""):
         """Records a case; `how` says in the table in what it differs or why it cannot."""
         self.rows.append((case, mark, how))
-        self.checks.that(f"session: {case} ({mark})", good, str(detail)[-600:])
+        self.checks.that(f"{self.title}: {case} ({mark})", good, str(detail)[-600:])
 
     def ssh(self, command, host="shared", options=(), env=None, seconds=300, stdin=subprocess.DEVNULL):
         return subprocess.run(["ssh", "-F", self.config, *options, host, *([command] if command else [])], capture_output=True, text=True,
@@ -345,16 +345,62 @@ def node_by_name(m):
                   done.stdout + done.stderr)
 
 
-def session_matrix(world, checks, instance):
+# What the volume needs for the entry `sshd`, from the base, whose own PAM lines and drop-in stay out.
+INSTALL_SSHD = """set -e; v=/run/warmroot/volume
+cp -a /usr/sbin/sshd $v/usr/sbin/
+for file in $(ldd /usr/sbin/sshd | grep -o '/[^ )]*'); do [ -e $v$file ] || cp -L $file $v$file; done
+mkdir -p $v/etc/ssh; cp -L /etc/ssh/sshd_config /etc/ssh/moduli $v/etc/ssh/
+grep -v pam_umask /etc/pam.d/sshd >$v/etc/pam.d/sshd
+chroot $v useradd --system --no-create-home --home-dir /run/sshd --shell /usr/sbin/nologin sshd
+sync; echo installed"""
+
+
+def install_sshd(m):
+    """By the operator on the base; the next instance lets people in by it."""
+    done = m.ssh(INSTALL_SSHD, host="rescue", options=("-l", "root"))
+    m.checks.that("an sshd is put into the volume", done.stdout.endswith("installed\n"), done)
+
+
+def own_surroundings(m):
+    done = m.ssh("echo files=$(ulimit -n); echo umask=$(umask); grep -o '\"entry\":\"sshd: the volume' /run/warmroot/status.json; test -f /run/sshd.pid && echo pid=1; "
+                 "echo sudo=$(sudo -n id -u 2>/dev/null); echo shell=$SHELL; echo from=${SSH_CONNECTION##* }")
+    facts = facts_of(done.stdout)
+    m.row("the volume's own sshd has the port", WORKS, "", '"entry":"sshd: the volume' in done.stdout and facts.get("pid") == "1"
+          and facts.get("from") == "22", done)
+    m.row("limits and umask", WORKS, "", facts.get("files") not in (None, "2048") and facts.get("umask") == "0022", done)
+    m.row("sudo", WORKS, "", facts.get("sudo") == "0", done)
+    m.row("a user whose shell differs between the two", WORKS, "", facts.get("shell") == "/bin/bash", done)
+
+
+def own_people(m):
+    for user, uid in (("researcher", "2001"), ("mixed", "2500")):
+        done = m.ssh("echo $(id -u) $(id -un) $(pwd); touch mine && echo writes", host="node", options=("-l", user))
+        m.row(f"{user} of the volume, with the volume's uid and home", WORKS, "", done.stdout == f"{uid} {user} /home/{user}\nwrites\n", done)
+    done = m.ssh("id", host="node", options=("-l", "basic"))
+    m.row("a user of the base alone", CANNOT, "", done.returncode == 255 and "uid" not in done.stdout, done)
+
+
+def run_parts(m, title, parts):
     started = time.monotonic()
-    m = Matrix(world, checks, instance)
     m.share()
     try:
-        for part in (commands, terminal, surroundings, transfers, forwards, agent, x11, crowd, leave_behind, people, rescue, node_by_name):
+        for part in parts:
             before = time.monotonic()
             part(m)
-            world.say(f"  {part.__name__}: {time.monotonic() - before:.1f} s")
+            m.world.say(f"  {part.__name__}: {time.monotonic() - before:.1f} s")
     finally:
         m.unshare()
+    m.world.say(f"{title} took {time.monotonic() - started:.1f} s")
+
+
+def session_matrix(world, checks, instance):
+    m = Matrix(world, checks, instance)
+    run_parts(m, "the matrix", (commands, terminal, surroundings, transfers, forwards, agent, x11, crowd, leave_behind, people, rescue, node_by_name,
+                                install_sshd))
     m.compare_with_readme()
-    world.say(f"the matrix took {time.monotonic() - started:.1f} s")
+
+
+def own_sshd_matrix(world, checks, instance):
+    """What is otherwise than by chroot, and what sshd itself does for sessions: some of the same cases."""
+    run_parts(Matrix(world, checks, instance, "by the volume's sshd"), "the matrix of the volume's own sshd",
+              (commands, terminal, own_surroundings, transfers, forwards, agent, x11, leave_behind, own_people, rescue))
