@@ -9,9 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#ifndef WARMROOT_REVISION
-#define WARMROOT_REVISION "unknown"
-#endif
+#include "tests/fleet_sim/revision.hpp"
 
 namespace warmroot::fleet {
 
