@@ -58,7 +58,8 @@ void EventQueue::step(Host& host) {
       continue;
     }
     event->time += theirs - (now + host.clock);
-    if (host.inbox->take(*event, receipt, host.known.contains(event->instance_id), theirs))
+    if (host.inbox->take(*event, receipt, host.door && host.door->board.known(event->instance_id),
+                         theirs))
       host.next_tick = std::min(host.next_tick, now + host.process.reconciler->shortest_pause());
   }
   remove(useless);

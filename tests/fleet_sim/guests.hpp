@@ -38,10 +38,11 @@ struct Guest {
   Instant due{};  ///< when `step` ends
   Instant report_due{};
   std::uint64_t sequence = 0;  ///< of its reports
-  bool has_key = false;
-  bool fails = false;  ///< its bootstrap always fails
-  bool hangs = false;  ///< its sessions hold the volume for minutes when it should go
-  bool over = false;   ///< powered off: never looked at again
+  std::string key;             ///< that it received at its hello; empty: none
+  std::string identity;        ///< what its metadata service signed; empty: not asked yet
+  bool fails = false;          ///< its bootstrap always fails
+  bool hangs = false;          ///< its sessions hold the volume for minutes when it should go
+  bool over = false;           ///< powered off: never looked at again
   std::optional<Instant> notice_seen;
   NodeStage stage = NodeStage::hello;
 };

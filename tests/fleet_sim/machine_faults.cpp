@@ -229,12 +229,34 @@ bool report_doubled(World& world) {
   return interrupt(world);
 }
 
-/// Somebody without the key says that a node has released its volume: the door refuses it.
+const sim::InstanceRecord* serving(World& world) {
+  return world.some_instance([&](const sim::InstanceRecord& each) {
+    const Guest* guest = world.guests.find(each.id);
+    return guest && !guest->over && !guest->volume_id.empty();
+  });
+}
+
+/// Somebody without the key says that a node has released its volume; or asks for a key in the
+/// name of an instance that has one, without that instance's identity.
 bool report_forged(World& world) {
-  const auto* instance = running(world);
-  if (!instance) return false;
-  world.say("a forged report about " + instance->id + " is refused");
-  return true;
+  const auto* instance = serving(world);
+  Guest* victim = instance ? world.guests.find(instance->id) : nullptr;
+  if (!victim || victim->key.empty()) return false;
+  Guest liar = *victim;
+  liar.key.assign(victim->key.size(), 'k');
+  liar.sequence += static_cast<std::uint64_t>(world.draw.between(0, 1000));
+  core::NodeReport report;
+  report.instance_id = victim->id;
+  report.volume_id = victim->volume_id;
+  report.stage = world.draw.percent(70) ? NodeStage::released : NodeStage::failed;
+  auto letter = letter_of(liar, report);
+  if (world.draw.percent(20)) letter.signature.clear();
+  const auto answer = world.post(letter);
+  if (answer.status == 200)
+    world.invariants.violated(10, "a report that " + victim->id + " did not sign is taken");
+  if (world.signed_hellos && world.say_hello(victim->id, "", "10.9.9.9").status == 200)
+    world.invariants.violated(10, "a stranger gets the key of " + victim->id);
+  return answer.status != 0;
 }
 
 /// An instance speaks of a volume that it had before: by a delayed report, or after its own end.
@@ -243,9 +265,8 @@ bool report_from_dead_lease(World& world) {
   const auto* volume = world.some_volume([&](const sim::VolumeRecord& each) {
     return !each.link || !instance || each.link->instance_id != instance->id;
   });
-  Host& host = world.host();
-  if (!instance || !volume || !host.process.running() || !host.keys.contains(instance->id))
-    return false;
+  Guest* guest = instance ? world.guests.find(instance->id) : nullptr;
+  if (!guest || !volume || guest->key.empty()) return false;
   core::NodeReport report;
   report.instance_id = instance->id;
   report.volume_id = volume->id;
@@ -253,7 +274,11 @@ bool report_from_dead_lease(World& world) {
                                          NodeStage::disk_seen};
   report.stage = world.draw.pick(stages);
   world.say("report of a dead lease: " + instance->id + " about " + volume->id);
-  world.hear(host, report);
+  const auto letter = letter_of(*guest, report);
+  if (world.draw.percent(60)) return world.post(letter).status != 0;
+  std::ignore = world.region.end_now(instance->id);
+  world.later(world.draw.span(milliseconds{100}, minutes{1}),
+              [&world, letter] { std::ignore = world.post(letter); });
   return true;
 }
 

@@ -313,14 +313,12 @@ bool ledger_restored(World& world) {
   if (!host.process.running()) return false;
   const std::string copy = world.ledgers.new_name();
   if (!world.ledgers.copy(host.ledger_path, copy)) return false;
-  const auto keys = host.keys;
-  world.later(world.draw.span(seconds{10}, minutes{5}), [&world, &host, copy, keys] {
+  world.later(world.draw.span(seconds{10}, minutes{5}), [&world, &host, copy] {
     if (world.lifted || !host.process.running()) return;
     world.say("an old copy of the ledger is put back");
-    world.kill(host, world.draw.span(milliseconds{100}, seconds{20}), [&world, &host, copy, keys] {
+    world.kill(host, world.draw.span(milliseconds{100}, seconds{20}), [&world, &host, copy] {
       world.forget_ledger(host);
       CHECK(world.ledgers.copy(copy, host.ledger_path).has_value());
-      host.keys = keys;
     });
   });
   return true;

@@ -121,6 +121,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kUncheckedMount, "the bootstrap mounts without a check"},
       {kFlagUnseen, "DeleteOnTermination is not looked at"},
       {kForgetsPending, "instances that are coming are not counted"},
+      {kBelievesAnybody, "a report is taken whoever signed it"},
   };
   return bugs;
 }

@@ -19,6 +19,8 @@ const std::vector<PlantedBug>& planted_bugs();
 
 /// The bootstrap mounts without looking whether the volume is clean.
 inline constexpr int kUncheckedMount = 12;
+/// The door for reports does not look at signatures.
+inline constexpr int kBelievesAnybody = 15;
 
 /// Puts the bug's liars into the process that is about to start.
 void plant(int bug, World& world, Host& host, ProcessSetup& setup);

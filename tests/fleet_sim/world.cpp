@@ -119,6 +119,7 @@ void World::make_spec() {
   }
   for (auto& pool : desired.pools) draw_launch(pool);
   events.on = draw.percent(40);
+  signed_hellos = draw.percent(20);
   if (draw.percent(30)) {  // as a world of thousands is looked at
     observer.small_world = static_cast<std::size_t>(draw.below(12));
     observer.page_size = draw.percent(50) ? 5 : manager::kPageSize;

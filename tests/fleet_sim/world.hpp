@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "manager/events.hpp"
-#include "manager/ledger_keys.hpp"
 #include "tests/fleet_invariants.hpp"
 #include "tests/fleet_process.hpp"
 #include "tests/fleet_sim/coverage.hpp"
@@ -21,6 +20,7 @@
 #include "tests/fleet_sim/guests.hpp"
 #include "tests/fleet_sim/ledger_shelf.hpp"
 #include "tests/fleet_sim/options.hpp"
+#include "tests/fleet_sim/report_door.hpp"
 #include "tests/fleet_sim/spending.hpp"
 #include "tests/fleet_sim/trace.hpp"
 #include "tests/sim/query.hpp"
@@ -46,21 +46,16 @@ struct Host {
   Milliseconds clock{0};  ///< ahead of the region
   Instant next_tick{};
   bool in_tick = false;
-  bool hears_reports = true;
   int die_in = 0;  ///< dies at this effect from now; 0: does not
   std::function<void()> after_death;
   Milliseconds freeze_after_look{0};
   Milliseconds freeze_after_record{0};
   Milliseconds clock_at_start{0};  ///< a process's clock does not follow steps (manager/clock.hpp)
   Instant look_started{};
-  Instant last_look{};  ///< the look before; of this process
-  Instant sent{};       ///< when the present batch of calls left
-  std::unique_ptr<manager::LedgerKeys> report_keys;
+  Instant last_look{};                   ///< the look before; of this process
+  Instant sent{};                        ///< when the present batch of calls left
+  std::unique_ptr<ReportDoor> door;      ///< of a process that hears reports
   std::map<std::string, Instant> shown;  ///< when EC2 last showed a thing to this process
-  std::map<std::string, core::NodeReport> board;
-  std::set<std::string> known;                ///< instances of the last look
-  std::set<std::string> drains;               ///< that the last plan asked to drain
-  std::map<std::string, std::uint64_t> keys;  ///< last sequence number by instance; in the ledger
   manager::TickReport last;
   std::unique_ptr<manager::EventInbox> inbox;  ///< of a process that listens
   Instant polled{};                            ///< when the queue last answered it
@@ -121,10 +116,13 @@ class World {
     bool drain = false;
   };
   Taken deliver(Guest& guest, const core::NodeReport& report);
+  /// A letter arrives, whoever sends it; 0: nobody listens.
+  ReportDoor::Reply post(const Letter& letter);
+  /// A hello for the instance arrives from `peer`.
+  ReportDoor::Reply say_hello(const std::string& instance_id, const std::string& identity,
+                              const std::string& peer);
   /// Of when the world is that EC2 last showed the host's process of a thing.
   Instant shown_at(const Host& host, const std::string& id) const;
-  /// Puts a report on the board as if it had been accepted.
-  void hear(Host& host, core::NodeReport report);
   bool violated() const { return !invariants.violations.empty(); }
 
   const Options& options;
@@ -141,12 +139,13 @@ class World {
   LedgerShelf ledgers;
   Coverage coverage;
   EventQueue events;
-  Instant forged_at{};      ///< when somebody last wrote to the queue
-  int reports_lost = 0;     ///< so many of the next reports do not arrive
-  int reports_doubled = 0;  ///< so many arrive a second time, later
-  int reports_late = 0;     ///< so many arrive out of order
-  std::string others_pool;  ///< the pool that other people launch for; empty: none
-  int surplus = 0;          ///< so many more than its nodes, where an Auto Scaling group launches
+  Instant forged_at{};         ///< when somebody last wrote to the queue
+  int reports_lost = 0;        ///< so many of the next reports, or their answers, do not arrive
+  int reports_doubled = 0;     ///< so many arrive a second time, later
+  int reports_late = 0;        ///< so many arrive out of order
+  bool signed_hellos = false;  ///< the manager has the certificates of instances' identities
+  std::string others_pool;     ///< the pool that other people launch for; empty: none
+  int surplus = 0;  ///< so many more than its nodes, where an Auto Scaling group launches
   std::string last_fault;
   bool lifted = false;
   std::set<std::string> untagged;  ///< volumes that lack tags which people took away
@@ -169,6 +168,11 @@ class World {
   void after_call(Host& host, const aws::Form& form, const Result<HttpReply>& reply);
   void tick(Host& host);
   void digest(Host& host, manager::TickReport report);
+  void open_door(Host& host);
+  void publish_known(Host& host, const manager::TickReport& report);
+  /// News on the board: the next tick is soon.
+  void heed_wake(Host& host);
+  void ask_for_key(Guest& guest);
   Instant time_of(const Host& host) const;
   std::function<Instant(const std::string&)> known_by(Host& host, const std::string& body);
   void run_due();

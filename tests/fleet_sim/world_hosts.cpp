@@ -19,8 +19,6 @@ constexpr milliseconds kLeastLatency{10};
 constexpr milliseconds kMostLatency{150};
 /// The daemon's patience with its ledger.
 constexpr seconds kLedgerPatience{5};
-/// Shortest pause between a wake-up and a tick.
-constexpr milliseconds kWakes{20};
 /// A frozen plan is read by somebody after so long.
 constexpr seconds kOperatorComes{90};
 /// An intent of an earlier process was planned at most so long before it was recorded, on a world
@@ -41,7 +39,8 @@ ProcessSetup World::setup_of(Host& host) {
       say("frozen after the look");
       pass_time(std::exchange(host.freeze_after_look, Milliseconds{0}));
     }
-    return planted_reports(options.planted, host.board);
+    return host.door ? planted_reports(options.planted, host.door->board.snapshot())
+                     : std::map<std::string, core::NodeReport>{};
   };
   if (host.number == 0 && events.on)
     setup.options.heard = [this, &host] { return host.inbox->heard(time_of(host)); };
@@ -86,8 +85,7 @@ void World::start(Host& host) {
     invariants.violated(0, "the manager does not start: " + started.error().message());
     return;
   }
-  auto keys = manager::LedgerKeys::open(host.ledger_path, [this, &host] { return time_of(host); });
-  if (keys) host.report_keys = std::move(*keys);
+  if (host.number == 0) open_door(host);
   say("manager " + std::to_string(host.number) + " starts");
   host.next_tick = region.now();
   host.frozen_since.reset();
@@ -101,11 +99,8 @@ void World::bury(Host& host) {
   host.process.stop();
   host.inbox.reset();
   host.new_desired = false;
-  host.report_keys.reset();
-  host.board.clear();
+  host.door.reset();
   host.shown.clear();
-  host.known.clear();
-  host.drains.clear();
   host.die_in = 0;
   host.freeze_after_look = host.freeze_after_record = Milliseconds{0};
   if (auto then = std::exchange(host.after_death, {})) then();
@@ -129,7 +124,6 @@ void World::start_again(Host& host) {
 
 void World::forget_ledger(Host& host) {
   ledgers.throw_away(host.ledger_path);
-  host.keys.clear();
   invariants.unknowable.insert(untagged.begin(), untagged.end());
 }
 
@@ -139,7 +133,6 @@ void World::start_second_manager() {
   if (!has_host(1)) {
     hosts_.push_back(std::make_unique<Host>());
     hosts_[1]->number = 1;
-    hosts_[1]->hears_reports = false;
     hosts_[1]->ledger_path = ledgers.new_name();
   }
   if (!hosts_[1]->process.running()) start(*hosts_[1]);
@@ -217,6 +210,7 @@ void World::tick(Host& host) {
   host.look_started = region.now();
   ++host.ticks;
   try {
+    if (host.door) host.process.reconciler->look_at(host.door->board.take_knockers());
     auto report = host.process.reconciler->tick();
     if (report)
       digest(host, std::move(*report));
@@ -241,12 +235,8 @@ void World::digest(Host& host, manager::TickReport report) {
   coverage.add(report);
   if (report.recorded && host.inbox) events.remove(host.inbox->settle());
   if (!report.blind) {
-    host.known.clear();
-    for (const auto& [id, instance] : report.observed.instances)
-      if (instance.state != aws::InstanceState::terminated) host.known.insert(id);
+    publish_known(host, report);
     if (lifted) act_on_notes(host, report);
-    host.drains.clear();
-    for (const auto& [id, reason] : report.plan.drains) host.drains.insert(id);
   }
   bool frozen = false;
   for (const auto& note : report.plan.notes) frozen |= note.kind == core::NoteKind::frozen;
@@ -258,62 +248,12 @@ void World::digest(Host& host, manager::TickReport report) {
     for (const auto& note : report.plan.notes)
       say("note " + std::string(core::to_string(note.kind)) + " " + note.text);
   host.next_tick = region.now() + report.plan.next_look;
+  heed_wake(host);
   report.observed = {};  // while it is held, each change of the observer's world copies the world
   host.last = std::move(report);
 }
 
-// ---- reports ----
-
-void World::hear(Host& host, core::NodeReport report) {
-  report.received = time_of(host);
-  auto& latest = host.board[report.instance_id];
-  const bool news = latest.instance_id.empty() || latest.stage != report.stage ||
-                    latest.volume_id != report.volume_id;
-  latest = std::move(report);
-  if (news) host.next_tick = std::min(host.next_tick, region.now() + kWakes);
-}
-
-World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
-  Host& host = *hosts_[0];
-  const auto sequence = ++guest.sequence;
-  if (reports_lost > 0) {
-    --reports_lost;
-    return {};
-  }
-  if (!host.process.running()) return {};
-  if (!guest.has_key) {
-    if (!host.known.contains(guest.id)) return {};
-    host.keys[guest.id] = sequence;
-    guest.has_key = true;
-  }
-  // A manager that lost its ledger has lost the keys: the node says hello again.
-  if (!host.keys.contains(guest.id)) {
-    if (host.known.contains(guest.id)) host.keys[guest.id] = sequence;
-    return {};
-  }
-  const auto key = host.keys.find(guest.id);
-  if (reports_late > 0) {
-    --reports_late;
-    later(draw.span(seconds{1}, seconds{30}), [this, &host, report, sequence] {
-      const auto held = host.keys.find(report.instance_id);
-      if (!host.process.running() || held == host.keys.end() || held->second >= sequence) return;
-      held->second = sequence;
-      hear(host, report);
-    });
-    return {};
-  }
-  key->second = std::max(key->second, sequence);
-  core::NodeReport kept = report;
-  kept.received = time_of(host);
-  if (host.report_keys) std::ignore = host.report_keys->keep_departure(kept);
-  say("report " + guest.id + " stage " + std::to_string(static_cast<int>(report.stage)));
-  hear(host, report);
-  if (reports_doubled > 0) {  // the same bytes again: its number is not greater than the last
-    --reports_doubled;
-    coverage.add("report", "doubled");
-  }
-  return {true, host.drains.contains(guest.id)};
-}
+// ---- the operator ----
 
 /// What a blocking note asks for, once what it complains of is put right. An old copy of the ledger
 /// may have pools paused that were resumed since.

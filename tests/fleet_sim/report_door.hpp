@@ -1,0 +1,71 @@
+// The door for reports of a simulated manager: the real admission, board, keys in the ledger,
+// parsers and signatures, under virtual time and without a socket. What manager/reports.cpp does
+// between its sockets and these is done here in the same order. Used by the world; guests write the
+// letters, with the bootstrap's own signature.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "manager/admission.hpp"
+#include "manager/ledger_keys.hpp"
+#include "tests/fleet_sim/guests.hpp"
+
+namespace warmroot::fleet {
+
+/// A signed report as it travels.
+struct Letter {
+  std::string instance_id;
+  std::uint64_t sequence = 0;
+  std::string signature;
+  std::string body;
+};
+
+/// What a guest puts into its next letter; counts its number up.
+Letter letter_of(Guest& guest, const core::NodeReport& report);
+
+struct DoorSetup {
+  std::string ledger_path;
+  std::function<Instant()> clock;   ///< of the process
+  std::function<Instant()> steady;  ///< never set
+  manager::AdmissionRules rules;
+  bool believes_anybody = false;  ///< a planted bug: signatures are not looked at
+};
+
+class ReportDoor {
+ public:
+  /// Errors: those of the ledger.
+  static Result<std::unique_ptr<ReportDoor>> open(DoorSetup setup);
+
+  struct Reply {
+    int status = 200;
+    std::string key_hex{};  ///< of a hello
+    bool drain = false;
+  };
+  /// The board may wake its waiter: something else was said than the same instance said before.
+  /// Asked first, because a wait that finds nothing costs more than a report.
+  bool may_wake = false;
+
+  /// `peer` is the address that it comes from.
+  Reply hello(const std::string& body, const std::string& peer);
+  Reply report(const Letter& letter);
+
+  manager::ReportBoard board;
+
+ private:
+  ReportDoor(DoorSetup setup, std::unique_ptr<manager::LedgerKeys> keys);
+  manager::Admission::Time steady() const;
+  Reply refuse(manager::Refusal reason, int status);
+  /// The status of the refusal, or 200.
+  int authentic(const Letter& letter);
+
+  DoorSetup setup_;
+  std::unique_ptr<manager::LedgerKeys> keys_;
+  manager::Admission admission_;
+  std::map<std::string, std::string> said_;  ///< the last body of each instance
+};
+
+}  // namespace warmroot::fleet

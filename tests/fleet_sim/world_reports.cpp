@@ -1,0 +1,164 @@
+// What guests say to a world's first manager: hellos, signed reports, their losses and repeats; and
+// what the manager's board knows to answer them from.
+#include <utility>
+
+#include "bootstrap/report_sign.hpp"
+#include "manager/core/draft.hpp"
+#include "tests/fleet_sim/planted.hpp"
+#include "tests/fleet_sim/world.hpp"
+#include "tests/sim/instance_identity.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using std::chrono::seconds;
+
+/// As the daemon has it.
+constexpr std::chrono::hours kReportsKept{1};
+constexpr int kTaken = 200;
+constexpr int kUnauthorized = 401;
+constexpr int kGone = 410;
+
+/// One key for all worlds of the program; what it signs decides nothing but yes or no.
+sim::IdentitySigner& signer() {
+  static sim::IdentitySigner signer;
+  return signer;
+}
+
+const manager::IdentityCertificates& certificates() {
+  static const auto parsed = manager::IdentityCertificates::parse(signer().certificate());
+  CHECK(parsed.has_value());
+  return *parsed;
+}
+
+/// What dynamic/instance-identity/rsa2048 answers, as far as the manager looks, on one line.
+std::string identity_of(const sim::Region& region, const sim::InstanceRecord& instance) {
+  const auto& catalog = region.catalog();
+  auto text = signer().sign(R"({"instanceId":")" + instance.id + R"(","accountId":")" +
+                            catalog.account_id + R"(","region":")" + catalog.region +
+                            R"(","imageId":")" + instance.image_id + R"(","instanceType":")" +
+                            instance.type + R"(","privateIp":")" + instance.private_ip + "\"}");
+  std::erase(text, '\n');
+  return text;
+}
+
+}  // namespace
+
+void World::open_door(Host& host) {
+  DoorSetup setup;
+  setup.ledger_path = host.ledger_path;
+  setup.clock = [this, &host] { return time_of(host); };
+  setup.steady = [this] { return region.now(); };
+  if (signed_hellos) setup.rules.certificates = certificates();
+  setup.rules.account_id = region.catalog().account_id;
+  setup.rules.region = region.catalog().region;
+  setup.believes_anybody = options.planted == kBelievesAnybody;
+  auto opened = ReportDoor::open(std::move(setup));
+  if (opened)
+    host.door = std::move(*opened);
+  else
+    invariants.violated(0, "the door for reports does not open: " + opened.error().message());
+}
+
+/// As Daemon::publish_known.
+void World::publish_known(Host& host, const manager::TickReport& report) {
+  if (!host.door) return;
+  std::map<std::string, manager::KnownInstance> known;
+  for (const auto& [id, instance] : report.observed.instances) {
+    if (instance.state == aws::InstanceState::terminated) continue;
+    const auto pool = instance.tags.find(core::kTagPool);
+    if (pool == instance.tags.end()) continue;
+    auto& entry = known[id];
+    entry.pool = pool->second;
+    entry.drain = report.plan.drains.contains(id);
+    entry.image_id = instance.image_id;
+    entry.instance_type = instance.instance_type;
+    entry.private_ip = instance.private_ip;
+  }
+  for (const auto& row : report.plan.nodes)
+    if (const auto found = known.find(row.instance_id);
+        found != known.end() && row.lease && core::holds_volume(*row.lease))
+      found->second.volume_id = row.volume_id;
+  host.door->board.set_known(kDeployment, std::move(known));
+  host.door->board.forget_unknown(report.started - kReportsKept);
+}
+
+void World::heed_wake(Host& host) {
+  if (!host.door || !std::exchange(host.door->may_wake, false)) return;
+  if (host.door->board.wait(Milliseconds{0}))
+    host.next_tick =
+        std::min(host.next_tick, region.now() + host.process.reconciler->shortest_pause());
+}
+
+ReportDoor::Reply World::say_hello(const std::string& instance_id, const std::string& identity,
+                                   const std::string& peer) {
+  Host& host = *hosts_[0];
+  if (!host.door) return {0};
+  const auto* instance = region.instance(instance_id);
+  const auto pool = instance ? instance->tags.find(core::kTagPool) : sim::Tags::const_iterator{};
+  const std::string name =
+      instance && pool != instance->tags.end() ? pool->second : std::string("p");
+  auto reply = host.door->hello(R"({"version":1,"instance_id":")" + instance_id +
+                                    R"(","deployment":")" + kDeployment + R"(","pool":")" + name +
+                                    R"(","identity":")" + identity + "\"}",
+                                peer);
+  coverage.add("hello", std::to_string(reply.status));
+  if (!host.in_tick) heed_wake(host);
+  return reply;
+}
+
+ReportDoor::Reply World::post(const Letter& letter) {
+  Host& host = *hosts_[0];
+  if (!host.door) return {0};
+  auto reply = host.door->report(letter);
+  coverage.add("report", std::to_string(reply.status));
+  if (!host.in_tick) heed_wake(host);
+  return reply;
+}
+
+/// The pool that it names is its ticket's, which nobody changes.
+void World::ask_for_key(Guest& guest) {
+  const auto* instance = region.instance(guest.id);
+  if (!instance) return;
+  if (signed_hellos && guest.identity.empty()) guest.identity = identity_of(region, *instance);
+  const auto reply = say_hello(guest.id, guest.identity, instance->private_ip);
+  if (reply.status != kTaken) return;
+  if (reports_lost > 0) {  // the answer
+    --reports_lost;
+    return;
+  }
+  const auto key = bootstrap::parse_key(reply.key_hex);
+  CHECK(key.has_value());
+  guest.key = *key;
+}
+
+World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
+  if (guest.key.empty()) ask_for_key(guest);
+  if (guest.key.empty()) return {};
+  const auto letter = letter_of(guest, report);
+  const bool lost = reports_lost > 0;
+  reports_lost -= lost;
+  if (lost && letter.sequence % 2 == 0) return {};
+  if (reports_late > 0) {
+    --reports_late;
+    later(draw.span(seconds{1}, seconds{30}), [this, letter] { std::ignore = post(letter); });
+    return {};
+  }
+  const auto reply = post(letter);
+  if (reply.status == 0) return {};
+  if (reply.status == kUnauthorized) ask_for_key(guest);
+  if (reply.status == kTaken)
+    say("report " + guest.id + " stage " + std::string(to_string(report.stage)));
+  if (reply.status == kTaken && reports_doubled > 0) {
+    --reports_doubled;
+    if (post(letter).status == kTaken)
+      invariants.violated(10, "a report of " + guest.id + " is taken twice");
+    later(draw.span(seconds{1}, seconds{30}), [this, letter] { std::ignore = post(letter); });
+  }
+  if (lost) return {};  // its answer
+  const bool said = reply.status == kGone && report.stage == NodeStage::released;
+  return {reply.status == kTaken || said, reply.status == kTaken && reply.drain};
+}
+
+}  // namespace warmroot::fleet
