@@ -24,10 +24,9 @@ class Coverage {
   }
   /// "note frozen" and so on, of what can be and was not.
   std::vector<std::string> missing(const std::vector<std::string>& faults) const;
-
- private:
   bool has(const std::string& kind, const std::string& name) const;
 
+ private:
   std::map<std::string, std::map<std::string, std::uint64_t>> counts_;
 };
 

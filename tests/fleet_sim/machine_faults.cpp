@@ -44,8 +44,12 @@ bool little_capacity(World& world) {
   return capacity(world, {"*"}, {world.some_zone()}, world.draw.between(1, 2),
                   world.draw.span(seconds{20}, minutes{4}));
 }
+/// Of one type there will never be any, also after the other faults; or of all, to their end.
 bool no_capacity_for_ever(World& world) {
-  return capacity(world, {"g5.xlarge"}, {"us-east-1a", "us-east-1b"}, 0, minutes{1000});
+  if (world.draw.percent(50))
+    return capacity(world, {"*"}, {"us-east-1a", "us-east-1b"}, 0, minutes{1000});
+  world.never_offered = world.draw.percent(50) ? "g5.xlarge" : "m5.large";
+  return capacity(world, {world.never_offered}, {"us-east-1a", "us-east-1b"}, 0, minutes{1000});
 }
 
 const sim::InstanceRecord* running(World& world) {
@@ -184,6 +188,15 @@ bool busy_detach(World& world) {
 bool interrupt(World& world) {
   const auto* instance = world.some_instance();
   return instance && world.region.interrupt(instance->id).has_value();
+}
+/// EC2's hint that an instance is at risk; often no interruption follows.
+bool rebalance_hint(World& world) {
+  const auto* instance = world.some_instance([](const auto& each) { return each.spot(); });
+  if (!instance || !world.region.recommend_rebalance(instance->id)) return false;
+  if (world.draw.percent(40))
+    world.later(world.draw.span(seconds{1}, minutes{4}),
+                [&world, id = instance->id] { std::ignore = world.region.interrupt(id); });
+  return true;
 }
 bool notice_missing(World& world) {
   world.guests.notices_missing += 1;
@@ -327,6 +340,7 @@ const std::vector<FaultEntry>& machine_faults() {
       {"device_name_sticks", "volumes", device_name_sticks},
       {"busy_detach", "volumes", busy_detach},
       {"interrupt", "events", interrupt},
+      {"rebalance_hint", "events", rebalance_hint},
       {"notice_missing", "events", notice_missing},
       {"notice_late", "events", notice_late},
       {"notice_doubled", "events", notice_doubled},

@@ -170,6 +170,26 @@ bool person_copies_tags(World& world) {
   return true;
 }
 
+/// "Launch more like this": a machine of somebody's own with all tags of one of ours. Its owner
+/// ends it some time later.
+bool person_copies_instance_tags(World& world) {
+  const auto* instance = world.some_instance();
+  if (!instance) return false;
+  sim::RunInstancesArgs args;
+  args.image_id = instance->image_id;
+  args.type = instance->type;
+  args.zone = instance->zone;
+  args.instance_tags = instance->tags;
+  std::erase_if(args.instance_tags, [](const auto& tag) { return tag.first.starts_with("aws:"); });
+  const auto made = world.region.run_instances(args);
+  if (!made) return false;
+  const std::string theirs = made->front().id;
+  world.say("people launch " + theirs + " with the tags of " + instance->id);
+  world.spell(world.draw.span(minutes{1}, minutes{6}),
+              [&world, theirs] { std::ignore = world.region.terminate_instances({theirs}); });
+  return true;
+}
+
 /// Between an intent and its replay, too: some calls get no answer first.
 bool spec_changes(World& world) {
   if (world.draw.percent(50)) {
@@ -264,6 +284,7 @@ bool order_delete(World& world) {
 
 // ---- us ----
 
+/// A process does not follow a step (manager/clock.hpp), but the next one begins with it.
 bool clock_step(World& world) {
   Host& host = world.host();
   const auto size = world.draw.percent(50) ? world.draw.span(seconds{1}, minutes{5})
@@ -272,6 +293,7 @@ bool clock_step(World& world) {
   world.say(std::string("the clock steps ") + (back ? "back " : "on ") +
             std::to_string(size.count() / 1000) + " s");
   host.clock += back ? -size : size;
+  if (world.draw.percent(70)) world.kill(host, world.draw.span(milliseconds{100}, seconds{20}));
   return true;
 }
 
@@ -351,6 +373,7 @@ const std::vector<FaultEntry>& people_faults() {
       {"person_protects", "people", person_protects},
       {"person_removes_tags", "people", person_removes_tags},
       {"person_copies_tags", "people", person_copies_tags},
+      {"person_copies_instance_tags", "people", person_copies_instance_tags},
       {"spec_changes", "people", spec_changes},
       {"operator_pauses", "people", operator_pauses},
       {"order_release", "people", order_release},

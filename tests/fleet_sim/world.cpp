@@ -15,7 +15,6 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-constexpr const char* kZones[] = {"us-east-1a", "us-east-1b"};
 /// How often those who launch for a pool of their own look after it.
 constexpr seconds kOthersLook{10};
 constexpr const char* kGroup = "workers";
@@ -37,6 +36,11 @@ sim::Catalog catalog() {
   image.id = kNewerAmi;
   image.name = "session-root-newer";
   image.snapshot_id = snapshot.id;
+  auto base = *std::find_if(catalog.images.begin(), catalog.images.end(),
+                            [](const auto& each) { return each.id == kBaseAmi; });
+  base.id = kNewerBaseAmi;
+  base.name = "base-newer";
+  catalog.images.push_back(base);
   catalog.snapshots.push_back(snapshot);
   catalog.images.push_back(image);
   return catalog;
@@ -320,7 +324,7 @@ void World::keep_others_pool() {
   if (live >= pool.running + (group ? surplus : 0)) return;
   sim::RunInstancesArgs args;
   args.image_id = kBaseAmi;
-  args.type = "m5.large";
+  args.type = never_offered == "m5.large" ? "g5.xlarge" : "m5.large";
   args.zone = pool.zones[0];
   args.spot = true;
   args.instance_tags = {{"warmroot:pool", others_pool}};
@@ -350,11 +354,28 @@ void World::schedule_faults() {
   }
 }
 
+/// In some runs instances are launched from a newer base early on, so that the template of the
+/// earlier one is out of use for its whole grace.
+void World::schedule_base_change() {
+  if (!draw.percent(12)) return;
+  later(draw.span(seconds{30}, minutes{2}), [this] {
+    if (lifted) return;
+    auto changed = desired;
+    for (auto& pool : changed.pools)
+      if (pool.launch) pool.launch->base_ami = kNewerBaseAmi;
+    set_desired(changed);
+    base_changed_at = region.now();
+    say("the base AMI is a newer one");
+    if (const auto* instance = some_instance()) std::ignore = region.crash(instance->id);
+  });
+}
+
 RunResult World::run() {
   hosts_.push_back(std::make_unique<Host>());
   hosts_[0]->ledger_path = ledgers.new_name();
   if (!others_pool.empty()) keep_others_pool();
   schedule_faults();
+  schedule_base_change();
   start(*hosts_[0]);
   live_until(kStart + minutes{options.minutes});
   RunResult result;

@@ -34,6 +34,8 @@ inline constexpr const char* kDeployment = "research";
 inline constexpr const char* kVolumeAmi = "ami-01000000000000001";
 inline constexpr const char* kNewerAmi = "ami-05000000000000005";
 inline constexpr const char* kBaseAmi = "ami-02000000000000002";
+inline constexpr const char* kNewerBaseAmi = "ami-06000000000000006";
+inline constexpr const char* kZones[] = {"us-east-1a", "us-east-1b"};
 
 /// The pool of that name, or nullptr.
 core::PoolSpec* find_spec(core::Desired& desired, const std::string& name);
@@ -148,7 +150,9 @@ class World {
   int surplus = 0;  ///< so many more than its nodes, where an Auto Scaling group launches
   std::string last_fault;
   bool lifted = false;
-  std::set<std::string> untagged;  ///< volumes that lack tags which people took away
+  std::string never_offered;  ///< the type that EC2 has none of, also when the faults stop
+  std::optional<Instant> base_changed_at;  ///< when instances were to be launched from another AMI
+  std::set<std::string> untagged;          ///< volumes that lack tags which people took away
   Instant settled_at{};
   bool two_managers = false;      ///< there were two, once
   bool people_took_part = false;  ///< things were changed that only people may put right
@@ -160,6 +164,7 @@ class World {
   void draw_launch(core::PoolSpec& pool);
   void make_neighbours();
   void schedule_faults();
+  void schedule_base_change();
   void start(Host& host);
   void bury(Host& host);
   ProcessSetup setup_of(Host& host);

@@ -1,6 +1,7 @@
 // The end of the faults, and what has to be true some time after it.
 #include <algorithm>
 
+#include "manager/core/templates.hpp"
 #include "manager/core/token.hpp"
 #include "tests/fleet_sim/world.hpp"
 
@@ -98,6 +99,8 @@ void World::lift() {
   reports_lost = reports_doubled = reports_late = 0;
   guests.notices_missing = guests.notices_late = guests.failing_bootstraps = guests.hanging = 0;
   region.knobs = {};
+  if (!never_offered.empty())
+    for (const char* zone : kZones) region.knobs.capacity[{never_offered, zone}] = 0;
   stop_second_manager();
   Host& host = *hosts_[0];
   host.die_in = 0;
@@ -155,6 +158,10 @@ void World::settle() {
     act_as_operator();
     return false;
   });
+  // What an earlier spec launched from is deleted after its grace, and no sooner.
+  if (base_changed_at)
+    live_until(*base_changed_at + core::kTemplateGrace + kAllowance,
+               [this] { return coverage.has("action", "DeleteLaunchTemplate accepted"); });
   finish_rollouts();
   if (!violated()) check_end();
 }
