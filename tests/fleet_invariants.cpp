@@ -2,7 +2,9 @@
 #include "tests/fleet_invariants.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "manager/core/offers.hpp"
 #include "manager/core/token.hpp"
 
 namespace warmroot {
@@ -63,6 +65,7 @@ void Invariants::check_call(const Sender& sender, const aws::Form& form, const s
     const bool attached = volume && volume->link && volume->link->attach_time < sender.knew(id);
     if (!ordered(sender, "delete", id) || attached)
       violated(3, "DeleteVolume of " + id + ", which nobody ordered or which is attached");
+    removed.insert(id);
   }
   if (action == "AttachVolume") check_attach(sender, form);
   if (action == "DetachVolume") check_detach(sender, form);
@@ -139,6 +142,7 @@ void Invariants::check_detach(const Sender& sender, const aws::Form& form) {
 void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
   for (const auto& [key, id] : form) {
     if (!key.starts_with("InstanceId")) continue;
+    asked_to_end_.insert(id);
     const auto* instance = region_.instance(id);
     if (!instance) continue;
     if (!launched_.contains(id) &&
@@ -150,6 +154,71 @@ void Invariants::check_terminate(const Sender& sender, const aws::Form& form) {
           flag_set_before(volume_id, sender.knew(volume_id)))
         violated(12, volume_id + " would be deleted with " + id);
   }
+}
+
+void Invariants::check_state() {
+  for (const auto& id : used)
+    if (const auto* volume = region_.volume(id);
+        (!volume || volume->state == sim::DiskState::deleting) && !removed.contains(id) &&
+        !flagged.contains(id)) {
+      violated(3, id + " is gone, which was used and which nobody deleted");
+      removed.insert(id);
+    }
+  for (const auto& id : foreign)
+    if (id.starts_with("vol-") && !region_.volume(id)) violated(11, id + " is gone, not ours");
+  std::map<std::string, std::string> disks;
+  for (const auto& [id, volume] : region_.volumes()) {
+    if (!volume.link || !is_pool_volume(volume) || foreign.contains(id)) continue;
+    const auto [other, first] = disks.emplace(volume.link->instance_id, id);
+    if (!first)
+      violated(2, other->second + " and " + id + " are attached to " + volume.link->instance_id);
+    if (volume.link->delete_on_termination && !flagged.contains(id))
+      violated(12, id + " would be deleted with " + volume.link->instance_id);
+  }
+}
+
+void Invariants::check_leases(manager::Database& spy) {
+  const auto twice = spy.query(
+      "SELECT volume_id, instance_id FROM leases WHERE state IN ('attaching', 'checking', "
+      "'active', "
+      "'leaving') GROUP BY volume_id HAVING count(*) > 1 UNION ALL SELECT volume_id, instance_id "
+      "FROM leases WHERE state IN ('attaching', 'checking', 'active', 'leaving') GROUP BY "
+      "instance_id HAVING count(*) > 1");
+  if (!twice || twice->empty()) return;
+  violated(2,
+           "two open leases: one of " + twice->front().text(0) + " on " + twice->front().text(1));
+}
+
+void Invariants::check_limits(const Sender& sender, const aws::Form& form,
+                              const core::PoolSpec& pool) {
+  auto count = aws::form_value(form, "MaxCount");
+  if (count.empty())
+    count = aws::form_value(form, "TargetCapacitySpecification.TotalTargetCapacity");
+  const int asked = std::atoi(std::string(count).c_str());
+  int shown = 0;
+  double cost = 0;
+  double cheapest = 1e9;
+  for (const auto& type : pool.launch->instance_types)
+    for (const auto& zone : pool.zones)
+      cheapest = std::min(cheapest, region_.spot_price(type, zone) / 1e5);
+  for (const auto& [id, instance] : region_.instances()) {
+    if (!live(instance) || asked_to_end_.contains(id) || instance.interrupted_at ||
+        tag(instance.tags, "warmroot:pool") != pool.name ||
+        !core::is_own_launch(deployment_, instance.client_token, instance.tags) ||
+        instance.launch_time >= sender.knew(id))
+      continue;
+    ++shown;
+    cost += region_.spot_price(instance.type, instance.zone) / 1e5;
+  }
+  if (pool.launch->max_instances && shown + asked > *pool.launch->max_instances)
+    violated(5, std::to_string(shown) + " instances of " + pool.name + " and " +
+                    std::to_string(asked) + " more, of at most " +
+                    std::to_string(*pool.launch->max_instances));
+  const auto limit = core::parse_usd(pool.launch->max_price_hour);
+  if (limit && cost + asked * cheapest > static_cast<double>(*limit) / 1e6 + 1e-9)
+    violated(5, std::to_string(cost) + " USD an hour of " + pool.name + " and " +
+                    std::to_string(asked) + " instances more, of at most " +
+                    pool.launch->max_price_hour);
 }
 
 void Invariants::check_counts(const core::Desired& desired) {

@@ -34,6 +34,14 @@ class Invariants {
   void check_call(const Sender& sender, const aws::Form& form, const std::string& body);
   /// Of the region as it is: 5.
   void check_counts(const core::Desired& desired);
+  /// Of the region as it is: 2, 3, 11, 12. That a volume has one attachment (1) and none across
+  /// zones (4) EC2 sees to itself.
+  void check_state();
+  /// Of a ledger as it is: 1 and 2.
+  void check_leases(manager::Database& spy);
+  /// A launch call that is no replay, under the limits that its sender was told (5): what it had
+  /// been shown of the pool's instances, and what it asks for, cost no more.
+  void check_limits(const Sender& sender, const aws::Form& form, const core::PoolSpec& pool);
   void violated(int invariant, const std::string& text);
 
   /// The guest on a running instance has given the volume back, or never had it.
@@ -48,6 +56,7 @@ class Invariants {
   std::set<std::string> unknowable;
   std::set<std::string> foreign;  ///< ids that no call may ever name
   std::set<std::string> used;     ///< volumes that were attached once
+  std::set<std::string> removed;  ///< volumes that people deleted, or ordered to be
   bool counts = true;  ///< false: people or a second manager make more than one manager would
   std::vector<std::string> violations;  ///< "(5) 3 volumes for 2 nodes"
 
@@ -65,6 +74,7 @@ class Invariants {
   const sim::Region& region_;
   const std::string deployment_;
   std::map<std::string, Instant> started_over_;  ///< stuck attaches: volume, time of the attach
+  std::set<std::string> asked_to_end_;           ///< instances that a call of ours was to end
   std::set<std::string> launched_;  ///< by a manager, whatever people do to their tags later
 };
 

@@ -170,6 +170,7 @@ void Guests::open_session(Guest& guest) {
     if (id != guest.id && other.mounted && other.volume_id == guest.volume_id)
       world_.invariants.violated(9, guest.volume_id + " is mounted on " + id + " and " + guest.id);
   guest.session = true;
+  world_.invariants.used.insert(guest.volume_id);
   enter(guest, GuestStep::serving, NodeStage::ready, Milliseconds::max());
   world_.trace.add(world_.region.now(), "session on " + guest.id + " in " + guest.volume_id);
 }

@@ -115,7 +115,7 @@ bool zone_impaired(World& world) {
 void want_a_volume(World& world) {
   const auto* volume =
       world.some_volume([](const sim::VolumeRecord& each) { return !each.link.has_value(); });
-  if (volume) std::ignore = world.region.delete_volume(volume->id);
+  if (volume) world.delete_by_hand(volume->id);
 }
 
 bool create_ends_in_error(World& world) {

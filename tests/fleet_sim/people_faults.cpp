@@ -61,7 +61,7 @@ bool person_deletes_volume(World& world) {
     std::ignore = world.region.end_now(instance->id);
     volume = world.some_volume(available);
   }
-  return volume && world.region.delete_volume(volume->id).has_value();
+  return volume && world.delete_by_hand(volume->id);
 }
 
 bool person_terminates(World& world) {

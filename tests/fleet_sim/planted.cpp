@@ -27,6 +27,7 @@ enum Bug {
   kAcrossZones = 11,
   kFlagUnseen = 13,
   kForgetsPending = 14,
+  kNoLimits = 16,
 };
 
 // ---- wrong judgement ----
@@ -122,8 +123,19 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kFlagUnseen, "DeleteOnTermination is not looked at"},
       {kForgetsPending, "instances that are coming are not counted"},
       {kBelievesAnybody, "a report is taken whoever signed it"},
+      {kNoLimits, "a pool's limits are not looked at"},
   };
   return bugs;
+}
+
+core::Desired planted_desired(int bug, const core::Desired& desired) {
+  auto told = desired;
+  for (auto& pool : told.pools)
+    if (bug == kNoLimits && pool.launch) {
+      pool.launch->max_instances.reset();
+      pool.launch->max_price_hour.clear();
+    }
+  return told;
 }
 
 std::unique_ptr<aws::Ec2> planted_ec2(int bug, std::unique_ptr<aws::Ec2> truth) {

@@ -24,6 +24,8 @@ inline constexpr int kBelievesAnybody = 15;
 
 /// Puts the bug's liars into the process that is about to start.
 void plant(int bug, World& world, Host& host, ProcessSetup& setup);
+/// The spec that the reconciler is told.
+core::Desired planted_desired(int bug, const core::Desired& desired);
 /// EC2 as the reconciler sees it.
 std::unique_ptr<aws::Ec2> planted_ec2(int bug, std::unique_ptr<aws::Ec2> truth);
 /// What the reconciler is told of reports.

@@ -70,8 +70,8 @@ int ReportDoor::authentic(const Letter& letter) {
   const bool fits =
       *key && manager::equal_in_constant_time(
                   manager::report_signature(**key, letter.sequence, letter.body), letter.signature);
-  if (!fits && !setup_.believes_anybody)
-    return refuse(manager::Refusal::report_forged, kUnauthorized).status;
+  if (setup_.believes_anybody) return kTaken;
+  if (!fits) return refuse(manager::Refusal::report_forged, kUnauthorized).status;
   const auto turn = keys_->advance(letter.instance_id, letter.sequence);
   if (!turn || *turn == manager::Turn::fresh) admission_.heard(letter.instance_id, steady());
   if (!turn) return kUnavailable;

@@ -241,6 +241,7 @@ void World::check_step() {
                     invariants.unknowable.size(), invariants.counts};
   if (now == counted_) return;
   counted_ = now;
+  invariants.check_state();
   invariants.check_counts(desired);
 }
 
@@ -295,7 +296,15 @@ void World::set_desired(core::Desired changed) {
 /// The daemon reads its spec again between two ticks.
 void World::tell_desired(Host& host) {
   host.new_desired = host.in_tick;
-  if (!host.in_tick && host.process.running()) host.process.reconciler->set_desired(desired);
+  if (host.in_tick || !host.process.running()) return;
+  host.told = desired;
+  host.process.reconciler->set_desired(planted_desired(options.planted, desired));
+}
+
+bool World::delete_by_hand(const std::string& volume_id) {
+  if (!region.delete_volume(volume_id)) return false;
+  invariants.removed.insert(volume_id);
+  return true;
 }
 
 /// Those who launch for a pool without launch, by hand or by an Auto Scaling group: as many as

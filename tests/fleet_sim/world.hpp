@@ -55,6 +55,7 @@ struct Host {
   Milliseconds clock_at_start{0};  ///< a process's clock does not follow steps (manager/clock.hpp)
   Instant look_started{};
   Instant last_look{};                   ///< the look before; of this process
+  core::Desired told;                    ///< the spec that this process plans with
   Instant sent{};                        ///< when the present batch of calls left
   std::unique_ptr<ReportDoor> door;      ///< of a process that hears reports
   std::map<std::string, Instant> shown;  ///< when EC2 last showed a thing to this process
@@ -109,6 +110,8 @@ class World {
   void start_second_manager();
   void stop_second_manager();
   void set_desired(core::Desired changed);
+  /// Somebody deletes it behind the manager's back.
+  bool delete_by_hand(const std::string& volume_id);
   /// Lets time pass inside a tick: guests, people and EC2 go on.
   void pass_time(Milliseconds time);
   void say(const std::string& text) { trace.add(region.now(), text); }
@@ -154,10 +157,9 @@ class World {
   std::optional<Instant> base_changed_at;  ///< when instances were to be launched from another AMI
   std::set<std::string> untagged;          ///< volumes that lack tags which people took away
   Instant settled_at{};
-  bool two_managers = false;      ///< there were two, once
-  bool people_took_part = false;  ///< things were changed that only people may put right
-  bool replicas = false;          ///< some servers are behind
-  Milliseconds stale_by{0};       ///< answers show a world that is as old as this
+  bool two_managers = false;  ///< there were two, once
+  bool replicas = false;      ///< some servers are behind
+  Milliseconds stale_by{0};   ///< answers show a world that is as old as this
 
  private:
   void make_spec();
@@ -184,6 +186,7 @@ class World {
   Instant next_event() const;
   void live_until(Instant end, const std::function<bool()>& reached = {});
   void check_step();
+  void check_limits(Host& host, const aws::Form& form, const std::string& body);
   void keep_others_pool();
   void tell_desired(Host& host);
   void finish_rollouts();

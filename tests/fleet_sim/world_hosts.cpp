@@ -31,7 +31,8 @@ constexpr seconds kPlanAge{66};
 
 ProcessSetup World::setup_of(Host& host) {
   ProcessSetup setup;
-  setup.options.desired = desired;
+  host.told = desired;
+  setup.options.desired = planted_desired(options.planted, desired);
   setup.options.observer = observer;
   setup.options.now = [this, &host] { return time_of(host); };
   setup.options.reports = [this, &host] {
@@ -188,8 +189,21 @@ void World::before_call(Host& host, const aws::Form& form, const std::string& bo
   const std::string action(aws::form_value(form, "Action"));
   say("m" + std::to_string(host.number) + " sends " + aws::summary_of(body));
   invariants.check_call({host.process.spy.get(), known_by(host, body)}, form, body);
+  if (action == "RunInstances" || action == "CreateFleet") check_limits(host, form, body);
   if (!spending_.spend(host.number, action, body, host.sent) && !two_managers)
     invariants.violated(7, action + " beyond the manager's share of its bucket");
+}
+
+/// A replay asks for what was allowed when it was recorded.
+void World::check_limits(Host& host, const aws::Form& form, const std::string& body) {
+  const auto rows = host.process.spy->query(
+      "SELECT pool, recorded_ms FROM intents WHERE state IN ('open', 'unknown') AND body = ?",
+      {body});
+  if (!rows || rows->empty()) return;
+  const Instant recorded{Milliseconds{rows->front().number(1)}};
+  const auto* pool = find_spec(host.told, rows->front().text(0));
+  if (!pool || !pool->launch || recorded - host.clock_at_start < host.look_started) return;
+  invariants.check_limits({host.process.spy.get(), known_by(host, body)}, form, *pool);
 }
 
 void World::after_call(Host&, const aws::Form& form, const Result<HttpReply>& reply) {
@@ -226,6 +240,7 @@ void World::tick(Host& host) {
     return;
   }
   host.in_tick = false;
+  invariants.check_leases(*host.process.spy);
   if (host.new_desired) tell_desired(host);
   planted_after_tick(options.planted, *this, host);
   if (host.die_in == 1 && host.after_death) bury(host);
