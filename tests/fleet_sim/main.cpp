@@ -41,6 +41,21 @@ void print_json(const Options& options, const BatchResult& batch) {
   std::printf("%s\n", out.dump().c_str());
 }
 
+/// One row a name; what never was has a 0.
+void print_table(const Options& options, const BatchResult& batch) {
+  std::printf("| kind | name | count in %llu seeds |\n| --- | --- | ---: |\n",
+              static_cast<unsigned long long>(batch.runs));
+  for (const auto& [kind, names] : batch.coverage.counts())
+    for (const auto& [name, count] : names)
+      std::printf("| %s | %s | %llu |\n", kind.c_str(), name.c_str(),
+                  static_cast<unsigned long long>(count));
+  for (const auto& never : batch.coverage.missing(fault_names(options))) {
+    const auto space = never.find(' ');
+    std::printf("| %s | %s | 0 |\n", never.substr(0, space).c_str(),
+                never.substr(space + 1).c_str());
+  }
+}
+
 void print_text(const Options& options, const BatchResult& batch) {
   for (const auto& [kind, names] : batch.coverage.counts()) {
     std::printf("%s:", kind.c_str());
@@ -78,6 +93,8 @@ int main(int argc, char** argv) {
   const auto batch = run_batch(*options);
   if (options->json)
     print_json(*options, batch);
+  else if (options->coverage)
+    print_table(*options, batch);
   else
     print_text(*options, batch);
   if (!batch.violation) return 0;

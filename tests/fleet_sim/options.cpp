@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kUsage =
     "usage: fleet_sim [--first-seed S] [--seeds N] [--nodes K] [--minutes M] [--faults "
     "all|NAME,...] "
-    "[--jobs J] [--json] [--trace] [--violations N] [--planted N]";
+    "[--jobs J] [--json] [--coverage] [--trace] [--violations N] [--planted N]";
 
 template <typename T>
 bool parse_number(std::string_view text, T& number) {
@@ -75,6 +75,8 @@ Result<Options> parse_options(int argc, char** argv) {
     const std::string_view key = argv[i];
     if (key == "--json") {
       options.json = true;
+    } else if (key == "--coverage") {
+      options.coverage = true;
     } else if (key == "--trace") {
       options.print_trace = true;
     } else if (i + 1 < argc) {

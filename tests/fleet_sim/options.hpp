@@ -17,6 +17,7 @@ struct Options {
   std::vector<std::string> faults;  ///< empty: all
   int jobs = 1;
   bool json = false;
+  bool coverage = false;              ///< the counts as a Markdown table
   std::uint64_t most_violations = 1;  ///< stops soon after so many
   bool print_trace = false;           ///< of every seed, whole
   int planted = 0;                    ///< number of a planted bug; 0: none
