@@ -39,6 +39,7 @@ struct Guest {
   Instant report_due{};
   std::uint64_t sequence = 0;  ///< of its reports
   std::string key;             ///< that it received at its hello; empty: none
+  bool mute = false;           ///< it has no key that counts, and is given no other
   std::string identity;        ///< what its metadata service signed; empty: not asked yet
   bool fails = false;          ///< its bootstrap always fails
   bool hangs = false;          ///< its sessions hold the volume for minutes when it should go

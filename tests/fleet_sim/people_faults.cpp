@@ -78,11 +78,15 @@ bool ask(World& world, const aws::Form& form) {
 bool person_flips_delete_flag(World& world) {
   const auto* volume = world.some_volume(attached);
   if (!volume) return false;
+  // His answer may be lost too, and time passes until it comes.
+  const std::string id = volume->id;
+  auto& flagged = world.invariants.flagged[id];
+  flagged = world.region.now();
   const bool done = ask(world, {{"Action", "ModifyInstanceAttribute"},
                                 {"InstanceId", volume->link->instance_id},
                                 {"BlockDeviceMapping.1.DeviceName", volume->link->device},
                                 {"BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true"}});
-  if (done) world.invariants.flagged[volume->id] = world.region.now();
+  flagged = world.region.now();
   return done;
 }
 

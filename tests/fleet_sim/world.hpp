@@ -180,6 +180,7 @@ class World {
   /// News on the board: the next tick is soon.
   void heed_wake(Host& host);
   void ask_for_key(Guest& guest);
+  void end_mute_instances();
   Instant time_of(const Host& host) const;
   std::function<Instant(const std::string&)> known_by(Host& host, const std::string& body);
   void run_due();

@@ -289,6 +289,7 @@ void World::act_on_notes(Host& host, const manager::TickReport& report) {
 /// The operator does what a frozen plan's note says, once he is sure that nothing else is wrong.
 void World::act_as_operator() {
   Host& host = *hosts_[0];
+  end_mute_instances();
   // Whoever took a volume's tags away ends the instance that has it, as the note asks.
   for (const auto& note : host.last.plan.notes) {
     if (note.kind != core::NoteKind::stranger || !note.text.starts_with("i-")) continue;

@@ -18,6 +18,7 @@ using std::chrono::seconds;
 constexpr std::chrono::hours kReportsKept{1};
 constexpr int kTaken = 200;
 constexpr int kUnauthorized = 401;
+constexpr int kConflict = 409;
 constexpr int kGone = 410;
 
 /// One key for all worlds of the program; what it signs decides nothing but yes or no.
@@ -104,6 +105,8 @@ ReportDoor::Reply World::say_hello(const std::string& instance_id, const std::st
                                     R"(","identity":")" + identity + "\"}",
                                 peer);
   coverage.add("hello", std::to_string(reply.status));
+  if (reply.status != kTaken)
+    say("hello of " + instance_id + " is refused: " + std::to_string(reply.status));
   if (!host.in_tick) heed_wake(host);
   return reply;
 }
@@ -113,6 +116,8 @@ ReportDoor::Reply World::post(const Letter& letter) {
   if (!host.door) return {0};
   auto reply = host.door->report(letter);
   coverage.add("report", std::to_string(reply.status));
+  if (reply.status != kTaken)
+    say("report of " + letter.instance_id + " is refused: " + std::to_string(reply.status));
   if (!host.in_tick) heed_wake(host);
   return reply;
 }
@@ -123,6 +128,7 @@ void World::ask_for_key(Guest& guest) {
   if (!instance) return;
   if (signed_hellos && guest.identity.empty()) guest.identity = identity_of(region, *instance);
   const auto reply = say_hello(guest.id, guest.identity, instance->private_ip);
+  guest.mute = reply.status == kConflict;
   if (reply.status != kTaken) return;
   if (reports_lost > 0) {  // the answer
     --reports_lost;
@@ -131,6 +137,20 @@ void World::ask_for_key(Guest& guest) {
   const auto key = bootstrap::parse_key(reply.key_hex);
   CHECK(key.has_value());
   guest.key = *key;
+}
+
+/// Without certificates a key is given once: when that answer is lost, or the ledger is, nobody
+/// hears the instance any more. Who told it to drain sees that no successor comes, and ends it.
+void World::end_mute_instances() {
+  for (const auto& [id, instance] : region.instances()) {
+    const Guest* guest = guests.find(id);
+    if (!guest || !guest->mute || guest->step != GuestStep::released ||
+        instance.state != sim::GuestState::running)
+      continue;
+    say("people end " + id + ", which has released its volume and which nobody hears");
+    coverage.add("mute", "ended by people");
+    std::ignore = region.terminate_instances({id});
+  }
 }
 
 World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {

@@ -106,6 +106,7 @@ void World::lift() {
   host.die_in = 0;
   host.resumed = false;
   host.freeze_after_look = host.freeze_after_record = Milliseconds{0};
+  end_mute_instances();
   if (!host.process.running()) start(host);
 }
 
