@@ -1,5 +1,6 @@
 // Managers of a world: their processes, clocks, deaths and ticks, and what reaches them.
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "manager/aws/ec2_codec.hpp"
@@ -190,8 +191,10 @@ void World::before_call(Host& host, const aws::Form& form, const std::string& bo
   say("m" + std::to_string(host.number) + " sends " + aws::summary_of(body));
   invariants.check_call({host.process.spy.get(), known_by(host, body)}, form, body);
   if (action == "RunInstances" || action == "CreateFleet") check_limits(host, form, body);
-  if (!spending_.spend(host.number, action, body, host.sent) && !two_managers)
-    invariants.violated(7, action + " beyond the manager's share of its bucket");
+  const auto count = std::string(aws::form_value(form, "MaxCount"));
+  const auto wrong =
+      spending_.spend(host.number, action, body, std::atoi(count.c_str()), host.sent);
+  if (!wrong.empty() && !two_managers) invariants.violated(7, wrong);
 }
 
 /// A replay asks for what was allowed when it was recorded.
