@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <future>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -35,7 +36,7 @@ constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
 constexpr std::size_t kMaxOsRelease = 64 * 1024;
 /// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
 constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
-/// All the other users together: a profile that hangs must not keep everybody waiting.
+/// All the other users together.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// For programs that a killed bootstrap had started.
 constexpr milliseconds kLeftoverLimit{2000};
@@ -58,10 +59,13 @@ class Work {
     book_.update(
         [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
     input_.enter_stage(Stage::mounted, {});
-    show_host_keys();
+    // What the volume keeps of us is synced to it, and that takes as long as a login does.
+    kept_ = std::async(std::launch::async, [this] { return keep_on_volume(); });
     TRY(let_sessions_in());
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
+    input_.enter_stage(Stage::ready, {});
     tell_what_differs();
+    probe_others();
     return {};
   }
 
@@ -172,7 +176,7 @@ class Work {
       assignment_.partition = candidate;
       TRY_ASSIGN(assignment_.partition_node,
                  ensure_node(kSys, disk_.name, disk_fd_.get(), candidate));
-      if (!confirmed()) {
+      if (!confirmed() && !is_clean(candidate)) {
         const Ok proved = discard(book_.timed("look without writing", [&] { return prove(); }));
         if (!proved) {
           if (proved.error().kind != ErrorKind::refused) return proved;
@@ -199,6 +203,13 @@ class Work {
   bool confirmed() const {
     const auto volume = input_.confirmed_volume();
     return volume && *volume == assignment_.volume_id;
+  }
+
+  /// Neither a repair nor a replay would write to it.
+  bool is_clean(const PartitionFacts& partition) const {
+    if (partition.content.rfind("ext", 0) != 0) return false;
+    const auto state = read_ext_state(disk_fd_.get(), partition.offset_bytes);
+    return state && state->cleanly_unmounted && !state->has_errors && !state->needs_recovery;
   }
 
   /// A disk that nobody vouched for has to be a root before a repair or a replay writes to it. A
@@ -316,9 +327,6 @@ class Work {
   }
 
   Ok mount_inside() {
-    // A full volume has to be mountable: people make room in a session.
-    [[maybe_unused]] const auto marked =
-        book_.timed("mark as in use", [&] { return mark_in_use(); });
     std::int64_t started = book_.now_ms();
     return perform_all(
         plan_mounts(facts()), kVolumePoint, [&](const MountStep& step, const Ok& done) {
@@ -342,14 +350,35 @@ class Work {
   }
 
   /// Before people can get in, so that nobody's client meets the base's keys under the node's name.
-  /// A volume that cannot keep any is served with the base's.
-  void show_host_keys() {
-    if (!input_.node_host_keys) return;
-    [[maybe_unused]] const auto shown = book_.timed("host keys", [&]() -> Result<std::string> {
-      TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-      assignment_.host_keys = true;
-      return show_node_host_keys(root, assignment_.volume_id);
-    });
+  Result<std::string> show_host_keys() const {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    return show_node_host_keys(root, assignment_.volume_id);
+  }
+
+  /// Steps that nothing else waits for until the switch; what fails is a line in the timeline: a
+  /// full volume has to be mountable, people make room in a session, and one that cannot keep host
+  /// keys is served with the base's. Recorded by the caller, so that steps have one order.
+  std::vector<TimedStep> keep_on_volume() {
+    std::vector<TimedStep> steps;
+    const auto attempt = [&](const char* name, const std::function<Result<std::string>()>& work) {
+      TimedStep step{name, book_.now_ms(), 0, Outcome::ok, {}};
+      const auto done = work();
+      step.ms = book_.now_ms() - step.start_ms;
+      step.outcome = done ? Outcome::ok : Outcome::failed;
+      step.detail = done ? *done : done.error().message();
+      steps.push_back(std::move(step));
+    };
+    attempt("mark as in use", [this] { return mark_in_use(); });
+    if (!input_.node_host_keys) return steps;
+    assignment_.host_keys = true;
+    attempt("host keys", [this] { return show_host_keys(); });
+    return steps;
+  }
+
+  /// For before people can get in, and before a sshd that is to show the keys is started.
+  void wait_until_kept() {
+    if (!kept_.valid()) return;
+    for (TimedStep& step : kept_.get()) book_.record(std::move(step));
   }
 
   // sessions
@@ -359,6 +388,7 @@ class Work {
   Ok let_sessions_in() {
     std::string instead;
     if (input_.entry == EntryKind::sshd) {
+      wait_until_kept();
       assignment_.entry = sshd_entry(input_.base_ports);
       const Ok opened = open_entry();
       if (opened) return {};
@@ -376,38 +406,48 @@ class Work {
 
   Ok open_entry() {
     TRY(book_.timed("accounts", [&] { return assignment_.entry->prepare(entry_input_); }));
-    TRY(book_.timed("probe login", [&] { return probe_everybody(); }));
+    TRY(book_.timed("probe login", [&] { return probe_first(); }));
+    wait_until_kept();
     TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
     book_.update([&](Status& status) { status.entry = assignment_.entry->describe(); });
     return {};
   }
 
-  /// The first user has to get in. What fails for the others is theirs (a profile, a shell), and
-  /// no reason to keep everybody out: it is noted.
-  Result<std::string> probe_everybody() {
-    const auto logins = assignment_.entry->logins();
-    std::string names, notes;
-    std::int64_t deadline_ms = 0;
-    for (std::size_t i = 0; i < logins.size(); ++i) {
-      const std::int64_t left = deadline_ms - book_.now_ms();
-      if (i > 0 && left <= 0) {
-        notes += "; no time left for the other users";
-        break;
+  Ok probe(const Login& login, milliseconds limit) {
+    TRY(check_stop());
+    return probe_login(kVolumePoint, login.user, login.groups, limit, cancelled_);
+  }
+
+  /// Who has to get in before sessions are switched over: root, or else the first person.
+  Result<std::string> probe_first() {
+    logins_ = assignment_.entry->logins();
+    if (logins_.empty()) return std::string("there is nobody to log in");
+    const Ok done = probe(logins_.front(), kProbeLimit);
+    TRY(check_stop());
+    TRY(done);
+    return logins_.front().user.name;
+  }
+
+  /// The others, once sessions are open: what fails for them is theirs (a profile, a shell), and no
+  /// reason to keep anybody out or waiting. It is noted.
+  void probe_others() {
+    if (logins_.size() < 2) return;
+    [[maybe_unused]] const auto told = book_.timed("probe logins of others", [&]() {
+      std::string names, notes;
+      const std::int64_t deadline_ms = book_.now_ms() + kOtherProbesLimit.count();
+      for (std::size_t i = 1; i < logins_.size() && !cancelled_(); ++i) {
+        const std::int64_t left = deadline_ms - book_.now_ms();
+        if (left <= 0) {
+          notes += "; no time left for the other users";
+          break;
+        }
+        if (const Ok done = probe(logins_[i], milliseconds(left)))
+          names += (names.empty() ? "" : ", ") + logins_[i].user.name;
+        else
+          notes += "; " + done.error().message();
       }
-      TRY(check_stop());
-      const Ok done = probe_login(kVolumePoint, logins[i].user, logins[i].groups,
-                                  i == 0 ? kProbeLimit : milliseconds(left), cancelled_);
-      TRY(check_stop());
-      if (i == 0) {
-        TRY(done);
-        deadline_ms = book_.now_ms() + kOtherProbesLimit.count();
-      }
-      if (done)
-        names += (names.empty() ? "" : ", ") + logins[i].user.name;
-      else
-        notes += "; " + done.error().message();
-    }
-    return names + notes;
+      return Result<std::string>(names + notes);
+    });
   }
 
   Result<std::string> switch_sessions() {
@@ -443,7 +483,9 @@ class Work {
   std::string volume_os_;
   std::int64_t visible_ms_ = 0;
   bool seen_ = false;
+  std::vector<Login> logins_;
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
+  std::future<std::vector<TimedStep>> kept_;  ///< last: waited for before the rest goes
 };
 
 }  // namespace

@@ -93,10 +93,7 @@ class Daemon {
     start_watching();
     reporter_.start();
     const Ok done = early_failure_ ? Ok{fail(*early_failure_)} : start_sessions();
-    if (done)
-      start_warming();
-    else if (!stop_.reason())
-      failed(done.error().message());
+    if (!done && !stop_.reason()) failed(done.error().message());
     while (!stop_.wait_for(std::chrono::hours(1))) {
     }
     return leave();
@@ -250,7 +247,10 @@ class Daemon {
         reporter_.report_often(true);  // its answers confirm the volume
       if (ticket_.record && stage == Stage::checked) recording_.start(assignment_.disk_node);
       if (stage == Stage::mounted) root_mounted();
-      enter(stage, "", message);
+      if (stage == Stage::ready)
+        sessions_open();
+      else
+        enter(stage, "", message);
     };
     input_.disk_likely = [this](const std::string& disk_node) {
       if (!ticket_.warm_enabled) return;
@@ -259,9 +259,14 @@ class Daemon {
     };
     input_.let_go = [this] { stop_own_users(kWarmerLimit); };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
+    if (done) return {};
     reporter_.report_often(false);
-    if (!done) stop_own_users(kWarmerLimit);
-    TRY(done);
+    stop_own_users(kWarmerLimit);
+    return done;
+  }
+
+  void sessions_open() {
+    reporter_.report_often(false);
     enter(Stage::ready, "", what_is_otherwise());
     served_disk_ = assignment_.disk_node;
     serving_ = true;
@@ -270,7 +275,7 @@ class Daemon {
           [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     if (assignment_.host_keys)
       host_keys_.start([](std::stop_token token) { make_other_host_keys(token); });
-    return {};
+    start_warming();
   }
 
   /// Than the ticket asked for; empty when nothing is.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <thread>
 
 #include "bootstrap/base_accounts.hpp"
@@ -36,7 +37,7 @@ TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_fre
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_EQ(session_os(), "Test Volume 1");
-  EXPECT_THAT(stages_, ElementsAre("disk_seen", "checked", "mounted"));
+  EXPECT_THAT(stages_, ElementsAre("disk_seen", "checked", "mounted", "ready"));
   EXPECT_THAT(*read_file("/etc/passwd", 1 << 20),
               HasSubstr("ada:x:2001:2001::/home/ada:/bin/sh\n"));
   EXPECT_EQ(*read_file(std::string(kUserKeysDirectory) + "/ada", 65536),
@@ -358,6 +359,32 @@ TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_not_left_clean) 
   EXPECT_EQ(*shell("sync; sha256sum <" + loop_), *before);
 }
 
+TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_left_clean) {
+  make_volume("rm -rf $t/etc");
+  dress_as_disk();
+  const auto before = shell("sync; sha256sum <" + loop_);
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("it has no etc/os-release"));
+  EXPECT_EQ(*shell("sync; sha256sum <" + loop_), *before);
+}
+
+TEST_F(BootWhole, sessions_are_open_before_the_logins_of_others_are_tried) {
+  make_volume();
+  dress_as_disk();
+  std::size_t steps_when_ready = 0;
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    if (stage == Stage::ready) steps_when_ready = book_.snapshot().steps.size();
+  };
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const auto steps = book_.snapshot().steps;
+  ASSERT_GT(steps.size(), steps_when_ready);
+  EXPECT_EQ(steps.at(steps_when_ready - 1).name, "switch sessions");
+  EXPECT_EQ(steps.back().name, "probe logins of others");
+  EXPECT_THAT(steps.back().detail, HasSubstr("ada"));
+  EXPECT_TRUE(undo_bring_up(assignment_));
+}
+
 TEST_F(BootWhole, a_root_that_was_not_left_clean_is_repaired_with_and_without_the_manager_s_word) {
   for (const char* word : {"vol-0abc", ""}) {
     SCOPED_TRACE(word);
@@ -409,11 +436,11 @@ TEST_F(BootWhole, one_user_s_bad_profile_keeps_nobody_else_out) {
   dress_as_disk();
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_TRUE(done) << done.error().message();
-  std::string detail;
-  for (const auto& step : book_.snapshot().steps)
-    if (step.name == "probe login") detail = step.detail;
-  EXPECT_THAT(detail, testing::StartsWith("root"));
-  EXPECT_THAT(detail, HasSubstr("the probe login of ada: /bin/angry failed: profile is broken"));
+  std::map<std::string, std::string> details;
+  for (const auto& step : book_.snapshot().steps) details[step.name] = step.detail;
+  EXPECT_EQ(details["probe login"], "root");
+  EXPECT_THAT(details["probe logins of others"],
+              HasSubstr("the probe login of ada: /bin/angry failed: profile is broken"));
   EXPECT_TRUE(undo_bring_up(assignment_));
 }
 
