@@ -86,6 +86,7 @@ Ok EbsServer::create_volume(const std::string& volume_id,
       std::make_shared<EbsVolume>(volume_id, impl_->registry.next_inode(), std::move(disk), data,
                                   profile, own.seed.value_or(impl_->options.seed), impl_->epoch);
   if (own.log_requests) volume->log_requests();
+  volume->log_writes(own.write_log);
   if (!impl_->registry.add(std::move(volume)))
     return fail(ErrorKind::misconfigured, "volume " + volume_id + " exists already");
   return {};

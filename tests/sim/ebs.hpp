@@ -32,6 +32,7 @@
 
 #include "bootstrap/base/result.hpp"
 #include "tests/sim/volume_model.hpp"
+#include "tests/sim/write_log.hpp"
 
 namespace warmroot::sim {
 
@@ -48,7 +49,8 @@ struct EbsOptions {
 struct VolumeOptions {
   std::optional<VolumeProfile> profile = {};
   std::optional<std::uint64_t> seed = {};
-  bool log_requests = false;  ///< for request_log(); some 60 bytes a request
+  bool log_requests = false;                 ///< for request_log(); some 60 bytes a request
+  std::shared_ptr<WriteLog> write_log = {};  ///< gets every write with its bytes, and every flush
 };
 
 /// One request in the device's own log. Every open() of a volume's file is numbered, from 1 on, so

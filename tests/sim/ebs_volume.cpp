@@ -31,6 +31,11 @@ void EbsVolume::log_requests() {
   logging_ = true;
 }
 
+void EbsVolume::log_writes(std::shared_ptr<WriteLog> log) {
+  const std::lock_guard lock(mutex_);
+  write_log_ = std::move(log);
+}
+
 unsigned EbsVolume::next_opener() {
   const std::lock_guard lock(mutex_);
   return ++openers_;
@@ -53,9 +58,11 @@ Result<EbsClock::time_point> EbsVolume::write(std::uint64_t offset, std::span<co
   ++writes_;
   const SimTime at = now();
   const ByteRange range{offset, bytes.size()};
+  const Completion completion = model_.write(at, range);
+  if (write_log_)
+    write_log_->append({at, completion.due, offset, std::vector<char>(bytes.begin(), bytes.end())});
   return note_locked(
-      model_.write(at, range),
-      {.at = at, .range = range, .kind = DeviceRequest::Kind::write, .opener = opener});
+      completion, {.at = at, .range = range, .kind = DeviceRequest::Kind::write, .opener = opener});
 }
 
 EbsClock::time_point EbsVolume::flush(unsigned opener) {
@@ -63,7 +70,9 @@ EbsClock::time_point EbsVolume::flush(unsigned opener) {
   const std::lock_guard lock(mutex_);
   ++flushes_;
   const SimTime at = now();
-  return note_locked({.due = model_.flush(at), .first_touches = {}},
+  const SimTime due = model_.flush(at);
+  if (write_log_) write_log_->append({at, due, 0, {}});
+  return note_locked({.due = due, .first_touches = {}},
                      {.at = at, .range = {}, .kind = DeviceRequest::Kind::flush, .opener = opener});
 }
 

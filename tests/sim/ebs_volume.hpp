@@ -33,6 +33,8 @@ class EbsVolume {
 
   /// Keeps each request for request_log() from now on.
   void log_requests();
+  /// Keeps each write and flush in `log` from now on.
+  void log_writes(std::shared_ptr<WriteLog> log);
   /// The number of the next open() of the file, from 1 on.
   unsigned next_opener();
 
@@ -69,6 +71,7 @@ class EbsVolume {
   std::vector<FirstTouch> touch_log_;
   std::vector<DeviceRequest> request_log_;
   bool logging_ = false;
+  std::shared_ptr<WriteLog> write_log_;  // may be none
   unsigned openers_ = 0;
   std::uint64_t touches_before_attach_ = 0;
   std::uint64_t reads_ = 0, writes_ = 0, flushes_ = 0, power_cuts_ = 0;
