@@ -1,11 +1,23 @@
 #!/bin/sh
 # Runs a benchmark with what it needs: `bench/run.sh warm [OPTION]...` builds warm_bench, makes the root disk and starts
-# it; options are warm_bench's (--help), see bench/README.md. As root.
+# it; options are warm_bench's (--help), see bench/README.md. `bench/run.sh hotpath [--json FILE] [--seed S]
+# [--repetitions N] [--cases LIST]` measures the bootstrap's way in and out on the guests' images. As root.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/lib.sh
 
-[ "${1:-}" = warm ] || die "usage: bench/run.sh warm [--profile FILE] [--seed S] [--image ext4|xfs|aged] [--contenders LIST]
+if [ "${1:-}" = hotpath ]; then
+  shift
+  sh tests/deps.sh
+  sh tests/sim/images.sh
+  build_preset release warmroot-bootstrap hotpath_volume
+  # A shell as first process of the namespace: it takes up what sshd leaves behind.
+  exec unshare --mount --net --pid --fork --mount-proc --propagation private --kill-child \
+    sh -c 'python3 bench/hotpath_bench.py "$@"; exit $?' hotpath "$@"
+fi
+
+[ "${1:-}" = warm ] || die "usage: bench/run.sh hotpath [--json FILE] [--seed S] [--repetitions N] [--cases LIST]
+or bench/run.sh warm [--profile FILE] [--seed S] [--image ext4|xfs|aged] [--contenders LIST]
   [--workloads LIST] [--repetitions N] [--limit SECONDS] [--reader] [--json FILE] [--logs DIRECTORY]"
 shift
 image=ext4 next=""
