@@ -396,6 +396,20 @@ TEST(Planner, a_reporting_node_is_asked_to_drain_before_it_is_ended) {
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
 }
 
+/// fleet_sim seed 900071910.
+TEST(Planner, who_gave_back_a_volume_that_people_deleted_is_ended_at_once) {
+  World world;
+  world.volume("vol-old");
+  world.instance("i-0");
+  world.attach("vol-old", "i-0");
+  world.observed.volumes.erase("vol-old");
+  world.volume("vol-new");
+  world.instance("i-1");
+  world.attach("vol-new", "i-1");
+  world.report("i-0", "vol-old", NodeStage::released);
+  EXPECT_THAT(world.calls(), Contains("TerminateInstances i-0"));
+}
+
 TEST(Planner, a_node_that_never_finishes_draining_is_ended_in_the_end) {
   World world;
   world.volume("vol-0");

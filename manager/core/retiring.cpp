@@ -38,6 +38,8 @@ void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reas
 bool draining(Draft& draft, const InstanceDraft& instance, const std::string& reason) {
   const auto* report = draft.fresh_report_of(instance.id);
   if (!instance.running || !report || report->stage == NodeStage::failed) return false;
+  // Its volume was taken away or deleted by somebody: there is nothing left to give back.
+  if (report->stage == NodeStage::released && !draft.shows_volume_on(instance.id)) return false;
   draft.plan.drains[instance.id] = reason;
   const Watch asked = draft.hold("drain/" + instance.id);
   if (draft.now - asked.since >= kDrainPatience) return false;
