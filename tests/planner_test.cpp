@@ -176,6 +176,18 @@ TEST(Planner, a_new_ledger_counts_no_incomplete_look) {
   EXPECT_THAT(world.plan().actions, IsEmpty());
 }
 
+/// fleet_sim seeds 900018795 and 900059725: its looks in the other account had counted.
+TEST(Planner, a_new_ledger_counts_no_look_that_shows_none_of_the_specs_sources) {
+  World world;
+  world.ledger.created = kNow - std::chrono::seconds{60};
+  world.ledger.watches["looks around"] = {kNow, kLooksUntilGone - 1};
+  for (auto& [id, image] : world.observed.images) image.found.reset();
+  for (auto& [id, snapshot] : world.observed.snapshots) snapshot.found.reset();
+  const Plan plan = world.plan();
+  EXPECT_THAT(plan.watches, IsEmpty());
+  EXPECT_TRUE(plan.young_ledger);
+}
+
 TEST(Planner, a_used_token_makes_no_second_volume_before_several_looks_agree) {
   World world;
   world.ledger.created = kNow - std::chrono::seconds{60};

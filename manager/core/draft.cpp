@@ -96,13 +96,25 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
   plan.young_ledger = heed_new_ledger();
 }
 
+namespace {
+
+/// With another account's credentials EC2 shows an empty world without error, and none of the
+/// images and snapshots that the spec names either.
+bool shows_a_source(const Observed& observed) {
+  const auto found = [](const auto& each) { return each.second.found.has_value(); };
+  return std::any_of(observed.images.begin(), observed.images.end(), found) ||
+         std::any_of(observed.snapshots.begin(), observed.snapshots.end(), found);
+}
+
+}  // namespace
+
 bool Draft::heed_new_ledger() {
   static const std::string kLookedAround = "looked around";
   if (now >= ledger.created + kNewLedger) return false;
   const Instant due = ledger.created + kVisibilityWindow;
   int looks = kLooksUntilGone;
   if (!ledger.watches.contains(kLookedAround))
-    looks = observed.complete ? hold("looks around").looks : 0;
+    looks = observed.complete && shows_a_source(observed) ? hold("looks around").looks : 0;
   if (looks < kLooksUntilGone) {
     wake_at(now + kVisibilityWindow / kLooksUntilGone);
     return true;
