@@ -207,6 +207,25 @@ TEST(VolumeOrder, quarantine_and_return_change_the_tag) {
   EXPECT_THAT(world.calls(), ElementsAre(HasSubstr("DeleteTags vol-1")));
 }
 
+TEST(VolumeOrder, a_volume_that_is_being_set_aside_is_not_attached_in_the_same_plan) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.instance("i-9");
+  world.order(OrderKind::quarantine, "vol-1");
+  EXPECT_THAT(world.calls(), ElementsAre(HasSubstr("CreateTags vol-1")));
+}
+
+TEST(VolumeOrder, a_return_before_the_tag_went_out_leaves_no_tag_behind) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.limits.orders_only = true;
+  world.order(OrderKind::quarantine, "vol-1");
+  world.order(OrderKind::return_volume, "vol-1");
+  world.ledger.orders.back().id = 2;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.settled(), "refused: vol-1 was ordered to be used again since");
+}
+
 TEST(VolumeOrder, a_volume_in_use_is_neither_set_aside_nor_deleted) {
   for (const auto kind : {OrderKind::quarantine, OrderKind::delete_volume}) {
     auto world = served();

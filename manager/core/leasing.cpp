@@ -105,10 +105,19 @@ std::set<std::string> used_names(const Draft& draft, const InstanceDraft& instan
   return used;
 }
 
+/// Its tag may go out in this very plan: a session must not begin on it meanwhile.
+bool is_being_set_aside(const Draft& draft, const std::string& volume_id) {
+  const auto& orders = draft.ledger.orders;
+  return std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
+    return order.kind == OrderKind::quarantine && order.subject == volume_id;
+  });
+}
+
 bool volume_is_free(Draft& draft, const NodeDraft& node) {
-  return node.volume && node.volume->state == aws::VolumeState::available &&
-         !attachment_of(*node.volume) && !draft.holder_of(node.volume_id) &&
-         !draft.undecided(node.volume_id) && !awaits_its_tag(*node.volume);
+  return node.volume && !is_being_set_aside(draft, node.volume_id) &&
+         node.volume->state == aws::VolumeState::available && !attachment_of(*node.volume) &&
+         !draft.holder_of(node.volume_id) && !draft.undecided(node.volume_id) &&
+         !awaits_its_tag(*node.volume);
 }
 
 bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,

@@ -223,7 +223,20 @@ void obey_volume_order(Draft& draft, const Order& order) {
   obey_quarantine(draft, order, *volume);
 }
 
+/// A volume that was set aside and returned before the first call went out is not set aside: its
+/// return would find nothing to undo, and the tag would stay.
+bool taken_back(const Draft& draft, const Order& order) {
+  if (order.kind != OrderKind::quarantine) return false;
+  const auto& orders = draft.ledger.orders;
+  return std::any_of(orders.begin(), orders.end(), [&](const Order& other) {
+    return other.kind == OrderKind::return_volume && other.subject == order.subject &&
+           other.id > order.id;
+  });
+}
+
 void obey_one(Draft& draft, const Order& order) {
+  if (taken_back(draft, order))
+    return refuse(draft, order, order.subject + " was ordered to be used again since");
   if (draft.now - order.asked >= kOrderExpires) {
     const char* action = order.kind == OrderKind::attach ? "AttachVolume" : "DetachVolume";
     return refuse(draft, order,
