@@ -139,6 +139,7 @@ class ScriptedEngine : public ReadEngine {
   std::function<int(std::uint64_t offset)> error = [](std::uint64_t) { return 0; };
   std::uint64_t reach = kGridBytes;
   milliseconds cold{8};
+  std::set<Block> held;                // come back once they are let go
   std::vector<std::uint64_t> offsets;  // of reads that succeeded
   unsigned most_in_flight = 0;
 
@@ -155,7 +156,9 @@ class ScriptedEngine : public ReadEngine {
         warm_.insert(request.offset / reach);
         offsets.push_back(request.offset);
       }
-      flights_.push_back({{request.tag, failure, latency}, Clock::now() + latency});
+      flights_.push_back({{request.tag, failure, latency},
+                          Clock::now() + latency,
+                          static_cast<Block>(request.offset / kGridBytes)});
     }
     most_in_flight = std::max(most_in_flight, in_flight());
     return {};
@@ -164,7 +167,7 @@ class ScriptedEngine : public ReadEngine {
     const auto until = Clock::now() + timeout;
     while (results.empty() && Clock::now() < until) {
       std::erase_if(flights_, [&](const Flight& flight) {
-        if (flight.done > Clock::now()) return false;
+        if (flight.done > Clock::now() || held.contains(flight.block)) return false;
         results.push_back(flight.result);
         return true;
       });
@@ -180,6 +183,7 @@ class ScriptedEngine : public ReadEngine {
   struct Flight {
     ReadResult result;
     Clock::time_point done;
+    Block block = 0;
   };
   std::vector<Flight> flights_;
   std::set<std::uint64_t> warm_;
@@ -279,6 +283,48 @@ TEST_F(Pump, retries_what_fails_now_and_then_and_gives_up_what_always_fails) {
   EXPECT_EQ(reader.errors(), ReadPump::kAttempts + 1U);
   EXPECT_EQ(reader.given_up(), 1U);
   EXPECT_LT(Clock::now() - start, milliseconds(6000));
+}
+
+TEST_F(Pump, a_block_that_takes_long_does_not_hold_up_the_next_list) {
+  engine_.held = {3};
+  ReadPump reader = pump();
+  const auto all = first_blocks(60);
+  const std::span blocks(all);
+  const auto started = [] { return true; };
+  ASSERT_EQ(reader.read(blocks.first(20), {}, started), ReadPump::End::finished);
+  const auto second_has_ended = [this] { return present_.size() == 59; };
+  ASSERT_EQ(reader.read(blocks.subspan(20), {}, second_has_ended), ReadPump::End::finished);
+  EXPECT_FALSE(present_.contains(3));
+  const auto latencies = reader.sample(blocks.subspan(10, 20), {});
+  ASSERT_TRUE(latencies);
+  EXPECT_EQ(latencies->size(), 20U) << "those of what was drawn, no others";
+  engine_.held.clear();
+  ASSERT_EQ(reader.read({}, {}), ReadPump::End::finished);
+  EXPECT_EQ(present_.size(), 60U);
+  std::vector<Block> order;
+  for (const std::uint64_t offset : engine_.offsets)
+    if (offset % kGridBytes == 0) order.push_back(static_cast<Block>(offset / kGridBytes));
+  order.resize(60);
+  EXPECT_EQ(order, all) << "started in the order of the lists";
+  EXPECT_LE(engine_.most_in_flight, 16U + 2U);
+}
+
+TEST_F(Pump, a_list_is_not_held_up_by_what_has_to_be_tried_again_and_the_last_waits_for_it) {
+  unsigned failures = 0;
+  std::vector<Block> given_up;
+  engine_.error = [&](std::uint64_t offset) {
+    return offset / kGridBytes == 7 ? ++failures, EIO : 0;
+  };
+  PumpEvents events;
+  events.present = [this](Block block, microseconds) { present_.insert(block); };
+  events.given_up = [&](Block block) { given_up.push_back(block); };
+  ReadPump reader(engine_, control_, kDevice, std::move(events));
+  const auto blocks = first_blocks(20);
+  ASSERT_EQ(reader.read(blocks, {}, [this] { return present_.size() == 19; }),
+            ReadPump::End::finished);
+  EXPECT_LT(failures, ReadPump::kAttempts);
+  ASSERT_EQ(reader.read({}, {}), ReadPump::End::finished);
+  EXPECT_EQ(given_up, (std::vector<Block>{7}));
 }
 
 TEST_F(Pump, ends_when_the_device_has_gone) {

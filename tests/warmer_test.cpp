@@ -235,6 +235,39 @@ TEST_F(WarmerTest, a_list_that_comes_late_counts_and_one_that_never_comes_leaves
   EXPECT_EQ(run(asked).needed_source, "fsmap");
 }
 
+TEST_F(WarmerTest, a_hot_block_that_takes_a_second_is_not_followed_by_nothing_for_that_second) {
+  make_image(0);
+  sim::VolumeProfile tails;
+  tails.tail_probability = 0.05;
+  attach(tails);
+  mount_root();
+  const auto used = used_blocks(fs_device());
+  auto wanted = request();
+  const std::vector<std::uint64_t> all(used.begin(), used.end());
+  for (std::size_t i = 0; i < 60; ++i)
+    wanted.hot.push_back(static_cast<Block>(all[all.size() - 1 - i]));
+  const auto before = touched();
+  const WarmProgress progress = run(wanted);
+  expect_whole_run(progress);
+  const std::set<std::uint64_t> hot(wanted.hot.begin(), wanted.hot.end());
+  const auto log = ebs_->touch_log(kVolume);
+  sim::FirstTouch slowest;
+  for (const sim::FirstTouch& touch : log)
+    if (hot.contains(touch.block) && !before.contains(touch.block) &&
+        touch.present_at - touch.requested_at > slowest.present_at - slowest.requested_at)
+      slowest = touch;
+  ASSERT_GT(slowest.present_at - slowest.requested_at, std::chrono::milliseconds(700))
+      << "this volume has no such block";
+  const auto meanwhile = std::ranges::count_if(log, [&](const sim::FirstTouch& touch) {
+    return !hot.contains(touch.block) && touch.requested_at > slowest.requested_at &&
+           touch.requested_at < slowest.present_at;
+  });
+  EXPECT_GT(meanwhile, 20);
+  ASSERT_TRUE(progress.hot_ms) << "when the last had come, not when it was asked for";
+  EXPECT_GE(*progress.hot_ms, 700U);
+  EXPECT_LT(*progress.hot_ms, progress.elapsed_ms + 1);
+}
+
 TEST_F(WarmerTest, stops_at_once_and_the_next_run_goes_on_where_it_was) {
   make_image(0);
   sim::VolumeProfile slow;

@@ -42,9 +42,12 @@ bool ReadPump::is_lost() const {
   return errors_in_a_row_ >= kDeviceFails && SteadyClock::now() - first_error_ >= kLostAfter;
 }
 
+bool ReadPump::is_started() const {
+  return next_ == blocks_.size() && preferred_.empty() && again_.empty();
+}
+
 bool ReadPump::is_done() const {
-  return next_ == blocks_.size() && preferred_.empty() && again_.empty() && retries_.empty() &&
-         samples_.empty() && engine_.in_flight() == 0;
+  return is_started() && retries_.empty() && samples_.empty() && engine_.in_flight() == 0;
 }
 
 /// Retries that are due come before new blocks, so that one bad block cannot hide until the end.
@@ -175,6 +178,7 @@ void ReadPump::ended(const ReadResult& result) {
       probe_ended(flight, result);
       break;
     case Kind::sample:
+    case Kind::drawn:
       if (result.error == 0 && events_.sampled) events_.sampled(result.latency);
       break;
   }
@@ -219,6 +223,7 @@ void ReadPump::failed(Block block, int error) {
   if (attempts >= kAttempts || error == ENODEV || error == ENXIO) {
     ++given_up_;
     attempts_.erase(block);
+    if (events_.given_up) events_.given_up(block);
     return;
   }
   retries_.push_back({block, SteadyClock::now() + kRetryAfter * attempts});
@@ -237,7 +242,8 @@ Ok ReadPump::drain() {
   return {};
 }
 
-Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::stop_token& stop) {
+Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::stop_token& stop,
+                                     const Enough& enough) {
   blocks_ = blocks;
   next_ = 0;
   std::vector<ReadResult> results;
@@ -247,7 +253,7 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
       return is_lost() ? End::device_lost : End::stopped;
     }
     TRY(fill(stop));
-    if (is_done()) return End::finished;
+    if (enough ? is_started() && enough() : is_done()) return End::finished;
     results.clear();
     if (engine_.in_flight() > 0)
       TRY(engine_.wait(kLongestWait, results));
@@ -271,21 +277,24 @@ Result<std::vector<microseconds>> ReadPump::sample(std::span<const Block> blocks
   std::vector<microseconds> latencies;
   std::vector<ReadResult> results;
   std::size_t next = 0;
+  unsigned in_flight = 0;
   const auto until = SteadyClock::now() + kSampleTime;
   while (!stop.stop_requested() && !is_lost() && SteadyClock::now() < until) {
-    while (next < blocks.size() && engine_.in_flight() + started_.size() < kSamplesInFlight &&
-           !free_flights_.empty()) {
+    while (next < blocks.size() && in_flight < kSamplesInFlight && !free_flights_.empty()) {
       const Block block = blocks[next++];
       const std::uint64_t pages = std::max<std::uint64_t>(block_bytes(block) / kTouchBytes, 1);
-      start({Kind::sample, block}, mixed(block) % pages * kTouchBytes, kTouchBytes);
+      in_flight +=
+          start({Kind::drawn, block}, mixed(block) % pages * kTouchBytes, kTouchBytes) ? 1 : 0;
     }
     TRY(submit_started());
-    if (engine_.in_flight() == 0 && next == blocks.size()) break;
+    if (in_flight == 0 && next == blocks.size()) break;
     results.clear();
     TRY(engine_.wait(kLongestWait, results));
     for (const ReadResult& result : results) {
+      const bool drawn = flights_[result.tag].kind == Kind::drawn;
+      in_flight -= drawn && in_flight > 0 ? 1 : 0;  // one of an earlier call may end only now
       ended(result);
-      if (result.error == 0) latencies.push_back(result.latency);
+      if (drawn && result.error == 0) latencies.push_back(result.latency);
     }
     if (events_.tick) events_.tick();
   }

@@ -28,6 +28,8 @@ struct PumpEvents {
   /// One or more blocks turned out not to be present after all (the touch did not suffice); the
   /// pump reads them again.
   std::function<void(std::span<const Block>)> not_present;
+  /// A block's last attempt has failed; a list may name it again.
+  std::function<void(Block)> given_up;
   /// A sampled re-read has ended.
   std::function<void(std::chrono::microseconds latency)> sampled;
   /// Every few milliseconds: saving, progress. May offer blocks to re-read by the way.
@@ -54,10 +56,16 @@ class ReadPump {
     for (std::size_t i = flights_.size(); i > 0; --i) free_flights_.push_back(i - 1);
   }
 
-  /// Reads the blocks in order. Finished: each was read, or given up after kAttempts. Stopped: no
-  /// read was started after the request, and those in flight were given the drain time. Device
-  /// lost: it has gone, or answers nothing but errors; see last_error(). Errors: the engine's own.
-  Result<End> read(std::span<const Block> blocks, const std::stop_token& stop);
+  /// Whether a list has ended, once nothing is left to be started: what is in flight or has to be
+  /// tried again goes on in the next call. Empty: when everything has ended.
+  using Enough = std::function<bool()>;
+
+  /// Reads the blocks in order. Finished: each was read, or given up after kAttempts, as far as
+  /// `enough` wants it. Stopped: no read was started after the request, and those in flight were
+  /// given the drain time. Device lost: it has gone, or answers nothing but errors; see
+  /// last_error(). Errors: the engine's own.
+  Result<End> read(std::span<const Block> blocks, const std::stop_token& stop,
+                   const Enough& enough = {});
 
   /// These are read before what is left of the list, behind those preferred earlier, or before
   /// them. Requires blocks of the device. For the owner's callbacks, and between calls.
@@ -69,7 +77,8 @@ class ReadPump {
   }
 
   /// Re-reads one 4 KiB piece of each block, a few at a time, for a second at most; latencies in
-  /// the order of completion, failed ones left out. Ends early when stopped.
+  /// the order of completion, failed ones left out. Reads under way go on meanwhile. Ends early
+  /// when stopped.
   Result<std::vector<std::chrono::microseconds>> sample(std::span<const Block> blocks,
                                                         const std::stop_token& stop);
 
@@ -87,7 +96,7 @@ class ReadPump {
 
  private:
   using SteadyClock = std::chrono::steady_clock;
-  enum class Kind { touch, piece, second, control, sample };
+  enum class Kind { touch, piece, second, control, sample, drawn };
   struct Flight {
     Kind kind = Kind::touch;
     Block block = 0;
@@ -117,6 +126,7 @@ class ReadPump {
   void probe_ended(const Flight& flight, const ReadResult& result);
   void learn();
   bool is_lost() const;
+  bool is_started() const;
   bool is_done() const;
   Ok drain();
 

@@ -1,7 +1,5 @@
 #include "bootstrap/warm/warmer.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -13,8 +11,7 @@
 #include "bootstrap/warm/demand_follow.hpp"
 #include "bootstrap/warm/file_finder.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
-#include "bootstrap/warm/fsmap.hpp"
-#include "bootstrap/warm/needed_blocks.hpp"
+#include "bootstrap/warm/needed_search.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/read_pump.hpp"
 #include "bootstrap/warm/session_trace.hpp"
@@ -83,17 +80,21 @@ class Run {
   void prefer_files();
   void follow_session();
   bool is_wanted(Block block);
-  Result<ReadPump::End> read(std::span<const Block> order);
+  Result<ReadPump::End> read(std::span<const Block> order, const ReadPump::Enough& enough = {});
   Result<ReadPump::End> read_hot();
   Result<ReadPump::End> read_metadata();
-  Result<ReadPump::End> read_ranges(std::span<const ByteRange> ranges);
-  void find_needed();
+  Result<std::optional<std::string>> read_content(ByteRange range, ReadPump::End& end);
+  std::vector<Block> absent_of(std::span<const ByteRange> ranges) const;
+  bool have_ended(std::span<const Block> blocks) const;
+  Result<ReadPump::End> find_needed();
+  void take_answer(NeededAnswer answer);
   Result<bool> is_warm_already();
   Result<ReadPump::End> read_needed();
   Result<ReadPump::End> read_everything();
   Ok finish(ReadPump::End end);
 
   void on_present(Block block, microseconds latency);
+  void look_at_hot();
   std::vector<Block> on_tick();
   void report(bool now);
   void update_eta(std::uint64_t interval_ms);
@@ -125,15 +126,17 @@ class Run {
   BlockSet needed_;
   std::optional<BlockSet> listed_;  // by the volume's snapshot
   BlockSet unlisted_;               // costs nothing; none while there is no list
-  std::optional<BlockSet> used_;    // by the file system, where that can tell
+  std::optional<BlockSet> used_;    // beside a list: by the file system, where that can tell
   BlockSet hot_;
-  BlockSet files_;        // where wanted files lie, as far as it is known
-  BlockSet asked_;        // by the list that is being read
-  bool filling_ = false;  // what is needed is known and being read
+  BlockSet files_;            // where wanted files lie, as far as it is known
+  BlockSet asked_;            // for the pump; what was given up leaves it again
+  bool hot_started_ = false;  // all of the hot list
+  bool filling_ = false;      // what is needed is known and being read
   bool needed_known_ = false;
   std::uint64_t fs_bytes_ = 0;
   std::vector<ByteRange> metadata_;       // on the device
   std::vector<ByteRange> unused_tables_;  // on the device
+  std::vector<Block> tables_;             // read while the file system is asked what is free
 
   WarmProgress progress_;
   LatencyHistogram first_touch_;
@@ -204,6 +207,7 @@ Ok Run::open() {
       --progress_.blocks_read;
     }
   };
+  events.given_up = [this](Block block) { asked_.erase(block); };
   events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
   events.tick = [this] { return on_tick(); };
   events.wanted = [this](Block block) { return is_wanted(block); };
@@ -299,12 +303,18 @@ Ok Run::take_map() {
 }
 
 void Run::on_present(Block block, microseconds latency) {
-  if (claimed_.contains(block)) return;
-  present_.insert(block);
-  read_.insert(block);
-  first_touch_.record(latency);
-  ++progress_.blocks_read;
-  ++unsaved_;
+  if (!claimed_.contains(block)) {
+    present_.insert(block);
+    read_.insert(block);
+    first_touch_.record(latency);
+    ++progress_.blocks_read;
+    ++unsaved_;
+  }
+  if (hot_started_ && !progress_.hot_ms && hot_.contains(block)) look_at_hot();
+}
+
+void Run::look_at_hot() {
+  if (hot_.difference(present_).count() == 0) progress_.hot_ms = milliseconds_since(start_);
 }
 
 /// What somebody read before the mount, when there was no warmer yet.
@@ -321,16 +331,19 @@ bool Run::is_wanted(Block block) {
   return true;
 }
 
-/// Nothing is in flight between two lists; a block that was given up may be asked for again.
-Result<ReadPump::End> Run::read(std::span<const Block> order) {
-  asked_.clear();
-  return pump_->read(order, stop_);
+/// With `enough`, what is slow of one list is still in flight while the next is read.
+Result<ReadPump::End> Run::read(std::span<const Block> order, const ReadPump::Enough& enough) {
+  return pump_->read(order, stop_, enough);
 }
 
-/// Before the rest of what is needed: files as they are found. Not before, for the pump would wait
-/// for lookups with nothing else to read.
+bool Run::have_ended(std::span<const Block> blocks) const {
+  return std::ranges::all_of(
+      blocks, [this](Block block) { return present_.contains(block) || !asked_.contains(block); });
+}
+
+/// Before all lists: files as they are found.
 void Run::prefer_files() {
-  if (!finder_ || !filling_) return;
+  if (!finder_) return;
   const bool done = finder_->is_done();
   for (const ByteRange& range : on_device(finder_->take())) {
     const auto blocks = blocks_of(range, files_.size());
@@ -350,11 +363,10 @@ void Run::follow_session() {
     }
 }
 
-Result<ReadPump::End> Run::read_ranges(std::span<const ByteRange> ranges) {
+std::vector<Block> Run::absent_of(std::span<const ByteRange> ranges) const {
   BlockSet blocks(present_.size());
   for (const ByteRange& range : ranges) blocks.insert_range(range);
-  const std::vector<Block> absent = plan_reads({&blocks, &present_, {}, ranges, {}});
-  return read(absent);
+  return plan_reads({&blocks, &present_, {}, ranges, {}});
 }
 
 /// Before all else: sessions are waiting for these, and to look for the map in a cold file system
@@ -365,65 +377,75 @@ Result<ReadPump::End> Run::read_hot() {
   progress_.hot_blocks = hot_.count();
   if (progress_.hot_blocks == 0) return ReadPump::End::finished;
   const BlockSet none(present_.size());
-  const auto end = read(plan_reads({&none, &present_, request_.hot, {}, {}}));
-  if (end && *end == ReadPump::End::finished) progress_.hot_ms = milliseconds_since(start_);
+  const auto end = read(plan_reads({&none, &present_, request_.hot, {}, {}}), [] { return true; });
+  hot_started_ = true;
+  look_at_hot();
   return end;
+}
+
+/// Nothing where the range cannot be read, or `end` says that reading has ended.
+Result<std::optional<std::string>> Run::read_content(ByteRange range, ReadPump::End& end) {
+  const std::vector<Block> blocks = absent_of(std::span(&range, 1));
+  TRY_ASSIGN(end, read(blocks, [&] { return have_ended(blocks); }));
+  if (end != ReadPump::End::finished) return std::nullopt;
+  auto content = device_->read(range);
+  if (content) return std::optional(std::move(*content));
+  note(content.error().message());
+  return std::nullopt;
 }
 
 /// What GETFSMAP would read one after the other, read in parallel: superblock, group descriptors,
 /// bitmaps. Leaves the ranges that plan_reads wants first and last.
 Result<ReadPump::End> Run::read_metadata() {
+  auto end = ReadPump::End::finished;
   const ByteRange first = on_device(ByteRange{0, kSuperblockBytes});
-  if (first.offset + first.length > device_->size_bytes()) return ReadPump::End::finished;
-  TRY_ASSIGN(auto end, read_ranges(std::vector<ByteRange>{first}));
-  if (end != ReadPump::End::finished) return end;
-  auto superblock = device_->read(first);
-  if (!superblock) {
-    note(superblock.error().message());
-    return end;
-  }
+  if (first.offset + first.length > device_->size_bytes()) return end;
+  TRY_ASSIGN(const auto superblock, read_content(first, end));
+  if (!superblock) return end;
   const FsSummary summary = summarise_superblock(*superblock);
   fs_bytes_ = summary.size_bytes;
   metadata_.push_back(first);
   if (summary.descriptors.length == 0) return end;
   const ByteRange table = on_device(summary.descriptors);
-  TRY_ASSIGN(end, read_ranges(std::vector<ByteRange>{table}));
-  if (end != ReadPump::End::finished) return end;
-  const auto descriptors = device_->read(table);
-  if (!descriptors) {
-    note(descriptors.error().message());
-    return end;
-  }
+  TRY_ASSIGN(const auto descriptors, read_content(table, end));
+  if (!descriptors) return end;
   const FsMetadata metadata = ext_metadata(*superblock, *descriptors);
   metadata_.push_back(table);
-  for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps})
+  for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps, summary.journal})
     for (const ByteRange& range : ranges) metadata_.push_back(on_device(range));
-  const std::vector<ByteRange> now = metadata_;
-  for (const ByteRange& range : summary.journal) metadata_.push_back(on_device(range));
   unused_tables_ = on_device(metadata.unused_tables);
-  return read_ranges(now);
+  tables_ = absent_of(on_device(metadata.inode_tables));
+  return read(absent_of(on_device(metadata.bitmaps)), [] { return true; });
 }
 
 /// What the snapshot holds, where somebody knows it; else what the file system does not call free.
 /// It is asked again each time: sessions write while the warmer reads.
-void Run::find_needed() {
-  RootGeometry geometry{
-      device_->size_bytes(), {request_.partition_offset_bytes, partition_bytes()}, fs_bytes_};
+Result<ReadPump::End> Run::find_needed() {
   take_listed();
+  auto asked = find_needed_beside(
+      {request_.mount_point,
+       request_.filesystem,
+       {device_->size_bytes(), {request_.partition_offset_bytes, partition_bytes()}, fs_bytes_}});
+  const std::vector<Block> tables = std::exchange(tables_, {});
+  TRY_ASSIGN(const auto end, read(tables, [&asked] {
+               return asked.wait_for(milliseconds(0)) != std::future_status::timeout;
+             }));
+  if (end != ReadPump::End::finished) return end;
+  take_answer(asked.get());
+  return end;
+}
+
+void Run::take_answer(NeededAnswer answer) {
+  take_listed();  // it may have come while the file system was asked
+  progress_.needed_source = listed_ ? "snapshot" : answer.source;
   used_.reset();
-  const bool ask = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
-  if (ask && !request_.mount_point.empty()) {
-    const UniqueFd root(::open(request_.mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const auto free = root ? free_ranges(root.get())
-                           : Result<std::vector<ByteRange>>(fail_errno(request_.mount_point));
-    if (free)
-      used_ = needed_blocks(geometry, *free);
-    else if (!listed_)
-      note("the whole partition is read: " + free.error().message());
+  if (!listed_) {
+    needed_ = std::move(answer.blocks);
+    if (!answer.note.empty()) note(answer.note);
+  } else {
+    needed_ = *listed_;
+    if (answer.source == "fsmap") used_ = std::move(answer.blocks);
   }
-  progress_.needed_source = listed_ ? "snapshot" : used_ ? "fsmap" : "whole";
-  if (!used_) geometry.fs_bytes = 0;
-  needed_ = listed_ ? *listed_ : used_ ? *used_ : needed_blocks(geometry, {});
   if (!needed_known_) progress_.resumed_blocks = claimed_.intersection(needed_).count();
   needed_known_ = true;
 }
@@ -460,7 +482,8 @@ Result<bool> Run::is_warm_already() {
 
 Result<ReadPump::End> Run::read_needed() {
   for (unsigned round = 0; round < kRounds; ++round) {
-    find_needed();
+    TRY_ASSIGN(const auto found, find_needed());
+    if (found != ReadPump::End::finished) return found;
     if (!filling_) {
       TRY_ASSIGN(const bool warm, is_warm_already());
       if (warm) break;
@@ -491,8 +514,7 @@ Result<ReadPump::End> Run::read_everything() {
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!request_.used_before) TRY(take_map());
-  const bool known = request_.filesystem.starts_with("ext") || request_.filesystem == "xfs";
-  if (known) {
+  if (says_what_is_free(request_.filesystem)) {
     TRY_ASSIGN(const auto end, read_metadata());
     if (end != ReadPump::End::finished) return end;
   }
