@@ -87,6 +87,7 @@ Ok run_warmer(std::span<const std::string> words) {
     stop.request_stop();
   }).detach();
   request.read_before = early.finish();
+  request.depth = early.depth();
   if (request.hot.empty()) {
     const auto guessed = warm::first_run_files(login_users(request.mount_point));
     request.files.insert(request.files.end(), guessed.begin(), guessed.end());

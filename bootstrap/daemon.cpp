@@ -366,6 +366,7 @@ class Daemon {
   void warm_up(warm::WarmRequest request, std::stop_token token) {
     if (recording_.knows_nothing() && list_answered_.valid()) list_answered_.wait_for(kListLimit);
     request.read_before = early_.finish();
+    request.depth = early_.depth();
     if (const auto disk = warm::BlockDevice::open(request.device_path))
       request.hot = recording_.hot_blocks(disk->size_bytes());
     if (request.hot.empty()) {

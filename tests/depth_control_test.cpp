@@ -192,6 +192,42 @@ TEST(DepthControl, follows_a_device_whose_law_changes) {
   }
 }
 
+/// What was read before the mount has searched already, wherever it was interrupted.
+TEST(DepthControl, who_takes_over_goes_on_where_the_reader_before_was) {
+  for (const double after_s : {0.05, 0.15, 0.4, 1.0}) {
+    std::uint64_t read_anew = 0;
+    std::uint64_t read_on = 0;
+    for (unsigned seed = 1; seed <= 10; ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", after " + std::to_string(after_s) + " s");
+      DepthLimits limits = depth_limits(0, std::nullopt);
+      limits.start = 32;
+      Loop early({36, 300, false, 0}, limits, seed);
+      early.run_until(after_s);
+      limits.start = 16;
+      Loop fresh({36, 300, false, 0}, limits, seed + 100);
+      Loop warmer({36, 300, false, 0}, limits, seed + 100);
+      warmer.control() = early.control();
+      warmer.control().hand_over(limits);
+      EXPECT_EQ(warmer.control().depth(), early.control().depth());
+      EXPECT_EQ(warmer.control().throughput_per_s(), early.control().throughput_per_s());
+      fresh.run_until(0.3);
+      warmer.run_until(0.3);
+      read_anew += fresh.completed();
+      read_on += warmer.completed();
+      warmer.run_until(2);
+      EXPECT_GE(warmer.control().depth(), 20U);
+      EXPECT_LE(warmer.control().depth(), 44U);
+    }
+    EXPECT_GT(read_on, read_anew) << "in the first 0.3 s, after " << after_s << " s";
+  }
+}
+
+TEST(DepthControl, who_takes_over_keeps_its_own_limits) {
+  DepthControl control({4, 32, 64});
+  control.hand_over(depth_limits(6, std::nullopt));
+  EXPECT_EQ(control.depth(), 6U);
+}
+
 TEST(DepthControl, yields_to_the_foreground_without_emptying_the_pipe_and_comes_back) {
   Loop loop({36, 300, false, 0}, depth_limits(0, std::nullopt), 7);
   loop.run_until(2);

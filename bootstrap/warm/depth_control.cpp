@@ -60,6 +60,14 @@ unsigned DepthControl::depth() const {
   return std::clamp(yielding, limits_.floor, depth_);
 }
 
+void DepthControl::hand_over(DepthLimits limits) {
+  limits_ = limits;
+  depth_ = std::clamp(depth_, limits.floor, limits.ceiling);
+  settling_ = depth_;  // what the reader before had in flight shares the pipe with the first ones
+  window_open_ = false;
+  foreground_ = false;
+}
+
 std::chrono::microseconds DepthControl::base_latency() const {
   return std::chrono::microseconds(std::llround(base_us_));
 }

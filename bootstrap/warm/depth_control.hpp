@@ -44,6 +44,10 @@ class DepthControl {
   /// pipe without a queue is asked for; the search (well under a second) is not slowed down.
   void foreground(bool busy) { foreground_ = busy; }
 
+  /// Goes on with what it knows, for another reader of the same device within these limits: nothing
+  /// that was under way is in its windows.
+  void hand_over(DepthLimits limits);
+
   /// How many reads should be in flight now; floor <= depth <= ceiling.
   unsigned depth() const;
 

@@ -155,6 +155,7 @@ class EarlyReads::Loop {
 void EarlyReads::start(const std::string& device_path) {
   if (thread_.joinable() && device_path == device_path_) return;
   finish();
+  depth_.reset();
   device_path_ = device_path;
   thread_ = std::jthread([this, device_path](std::stop_token stop) { run(device_path, stop); });
 }
@@ -181,8 +182,8 @@ void EarlyReads::run(const std::string& device_path, const std::stop_token& stop
   if (!engine) return;
   DepthLimits limits = depth_limits(0, device->tags());
   limits.start = std::min(limits.ceiling, kStartDepth);
-  DepthControl control(limits);
-  Loop(*this, *device, **engine, control).run(stop);
+  depth_.emplace(limits);
+  Loop(*this, *device, **engine, *depth_).run(stop);
 }
 
 }  // namespace warmroot::warm

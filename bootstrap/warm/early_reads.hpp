@@ -9,10 +9,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/depth_control.hpp"
 #include "bootstrap/warm/warmer.hpp"
 
 namespace warmroot::warm {
@@ -34,6 +36,9 @@ class EarlyReads {
   /// No read is started any more, and none in flight waited for: the warmer, which comes next,
   /// finds those under way. What was read since start, in order.
   std::vector<BlockRead> finish();
+  /// What those reads have taught about depth, once; for after finish. Nothing where none was
+  /// measured.
+  std::optional<DepthControl> depth() { return std::exchange(depth_, std::nullopt); }
 
  private:
   class Loop;
@@ -44,6 +49,7 @@ class EarlyReads {
   std::condition_variable_any changed_;
   std::vector<Block> hot_;  // not taken yet
   std::vector<BlockRead> read_;
+  std::optional<DepthControl> depth_;  // the thread's until it has ended
   std::jthread thread_;
 };
 

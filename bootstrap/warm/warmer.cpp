@@ -187,7 +187,10 @@ Ok Run::open() {
   DepthLimits limits = depth_limits(request_.max_depth, device_->tags());
   limits.start = std::min(limits.ceiling, kStartDepth);
   TRY_ASSIGN(engine_, make_read_engine(device_->fd(), limits.ceiling + kExtraCapacity));
-  control_.emplace(limits);
+  if (request_.depth)
+    control_.emplace(std::move(*request_.depth)).hand_over(limits);
+  else
+    control_.emplace(limits);
   PumpEvents events;
   events.present = [this](Block block, microseconds latency) { on_present(block, latency); };
   events.not_present = [this](std::span<const Block> blocks) {

@@ -14,6 +14,7 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/depth_control.hpp"
 #include "bootstrap/warm/wanted_file.hpp"
 #include "bootstrap/warm/warm_progress.hpp"
 
@@ -42,8 +43,9 @@ struct WarmRequest {
   std::vector<WantedFile>
       files{};  ///< read behind `hot` and before the rest; looked up in the mounted root
   std::vector<BlockRead> read_before{};  ///< counted as read by this run
+  std::optional<DepthControl> depth{};   ///< of who read them: the search goes on from there
   /// The blocks that the volume's snapshot holds, as a set over a device of so many bytes: they are
-  /// the needed ones, and no other is read. Asked at the start, and once more when it matters;
+  /// the needed ones, and no other is read. Asked at the start, and again when it matters;
   /// nullopt, or empty: the file system is asked.
   std::function<std::optional<BlockSet>(std::uint64_t device_bytes)> listed{};
 };
