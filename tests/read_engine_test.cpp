@@ -297,7 +297,8 @@ TEST_F(Pump, a_block_that_takes_long_does_not_hold_up_the_next_list) {
   EXPECT_FALSE(present_.contains(3));
   const auto latencies = reader.sample(blocks.subspan(10, 20), {});
   ASSERT_TRUE(latencies);
-  EXPECT_EQ(latencies->size(), 20U) << "those of what was drawn, no others";
+  EXPECT_EQ(std::ranges::count_if(*latencies, [](const auto& one) { return !one; }), 0)
+      << "it waits for its own, no others";
   engine_.held.clear();
   ASSERT_EQ(reader.read({}, {}), ReadPump::End::finished);
   EXPECT_EQ(present_.size(), 60U);
@@ -374,7 +375,10 @@ TEST_F(Pump, samples_say_how_fast_present_blocks_are) {
   const auto latencies = reader.sample(blocks, {});
   ASSERT_TRUE(latencies);
   ASSERT_EQ(latencies->size(), 20U);
-  for (const microseconds latency : *latencies) EXPECT_LT(latency, milliseconds(5));
+  for (const auto& latency : *latencies) {
+    ASSERT_TRUE(latency);
+    EXPECT_LT(*latency, milliseconds(5));
+  }
 }
 
 }  // namespace

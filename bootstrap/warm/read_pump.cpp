@@ -272,32 +272,37 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
   }
 }
 
-Result<std::vector<microseconds>> ReadPump::sample(std::span<const Block> blocks,
-                                                   const std::stop_token& stop) {
-  std::vector<microseconds> latencies;
+Result<ReadPump::Latencies> ReadPump::sample(std::span<const Block> blocks,
+                                             const std::stop_token& stop) {
+  Latencies latencies(blocks.size());
+  const std::size_t before = drawn_;  // what an earlier call left behind may end only now
   std::vector<ReadResult> results;
   std::size_t next = 0;
   unsigned in_flight = 0;
   const auto until = SteadyClock::now() + kSampleTime;
   while (!stop.stop_requested() && !is_lost() && SteadyClock::now() < until) {
     while (next < blocks.size() && in_flight < kSamplesInFlight && !free_flights_.empty()) {
-      const Block block = blocks[next++];
-      const std::uint64_t pages = std::max<std::uint64_t>(block_bytes(block) / kTouchBytes, 1);
-      in_flight +=
-          start({Kind::drawn, block}, mixed(block) % pages * kTouchBytes, kTouchBytes) ? 1 : 0;
+      const Flight flight{Kind::drawn, blocks[next], {}, {}, before + next};
+      const std::uint64_t pages =
+          std::max<std::uint64_t>(block_bytes(flight.block) / kTouchBytes, 1);
+      const std::uint64_t page = mixed(flight.block) % pages;
+      ++next;
+      in_flight += start(flight, page * kTouchBytes, kTouchBytes) ? 1 : 0;
     }
     TRY(submit_started());
     if (in_flight == 0 && next == blocks.size()) break;
     results.clear();
     TRY(engine_.wait(kLongestWait, results));
     for (const ReadResult& result : results) {
-      const bool drawn = flights_[result.tag].kind == Kind::drawn;
-      in_flight -= drawn && in_flight > 0 ? 1 : 0;  // one of an earlier call may end only now
+      const Flight flight = flights_[result.tag];
       ended(result);
-      if (drawn && result.error == 0) latencies.push_back(result.latency);
+      if (flight.kind != Kind::drawn || flight.drawn < before) continue;
+      --in_flight;
+      if (result.error == 0) latencies[flight.drawn - before] = result.latency;
     }
     if (events_.tick) events_.tick();
   }
+  drawn_ += blocks.size();
   if (stop.stop_requested()) TRY(drain());
   return latencies;
 }

@@ -76,11 +76,11 @@ class ReadPump {
     preferred_.insert(preferred_.begin(), blocks.begin(), blocks.end());
   }
 
-  /// Re-reads one 4 KiB piece of each block, a few at a time, for a second at most; latencies in
-  /// the order of completion, failed ones left out. Reads under way go on meanwhile. Ends early
-  /// when stopped.
-  Result<std::vector<std::chrono::microseconds>> sample(std::span<const Block> blocks,
-                                                        const std::stop_token& stop);
+  /// What each read of a sample took; nothing where it failed or has not ended.
+  using Latencies = std::vector<std::optional<std::chrono::microseconds>>;
+  /// Reads one 4 KiB piece of each block in their order, a few at a time, for a second at most.
+  /// Reads under way go on meanwhile. Ends early when stopped.
+  Result<Latencies> sample(std::span<const Block> blocks, const std::stop_token& stop);
 
   std::uint64_t errors() const { return errors_; }
   std::uint64_t given_up() const { return given_up_; }
@@ -102,6 +102,7 @@ class ReadPump {
     Block block = 0;
     std::chrono::microseconds first{0};   // of the touch, before a second read
     std::chrono::microseconds second{0};  // of that, before its repetition
+    std::size_t drawn = 0;                // which of a sample, counted through all of them
   };
   struct Whole {
     unsigned left = 0;
@@ -151,6 +152,7 @@ class ReadPump {
   std::vector<ReadRequest> started_;
   bool whole_blocks_ = false;
   unsigned seconds_in_flight_ = 0;
+  std::size_t drawn_ = 0;  // by all samples
   std::uint64_t errors_ = 0;
   std::uint64_t given_up_ = 0;
   std::uint64_t bytes_read_ = 0;

@@ -16,6 +16,7 @@
 #include "bootstrap/warm/read_pump.hpp"
 #include "bootstrap/warm/session_trace.hpp"
 #include "bootstrap/warm/volume_file.hpp"
+#include "bootstrap/warm/warm_draws.hpp"
 #include "bootstrap/warm/warm_map.hpp"
 #include "bootstrap/warm/warm_plan.hpp"
 
@@ -40,12 +41,16 @@ constexpr auto kFollowEvery = milliseconds(10);
 constexpr auto kSampleEvery = milliseconds(2000);
 constexpr std::size_t kSamplesAtOnce = 4;
 constexpr std::size_t kSamples = 64;
-/// Reads of blocks that the map calls present may be this slow before they speak against it.
-constexpr auto kFirstTouchFrom = milliseconds(10);
-constexpr int kFirstTouchFactor = 4;       // times the median of certainly warm reads
+/// Times the median of certainly warm reads, before reads of what the map calls present speak
+/// against it.
+constexpr int kFirstTouchFactor = 4;
 constexpr std::size_t kDoubtsAllowed = 3;  // of 64: warm reads behind a burst of writes
 constexpr std::size_t kReferenceReads = 8;
 constexpr std::size_t kFirstDrawn = 8;
+/// Three of four reads of a volume that may be warm are quicker. 64 at once take 22 ms at gp3's
+/// 3,000 a second; of first touches one in four is as quick.
+constexpr auto kMayBeWarmBelow = milliseconds(25);
+constexpr double kMayBeWarmShare = 0.75;
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
@@ -56,7 +61,10 @@ std::uint64_t milliseconds_since(SteadyClock::time_point start) {
       std::chrono::duration_cast<milliseconds>(SteadyClock::now() - start).count());
 }
 
-microseconds median(std::vector<microseconds> values) {
+microseconds median(const ReadPump::Latencies& latencies) {
+  std::vector<microseconds> values;
+  for (const auto& latency : latencies)
+    if (latency) values.push_back(*latency);
   if (values.empty()) return microseconds{0};
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -77,11 +85,14 @@ class Run {
   void load_map();
   Ok take_map();
   void take_read_before();
+  void look_beside();
+  bool may_be_warm() const;
   void prefer_files();
   void follow_session();
   bool is_wanted(Block block);
   Result<ReadPump::End> read(std::span<const Block> order, const ReadPump::Enough& enough = {});
   Result<ReadPump::End> read_hot();
+  Result<ReadPump::End> read_superblock();
   Result<ReadPump::End> read_metadata();
   Result<std::optional<std::string>> read_content(ByteRange range, ReadPump::End& end);
   std::vector<Block> absent_of(std::span<const ByteRange> ranges) const;
@@ -133,7 +144,8 @@ class Run {
   bool hot_started_ = false;  // all of the hot list
   bool filling_ = false;      // what is needed is known and being read
   bool needed_known_ = false;
-  std::uint64_t fs_bytes_ = 0;
+  std::string superblock_;  // its first bytes, once they were read
+  FsSummary summary_;
   std::vector<ByteRange> metadata_;       // on the device
   std::vector<ByteRange> unused_tables_;  // on the device
   std::vector<Block> tables_;             // read while the file system is asked what is free
@@ -291,7 +303,7 @@ Ok Run::take_map() {
       std::max<microseconds>(kFirstTouchFrom, median(reference) * kFirstTouchFactor);
   const auto doubts = static_cast<std::size_t>(
       std::count_if(latencies.begin(), latencies.end(),
-                    [limit](microseconds latency) { return latency > limit; }));
+                    [limit](const auto& latency) { return latency && *latency > limit; }));
   if (doubts <= std::min(kDoubtsAllowed, blocks.size() / 2)) return {};
   note("the warm map was not believed: " + std::to_string(doubts) + " of " +
        std::to_string(latencies.size()) + " sampled blocks were cold");
@@ -318,6 +330,21 @@ void Run::on_present(Block block, microseconds latency) {
 
 void Run::look_at_hot() {
   if (hot_.difference(present_).count() == 0) progress_.hot_ms = milliseconds_since(start_);
+}
+
+/// Nothing that was read so far speaks against it.
+bool Run::may_be_warm() const {
+  const auto limit = static_cast<std::uint64_t>(microseconds(kMayBeWarmBelow).count());
+  return first_touch_.percentile_us(kMayBeWarmShare) < limit;
+}
+
+/// Lookups in the root and the session's trace.
+void Run::look_beside() {
+  if (request_.mount_point.empty()) return;
+  if (!request_.files.empty()) finder_.emplace(request_.mount_point, std::move(request_.files));
+  if (auto session = SessionTrace::start(request_.device_path, request_.mount_point,
+                                         request_.partition_offset_bytes))
+    session_.emplace(std::move(*session));
 }
 
 /// What somebody read before the mount, when there was no warmer yet.
@@ -397,24 +424,32 @@ Result<std::optional<std::string>> Run::read_content(ByteRange range, ReadPump::
   return std::nullopt;
 }
 
+/// Says where the file system ends and where its own metadata is.
+Result<ReadPump::End> Run::read_superblock() {
+  auto end = ReadPump::End::finished;
+  const ByteRange first = on_device(ByteRange{0, kSuperblockBytes});
+  if (!superblock_.empty() || !says_what_is_free(request_.filesystem) ||
+      first.offset + first.length > device_->size_bytes())
+    return end;
+  TRY_ASSIGN(auto superblock, read_content(first, end));
+  if (!superblock) return end;
+  superblock_ = std::move(*superblock);
+  summary_ = summarise_superblock(superblock_);
+  metadata_.push_back(first);
+  return end;
+}
+
 /// What GETFSMAP would read one after the other, read in parallel: superblock, group descriptors,
 /// bitmaps. Leaves the ranges that plan_reads wants first and last.
 Result<ReadPump::End> Run::read_metadata() {
-  auto end = ReadPump::End::finished;
-  const ByteRange first = on_device(ByteRange{0, kSuperblockBytes});
-  if (first.offset + first.length > device_->size_bytes()) return end;
-  TRY_ASSIGN(const auto superblock, read_content(first, end));
-  if (!superblock) return end;
-  const FsSummary summary = summarise_superblock(*superblock);
-  fs_bytes_ = summary.size_bytes;
-  metadata_.push_back(first);
-  if (summary.descriptors.length == 0) return end;
-  const ByteRange table = on_device(summary.descriptors);
+  TRY_ASSIGN(auto end, read_superblock());
+  if (end != ReadPump::End::finished || summary_.descriptors.length == 0) return end;
+  const ByteRange table = on_device(summary_.descriptors);
   TRY_ASSIGN(const auto descriptors, read_content(table, end));
   if (!descriptors) return end;
-  const FsMetadata metadata = ext_metadata(*superblock, *descriptors);
+  const FsMetadata metadata = ext_metadata(superblock_, *descriptors);
   metadata_.push_back(table);
-  for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps, summary.journal})
+  for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps, summary_.journal})
     for (const ByteRange& range : ranges) metadata_.push_back(on_device(range));
   unused_tables_ = on_device(metadata.unused_tables);
   tables_ = absent_of(on_device(metadata.inode_tables));
@@ -425,10 +460,11 @@ Result<ReadPump::End> Run::read_metadata() {
 /// It is asked again each time: sessions write while the warmer reads.
 Result<ReadPump::End> Run::find_needed() {
   take_listed();
-  auto asked = find_needed_beside(
-      {request_.mount_point,
-       request_.filesystem,
-       {device_->size_bytes(), {request_.partition_offset_bytes, partition_bytes()}, fs_bytes_}});
+  auto asked = find_needed_beside({request_.mount_point,
+                                   request_.filesystem,
+                                   {device_->size_bytes(),
+                                    {request_.partition_offset_bytes, partition_bytes()},
+                                    summary_.size_bytes}});
   const std::vector<Block> tables = std::exchange(tables_, {});
   TRY_ASSIGN(const auto end, read(tables, [&asked] {
                return asked.wait_for(milliseconds(0)) != std::future_status::timeout;
@@ -457,23 +493,25 @@ void Run::take_answer(NeededAnswer answer) {
 /// all that was read so far came fast, and so does what is drawn now. Else the draws were first
 /// touches, as good as others.
 Result<bool> Run::is_warm_already() {
-  const auto limit = static_cast<std::uint64_t>(microseconds(kFirstTouchFrom).count());
-  if (map_exists_ || first_touch_.percentile_us(0.9) >= limit) return false;
+  if (map_exists_ || !may_be_warm()) return false;
   const std::vector<Block> blocks = random_of(needed_.difference(present_), kSamples);
-  if (blocks.size() < kFirstDrawn) return false;
+  const std::vector<Block> certain = random_of(read_.intersection(needed_), kSamples);
+  if (blocks.size() < kFirstDrawn || certain.empty()) return false;
   // A few first: of a cold volume whose metadata the mount has brought in, no more are drawn.
   const std::span all(blocks);
   for (const auto drawn : {all.first(kFirstDrawn), all.subspan(kFirstDrawn)}) {
-    TRY_ASSIGN(const auto latencies, pump_->sample(drawn, stop_));
-    const auto slow = std::ranges::count_if(
-        latencies, [](microseconds latency) { return latency >= kFirstTouchFrom; });
-    const bool whole = latencies.size() == drawn.size();
-    if (slow <= 1 && whole) {
+    std::vector<Block> in_turn;
+    for (std::size_t i = 0; i < drawn.size(); ++i)
+      in_turn.insert(in_turn.end(), {drawn[i], certain[i % certain.size()]});
+    TRY_ASSIGN(const auto latencies, pump_->sample(in_turn, stop_));
+    const std::vector<Draw> draws = draws_of(latencies);
+    if (were_present(draws)) {
       for (const Block block : drawn) present_.insert(block);
       continue;
     }
     warm_reads_ = {};
-    for (std::size_t i = 0; whole && i < drawn.size(); ++i) on_present(drawn[i], latencies[i]);
+    for (std::size_t i = 0; i < drawn.size(); ++i)
+      if (draws[i].drawn) on_present(drawn[i], *draws[i].drawn);
     return false;
   }
   note("the volume was warm already, by " + std::to_string(blocks.size()) + " blocks drawn");
@@ -487,10 +525,9 @@ Result<ReadPump::End> Run::read_needed() {
   for (unsigned round = 0; round < kRounds; ++round) {
     TRY_ASSIGN(const auto found, find_needed());
     if (found != ReadPump::End::finished) return found;
-    if (!filling_) {
+    if (!std::exchange(filling_, true)) {
       TRY_ASSIGN(const bool warm, is_warm_already());
       if (warm) break;
-      filling_ = true;
     }
     const std::uint64_t given_up = pump_->given_up();
     const std::vector<Block> order =
@@ -506,17 +543,25 @@ Result<ReadPump::End> Run::read_needed() {
 Result<ReadPump::End> Run::read_everything() {
   // A volume that was used before is mostly warm: what its map vouches for was no first touch. One
   // that was not has no map to look for.
-  if (request_.used_before) TRY(take_map());
+  bool looked_for_map = request_.used_before;
+  if (looked_for_map) TRY(take_map());
   take_read_before();
-  if (!request_.mount_point.empty() && !request_.files.empty())
-    finder_.emplace(request_.mount_point, std::move(request_.files));
-  if (!request_.mount_point.empty())
-    if (auto session = SessionTrace::start(request_.device_path, request_.mount_point,
-                                           request_.partition_offset_bytes))
-      session_.emplace(std::move(*session));
+  // A session on a warm volume must not feel us: no lists and no lookups before that is known.
+  if (first_touch_.count() >= kFirstDrawn && may_be_warm() &&
+      says_what_is_free(request_.filesystem)) {
+    if (!std::exchange(looked_for_map, true)) TRY(take_map());
+    TRY_ASSIGN(auto end, read_superblock());
+    if (end == ReadPump::End::finished && !map_exists_) {
+      TRY_ASSIGN(end, find_needed());
+    }
+    if (end != ReadPump::End::finished) return end;
+    TRY_ASSIGN(const bool warm, is_warm_already());
+    if (warm) return end;
+  }
+  look_beside();
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
-  if (!request_.used_before) TRY(take_map());
+  if (!looked_for_map) TRY(take_map());
   if (says_what_is_free(request_.filesystem)) {
     TRY_ASSIGN(const auto end, read_metadata());
     if (end != ReadPump::End::finished) return end;

@@ -1,0 +1,30 @@
+// Whether blocks were present before they were read, judged by how long that took. A slow read may
+// have waited for a first touch or only in a queue (gp3's 3,000 a second, which a session uses
+// too), so that each is compared with a read of a block that is certainly present, under way at the
+// same time. Called by the warmer, which draws the blocks. Pure.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace warmroot::warm {
+
+/// What a draw of some blocks took. Empty: it failed, or did not end in time.
+struct Draw {
+  std::optional<std::chrono::microseconds> drawn;   ///< of a block that may be absent
+  std::optional<std::chrono::microseconds> beside;  ///< of one that is present, at the same time
+};
+
+/// Pairs up the latencies of drawn and present blocks that were read in turn.
+std::vector<Draw> draws_of(std::span<const std::optional<std::chrono::microseconds>> in_turn);
+
+/// All blocks like these may be taken for present: no more than one of them was a first touch, and
+/// of most it can be told.
+bool were_present(std::span<const Draw> draws);
+
+/// From here on a read may be a first touch: warm EBS reads take single-digit milliseconds.
+inline constexpr std::chrono::milliseconds kFirstTouchFrom{10};
+
+}  // namespace warmroot::warm

@@ -1,0 +1,60 @@
+// Warm or cold, told by how long drawn blocks took beside present ones.
+#include "bootstrap/warm/warm_draws.hpp"
+
+#include <gtest/gtest.h>
+
+namespace warmroot::warm {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+struct Case {
+  const char* name;
+  std::vector<Draw> draws;
+  bool present;
+};
+
+std::vector<Draw> many(std::size_t count, Draw draw, std::size_t others = 0, Draw other = {}) {
+  std::vector<Draw> draws(count, draw);
+  draws.insert(draws.end(), others, other);
+  return draws;
+}
+
+class Draws : public testing::TestWithParam<Case> {};
+
+TEST_P(Draws, tell_a_first_touch_from_a_queue) {
+  EXPECT_EQ(were_present(GetParam().draws), GetParam().present);
+}
+
+const Draw kWarm{microseconds(900), microseconds(850)};
+const Draw kCold{milliseconds(36), microseconds(850)};
+
+INSTANTIATE_TEST_SUITE_P(
+    Volumes, Draws,
+    testing::Values(Case{"warm", many(8, kWarm), true}, Case{"cold", many(8, kCold), false},
+                    Case{"warm_at_the_cap", many(8, {milliseconds(22), milliseconds(21)}), true},
+                    Case{"cold_at_the_cap", many(8, {milliseconds(57), milliseconds(21)}), false},
+                    Case{"one_stall", many(7, kWarm, 1, kCold), true},
+                    Case{"two_cold_blocks", many(54, kWarm, 2, kCold), false},
+                    Case{"one_that_failed", many(7, kWarm, 1, {{}, milliseconds(1)}), true},
+                    Case{"a_device_that_does_not_answer", many(8, {}), false},
+                    Case{"nothing_to_compare_with", many(8, {milliseconds(22), {}}), false},
+                    Case{"a_queue_too_long_to_tell", many(8, {milliseconds(90), milliseconds(80)}),
+                         false},
+                    Case{"no_draws", {}, false}),
+    [](const testing::TestParamInfo<Case>& one) { return std::string(one.param.name); });
+
+TEST(DrawsOf, pairs_what_was_read_in_turn) {
+  const std::optional<microseconds> in_turn[] = {microseconds(1), microseconds(2), std::nullopt,
+                                                 microseconds(4)};
+  const auto draws = draws_of(in_turn);
+  ASSERT_EQ(draws.size(), 2U);
+  EXPECT_EQ(draws[0].drawn, microseconds(1));
+  EXPECT_EQ(draws[0].beside, microseconds(2));
+  EXPECT_EQ(draws[1].drawn, std::nullopt);
+  EXPECT_EQ(draws[1].beside, microseconds(4));
+}
+
+}  // namespace
+}  // namespace warmroot::warm
