@@ -56,7 +56,7 @@ if [ "$quick" = no ]; then
   # What runs the same code as its neighbours, only longer, is left to the plain build, and so is the bench's own test,
   # which compares times.
   ctest --test-dir build/asan --output-on-failure --timeout 600 -j "$(nproc)" \
-    -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test)$'
+    -LE guest -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test|power_log_test)$'
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
   step "one full guest run"
