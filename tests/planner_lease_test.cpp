@@ -302,6 +302,26 @@ TEST(Planner, a_running_instance_is_detached_from_only_after_released) {
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
 }
 
+/// fleet_sim seed 2000000260: three calls a second, for as long as EC2 showed the attachment.
+TEST(Planner, a_detach_that_ec2_calls_done_and_shows_undone_is_asked_for_ever_more_seldom) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.instance("i-1");
+  world.attach("vol-0", "i-0");
+  world.report("i-0", "vol-0", NodeStage::released);
+  std::vector<int> asked;
+  for (int look = 1; look <= 20; ++look) {
+    const Plan plan = world.plan();
+    if (only<aws::DetachVolume>(plan)) asked.push_back(look);
+    for (const auto& key : plan.watches) {
+      auto& watch = world.ledger.watches[key];
+      watch = {watch.looks == 0 ? world.now : watch.since, watch.looks + 1};
+    }
+  }
+  EXPECT_THAT(asked, ElementsAre(1, 2, 4, 8, 16));
+}
+
 TEST(Planner, a_released_instance_without_a_lease_is_ended) {
   World world;
   world.volume("vol-0");
