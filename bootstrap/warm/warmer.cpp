@@ -490,8 +490,8 @@ void Run::take_answer(NeededAnswer answer) {
 }
 
 /// A volume without a map may be warm all the same: a copy of one that is, or filled by EBS. Then
-/// all that was read so far came fast, and so does what is drawn now. Else the draws were first
-/// touches, as good as others.
+/// all that was read so far came fast, and so does what is drawn now. Else the draws count for
+/// nothing: the pump reads those blocks again, whole where a touch is not enough.
 Result<bool> Run::is_warm_already() {
   if (map_exists_ || !may_be_warm()) return false;
   const std::vector<Block> blocks = random_of(needed_.difference(present_), kSamples);
@@ -510,8 +510,6 @@ Result<bool> Run::is_warm_already() {
       continue;
     }
     warm_reads_ = {};
-    for (std::size_t i = 0; i < drawn.size(); ++i)
-      if (draws[i].drawn) on_present(drawn[i], *draws[i].drawn);
     return false;
   }
   note("the volume was warm already, by " + std::to_string(blocks.size()) + " blocks drawn");
