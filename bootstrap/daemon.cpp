@@ -254,7 +254,7 @@ class Daemon {
     };
     input_.disk_likely = [this](const std::string& disk_node) {
       if (!ticket_.warm_enabled) return;
-      early_.start(disk_node);
+      early_.start(disk_node, ticket_.max_depth);
       if (std::exchange(likely_disk_, disk_node) != disk_node) ask_for_list(disk_node);
     };
     input_.let_go = [this] { stop_own_users(kWarmerLimit); };

@@ -169,6 +169,30 @@ TEST_F(EarlyReadsTest, a_list_that_is_known_before_the_mount_is_read_too) {
   for (const Block block : hot) EXPECT_THAT(read, Contains(block));
 }
 
+TEST_F(EarlyReadsTest, no_more_are_in_flight_than_the_operator_allows) {
+  make_image(0);
+  cold_volume();
+  EarlyReads early;
+  early.start(disk_loop_.device(), 2);
+  early.hot({400, 300, 350, 200, 250, 450});
+  settle();
+  early.finish();
+  const auto log = ebs_->touch_log(kVolume);
+  std::size_t ours = 0;
+  for (const sim::FirstTouch& one : log) {
+    if (before_.contains(one.block)) continue;
+    ++ours;
+    EXPECT_LE(std::ranges::count_if(log,
+                                    [&](const sim::FirstTouch& other) {
+                                      return !before_.contains(other.block) &&
+                                             other.requested_at <= one.requested_at &&
+                                             other.present_at > one.requested_at;
+                                    }),
+              2);
+  }
+  EXPECT_GE(ours, 6U);
+}
+
 TEST_F(EarlyReadsTest, a_disk_that_is_none_or_another_one_is_no_trouble) {
   make_image(0);
   cold_volume();

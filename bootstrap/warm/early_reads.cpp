@@ -152,12 +152,13 @@ class EarlyReads::Loop {
   std::deque<Mount> mounts_;
 };
 
-void EarlyReads::start(const std::string& device_path) {
+void EarlyReads::start(const std::string& device_path, unsigned max_depth) {
   if (thread_.joinable() && device_path == device_path_) return;
   finish();
   depth_.reset();
   device_path_ = device_path;
-  thread_ = std::jthread([this, device_path](std::stop_token stop) { run(device_path, stop); });
+  thread_ = std::jthread(
+      [this, device_path, max_depth](std::stop_token stop) { run(device_path, max_depth, stop); });
 }
 
 void EarlyReads::hot(std::vector<Block> blocks) {
@@ -175,12 +176,13 @@ std::vector<BlockRead> EarlyReads::finish() {
   return std::exchange(read_, {});
 }
 
-void EarlyReads::run(const std::string& device_path, const std::stop_token& stop) {
+void EarlyReads::run(const std::string& device_path, unsigned max_depth,
+                     const std::stop_token& stop) {
   auto device = BlockDevice::open(device_path);
   if (!device) return;
   auto engine = make_read_engine(device->fd(), kCapacity);
   if (!engine) return;
-  DepthLimits limits = depth_limits(0, device->tags());
+  DepthLimits limits = depth_limits(max_depth, device->tags());
   limits.start = std::min(limits.ceiling, kStartDepth);
   depth_.emplace(limits);
   Loop(*this, *device, **engine, *depth_).run(stop);

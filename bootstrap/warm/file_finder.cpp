@@ -55,6 +55,10 @@ FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files)
 }
 
 FileFinder::~FileFinder() {
+  stop();
+}
+
+void FileFinder::stop() {
   for (auto& thread : threads_) thread.request_stop();
 }
 

@@ -36,6 +36,9 @@ class FileFinder {
   /// Waits for lookups that wait for the device.
   ~FileFinder();
 
+  /// No lookup is begun any more; waits for none.
+  void stop();
+
   /// What was found since the last call, relative to the file system's start, roughly in the order
   /// in which it was wanted.
   std::vector<ByteRange> take();

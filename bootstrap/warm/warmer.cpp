@@ -669,6 +669,7 @@ void Run::save_now() {
 }
 
 Ok Run::finish(ReadPump::End end) {
+  if (finder_) finder_->stop();  // or it would look files up while the map is saved
   switch (end) {
     case ReadPump::End::finished:
       progress_.state = WarmState::done;
