@@ -61,7 +61,9 @@ class Work {
     input_.enter_stage(Stage::mounted, {});
     // What the volume keeps of us is synced to it, and that takes as long as a login does.
     kept_ = std::async(std::launch::async, [this] { return keep_on_volume(); });
-    TRY(let_sessions_in());
+    const Ok in = let_sessions_in();
+    wait_until_kept();
+    TRY(in);
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
     input_.enter_stage(Stage::ready, {});
     tell_what_differs();
@@ -345,6 +347,7 @@ class Work {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     const std::string before = root.read(kVolumeMarker, 4096).value_or("first use\n");
     TRY(root.make_directories(kVolumeState, 0755));
+    TRY(root.check_same_mount(kVolumeState));
     TRY(root.write(kVolumeMarker, "open " + input_.launch.instance_id + "\n", 0644));
     return "last time: " + before.substr(0, before.find('\n'));
   }
@@ -352,6 +355,8 @@ class Work {
   /// Before people can get in, so that nobody's client meets the base's keys under the node's name.
   Result<std::string> show_host_keys() const {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    TRY(root.make_directories(kVolumeState, 0755));
+    TRY(root.check_same_mount(kVolumeState));
     return show_node_host_keys(root, assignment_.volume_id);
   }
 
@@ -521,13 +526,22 @@ std::optional<dev_t> mounted_root(dev_t known) {
   return root.st_dev;
 }
 
-Ok clear_leftovers() {
+/// Who uses the volume and does not end within a moment by itself.
+static std::vector<Holder> lasting_holders() {
   const auto device = mounted_root();
-  const auto holders = [&] { return device ? holders_of(*device) : std::vector<Holder>(); };
-  // A probe login of the one that was killed may not have ended yet.
+  if (!device) return {};
   const std::int64_t deadline = boottime_ms() + kLeftoverLimit.count();
-  while (!holders().empty() && boottime_ms() < deadline) std::this_thread::sleep_for(kWordLook);
-  if (const auto who = holders(); !who.empty())
+  auto who = holders_of(*device);
+  while (!who.empty() && boottime_ms() < deadline) {
+    std::this_thread::sleep_for(kWordLook);
+    who = holders_of(*device);
+  }
+  return who;
+}
+
+Ok clear_leftovers() {
+  // A probe login of the one that was killed may not have ended yet.
+  if (const auto who = lasting_holders(); !who.empty())
     return fail(ErrorKind::refused, "an earlier warmroot-bootstrap left the volume mounted, and " +
                                         holders_text(who) +
                                         " uses it; run `warmroot-bootstrap down` first");
@@ -550,6 +564,7 @@ Ok undo_bring_up(Assignment& assignment) {
   };
   if (auto ended = assignment.entry->end(); !ended) note(fail(std::move(ended).error()));
   if (assignment.mounted) {
+    std::ignore = lasting_holders();  // of a sshd's greeting, of a probe login
     Ok unmounted = unmount_tree(kVolumePoint);
     assignment.mounted = !unmounted;
     note(std::move(unmounted));

@@ -119,6 +119,18 @@ Ok RootDirectory::make_directories(const std::string& path, mode_t mode) const {
   return {};
 }
 
+Ok RootDirectory::check_same_mount(const std::string& directory) const {
+  TRY_ASSIGN(const UniqueFd inner, open_inside(directory, O_PATH | O_DIRECTORY));
+  struct statx own {
+  }, whole{};
+  if (::statx(inner.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &own) != 0 ||
+      ::statx(fd_.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &whole) != 0)
+    return fail_errno("statx of " + directory);
+  if ((own.stx_mask & STATX_MNT_ID) != 0 && own.stx_mnt_id != whole.stx_mnt_id)  // Linux 5.8
+    return fail(ErrorKind::refused, "the volume's " + directory + " leads off the volume");
+  return {};
+}
+
 Ok RootDirectory::make_file(const std::string& path) const {
   std::string current = relative(path);
   for (int links = 0; links < kMaxLinks; ++links) {

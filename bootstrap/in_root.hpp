@@ -35,6 +35,9 @@ class RootDirectory {
   Ok write(const std::string& path, std::string_view text, mode_t mode) const;
   /// Creates the directory and its missing parents.
   Ok make_directories(const std::string& path, mode_t mode) const;
+  /// A link of the volume's must not make us write to what is mounted inside it (the base's /dev,
+  /// /tmp). Errors: refused when the directory lies on another mount; errno's when it is not there.
+  Ok check_same_mount(const std::string& directory) const;
   /// Makes sure that opening `path` leads to a regular file, creating what a dangling link points
   /// at.
   Ok make_file(const std::string& path) const;

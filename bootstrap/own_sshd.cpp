@@ -219,8 +219,10 @@ void OwnSshd::end() {
 Result<std::string> read_greeting(std::uint16_t port, milliseconds limit,
                                   const Cancelled& cancelled) {
   const Address address = loopback(IpFamily::v4, port);
-  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!client || ::connect(client.get(), &address.any, size_of(address)) != 0)
+  // Where its queue is full, connect(2) would wait for minutes.
+  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!client ||
+      (::connect(client.get(), &address.any, size_of(address)) != 0 && errno != EINPROGRESS))
     return fail_errno("connecting to the volume's sshd");
   std::string text;
   const std::int64_t deadline = boottime_ms() + limit.count();
@@ -235,6 +237,7 @@ Result<std::string> read_greeting(std::uint16_t port, milliseconds limit,
     if (::poll(&item, 1, static_cast<int>(std::min(left, kLookMs))) <= 0) continue;
     std::array<char, 256> buffer;
     const ssize_t got = ::read(client.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EAGAIN) continue;
     if (got <= 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(got));
   }

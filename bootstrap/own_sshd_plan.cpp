@@ -11,8 +11,9 @@ namespace warmroot::bootstrap {
 
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
   OwnSshdFacts facts;
-  for (const unsigned port : parse_sshd_facts(dump).ports)
-    facts.ports.push_back(static_cast<std::uint16_t>(port));
+  const SshdFacts listed = parse_sshd_facts(dump);
+  facts.ed25519 = listed.ed25519;
+  for (const unsigned port : listed.ports) facts.ports.push_back(static_cast<std::uint16_t>(port));
   constexpr std::string_view kKeyword = "authorizedkeysfile ";
   for (std::size_t at = 0; at < dump.size(); at = std::min(dump.find('\n', at), dump.size()) + 1)
     if (dump.substr(at, kKeyword.size()) == kKeyword)
@@ -53,7 +54,12 @@ std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes) {
   return words;
 }
 
-Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports) {
+Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,
+                        bool node_host_keys) {
+  if (node_host_keys && !facts.ed25519)
+    return fail(ErrorKind::refused,
+                "the node's host key is an ed25519 key, and the volume's HostKeyAlgorithms leave "
+                "ssh-ed25519 out; set session.host_keys = false");
   for (const std::uint16_t port : facts.ports)
     if (std::find(base_ports.begin(), base_ports.end(), port) != base_ports.end())
       return fail(ErrorKind::refused,

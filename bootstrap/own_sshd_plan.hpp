@@ -20,6 +20,7 @@ inline constexpr char kOwnSshd[] = "/usr/sbin/sshd";
 struct OwnSshdFacts {
   std::string authorized_keys;       ///< AuthorizedKeysFile, as written in a configuration
   std::vector<std::uint16_t> ports;  ///< that it listens on by ListenAddress lines of its own
+  bool ed25519 = true;               ///< among its HostKeyAlgorithms
 };
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump);
 
@@ -37,9 +38,11 @@ std::vector<std::string> own_sshd_options(const OwnSshdWishes& wishes);
 std::vector<std::string> own_sshd_question(const OwnSshdWishes& wishes);
 std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes);
 
-/// It would take one of the base's ports away, should the base's sshd begin to listen after it.
-/// Errors: refused, with the remedy.
-Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports);
+/// Not one that would take a port of the base's away, should the base's sshd begin to listen after
+/// it, nor one that could show no host key of the node's: the first is an ed25519 key, and from
+/// OpenSSH 9.8 on the others are never read. Errors: refused, with the remedy.
+Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,
+                        bool node_host_keys);
 
 /// Who gets the key that the instance was launched with, as cloud-init gives it to the system's
 /// first user: people who may log in.

@@ -167,7 +167,7 @@ class SshdEntry : public Entry {
       return fail(ErrorKind::refused, "the volume's own sshd rejects its configuration: " +
                                           without_controls(sshd_complaint(answer.output)));
     const OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
-    TRY(check_own_sshd_facts(facts, ports_));
+    TRY(check_own_sshd_facts(facts, ports_, wishes_.node_host_keys));
     wishes_.authorized_keys = facts.authorized_keys;
     return {};
   }
@@ -217,6 +217,10 @@ class SshdEntry : public Entry {
     if (boottime_ms() < next_greeting_ms_) return {};
     const auto greeting = read_greeting(port_.number, kGreetingLimit, {});
     const bool turned_away = !greeting && greeting.error().kind == ErrorKind::refused;
+    if (greeting || silent_to_us_ms_ == 0) silent_to_us_ms_ = greeting ? 0 : boottime_ms();
+    // Stopped, or its volume does not answer: nobody gets in by it.
+    if (!greeting && boottime_ms() - silent_to_us_ms_ >= kProbeLimit.count())
+      return fail(greeting.error());
     ungreeted_ = turned_away ? ungreeted_ + 1 : 0;
     if (!turned_away) next_greeting_ms_ = boottime_ms() + kGreetingEvery.count();
     if (ungreeted_ < kMostUngreeted) return {};
@@ -252,7 +256,8 @@ class SshdEntry : public Entry {
   std::int64_t silent_since_ms_ = 0;  ///< 0: it listens
   // check's alone
   std::int64_t next_greeting_ms_ = 0;
-  int ungreeted_ = 0;  ///< times in a row
+  int ungreeted_ = 0;                 ///< times in a row
+  std::int64_t silent_to_us_ms_ = 0;  ///< since when no greeting came; 0: the last one did
 };
 
 }  // namespace

@@ -267,6 +267,7 @@ void Daemon::publish_known(const TickReport& report) {
     found->second.volume_id = row.volume_id;
     const auto volume = report.observed.volumes.find(row.volume_id);
     if (volume == report.observed.volumes.end()) continue;
+    found->second.snapshot_id = volume->second.snapshot_id;
     const auto lineage = volume->second.tags.find(core::kTagLineage);
     if (lineage != volume->second.tags.end()) found->second.lineage = lineage->second;
   }

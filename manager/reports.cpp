@@ -151,7 +151,8 @@ void ReportServer::State::report(const httplib::Request& request, httplib::Respo
     return answer_error(reply, 503, kept.error().message());
   board.record(std::move(*report));
   if (dead_lease) return refuse(reply, Refusal::report_dead_lease, 410, dead_sentence);
-  answer(reply, 200, report_answer(known.drain, known.volume_id, known.lineage, known.no_volume));
+  answer(reply, 200,
+         report_answer(known.drain, known.volume_id, known.snapshot_id, known.no_volume));
 }
 
 /// By the lineage of the volume that we have given it, whatever it says itself.
@@ -187,7 +188,7 @@ void ReportServer::State::give_block_list(const httplib::Request& request,
   if (!authentic(request, reply)) return;
   const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
   const auto list = known && known->block_list && pages.block_list
-                        ? pages.block_list(known->lineage)
+                        ? pages.block_list(known->snapshot_id)
                         : std::nullopt;
   if (!list) return answer_error(reply, 404, "there is no block list of the volume's snapshot");
   reply.set_content(*list, "application/octet-stream");

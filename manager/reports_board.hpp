@@ -66,12 +66,13 @@ class MemoryKeyStore : public KeyStore {
 /// An instance of our deployment as the last tick saw it.
 struct KnownInstance {
   std::string pool;
-  std::string node;         ///< empty: none yet
-  std::string volume_id;    ///< the volume attached to it for us; empty: none yet
-  bool drain = false;       ///< it should give the volume back
-  std::string no_volume{};  ///< why it gets none for now; empty: it may get one
-  std::string lineage{};    ///< of that volume: its snapshot; empty: not known
-  bool block_list = true;   ///< the pool hands that snapshot's block list out
+  std::string node;           ///< empty: none yet
+  std::string volume_id;      ///< the volume attached to it for us; empty: none yet
+  bool drain = false;         ///< it should give the volume back
+  std::string no_volume{};    ///< why it gets none for now; empty: it may get one
+  std::string lineage{};      ///< of that volume: its snapshot; empty: not known
+  std::string snapshot_id{};  ///< that EC2 says the volume was made from; empty: of none, or a copy
+  bool block_list = true;     ///< the pool hands that snapshot's block list out
   // As EC2 shows it; empty: not shown.
   std::string image_id{};
   std::string instance_type{};

@@ -46,10 +46,18 @@ TEST(OwnSshd, tells_its_key_files_and_where_it_listens) {
 }
 
 TEST(OwnSshd, may_listen_anywhere_but_where_the_base_does) {
-  EXPECT_TRUE(check_own_sshd_facts({"", {4711, 2022}}, {22, 2222}));
-  const Ok taken = check_own_sshd_facts({"", {4711, 22}}, {22});
+  EXPECT_TRUE(check_own_sshd_facts({"", {4711, 2022}}, {22, 2222}, true));
+  const Ok taken = check_own_sshd_facts({"", {4711, 22}}, {22}, true);
   ASSERT_FALSE(taken);
   EXPECT_THAT(taken.error().message(), HasSubstr("a ListenAddress line with port 22"));
+}
+
+TEST(OwnSshd, that_may_not_use_the_node_s_first_key_would_keep_everybody_out) {
+  const OwnSshdFacts facts = parse_own_sshd_facts("hostkeyalgorithms rsa-sha2-512,ecdsa-x\n");
+  EXPECT_THAT(check_own_sshd_facts(facts, {22}, true).error().message(), HasSubstr("ssh-ed25519"));
+  EXPECT_TRUE(check_own_sshd_facts(facts, {22}, false));
+  EXPECT_TRUE(check_own_sshd_facts(
+      parse_own_sshd_facts("hostkeyalgorithms rsa-sha2-512,ssh-ed25519\n"), {22}, true));
 }
 
 TEST(OwnSshd, gives_the_launch_key_to_people_alone) {

@@ -348,7 +348,8 @@ TEST_F(Reports, the_block_list_of_a_volumes_snapshot_is_handed_to_its_instance) 
   };
   EXPECT_EQ(get()->status, 404) << "nobody knows what its volume was made from";
   KnownInstance known{"imagenet", "imagenet-0", kVolume, false};
-  known.lineage = "snap-0imagenet00000001";
+  known.lineage = "snap-0imagenet00000009";  // a tag, which people can change
+  known.snapshot_id = "snap-0imagenet00000001";
   board_.set_known("research", {{kInstance, known}});
   const auto reply = get();
   ASSERT_EQ(reply->status, 200);
@@ -362,7 +363,7 @@ TEST_F(Reports, the_block_list_of_a_volumes_snapshot_is_handed_to_its_instance) 
   board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(get()->status, 404) << "the spec does not want it";
   known.block_list = true;
-  known.lineage = "snap-0imagenet00000002";
+  known.snapshot_id = "snap-0imagenet00000002";
   board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(get()->status, 404) << "it has not been fetched yet";
 }

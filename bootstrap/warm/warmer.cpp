@@ -214,9 +214,7 @@ Ok Run::open() {
       --progress_.blocks_read;
     }
     for (const BlockRead& before : std::exchange(request_.read_before, {})) {
-      if (before.block >= present_.size() || claimed_.contains(before.block) ||
-          !present_.contains(before.block))
-        continue;
+      if (before.block >= present_.size() || !read_.contains(before.block)) continue;
       present_.erase(before.block);
       read_.erase(before.block);
       --progress_.blocks_read;
@@ -268,8 +266,10 @@ void Run::load_map() {
     note(present.error().message());
     return;
   }
-  claimed_ = present->difference(read_).difference(unlisted_);
-  present_.insert_all(*present);
+  // What is on its way arrives as read, also where the map turns out not to be believed.
+  const BlockSet under_way = asked_.difference(read_);
+  claimed_ = present->difference(read_).difference(unlisted_).difference(under_way);
+  present_.insert_all(present->difference(under_way));
   map_exists_ = true;
 }
 
@@ -500,15 +500,13 @@ Result<bool> Run::is_warm_already() {
   // A few first: of a cold volume whose metadata the mount has brought in, no more are drawn.
   const std::span all(blocks);
   for (const auto drawn : {all.first(kFirstDrawn), all.subspan(kFirstDrawn)}) {
+    if (drawn.empty()) break;
     std::vector<Block> in_turn;
     for (std::size_t i = 0; i < drawn.size(); ++i)
       in_turn.insert(in_turn.end(), {drawn[i], certain[i % certain.size()]});
     TRY_ASSIGN(const auto latencies, pump_->sample(in_turn, stop_));
     const std::vector<Draw> draws = draws_of(latencies);
-    if (were_present(draws)) {
-      for (const Block block : drawn) present_.insert(block);
-      continue;
-    }
+    if (were_present(draws)) continue;
     warm_reads_ = {};
     return false;
   }
