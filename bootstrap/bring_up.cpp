@@ -1,7 +1,6 @@
 #include "bootstrap/bring_up.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,15 +10,17 @@
 #include <utility>
 
 #include "bootstrap/base/log.hpp"
+#include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/host_keys.hpp"
+#include "bootstrap/in_root.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/preflight_io.hpp"
 #include "bootstrap/release_plan.hpp"
-#include "bootstrap/root_mount.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -33,15 +34,10 @@ constexpr milliseconds kLook{500};
 /// While the manager's word is waited for: it is what the boot waits for.
 constexpr milliseconds kWordLook{20};
 constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
-constexpr std::size_t kMaxOsRelease = 64 * 1024;
-/// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
-constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
 /// All the other users together.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// For programs that a killed bootstrap had started.
 constexpr milliseconds kLeftoverLimit{2000};
-/// fsck(8): errors were corrected.
-constexpr int kFsckCorrected = 1;
 
 class Work {
  public:
@@ -51,8 +47,9 @@ class Work {
   Ok run() {
     TRY(book_.timed("find the disk", [&] { return find_disk(); }));
     raise_timeout();
-    TRY(book_.timed("read the partitions", [&] { return read_table(); }));
-    TRY(mount_root());
+    const RootOrder order{disk_.name, disk_fd_.get(), [this] { return confirmed(); },
+                          [this] { input_.enter_stage(Stage::checked, {}); }};
+    TRY_ASSIGN(volume_os_, mount_volume_root(order, assignment_, book_, stop_));
     bound_dirty_memory();
     TRY(mount_inside());
     const std::int64_t mounted_ms = book_.now_ms();
@@ -72,12 +69,6 @@ class Work {
   }
 
  private:
-  Ok check_stop() const {
-    if (stop_.reason())
-      return fail(ErrorKind::retry_later, "asked to stop: " + stop_.reason()->sentence);
-    return {};
-  }
-
   // the disk
 
   std::vector<DiskFacts> scan() const {
@@ -101,7 +92,7 @@ class Work {
     std::string waiting;
     bool told = false;
     while (true) {
-      TRY(check_stop());
+      TRY(stop_.check());
       const auto disks = scan();
       DiskChoice choice = choose_disk(disks, input_.launch.device_names, input_.confirmed_volume());
       if (choice.disk) {
@@ -161,136 +152,10 @@ class Work {
     book_.record(std::move(step));
   }
 
-  // the root file system
-
-  Result<std::string> read_table() {
-    TRY_ASSIGN(const auto partitions, read_partitions(disk_fd_.get()));
-    TRY_ASSIGN(candidates_, root_candidates(partitions));
-    return std::to_string(partitions.size()) + " found, " + std::to_string(candidates_.size()) +
-           " may hold the root";
-  }
-
-  /// The largest candidate that turns out to be a root.
-  Ok mount_root() {
-    std::string refused;
-    for (const auto& candidate : candidates_) {
-      TRY(check_stop());
-      assignment_.partition = candidate;
-      TRY_ASSIGN(assignment_.partition_node,
-                 ensure_node(kSys, disk_.name, disk_fd_.get(), candidate));
-      if (!confirmed() && !is_clean(candidate)) {
-        const Ok proved = discard(book_.timed("look without writing", [&] { return prove(); }));
-        if (!proved) {
-          if (proved.error().kind != ErrorKind::refused) return proved;
-          refused += (refused.empty() ? "" : "; ") + proved.error().message();
-          continue;
-        }
-      }
-      TRY(book_.timed("check " + candidate.content, [&] { return check(); }));
-      if (refused.empty()) input_.enter_stage(Stage::checked, {});
-      const Ok mounted = discard(book_.timed("mount the root", [&] { return mount_candidate(); }));
-      if (mounted) return {};
-      if (mounted.error().kind != ErrorKind::refused) return mounted;
-      refused += (refused.empty() ? "" : "; ") + mounted.error().message();
-    }
-    return fail(ErrorKind::refused, "the volume has no usable root file system: " + refused);
-  }
-
-  static Ok discard(Result<std::string> result) {
-    if (!result) return fail(std::move(result).error());
-    return {};
-  }
-
   /// The manager says that this disk is the pool's.
   bool confirmed() const {
     const auto volume = input_.confirmed_volume();
     return volume && *volume == assignment_.volume_id;
-  }
-
-  /// Neither a repair nor a replay would write to it.
-  bool is_clean(const PartitionFacts& partition) const {
-    if (partition.content.rfind("ext", 0) != 0) return false;
-    const auto state = read_ext_state(disk_fd_.get(), partition.offset_bytes);
-    return state && state->cleanly_unmounted && !state->has_errors && !state->needs_recovery;
-  }
-
-  /// A disk that nobody vouched for has to be a root before a repair or a replay writes to it. A
-  /// confirmed one may be half a root until its journal was replayed, and is ours to repair.
-  Result<std::string> prove() {
-    const std::string& type = assignment_.partition.content;
-    TRY(make_directory(kVolumePoint, 0755));
-    TRY(mount_at_point(untouched_mount_options(type)));
-    assignment_.mounted = true;
-    auto accepted = accept_root();
-    TRY(unmount_tree(kVolumePoint));
-    assignment_.mounted = false;
-    if (!accepted) return fail(std::move(accepted).error().within(assignment_.partition_node));
-    return "a root, " + volume_os_;
-  }
-
-  /// Before anything is mounted to stay: what was not left clean is repaired, so that no session
-  /// opens on a doubtful volume.
-  Result<std::string> check() {
-    const PartitionFacts& partition = assignment_.partition;
-    if (partition.content.rfind("ext", 0) != 0) return "its log is replayed by mounting";
-    TRY_ASSIGN(const ExtState state, read_ext_state(disk_fd_.get(), partition.offset_bytes));
-    if (state.cleanly_unmounted && !state.has_errors) return "clean";
-    const std::string e2fsck = first_executable({"/sbin/e2fsck", "/usr/sbin/e2fsck"});
-    if (e2fsck.empty() && state.has_errors)
-      return fail(ErrorKind::misconfigured,
-                  "the file system has recorded errors, and the base has no e2fsck");
-    if (e2fsck.empty())
-      return "not left clean; the base has no e2fsck, mounting replays the journal";
-    TRY(check_stop());
-    TRY_ASSIGN(const auto done,
-               run_program({e2fsck, "-p", assignment_.partition_node}, kFsckLimit, cancelled_));
-    if (done.exit_status > kFsckCorrected)
-      return fail(ErrorKind::refused, "e2fsck -p ended with " + std::to_string(done.exit_status) +
-                                          ": " + done.output.substr(0, 300));
-    return "not left clean; e2fsck -p repaired it";
-  }
-
-  Ok mount_at_point(const std::string& options) const {
-    const PartitionFacts& partition = assignment_.partition;
-    return mount_root_filesystem(assignment_.partition_node, disk_fd_.get(), partition.offset_bytes,
-                                 kVolumePoint, partition.content, options);
-  }
-
-  Result<std::string> mount_candidate() {
-    const std::string& type = assignment_.partition.content;
-    TRY(make_directory(kVolumePoint, 0755));
-    // Read-only until it has proved to be a root: another system's data partition is left as it is.
-    TRY(mount_at_point(root_mount_options(type, false)));
-    assignment_.mounted = true;
-    if (auto accepted = accept_root(); !accepted) {
-      TRY(unmount_tree(kVolumePoint));
-      assignment_.mounted = false;
-      Error error = std::move(accepted).error();
-      return fail(std::move(error).within(assignment_.partition_node));
-    }
-    TRY(remount(kVolumePoint, root_mount_options(type, true)));
-    assignment_.root_device = mounted_root().value_or(0);
-    ::unlink(kHooksRun);  // of an earlier volume
-    book_.update([&](Status& status) {
-      status.filesystem = type;
-      status.volume_os = volume_os_;
-      status.message.clear();
-    });
-    return assignment_.partition_node + ", " + volume_os_;
-  }
-
-  Ok accept_root() {
-    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    if (Ok accepted = check_is_root(root); !accepted) {
-      Error error = std::move(accepted).error();
-      if (assignment_.partition.content == "btrfs") error.context += subvolume_hint(root);
-      return fail(std::move(error));
-    }
-    TRY(check_chroot_path(kVolumePoint));
-    auto release = root.read("etc/os-release", kMaxOsRelease);
-    if (!release) release = root.read("usr/lib/os-release", kMaxOsRelease);
-    volume_os_ = pretty_name(release.value_or(""));
-    return {};
   }
 
   /// Before anybody can write. A kernel that has no such bound is no reason to keep people out.
@@ -397,7 +262,7 @@ class Work {
       assignment_.entry = sshd_entry(input_.base_ports);
       const Ok opened = open_entry();
       if (opened) return {};
-      TRY(check_stop());
+      TRY(stop_.check());
       instead = " instead of sshd: " + opened.error().message();
       TRY(assignment_.entry->close());
       TRY(assignment_.entry->end());
@@ -419,7 +284,7 @@ class Work {
   }
 
   Ok probe(const Login& login, milliseconds limit) {
-    TRY(check_stop());
+    TRY(stop_.check());
     return probe_login(kVolumePoint, login.user, login.groups, limit, cancelled_);
   }
 
@@ -428,7 +293,7 @@ class Work {
     logins_ = assignment_.entry->logins();
     if (logins_.empty()) return std::string("there is nobody to log in");
     const Ok done = probe(logins_.front(), kProbeLimit);
-    TRY(check_stop());
+    TRY(stop_.check());
     TRY(done);
     return logins_.front().user.name;
   }
@@ -456,7 +321,7 @@ class Work {
   }
 
   Result<std::string> switch_sessions() {
-    TRY(check_stop());
+    TRY(stop_.check());
     TRY_ASSIGN(const std::string how, assignment_.entry->open(entry_input_));
     TRY(set_banner(input_.pool, {}));
     return "new sessions land in " + volume_os_ + how;
@@ -484,7 +349,6 @@ class Work {
   const EntryInput entry_input_{input_.launch.public_key, cancelled_};
   DiskFacts disk_;
   UniqueFd disk_fd_;
-  std::vector<PartitionFacts> candidates_;
   std::string volume_os_;
   std::int64_t visible_ms_ = 0;
   bool seen_ = false;
@@ -513,17 +377,6 @@ Ok check_still_serving(Entry& entry, const std::string& disk_node) {
   if (::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) != 0)
     return fail(ErrorKind::refused, "the volume's disk " + name + " is gone");
   return {};
-}
-
-std::optional<dev_t> mounted_root(dev_t known) {
-  const auto listed = device_mounted_at(kVolumePoint);
-  if (!listed) return std::nullopt;
-  struct stat root {
-  }, base{};
-  // An xfs that has shut down says EIO.
-  if (::stat(kVolumePoint, &root) != 0) return known != 0 ? known : *listed;
-  if (::stat(kRunDirectory, &base) == 0 && root.st_dev == base.st_dev) return std::nullopt;
-  return root.st_dev;
 }
 
 /// Who uses the volume and does not end within a moment by itself.

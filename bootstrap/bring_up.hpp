@@ -3,44 +3,22 @@
 // undoes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <functional>
-#include <future>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "bootstrap/assignment.hpp"
 #include "bootstrap/base/result.hpp"
-#include "bootstrap/device_io.hpp"
-#include "bootstrap/dirty_bound.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/imds.hpp"
-#include "bootstrap/in_root.hpp"
-#include "bootstrap/partition.hpp"
 #include "bootstrap/status.hpp"
 #include "bootstrap/stop_request.hpp"
 #include "bootstrap/ticket.hpp"
 
 namespace warmroot::bootstrap {
-
-/// What this instance holds of the volume at the moment.
-struct Assignment {
-  std::string disk_node;  ///< "/dev/nvme1n1"; empty before the disk was found
-  std::string partition_node;
-  PartitionFacts partition;
-  std::string volume_id;
-  DirtyBound dirty_bound;
-  std::shared_ptr<Entry> entry = chroot_entry();  ///< how sessions get in; never null
-  bool mounted = false;                           ///< something may be mounted at kVolumePoint
-  dev_t root_device = 0;  ///< st_dev of the volume's root, to know it again; 0: not known
-  /// What a release does on the volume, in a thread that may outlive the attempt.
-  std::shared_future<void> write_back;
-  bool host_keys = false;  ///< sshd may show the volume's
-};
 
 /// What bring_up was told.
 struct BringUpInput {
@@ -74,11 +52,6 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 /// Cheap, reads nothing from the volume. `disk_node` is Assignment's. Errors: refused, one
 /// sentence.
 Ok check_still_serving(Entry& entry, const std::string& disk_node);
-
-/// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there. A
-/// file system that has shut down does not tell: then it is `known`, or else the number that the
-/// kernel lists.
-std::optional<dev_t> mounted_root(dev_t known = 0);
 
 /// Unmounts what a bootstrap that was killed left mounted, and undoes what belongs to it, so that
 /// the next one begins as the first did. Only where nobody is in the volume: their sessions go on.

@@ -10,6 +10,7 @@
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
+#include "bootstrap/bring_up.hpp"
 #include "bootstrap/daemon.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"

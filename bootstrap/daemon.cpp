@@ -14,22 +14,17 @@
 #include "bootstrap/agent_sockets.hpp"
 #include "bootstrap/base/bounded_thread.hpp"
 #include "bootstrap/base/log.hpp"
-#include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
+#include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
-#include "bootstrap/recording.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
-#include "bootstrap/volume_blocks.hpp"
-#include "bootstrap/warm/block_device.hpp"
-#include "bootstrap/warm/early_reads.hpp"
-#include "bootstrap/warm/first_run_files.hpp"
-#include "bootstrap/warm/warmer.hpp"
+#include "bootstrap/warming.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -57,21 +52,6 @@ constexpr milliseconds kLastReleaseRetry{60000};
 /// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
 constexpr milliseconds kWarmerLimit{15000};
 constexpr pid_t kInit = 1;  ///< who ends us at shutdown
-/// For the list that other nodes recorded, from the mount on; warming without it begins then.
-constexpr milliseconds kListLimit{1000};
-
-/// Who may log in on the volume, for what they read first.
-std::vector<warm::LoginUser> login_users() {
-  constexpr std::size_t kMaxPasswd = 1024 * 1024;
-  constexpr std::size_t kMostUsers = 32;
-  std::vector<warm::LoginUser> users;
-  const auto root = RootDirectory::open(kVolumePoint);
-  if (!root) return users;
-  for (const User& user : parse_passwd(root->read("etc/passwd", kMaxPasswd).value_or("")))
-    if (is_login_shell(user.shell) && users.size() < kMostUsers)
-      users.push_back({user.shell, user.home});
-  return users;
-}
 
 /// Everything after the fork.
 class Daemon {
@@ -135,7 +115,7 @@ class Daemon {
       no_volume_ = wishes.no_volume;
     }
     if (wishes.volume_id && wishes.snapshot_id)
-      volume_blocks_.made_from(*wishes.volume_id, *wishes.snapshot_id);
+      warming_.made_from(*wishes.volume_id, *wishes.snapshot_id);
     if (wishes.drain) ask_to_stop(ReleaseCause::wish, "the manager asked for the volume");
   }
 
@@ -245,18 +225,14 @@ class Daemon {
     input_.enter_stage = [this](Stage stage, const std::string& message) {
       if (stage == Stage::disk_seen)
         reporter_.report_often(true);  // its answers confirm the volume
-      if (ticket_.record && stage == Stage::checked) recording_.start(assignment_.disk_node);
-      if (stage == Stage::mounted) root_mounted();
+      if (stage == Stage::checked) warming_.disk_checked(assignment_.disk_node);
+      if (stage == Stage::mounted) warming_.root_mounted(assignment_);
       if (stage == Stage::ready)
         sessions_open();
       else
         enter(stage, "", message);
     };
-    input_.disk_likely = [this](const std::string& disk_node) {
-      if (!ticket_.warm_enabled) return;
-      early_.start(disk_node, ticket_.max_depth);
-      if (std::exchange(likely_disk_, disk_node) != disk_node) ask_for_list(disk_node);
-    };
+    input_.disk_likely = [this](const std::string& disk_node) { warming_.disk_likely(disk_node); };
     input_.let_go = [this] { stop_own_users(kWarmerLimit); };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
     if (done) return {};
@@ -275,7 +251,7 @@ class Daemon {
           [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     if (assignment_.host_keys)
       host_keys_.start([](std::stop_token token) { make_other_host_keys(token); });
-    start_warming();
+    warming_.sessions_open();
   }
 
   /// Than the ticket asked for; empty when nothing is.
@@ -298,125 +274,14 @@ class Daemon {
       log_event(LogLevel::warning, "host keys", {{"why", made.error().message()}});
   }
 
-  /// Others of the lineage may have recorded what sessions read first; the manager is asked as soon
-  /// as it knows which volume this is, so that the list is there before the mount.
-  void ask_for_list(const std::string& disk_node) {
-    if (ticket_.manager_url.empty()) return;
-    const auto answered = std::make_shared<std::promise<void>>();
-    list_answered_ = answered->get_future();
-    const auto note = [](const Ok& taken) {
-      if (!taken) log_event(LogLevel::warning, "hot list", {{"what", taken.error().message()}});
-    };
-    ask_for_block_list();
-    reporter_.exchange("GET", "/v1/hot-list", "", [=, this](const auto& list) {
-      if (list) note(recording_.take(*list));
-      if (recording_.knows_nothing()) {
-        reporter_.exchange("GET", "/v1/hot-list?of=pool", "", [=, this](const auto& other) {
-          if (other) note(recording_.take_elsewhere(*other));
-          answered->set_value();
-        });
-        return;
-      }
-      if (const auto disk = warm::BlockDevice::open(disk_node))
-        early_.hot(recording_.hot_blocks(disk->size_bytes()));
-      answered->set_value();
-    });
-  }
-
-  /// Where the manager knows what the volume's snapshot holds, nothing else has to be fetched.
-  void ask_for_block_list() {
-    reporter_.exchange("GET", "/v1/block-list", "", [this](const auto& list) {
-      if (list) volume_blocks_.take(*list);
-    });
-  }
-
-  /// The volume's own list is there now. What is missing is asked for once more: the first time the
-  /// manager may not have known yet whose disk this is.
-  void root_mounted() {
-    recording_.mounted(kVolumePoint, assignment_.partition.offset_bytes);
-    if (!ticket_.warm_enabled) return;
-    if (recording_.knows_nothing())
-      ask_for_list(assignment_.disk_node);
-    else if (!ticket_.manager_url.empty() && !volume_blocks_.has_list())
-      ask_for_block_list();
-    start_warmer();
-  }
-
-  /// Sessions need not wait for the warmer, nor it for them: it begins at the mount.
-  void start_warmer() {
-    warm::WarmRequest request;
-    request.device_path = assignment_.disk_node;
-    request.partition_offset_bytes = assignment_.partition.offset_bytes;
-    request.partition_size_bytes = assignment_.partition.size_bytes;
-    request.mount_point = kVolumePoint;
-    request.filesystem = assignment_.partition.content;
-    request.map_path = kVolumeMap;
-    request.volume_id = assignment_.volume_id;
-    request.max_depth = ticket_.max_depth;
-    request.used_before = recording_.is_of_volume();
-    request.listed = [this, volume_id = assignment_.volume_id,
-                      root = assignment_.partition.offset_bytes](std::uint64_t device_bytes) {
-      return volume_blocks_.on_device(volume_id, device_bytes, root);
-    };
-    warmer_.start([this, request = std::move(request)](std::stop_token token) mutable {
-      warm_up(std::move(request), token);
-    });
-  }
-
-  void warm_up(warm::WarmRequest request, std::stop_token token) {
-    if (recording_.knows_nothing() && list_answered_.valid()) list_answered_.wait_for(kListLimit);
-    request.read_before = early_.finish();
-    request.depth = early_.depth();
-    if (const auto disk = warm::BlockDevice::open(request.device_path))
-      request.hot = recording_.hot_blocks(disk->size_bytes());
-    if (request.hot.empty()) {
-      request.files = recording_.files_elsewhere();
-      const auto guessed = warm::first_run_files(login_users());
-      request.files.insert(request.files.end(), guessed.begin(), guessed.end());
-    }
-    const auto show = [this](const warm::WarmProgress& progress) {
-      book_.update([&](Status& status) { status.warm = progress; });
-    };
-    const auto done = warm::Warmer(std::move(request)).run(token, show);
-    if (done)
-      show(*done);
-    else
-      book_.update([&](Status& status) {
-        status.warm.state = warm::WarmState::failed;
-        status.warm.note = done.error().message();
-      });
-    // Sessions do not depend on warming: a failure of it is a note, not a stage.
-    tell_warm(done && done->state == warm::WarmState::done, true);
-  }
-
-  /// Sessions are there: from now on the manager hears about warming.
-  void start_warming() {
-    if (!ticket_.warm_enabled) return;
-    reporter_.report_often(true);
-    enter(Stage::warming, "", "");
-    tell_warm(false, false);
-  }
-
-  /// The stage comes behind "warming", also where the warmer was done before sessions were.
-  void tell_warm(bool is_warm, bool has_ended) {
-    const std::lock_guard lock(warm_mutex_);
-    warmed_ = warmed_ || is_warm;
-    warmer_done_ = warmer_done_ || has_ended;
-    ready_ = ready_ || !has_ended;
-    if (!ready_ || !warmer_done_) return;
-    if (warmed_) enter(Stage::warm, "", "");
-    reporter_.report_often(false);
-  }
-
   /// False when one of them has not ended in time, as on a volume that does not answer; it may
   /// still, and is asked again then.
   bool stop_own_users(milliseconds limit) {
-    BoundedThread* const threads[] = {&agents_, &host_keys_, &warmer_};
+    BoundedThread* const threads[] = {&agents_, &host_keys_};
     for (BoundedThread* thread : threads) thread->request_stop();
     // All have the same time, whichever takes long.
     const auto deadline = std::chrono::steady_clock::now() + limit;
-    bool ended = recording_.finish(limit);
-    if (!warmer_.started()) std::ignore = early_.finish();  // else the warmer has taken it over
+    bool ended = warming_.stop(limit);
     for (BoundedThread* thread : threads) ended = thread->stop_by(deadline) && ended;
     return ended;
   }
@@ -427,7 +292,7 @@ class Daemon {
       serving_ = false;
     }
     // First of all: its reads compete with the writing back of what sessions left.
-    warmer_.request_stop();
+    warming_.request_stop();
     const StopReason reason = *stop_.reason();  // run has waited for it
     enter(Stage::draining, reason.word, reason.sentence);
     const ReleaseInput input{ticket_.pool,
@@ -466,30 +331,17 @@ class Daemon {
   StopRequest stop_;
   BringUpInput input_;
   Assignment assignment_;
-  std::string likely_disk_;
   std::string served_disk_;  ///< written before serving_ is set
   int ebs_silent_ = 0;       ///< attempts in a row; the ticker's
   std::atomic<bool> serving_ = false;
-  std::mutex mutex_, stage_mutex_, warm_mutex_;
-  bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
-  warm::EarlyReads early_;
+  std::mutex mutex_, stage_mutex_;
   std::optional<std::string> confirmed_, no_volume_;
-  VolumeBlocks volume_blocks_;
   Imds identity_;  ///< the reporter's thread's own
   Reporter reporter_;
-  std::future<void> list_answered_;
-  Recording recording_{[this](const std::string& text) {
-                         log_event(LogLevel::notice, "hot list", {{"what", text}});
-                         book_.update([&](Status& status) { status.hot_list = text; });
-                       },
-                       [this](std::string list) {
-                         if (!ticket_.manager_url.empty())
-                           reporter_.exchange("POST", "/v1/hot-list", std::move(list),
-                                              [](const auto&) {});
-                       }};
+  Warming warming_{ticket_, book_, reporter_, [this](Stage stage) { enter(stage, "", ""); }};
   // Last, so that they end first.
   std::jthread ticker_, watcher_;
-  BoundedThread agents_, host_keys_, warmer_;
+  BoundedThread agents_, host_keys_;
 };
 
 Result<UniqueFd> lock_pid_file() {

@@ -1,4 +1,4 @@
-// The background process of `up`. Joins the parts: bring_up, the warmer, the reporter, the notice
+// The background process of `up`. Joins the parts: bring_up, warming, the reporter, the notice
 // watcher, release. commands.cpp starts it, and finds it by its locked pid file.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The hot list of this lease. What the volume brings along is read for the warmer; what the first
 // sessions read is recorded, merged into it and kept on the volume for the next cold one. A thread
-// of its own; only the unmount waits for it. Called by the daemon.
+// of its own; only the unmount waits for it. Called by warming.
 #pragma once
 
 #include <chrono>

@@ -21,6 +21,7 @@
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

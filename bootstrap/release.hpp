@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
+#include "bootstrap/assignment.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/units.hpp"
-#include "bootstrap/bring_up.hpp"
 #include "bootstrap/status.hpp"
 
 namespace warmroot::bootstrap {

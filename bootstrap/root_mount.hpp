@@ -1,6 +1,6 @@
 // Mounts a volume's root file system, whatever its type: loads the kernel's module where the base
 // has not, keeps btrfs from taking the volume for another of the same UUID, and says in words what
-// the kernel says in errno. Called by bring_up.
+// the kernel says in errno. Called by volume_root.
 #pragma once
 
 #include <optional>

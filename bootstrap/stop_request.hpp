@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "bootstrap/base/result.hpp"
+
 namespace warmroot::bootstrap {
 
 struct StopReason {
@@ -39,6 +41,12 @@ class StopRequest {
   std::optional<StopReason> reason() const {
     const std::lock_guard lock(mutex_);
     return reason_;
+  }
+  /// Errors: retry_later, with the reason, once a stop is requested.
+  Ok check() const {
+    if (const auto why = reason())
+      return fail(ErrorKind::retry_later, "asked to stop: " + why->sentence);
+    return {};
   }
 
  private:

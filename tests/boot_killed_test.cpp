@@ -11,6 +11,7 @@
 #include "bootstrap/commands.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/mount_exec.hpp"
+#include "bootstrap/volume_root.hpp"
 #include "tests/boot_whole.hpp"
 
 namespace warmroot::bootstrap {

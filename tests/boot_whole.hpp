@@ -17,6 +17,7 @@
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/in_root.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/sshd.hpp"

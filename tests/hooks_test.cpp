@@ -8,6 +8,7 @@
 
 #include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
+#include "bootstrap/volume_root.hpp"
 #include "tests/handover.hpp"
 
 namespace warmroot::bootstrap {

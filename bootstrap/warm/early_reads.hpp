@@ -1,6 +1,6 @@
 // Reads a disk ahead of its mount, on a thread of its own: what finding partitions and mounting
 // read one block after the other, and the head of a hot list where one is known. Nobody waits for
-// it: whoever comes later finds the blocks present or on their way. Called by the daemon between "a
+// it: whoever comes later finds the blocks present or on their way. Called by warming between "a
 // disk is there" and "the root is mounted"; the warmer goes on with what this has read.
 #pragma once
 

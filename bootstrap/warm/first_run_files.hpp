@@ -1,7 +1,7 @@
 // What sessions of a Linux system read at their start, when nobody has recorded it: by name, from
 // what login shells, the dynamic loader, the C library and the usual programs open. A guess about
 // systems in general, which the mounted root corrects: what is not there is not read. Pure; called
-// by the daemon, looked up by file_finder.
+// by warming, looked up by file_finder.
 #pragma once
 
 #include <span>

@@ -1,0 +1,194 @@
+#include "bootstrap/volume_root.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "bootstrap/files.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/mount_plan.hpp"
+#include "bootstrap/partition.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/root_mount.hpp"
+#include "bootstrap/sshd.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMaxOsRelease = 64 * 1024;
+/// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
+constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
+/// fsck(8): errors were corrected.
+constexpr int kFsckCorrected = 1;
+
+class RootSearch {
+ public:
+  RootSearch(const RootOrder& order, Assignment& assignment, StatusBook& book,
+             const StopRequest& stop)
+      : order_(order), assignment_(assignment), book_(book), stop_(stop) {}
+
+  Result<std::string> run() {
+    TRY(book_.timed("read the partitions", [&] { return read_table(); }));
+    TRY(mount_root());
+    return volume_os_;
+  }
+
+ private:
+  Result<std::string> read_table() {
+    TRY_ASSIGN(const auto partitions, read_partitions(order_.disk_fd));
+    TRY_ASSIGN(candidates_, root_candidates(partitions));
+    return std::to_string(partitions.size()) + " found, " + std::to_string(candidates_.size()) +
+           " may hold the root";
+  }
+
+  /// The largest candidate that turns out to be a root.
+  Ok mount_root() {
+    std::string refused;
+    for (const auto& candidate : candidates_) {
+      TRY(stop_.check());
+      assignment_.partition = candidate;
+      TRY_ASSIGN(assignment_.partition_node,
+                 ensure_node("/sys", order_.disk_name, order_.disk_fd, candidate));
+      if (!order_.confirmed() && !is_clean(candidate)) {
+        const Ok proved = discard(book_.timed("look without writing", [&] { return prove(); }));
+        if (!proved) {
+          if (proved.error().kind != ErrorKind::refused) return proved;
+          refused += (refused.empty() ? "" : "; ") + proved.error().message();
+          continue;
+        }
+      }
+      TRY(book_.timed("check " + candidate.content, [&] { return check(); }));
+      if (refused.empty()) order_.checked();
+      const Ok mounted = discard(book_.timed("mount the root", [&] { return mount_candidate(); }));
+      if (mounted) return {};
+      if (mounted.error().kind != ErrorKind::refused) return mounted;
+      refused += (refused.empty() ? "" : "; ") + mounted.error().message();
+    }
+    return fail(ErrorKind::refused, "the volume has no usable root file system: " + refused);
+  }
+
+  static Ok discard(Result<std::string> result) {
+    if (!result) return fail(std::move(result).error());
+    return {};
+  }
+
+  /// Neither a repair nor a replay would write to it.
+  bool is_clean(const PartitionFacts& partition) const {
+    if (partition.content.rfind("ext", 0) != 0) return false;
+    const auto state = read_ext_state(order_.disk_fd, partition.offset_bytes);
+    return state && state->cleanly_unmounted && !state->has_errors && !state->needs_recovery;
+  }
+
+  /// A disk that nobody vouched for has to be a root before a repair or a replay writes to it. A
+  /// confirmed one may be half a root until its journal was replayed, and is ours to repair.
+  Result<std::string> prove() {
+    const std::string& type = assignment_.partition.content;
+    TRY(make_directory(kVolumePoint, 0755));
+    TRY(mount_at_point(untouched_mount_options(type)));
+    assignment_.mounted = true;
+    auto accepted = accept_root();
+    TRY(unmount_tree(kVolumePoint));
+    assignment_.mounted = false;
+    if (!accepted) return fail(std::move(accepted).error().within(assignment_.partition_node));
+    return "a root, " + volume_os_;
+  }
+
+  /// Before anything is mounted to stay: what was not left clean is repaired, so that no session
+  /// opens on a doubtful volume.
+  Result<std::string> check() {
+    const PartitionFacts& partition = assignment_.partition;
+    if (partition.content.rfind("ext", 0) != 0) return "its log is replayed by mounting";
+    TRY_ASSIGN(const ExtState state, read_ext_state(order_.disk_fd, partition.offset_bytes));
+    if (state.cleanly_unmounted && !state.has_errors) return "clean";
+    const std::string e2fsck = first_executable({"/sbin/e2fsck", "/usr/sbin/e2fsck"});
+    if (e2fsck.empty() && state.has_errors)
+      return fail(ErrorKind::misconfigured,
+                  "the file system has recorded errors, and the base has no e2fsck");
+    if (e2fsck.empty())
+      return "not left clean; the base has no e2fsck, mounting replays the journal";
+    TRY(stop_.check());
+    const Cancelled cancelled = [this] { return stop_.reason().has_value(); };
+    TRY_ASSIGN(const auto done,
+               run_program({e2fsck, "-p", assignment_.partition_node}, kFsckLimit, cancelled));
+    if (done.exit_status > kFsckCorrected)
+      return fail(ErrorKind::refused, "e2fsck -p ended with " + std::to_string(done.exit_status) +
+                                          ": " + done.output.substr(0, 300));
+    return "not left clean; e2fsck -p repaired it";
+  }
+
+  Ok mount_at_point(const std::string& options) const {
+    const PartitionFacts& partition = assignment_.partition;
+    return mount_root_filesystem(assignment_.partition_node, order_.disk_fd, partition.offset_bytes,
+                                 kVolumePoint, partition.content, options);
+  }
+
+  Result<std::string> mount_candidate() {
+    const std::string& type = assignment_.partition.content;
+    TRY(make_directory(kVolumePoint, 0755));
+    // Read-only until it has proved to be a root: another system's data partition is left as it is.
+    TRY(mount_at_point(root_mount_options(type, false)));
+    assignment_.mounted = true;
+    if (auto accepted = accept_root(); !accepted) {
+      TRY(unmount_tree(kVolumePoint));
+      assignment_.mounted = false;
+      Error error = std::move(accepted).error();
+      return fail(std::move(error).within(assignment_.partition_node));
+    }
+    TRY(remount(kVolumePoint, root_mount_options(type, true)));
+    assignment_.root_device = mounted_root().value_or(0);
+    ::unlink(kHooksRun);  // of an earlier volume
+    book_.update([&](Status& status) {
+      status.filesystem = type;
+      status.volume_os = volume_os_;
+      status.message.clear();
+    });
+    return assignment_.partition_node + ", " + volume_os_;
+  }
+
+  Ok accept_root() {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    if (Ok accepted = check_is_root(root); !accepted) {
+      Error error = std::move(accepted).error();
+      if (assignment_.partition.content == "btrfs") error.context += subvolume_hint(root);
+      return fail(std::move(error));
+    }
+    TRY(check_chroot_path(kVolumePoint));
+    auto release = root.read("etc/os-release", kMaxOsRelease);
+    if (!release) release = root.read("usr/lib/os-release", kMaxOsRelease);
+    volume_os_ = pretty_name(release.value_or(""));
+    return {};
+  }
+
+  const RootOrder& order_;
+  Assignment& assignment_;
+  StatusBook& book_;
+  const StopRequest& stop_;
+  std::vector<PartitionFacts> candidates_;
+  std::string volume_os_;
+};
+
+}  // namespace
+
+Result<std::string> mount_volume_root(const RootOrder& order, Assignment& assignment,
+                                      StatusBook& book, const StopRequest& stop) {
+  return RootSearch(order, assignment, book, stop).run();
+}
+
+std::optional<dev_t> mounted_root(dev_t known) {
+  const auto listed = device_mounted_at(kVolumePoint);
+  if (!listed) return std::nullopt;
+  struct stat root {
+  }, base{};
+  // An xfs that has shut down says EIO.
+  if (::stat(kVolumePoint, &root) != 0) return known != 0 ? known : *listed;
+  if (::stat(kRunDirectory, &base) == 0 && root.st_dev == base.st_dev) return std::nullopt;
+  return root.st_dev;
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,39 @@
+// The volume's root file system at kVolumePoint: which partition of the assigned disk it is, the
+// proof that it is a root, the check of one that was not left clean, and the mount. Called by
+// bring_up once the disk is found; how each type of file system is mounted is root_mount's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bootstrap/assignment.hpp"
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/status.hpp"
+#include "bootstrap/stop_request.hpp"
+
+namespace warmroot::bootstrap {
+
+struct RootOrder {
+  std::string disk_name;            ///< "nvme1n1"
+  int disk_fd = -1;                 ///< the whole disk
+  std::function<bool()> confirmed;  ///< the manager says that this disk is the pool's
+  std::function<void()> checked;  ///< called before the first mount to stay, unless one was refused
+};
+
+/// Mounts the largest partition that turns out to be a root, writable, and remembers it in
+/// `assignment`. Unless the disk is confirmed, nothing is written to a partition that is no root.
+/// Returns the name of the system on it. Errors: refused, one sentence, when there is no usable
+/// root; misconfigured when it needs a repair that the base has no program for; retry_later when a
+/// stop is requested. Whether something may still be mounted then, `assignment` says.
+Result<std::string> mount_volume_root(const RootOrder& order, Assignment& assignment,
+                                      StatusBook& book, const StopRequest& stop);
+
+/// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there. A
+/// file system that has shut down does not tell: then it is `known`, or else the number that the
+/// kernel lists.
+std::optional<dev_t> mounted_root(dev_t known = 0);
+
+}  // namespace warmroot::bootstrap

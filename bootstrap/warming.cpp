@@ -1,0 +1,165 @@
+#include "bootstrap/warming.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "bootstrap/accounts.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/first_run_files.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// For the list that other nodes recorded, from the mount on; warming without it begins then.
+constexpr milliseconds kListLimit{1000};
+
+/// Who may log in on the volume, for what they read first.
+std::vector<warm::LoginUser> login_users() {
+  constexpr std::size_t kMaxPasswd = 1024 * 1024;
+  constexpr std::size_t kMostUsers = 32;
+  std::vector<warm::LoginUser> users;
+  const auto root = RootDirectory::open(kVolumePoint);
+  if (!root) return users;
+  for (const User& user : parse_passwd(root->read("etc/passwd", kMaxPasswd).value_or("")))
+    if (is_login_shell(user.shell) && users.size() < kMostUsers)
+      users.push_back({user.shell, user.home});
+  return users;
+}
+
+}  // namespace
+
+void Warming::disk_likely(const std::string& disk_node) {
+  if (!ticket_.warm_enabled) return;
+  early_.start(disk_node, ticket_.max_depth);
+  if (std::exchange(likely_disk_, disk_node) != disk_node) ask_for_list(disk_node);
+}
+
+void Warming::disk_checked(const std::string& disk_node) {
+  if (ticket_.record) recording_.start(disk_node);
+}
+
+/// Others of the lineage may have recorded what sessions read first; the manager is asked as soon
+/// as it knows which volume this is, so that the list is there before the mount.
+void Warming::ask_for_list(const std::string& disk_node) {
+  if (ticket_.manager_url.empty()) return;
+  const auto answered = std::make_shared<std::promise<void>>();
+  list_answered_ = answered->get_future();
+  const auto note = [](const Ok& taken) {
+    if (!taken) log_event(LogLevel::warning, "hot list", {{"what", taken.error().message()}});
+  };
+  ask_for_block_list();
+  reporter_.exchange("GET", "/v1/hot-list", "", [=, this](const auto& list) {
+    if (list) note(recording_.take(*list));
+    if (recording_.knows_nothing()) {
+      reporter_.exchange("GET", "/v1/hot-list?of=pool", "", [=, this](const auto& other) {
+        if (other) note(recording_.take_elsewhere(*other));
+        answered->set_value();
+      });
+      return;
+    }
+    if (const auto disk = warm::BlockDevice::open(disk_node))
+      early_.hot(recording_.hot_blocks(disk->size_bytes()));
+    answered->set_value();
+  });
+}
+
+/// Where the manager knows what the volume's snapshot holds, nothing else has to be fetched.
+void Warming::ask_for_block_list() {
+  reporter_.exchange("GET", "/v1/block-list", "", [this](const auto& list) {
+    if (list) volume_blocks_.take(*list);
+  });
+}
+
+/// The volume's own list is there now. What is missing is asked for once more: the first time the
+/// manager may not have known yet whose disk this is.
+void Warming::root_mounted(const Assignment& assignment) {
+  recording_.mounted(kVolumePoint, assignment.partition.offset_bytes);
+  if (!ticket_.warm_enabled) return;
+  if (recording_.knows_nothing())
+    ask_for_list(assignment.disk_node);
+  else if (!ticket_.manager_url.empty() && !volume_blocks_.has_list())
+    ask_for_block_list();
+  start_warmer(assignment);
+}
+
+/// Sessions need not wait for the warmer, nor it for them: it begins at the mount.
+void Warming::start_warmer(const Assignment& assignment) {
+  warm::WarmRequest request;
+  request.device_path = assignment.disk_node;
+  request.partition_offset_bytes = assignment.partition.offset_bytes;
+  request.partition_size_bytes = assignment.partition.size_bytes;
+  request.mount_point = kVolumePoint;
+  request.filesystem = assignment.partition.content;
+  request.map_path = kVolumeMap;
+  request.volume_id = assignment.volume_id;
+  request.max_depth = ticket_.max_depth;
+  request.used_before = recording_.is_of_volume();
+  request.listed = [this, volume_id = assignment.volume_id,
+                    root = assignment.partition.offset_bytes](std::uint64_t device_bytes) {
+    return volume_blocks_.on_device(volume_id, device_bytes, root);
+  };
+  warmer_.start([this, request = std::move(request)](std::stop_token token) mutable {
+    warm_up(std::move(request), token);
+  });
+}
+
+void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
+  if (recording_.knows_nothing() && list_answered_.valid()) list_answered_.wait_for(kListLimit);
+  request.read_before = early_.finish();
+  request.depth = early_.depth();
+  if (const auto disk = warm::BlockDevice::open(request.device_path))
+    request.hot = recording_.hot_blocks(disk->size_bytes());
+  if (request.hot.empty()) {
+    request.files = recording_.files_elsewhere();
+    const auto guessed = warm::first_run_files(login_users());
+    request.files.insert(request.files.end(), guessed.begin(), guessed.end());
+  }
+  const auto show = [this](const warm::WarmProgress& progress) {
+    book_.update([&](Status& status) { status.warm = progress; });
+  };
+  const auto done = warm::Warmer(std::move(request)).run(token, show);
+  if (done)
+    show(*done);
+  else
+    book_.update([&](Status& status) {
+      status.warm.state = warm::WarmState::failed;
+      status.warm.note = done.error().message();
+    });
+  // Sessions do not depend on warming: a failure of it is a note, not a stage.
+  tell_warm(done && done->state == warm::WarmState::done, true);
+}
+
+void Warming::sessions_open() {
+  if (!ticket_.warm_enabled) return;
+  reporter_.report_often(true);
+  enter_(Stage::warming);
+  tell_warm(false, false);
+}
+
+/// The stage comes behind "warming", also where the warmer was done before sessions were.
+void Warming::tell_warm(bool is_warm, bool has_ended) {
+  const std::lock_guard lock(mutex_);
+  warmed_ = warmed_ || is_warm;
+  warmer_done_ = warmer_done_ || has_ended;
+  ready_ = ready_ || !has_ended;
+  if (!ready_ || !warmer_done_) return;
+  if (warmed_) enter_(Stage::warm);
+  reporter_.report_often(false);
+}
+
+bool Warming::stop(milliseconds limit) {
+  warmer_.request_stop();
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const bool kept = recording_.finish(limit);
+  if (!warmer_.started()) std::ignore = early_.finish();  // else the warmer has taken it over
+  return warmer_.stop_by(deadline) && kept;
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,89 @@
+// Warming of one lease, from "a disk is likely" to the release: early reads, the lists that the
+// manager has of the volume, the recording of what sessions read, and the warmer behind the mount.
+// Sessions depend on none of it: what fails is a note. Called by the daemon.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "bootstrap/assignment.hpp"
+#include "bootstrap/base/bounded_thread.hpp"
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/recording.hpp"
+#include "bootstrap/report.hpp"
+#include "bootstrap/status.hpp"
+#include "bootstrap/ticket.hpp"
+#include "bootstrap/volume_blocks.hpp"
+#include "bootstrap/warm/early_reads.hpp"
+#include "bootstrap/warm/warmer.hpp"
+
+namespace warmroot::bootstrap {
+
+/// made_from is called by any thread, the rest by one. Each step of a lease once, but disk_likely,
+/// request_stop and stop.
+class Warming {
+ public:
+  /// `enter` gets Stage::warming when sessions are open, and Stage::warm behind it; from any
+  /// thread.
+  Warming(const Ticket& ticket, StatusBook& book, Reporter& reporter,
+          std::function<void(Stage)> enter)
+      : ticket_(ticket), book_(book), reporter_(reporter), enter_(std::move(enter)) {}
+  Warming(const Warming&) = delete;
+  Warming& operator=(const Warming&) = delete;
+  ~Warming() = default;
+
+  /// The manager says what the volume was made from.
+  void made_from(const std::string& volume_id, const std::string& snapshot_id) {
+    volume_blocks_.made_from(volume_id, snapshot_id);
+  }
+
+  /// This disk ("/dev/nvme1n1") may be the volume; the next call may name another.
+  void disk_likely(const std::string& disk_node);
+  /// The root is about to be mounted: what is read from now on is recorded.
+  void disk_checked(const std::string& disk_node);
+  /// The root is mounted at kVolumePoint: the warmer begins.
+  void root_mounted(const Assignment& assignment);
+  /// From now on the manager hears about warming.
+  void sessions_open();
+
+  /// No read of the warmer is started any more. Does not wait.
+  void request_stop() { warmer_.request_stop(); }
+  /// Ends all of it; nothing of the mount is held afterwards. False when something has not ended in
+  /// time, as on a volume that does not answer; it may still, and is asked again by another call.
+  bool stop(std::chrono::milliseconds limit);
+
+ private:
+  void ask_for_list(const std::string& disk_node);
+  void ask_for_block_list();
+  void start_warmer(const Assignment& assignment);
+  void warm_up(warm::WarmRequest request, std::stop_token token);
+  void tell_warm(bool is_warm, bool has_ended);
+
+  const Ticket& ticket_;
+  StatusBook& book_;
+  Reporter& reporter_;
+  const std::function<void(Stage)> enter_;
+  std::string likely_disk_;
+  std::mutex mutex_;
+  bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
+  warm::EarlyReads early_;
+  VolumeBlocks volume_blocks_;
+  std::future<void> list_answered_;
+  Recording recording_{[this](const std::string& text) {
+                         log_event(LogLevel::notice, "hot list", {{"what", text}});
+                         book_.update([&](Status& status) { status.hot_list = text; });
+                       },
+                       [this](std::string list) {
+                         if (!ticket_.manager_url.empty())
+                           reporter_.exchange("POST", "/v1/hot-list", std::move(list),
+                                              [](const auto&) {});
+                       }};
+  BoundedThread warmer_;  ///< last, so that it ends first
+};
+
+}  // namespace warmroot::bootstrap
