@@ -1,6 +1,6 @@
 // What to read next when a session has missed a block: the blocks behind it and some before it, for
 // what was written together is read together: the rest of a file, the files of a package. Called by
-// the warmer with the live trace of the session's reads. Pure.
+// session_wishes with the live trace of the session's reads. Pure.
 #pragma once
 
 #include <cstdint>

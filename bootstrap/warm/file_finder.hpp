@@ -1,7 +1,7 @@
 // Where named files lie on the disk, asked of the mounted root itself. In a cold file system every
 // lookup waits for one block after another, so many go on at once, on threads of their own. For a
 // first run that has no list (first_run_files) and for lists of another lineage, whose files lie
-// elsewhere here. Called by the warmer.
+// elsewhere here. Called by session_wishes.
 #pragma once
 
 #include <condition_variable>

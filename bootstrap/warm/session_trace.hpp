@@ -1,5 +1,5 @@
 // The live trace of what sessions read of the disk under a mounted root, without our own reads; for
-// the warmer's demand following. Where the kernel has no trace, nothing is followed.
+// session_wishes' demand following. Where the kernel has no trace, nothing is followed.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A file of ours on the volume that it describes: the warm map, the hot list. Every path is
 // resolved inside the mounted root, symlinks included, because the volume's content is untrusted;
 // nothing stays open between calls, so that it never keeps a root from being unmounted. Called by
-// the warmer and by whoever records.
+// map_keeper and by whoever records.
 #pragma once
 
 #include <sys/types.h>

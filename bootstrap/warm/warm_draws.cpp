@@ -1,6 +1,6 @@
 #include "bootstrap/warm/warm_draws.hpp"
 
-#include <cstddef>
+#include <algorithm>
 
 namespace warmroot::warm {
 namespace {
@@ -11,6 +11,11 @@ constexpr int kFirstTouchFactor = 2;
 constexpr std::chrono::milliseconds kLongestQueue{30};
 constexpr std::size_t kDoubtsAllowed = 1;  // a stall of the device or of this machine
 
+/// Times the median of certainly warm reads, before reads of what the map calls present speak
+/// against it.
+constexpr int kMapFirstTouchFactor = 4;
+constexpr std::size_t kMapDoubtsAllowed = 3;  // of 64: warm reads behind a burst of writes
+
 enum class Seen { present, absent, unclear };
 
 Seen seen(const Draw& draw) {
@@ -19,6 +24,17 @@ Seen seen(const Draw& draw) {
   if (!draw.beside) return Seen::absent;
   if (*draw.drawn >= kFirstTouchFactor * *draw.beside) return Seen::absent;
   return *draw.beside <= kLongestQueue ? Seen::present : Seen::unclear;
+}
+
+std::chrono::microseconds median(
+    std::span<const std::optional<std::chrono::microseconds>> latencies) {
+  std::vector<std::chrono::microseconds> values;
+  for (const auto& latency : latencies)
+    if (latency) values.push_back(*latency);
+  if (values.empty()) return std::chrono::microseconds{0};
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 }  // namespace
@@ -38,6 +54,18 @@ bool were_present(std::span<const Draw> draws) {
     unclear += seen(draw) == Seen::unclear ? 1 : 0;
   }
   return absent <= kDoubtsAllowed && 2 * unclear < draws.size();
+}
+
+std::optional<std::size_t> cold_of_map(
+    std::span<const std::optional<std::chrono::microseconds>> sampled,
+    std::span<const std::optional<std::chrono::microseconds>> reference) {
+  const auto limit = std::max<std::chrono::microseconds>(kFirstTouchFrom,
+                                                         median(reference) * kMapFirstTouchFactor);
+  const auto doubts = static_cast<std::size_t>(
+      std::count_if(sampled.begin(), sampled.end(),
+                    [limit](const auto& latency) { return latency && *latency > limit; }));
+  if (doubts <= std::min(kMapDoubtsAllowed, sampled.size() / 2)) return std::nullopt;
+  return doubts;
 }
 
 }  // namespace warmroot::warm

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,6 +24,13 @@ std::vector<Draw> draws_of(std::span<const std::optional<std::chrono::microsecon
 /// All blocks like these may be taken for present: no more than one of them was a first touch, and
 /// of most it can be told.
 bool were_present(std::span<const Draw> draws);
+
+/// How many blocks that a map calls present were cold when they were read again, where those are
+/// more than a true map has; else nothing. `reference` repeats some of the reads: those are
+/// certainly warm.
+std::optional<std::size_t> cold_of_map(
+    std::span<const std::optional<std::chrono::microseconds>> sampled,
+    std::span<const std::optional<std::chrono::microseconds>> reference);
 
 /// From here on a read may be a first touch: warm EBS reads take single-digit milliseconds.
 inline constexpr std::chrono::milliseconds kFirstTouchFrom{10};

@@ -2,22 +2,21 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <random>
-#include <system_error>
-#include <unordered_set>
+#include <utility>
 
 #include "bootstrap/warm/block_device.hpp"
-#include "bootstrap/warm/demand_follow.hpp"
-#include "bootstrap/warm/file_finder.hpp"
-#include "bootstrap/warm/fs_layout.hpp"
+#include "bootstrap/warm/eta_estimate.hpp"
+#include "bootstrap/warm/list_reader.hpp"
+#include "bootstrap/warm/map_keeper.hpp"
 #include "bootstrap/warm/needed_search.hpp"
+#include "bootstrap/warm/needed_set.hpp"
+#include "bootstrap/warm/presence.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/read_pump.hpp"
-#include "bootstrap/warm/session_trace.hpp"
-#include "bootstrap/warm/volume_file.hpp"
+#include "bootstrap/warm/root_metadata.hpp"
+#include "bootstrap/warm/session_wishes.hpp"
 #include "bootstrap/warm/warm_draws.hpp"
-#include "bootstrap/warm/warm_map.hpp"
 #include "bootstrap/warm/warm_plan.hpp"
 
 namespace warmroot::warm {
@@ -28,23 +27,10 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr auto kProgressEvery = milliseconds(500);
-/// What a kill may cost in blocks read twice (cheap: they are warm), against an fsync in the
-/// session's file system; ext4 commits every 5 s by itself.
-constexpr auto kSaveEvery = milliseconds(5000);
-/// Saving allocates blocks, which on a cold volume cost first touches of their own. Fewer blocks
-/// than this (mostly what sessions and the last save have written) are rather read again.
-constexpr std::uint64_t kWorthSaving = 8;
 constexpr auto kForegroundEvery = milliseconds(50);
-/// A session misses a block in tens of milliseconds; looking at each read of ours costs as much CPU
-/// as reading.
-constexpr auto kFollowEvery = milliseconds(10);
 constexpr auto kSampleEvery = milliseconds(2000);
 constexpr std::size_t kSamplesAtOnce = 4;
 constexpr std::size_t kSamples = 64;
-/// Times the median of certainly warm reads, before reads of what the map calls present speak
-/// against it.
-constexpr int kFirstTouchFactor = 4;
-constexpr std::size_t kDoubtsAllowed = 3;  // of 64: warm reads behind a burst of writes
 constexpr std::size_t kReferenceReads = 8;
 constexpr std::size_t kFirstDrawn = 8;
 /// Three of four reads of a volume that may be warm are quicker. 64 at once take 22 ms at gp3's
@@ -61,16 +47,6 @@ std::uint64_t milliseconds_since(SteadyClock::time_point start) {
       std::chrono::duration_cast<milliseconds>(SteadyClock::now() - start).count());
 }
 
-microseconds median(const ReadPump::Latencies& latencies) {
-  std::vector<microseconds> values;
-  for (const auto& latency : latencies)
-    if (latency) values.push_back(*latency);
-  if (values.empty()) return microseconds{0};
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 /// One run: the state that Warmer::run needs from its first line to its last.
 class Run {
  public:
@@ -81,24 +57,11 @@ class Run {
 
  private:
   Ok open();
-  void take_listed();
-  void load_map();
   Ok take_map();
   void take_read_before();
-  void look_beside();
   bool may_be_warm() const;
-  void prefer_files();
-  void follow_session();
-  bool is_wanted(Block block);
-  Result<ReadPump::End> read(std::span<const Block> order, const ReadPump::Enough& enough = {});
   Result<ReadPump::End> read_hot();
-  Result<ReadPump::End> read_superblock();
-  Result<ReadPump::End> read_metadata();
-  Result<std::optional<std::string>> read_content(ByteRange range, ReadPump::End& end);
-  std::vector<Block> absent_of(std::span<const ByteRange> ranges) const;
-  bool have_ended(std::span<const Block> blocks) const;
   Result<ReadPump::End> find_needed();
-  void take_answer(NeededAnswer answer);
   Result<bool> is_warm_already();
   Result<ReadPump::End> read_needed();
   Result<ReadPump::End> read_everything();
@@ -108,15 +71,9 @@ class Run {
   void look_at_hot();
   std::vector<Block> on_tick();
   void report(bool now);
-  void update_eta(std::uint64_t interval_ms);
-  void start_saving();
-  void save_now();
-  void take_saved(bool wait);
   std::vector<Block> random_of(const BlockSet& set, std::size_t count);
   void note(std::string text);
   std::uint64_t partition_bytes() const;
-  ByteRange on_device(ByteRange in_partition) const;
-  std::vector<ByteRange> on_device(std::span<const ByteRange> in_partition) const;
 
   WarmRequest& request_;
   const Warmer::OnProgress& on_progress_;
@@ -124,49 +81,29 @@ class Run {
   SteadyClock::time_point start_ = SteadyClock::now();
 
   std::optional<BlockDevice> device_;
-  std::optional<VolumeFile> map_file_;
-  MapIdentity identity_;
-  // The order matters: the engine reads from the device, the pump through the engine.
+  // The order matters: the engine reads from the device, the pump through the engine, and all that
+  // follow through the pump.
   std::unique_ptr<ReadEngine> engine_;
   std::optional<DepthControl> control_;
   std::optional<ReadPump> pump_;
 
-  BlockSet present_;
-  BlockSet read_;     // by this run
-  BlockSet claimed_;  // by the map, and not disproved
-  BlockSet needed_;
-  std::optional<BlockSet> listed_;  // by the volume's snapshot
-  BlockSet unlisted_;               // costs nothing; none while there is no list
-  std::optional<BlockSet> used_;    // beside a list: by the file system, where that can tell
+  Presence presence_;
+  std::optional<ListReader> reader_;
+  std::optional<RootMetadata> metadata_;
+  std::optional<NeededSet> needed_;
   BlockSet hot_;
-  BlockSet files_;            // where wanted files lie, as far as it is known
-  BlockSet asked_;            // for the pump; what was given up leaves it again
   bool hot_started_ = false;  // all of the hot list
   bool filling_ = false;      // what is needed is known and being read
-  bool needed_known_ = false;
-  std::string superblock_;  // its first bytes, once they were read
-  FsSummary summary_;
-  std::vector<ByteRange> metadata_;       // on the device
-  std::vector<ByteRange> unused_tables_;  // on the device
-  std::vector<Block> tables_;             // read while the file system is asked what is free
 
   WarmProgress progress_;
   LatencyHistogram first_touch_;
   LatencyHistogram warm_reads_;
   std::mt19937_64 random_{std::random_device{}()};
-  std::future<Ok> saving_;
-  std::optional<FileFinder> finder_;
-  std::optional<SessionTrace> session_;
-  DemandFollow follow_;
-  std::unordered_set<Block> missed_;  // by the session
-  std::uint64_t unsaved_ = 0;         // blocks
-  bool map_exists_ = false;           // and is believed
-  double blocks_per_ms_ = 0;
-  std::uint64_t reported_present_ = 0;
+  MapKeeper map_{[this](std::string text) { note(std::move(text)); }};
+  std::optional<SessionWishes> wishes_;
+  EtaEstimate eta_;
   SteadyClock::time_point last_report_{};
-  SteadyClock::time_point last_save_ = SteadyClock::now();
   SteadyClock::time_point last_foreground_{};
-  SteadyClock::time_point last_follow_{};
   SteadyClock::time_point last_sample_ = SteadyClock::now();
 };
 
@@ -175,16 +112,6 @@ std::uint64_t Run::partition_bytes() const {
       device_->size_bytes() - std::min(device_->size_bytes(), request_.partition_offset_bytes);
   return request_.partition_size_bytes == 0 ? after
                                             : std::min(after, request_.partition_size_bytes);
-}
-
-ByteRange Run::on_device(ByteRange in_partition) const {
-  return {request_.partition_offset_bytes + in_partition.offset, in_partition.length};
-}
-
-std::vector<ByteRange> Run::on_device(std::span<const ByteRange> in_partition) const {
-  std::vector<ByteRange> ranges;
-  for (const ByteRange& range : in_partition) ranges.push_back(on_device(range));
-  return ranges;
 }
 
 /// Notes add up: what was unexpected stays visible.
@@ -207,70 +134,34 @@ Ok Run::open() {
   events.present = [this](Block block, microseconds latency) { on_present(block, latency); };
   events.not_present = [this](std::span<const Block> blocks) {
     note("one touch does not bring a block in, so blocks are read whole");
-    for (const Block block : blocks) {
-      if (claimed_.contains(block) || !present_.contains(block)) continue;
-      present_.erase(block);
-      read_.erase(block);
-      --progress_.blocks_read;
-    }
-    for (const BlockRead& before : std::exchange(request_.read_before, {})) {
-      if (before.block >= present_.size() || !read_.contains(before.block)) continue;
-      present_.erase(before.block);
-      read_.erase(before.block);
-      --progress_.blocks_read;
-    }
+    for (const Block block : blocks)
+      if (presence_.erase_read(block)) --progress_.blocks_read;
+    for (const BlockRead& before : std::exchange(request_.read_before, {}))
+      if (before.block < presence_.size() && presence_.erase_read(before.block))
+        --progress_.blocks_read;
   };
-  events.given_up = [this](Block block) { asked_.erase(block); };
+  events.given_up = [this](Block block) { reader_->give_up(block); };
   events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
   events.tick = [this] { return on_tick(); };
-  events.wanted = [this](Block block) { return is_wanted(block); };
+  events.wanted = [this](Block block) { return reader_->is_wanted(block); };
   pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events));
   const Block blocks = grid_blocks(device_->size_bytes());
-  present_ = read_ = claimed_ = needed_ = unlisted_ = hot_ = files_ = asked_ = BlockSet(blocks);
+  presence_ = Presence(blocks);
+  hot_ = BlockSet(blocks);
+  reader_.emplace(*pump_, presence_, stop_);
+  const auto on_note = [this](std::string text) { note(std::move(text)); };
+  metadata_.emplace(*reader_, *device_, request_.filesystem, request_.partition_offset_bytes,
+                    on_note);
+  const RootGeometry geometry = {device_->size_bytes(),
+                                 {request_.partition_offset_bytes, partition_bytes()}};
+  needed_.emplace(NeededQuestion{request_.mount_point, request_.filesystem, geometry},
+                  std::move(request_.listed), presence_, *reader_, *metadata_, on_note);
+  wishes_.emplace(*pump_, blocks, request_.partition_offset_bytes);
   progress_.device_blocks = blocks;
   progress_.engine = engine_->name();
   progress_.state = WarmState::running;
-  take_listed();
+  needed_->take_listed();
   return {};
-}
-
-/// What the snapshot does not hold counts as present: nobody has to wait for it.
-void Run::take_listed() {
-  if (listed_ || !request_.listed) return;
-  listed_ = request_.listed(device_->size_bytes());
-  if (!listed_) return;
-  CHECK(listed_->size() == present_.size());
-  unlisted_.insert_range({0, device_->size_bytes()});
-  unlisted_ = unlisted_.difference(*listed_);
-  present_.insert_all(unlisted_);
-}
-
-/// Whatever is wrong with the map, the volume is warmed all the same, only from the start.
-void Run::load_map() {
-  if (request_.mount_point.empty() || request_.map_path.empty()) return;
-  identity_ = {request_.volume_id, device_->size_bytes()};
-  auto file = VolumeFile::at(request_.mount_point, request_.map_path, "the warm map");
-  if (!file) {
-    note(file.error().message());
-    return;
-  }
-  map_file_ = std::move(*file);
-  auto bytes = map_file_->load(map_bytes(identity_.device_bytes));
-  if (!bytes) {
-    note(bytes.error().message());
-    return;
-  }
-  if (!*bytes) return;
-  auto present = decode_map(**bytes, identity_);
-  if (!present) {
-    note(present.error().message());
-    return;
-  }
-  // What is on its way arrives as read, also where the map turns out not to be believed.
-  const BlockSet under_way = asked_.difference(read_);
-  claimed_ = present->difference(read_).difference(unlisted_).difference(under_way);
-  present_.insert_all(present->difference(under_way));
-  map_exists_ = true;
 }
 
 /// Different present blocks, by trial: listing all of them would take megabytes on a large disk. A
@@ -282,8 +173,8 @@ std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
   std::uniform_int_distribution<Block> any(0, set.size() - 1);
   for (std::size_t trial = 0; trial < kTrials * count && blocks.size() < count; ++trial) {
     const Block block = any(random_);
-    const bool wanted = set.contains(block) && !unlisted_.contains(block) &&
-                        (!needed_known_ || needed_.contains(block));
+    const bool wanted = set.contains(block) && !presence_.unlisted().contains(block) &&
+                        (!needed_->is_known() || needed_->blocks().contains(block));
     if (wanted && std::find(blocks.begin(), blocks.end(), block) == blocks.end())
       blocks.push_back(block);
   }
@@ -293,43 +184,37 @@ std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
 /// A map may be older than a restored snapshot, or forged: a few dozen of its blocks are read
 /// again, and compared with reads that are certainly warm because they repeat others.
 Ok Run::take_map() {
-  load_map();
-  const std::vector<Block> blocks = random_of(claimed_, kSamples);
+  // What is on its way arrives as read, also where the map turns out not to be believed.
+  if (const auto by_map = map_.load(request_.mount_point, request_.map_path,
+                                    {request_.volume_id, device_->size_bytes()}))
+    presence_.claim(by_map->difference(reader_->under_way()));
+  const std::vector<Block> blocks = random_of(presence_.claimed(), kSamples);
   if (blocks.empty()) return {};
   TRY_ASSIGN(const auto latencies, pump_->sample(blocks, stop_));
   const std::size_t again = std::min(blocks.size(), kReferenceReads);
   TRY_ASSIGN(const auto reference, pump_->sample(std::span(blocks).first(again), stop_));
-  const microseconds limit =
-      std::max<microseconds>(kFirstTouchFrom, median(reference) * kFirstTouchFactor);
-  const auto doubts = static_cast<std::size_t>(
-      std::count_if(latencies.begin(), latencies.end(),
-                    [limit](const auto& latency) { return latency && *latency > limit; }));
-  if (doubts <= std::min(kDoubtsAllowed, blocks.size() / 2)) return {};
-  note("the warm map was not believed: " + std::to_string(doubts) + " of " +
+  const auto cold = cold_of_map(latencies, reference);
+  if (!cold) return {};
+  note("the warm map was not believed: " + std::to_string(*cold) + " of " +
        std::to_string(latencies.size()) + " sampled blocks were cold");
-  present_ = read_;
-  present_.insert_all(unlisted_);
-  claimed_.clear();
-  for (const Block block : blocks) present_.insert(block);  // the samples were their first touches
+  presence_.disbelieve(blocks);
   warm_reads_ = {};
-  map_exists_ = false;
-  unsaved_ = kWorthSaving;
+  map_.disbelieve();
   return {};
 }
 
 void Run::on_present(Block block, microseconds latency) {
-  if (!claimed_.contains(block)) {
-    present_.insert(block);
-    read_.insert(block);
+  if (presence_.insert_read(block)) {
     first_touch_.record(latency);
     ++progress_.blocks_read;
-    ++unsaved_;
+    map_.count_block();
   }
   if (hot_started_ && !progress_.hot_ms && hot_.contains(block)) look_at_hot();
 }
 
 void Run::look_at_hot() {
-  if (hot_.difference(present_).count() == 0) progress_.hot_ms = milliseconds_since(start_);
+  if (hot_.difference(presence_.present()).count() == 0)
+    progress_.hot_ms = milliseconds_since(start_);
 }
 
 /// Nothing that was read so far speaks against it.
@@ -338,65 +223,11 @@ bool Run::may_be_warm() const {
   return first_touch_.percentile_us(kMayBeWarmShare) < limit;
 }
 
-/// Lookups in the root and the session's trace.
-void Run::look_beside() {
-  if (request_.mount_point.empty()) return;
-  if (!request_.files.empty()) finder_.emplace(request_.mount_point, std::move(request_.files));
-  if (auto session = SessionTrace::start(request_.device_path, request_.mount_point,
-                                         request_.partition_offset_bytes))
-    session_.emplace(std::move(*session));
-}
-
 /// What somebody read before the mount, when there was no warmer yet.
 void Run::take_read_before() {
   for (const BlockRead& before : request_.read_before)
-    if (before.block < present_.size() && !present_.contains(before.block))
+    if (before.block < presence_.size() && !presence_.contains(before.block))
       on_present(before.block, before.latency);
-}
-
-/// Lists and files name blocks more than once, and some of them have come in meanwhile.
-bool Run::is_wanted(Block block) {
-  if (present_.contains(block) || asked_.contains(block)) return false;
-  asked_.insert(block);
-  return true;
-}
-
-/// With `enough`, what is slow of one list is still in flight while the next is read.
-Result<ReadPump::End> Run::read(std::span<const Block> order, const ReadPump::Enough& enough) {
-  return pump_->read(order, stop_, enough);
-}
-
-bool Run::have_ended(std::span<const Block> blocks) const {
-  return std::ranges::all_of(
-      blocks, [this](Block block) { return present_.contains(block) || !asked_.contains(block); });
-}
-
-/// Before all lists: files as they are found.
-void Run::prefer_files() {
-  if (!finder_) return;
-  const bool done = finder_->is_done();
-  for (const ByteRange& range : on_device(finder_->take())) {
-    const auto blocks = blocks_of(range, files_.size());
-    for (const Block block : blocks) files_.insert(block);
-    pump_->prefer(blocks);
-  }
-  if (done) finder_.reset();  // it holds the root
-}
-
-/// What the session waits for comes by itself; what it will want next comes before all else.
-void Run::follow_session() {
-  if (!session_) return;
-  for (const ByteRange& read : session_->take())
-    for (const Block block : blocks_of(read, present_.size())) {
-      if (present_.contains(block) || !missed_.insert(block).second) continue;
-      pump_->prefer_to_all(follow_.missed(block, present_, needed_known_ ? needed_ : BlockSet()));
-    }
-}
-
-std::vector<Block> Run::absent_of(std::span<const ByteRange> ranges) const {
-  BlockSet blocks(present_.size());
-  for (const ByteRange& range : ranges) blocks.insert_range(range);
-  return plan_reads({&blocks, &present_, {}, ranges, {}});
 }
 
 /// Before all else: sessions are waiting for these, and to look for the map in a cold file system
@@ -406,96 +237,32 @@ Result<ReadPump::End> Run::read_hot() {
     if (block < hot_.size()) hot_.insert(block);
   progress_.hot_blocks = hot_.count();
   if (progress_.hot_blocks == 0) return ReadPump::End::finished;
-  const BlockSet none(present_.size());
-  const auto end = read(plan_reads({&none, &present_, request_.hot, {}, {}}), [] { return true; });
+  const BlockSet none(presence_.size());
+  const auto end = reader_->read(plan_reads({&none, &presence_.present(), request_.hot, {}, {}}),
+                                 [] { return true; });
   hot_started_ = true;
   look_at_hot();
   return end;
 }
 
-/// Nothing where the range cannot be read, or `end` says that reading has ended.
-Result<std::optional<std::string>> Run::read_content(ByteRange range, ReadPump::End& end) {
-  const std::vector<Block> blocks = absent_of(std::span(&range, 1));
-  TRY_ASSIGN(end, read(blocks, [&] { return have_ended(blocks); }));
-  if (end != ReadPump::End::finished) return std::nullopt;
-  auto content = device_->read(range);
-  if (content) return std::optional(std::move(*content));
-  note(content.error().message());
-  return std::nullopt;
-}
-
-/// Says where the file system ends and where its own metadata is.
-Result<ReadPump::End> Run::read_superblock() {
-  auto end = ReadPump::End::finished;
-  const ByteRange first = on_device(ByteRange{0, kSuperblockBytes});
-  if (!superblock_.empty() || !says_what_is_free(request_.filesystem) ||
-      first.offset + first.length > device_->size_bytes())
-    return end;
-  TRY_ASSIGN(auto superblock, read_content(first, end));
-  if (!superblock) return end;
-  superblock_ = std::move(*superblock);
-  summary_ = summarise_superblock(superblock_);
-  metadata_.push_back(first);
-  return end;
-}
-
-/// What GETFSMAP would read one after the other, read in parallel: superblock, group descriptors,
-/// bitmaps. Leaves the ranges that plan_reads wants first and last.
-Result<ReadPump::End> Run::read_metadata() {
-  TRY_ASSIGN(auto end, read_superblock());
-  if (end != ReadPump::End::finished || summary_.descriptors.length == 0) return end;
-  const ByteRange table = on_device(summary_.descriptors);
-  TRY_ASSIGN(const auto descriptors, read_content(table, end));
-  if (!descriptors) return end;
-  const FsMetadata metadata = ext_metadata(superblock_, *descriptors);
-  metadata_.push_back(table);
-  for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps, summary_.journal})
-    for (const ByteRange& range : ranges) metadata_.push_back(on_device(range));
-  unused_tables_ = on_device(metadata.unused_tables);
-  tables_ = absent_of(on_device(metadata.inode_tables));
-  return read(absent_of(on_device(metadata.bitmaps)), [] { return true; });
-}
-
-/// What the snapshot holds, where somebody knows it; else what the file system does not call free.
-/// It is asked again each time: sessions write while the warmer reads.
 Result<ReadPump::End> Run::find_needed() {
-  take_listed();
-  auto asked = find_needed_beside({request_.mount_point,
-                                   request_.filesystem,
-                                   {device_->size_bytes(),
-                                    {request_.partition_offset_bytes, partition_bytes()},
-                                    summary_.size_bytes}});
-  const std::vector<Block> tables = std::exchange(tables_, {});
-  TRY_ASSIGN(const auto end, read(tables, [&asked] {
-               return asked.wait_for(milliseconds(0)) != std::future_status::timeout;
-             }));
+  const bool first = !needed_->is_known();
+  TRY_ASSIGN(const auto end, needed_->find());
   if (end != ReadPump::End::finished) return end;
-  take_answer(asked.get());
+  progress_.needed_source = needed_->source();
+  if (first) progress_.resumed_blocks = presence_.claimed().intersection(needed_->blocks()).count();
   return end;
-}
-
-void Run::take_answer(NeededAnswer answer) {
-  take_listed();  // it may have come while the file system was asked
-  progress_.needed_source = listed_ ? "snapshot" : answer.source;
-  used_.reset();
-  if (!listed_) {
-    needed_ = std::move(answer.blocks);
-    if (!answer.note.empty()) note(answer.note);
-  } else {
-    needed_ = *listed_;
-    if (answer.source == "fsmap") used_ = std::move(answer.blocks);
-  }
-  if (!needed_known_) progress_.resumed_blocks = claimed_.intersection(needed_).count();
-  needed_known_ = true;
 }
 
 /// A volume without a map may be warm all the same: a copy of one that is, or filled by EBS. Then
 /// all that was read so far came fast, and so does what is drawn now. Else the draws count for
 /// nothing: the pump reads those blocks again, whole where a touch is not enough.
 Result<bool> Run::is_warm_already() {
-  if (map_exists_ || !may_be_warm()) return false;
-  const std::vector<Block> blocks = random_of(needed_.difference(present_), kSamples);
-  const std::vector<Block> certain = random_of(read_.intersection(needed_), kSamples);
+  if (map_.exists() || !may_be_warm()) return false;
+  const std::vector<Block> blocks =
+      random_of(needed_->blocks().difference(presence_.present()), kSamples);
+  const std::vector<Block> certain =
+      random_of(presence_.read().intersection(needed_->blocks()), kSamples);
   if (blocks.size() < kFirstDrawn || certain.empty()) return false;
   // A few first: of a cold volume whose metadata the mount has brought in, no more are drawn.
   const std::span all(blocks);
@@ -511,9 +278,8 @@ Result<bool> Run::is_warm_already() {
     return false;
   }
   note("the volume was warm already, by " + std::to_string(blocks.size()) + " blocks drawn");
-  claimed_.insert_all(needed_.difference(read_));
-  present_.insert_all(needed_);
-  unsaved_ += kWorthSaving;
+  presence_.claim_all(needed_->blocks());
+  map_.count_many();
   return true;
 }
 
@@ -526,10 +292,14 @@ Result<ReadPump::End> Run::read_needed() {
       if (warm) break;
     }
     const std::uint64_t given_up = pump_->given_up();
-    const std::vector<Block> order =
-        plan_reads({&needed_, &present_, {}, metadata_, unused_tables_, used_ ? &*used_ : nullptr});
+    const std::vector<Block> order = plan_reads({&needed_->blocks(),
+                                                 &presence_.present(),
+                                                 {},
+                                                 metadata_->ranges(),
+                                                 metadata_->unused_tables(),
+                                                 needed_->used()});
     if (order.empty()) break;
-    TRY_ASSIGN(const auto end, read(order));
+    TRY_ASSIGN(const auto end, reader_->read(order));
     if (end != ReadPump::End::finished) return end;
     if (pump_->given_up() != given_up || progress_.needed_source == "whole") break;
   }
@@ -546,26 +316,26 @@ Result<ReadPump::End> Run::read_everything() {
   if (first_touch_.count() >= kFirstDrawn && may_be_warm() &&
       says_what_is_free(request_.filesystem)) {
     if (!std::exchange(looked_for_map, true)) TRY(take_map());
-    TRY_ASSIGN(auto end, read_superblock());
-    if (end == ReadPump::End::finished && !map_exists_) {
+    TRY_ASSIGN(auto end, metadata_->read_superblock());
+    if (end == ReadPump::End::finished && !map_.exists()) {
       TRY_ASSIGN(end, find_needed());
     }
     if (end != ReadPump::End::finished) return end;
     TRY_ASSIGN(const bool warm, is_warm_already());
     if (warm) return end;
   }
-  look_beside();
+  wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files));
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!looked_for_map) TRY(take_map());
   if (says_what_is_free(request_.filesystem)) {
-    TRY_ASSIGN(const auto end, read_metadata());
+    TRY_ASSIGN(const auto end, metadata_->read());
     if (end != ReadPump::End::finished) return end;
   }
   TRY_ASSIGN(const auto end, read_needed());
-  finder_.reset();
+  wishes_->end_lookups();
   if (end != ReadPump::End::finished) return end;
-  TRY(pump_->sample(random_of(present_, kSamples), stop_));
+  TRY(pump_->sample(random_of(presence_.present(), kSamples), stop_));
   return end;
 }
 
@@ -576,34 +346,13 @@ std::vector<Block> Run::on_tick() {
     const auto in_flight = device_->in_flight();
     control_->foreground(in_flight && *in_flight > engine_->in_flight());
   }
-  prefer_files();
-  if (now - last_follow_ >= kFollowEvery) {
-    last_follow_ = now;
-    follow_session();
-  }
-  take_saved(false);
-  if (unsaved_ >= kWorthSaving && now - last_save_ >= kSaveEvery) start_saving();
+  const BlockSet any;
+  wishes_->prefer(now, presence_.present(), needed_->is_known() ? needed_->blocks() : any);
+  map_.keep_up(now, presence_);
   report(false);
   if (now - last_sample_ < kSampleEvery) return {};
   last_sample_ = now;
-  return random_of(present_, kSamplesAtOnce);
-}
-
-void Run::update_eta(std::uint64_t interval_ms) {
-  const std::uint64_t present = progress_.present_blocks;
-  if (interval_ms > 0 && present >= reported_present_) {
-    const double rate =
-        static_cast<double>(present - reported_present_) / static_cast<double>(interval_ms);
-    constexpr double kNewest = 0.3;
-    blocks_per_ms_ = blocks_per_ms_ == 0 ? rate : (1 - kNewest) * blocks_per_ms_ + kNewest * rate;
-  }
-  reported_present_ = present;
-  const std::uint64_t left = progress_.needed_blocks - present;
-  progress_.eta_ms.reset();
-  if (progress_.state == WarmState::done)
-    progress_.eta_ms = 0;
-  else if (progress_.state == WarmState::running && needed_known_ && blocks_per_ms_ > 0)
-    progress_.eta_ms = static_cast<std::uint64_t>(static_cast<double>(left) / blocks_per_ms_);
+  return random_of(presence_.present(), kSamplesAtOnce);
 }
 
 void Run::report(bool now) {
@@ -612,11 +361,12 @@ void Run::report(bool now) {
   const auto interval = std::chrono::duration_cast<milliseconds>(since).count();
   const bool had_report = last_report_ != SteadyClock::time_point{};
   last_report_ = SteadyClock::now();
-  progress_.needed_blocks = needed_known_ ? needed_.count() : 0;
-  progress_.file_blocks = files_.count();
-  progress_.hot_present = hot_.intersection(present_).count();
-  progress_.present_blocks = needed_known_ ? needed_.intersection(present_).count() : 0;
-  progress_.present_device_blocks = present_.count();
+  progress_.needed_blocks = needed_->is_known() ? needed_->blocks().count() : 0;
+  progress_.file_blocks = wishes_->files().count();
+  progress_.hot_present = hot_.intersection(presence_.present()).count();
+  progress_.present_blocks =
+      needed_->is_known() ? needed_->blocks().intersection(presence_.present()).count() : 0;
+  progress_.present_device_blocks = presence_.present().count();
   progress_.warmth = progress_.needed_blocks == 0
                          ? 0
                          : static_cast<double>(progress_.present_blocks) /
@@ -628,46 +378,17 @@ void Run::report(bool now) {
   progress_.touch_bytes = pump_->touch_bytes();
   progress_.first_touch = first_touch_.summary();
   progress_.warm_reads = warm_reads_.summary();
-  update_eta(had_report ? static_cast<std::uint64_t>(interval) : 0);
+  eta_.update(progress_.present_blocks, had_report ? static_cast<std::uint64_t>(interval) : 0);
+  progress_.eta_ms.reset();
+  if (progress_.state == WarmState::done)
+    progress_.eta_ms = 0;
+  else if (progress_.state == WarmState::running && needed_->is_known())
+    progress_.eta_ms = eta_.ms_for(progress_.needed_blocks - progress_.present_blocks);
   if (on_progress_) on_progress_(progress_);
 }
 
-/// On another thread: an fsync into a cold file system takes as long as dozens of reads.
-void Run::start_saving() {
-  if (!map_file_ || saving_.valid()) return;
-  last_save_ = SteadyClock::now();
-  unsaved_ = 0;
-  map_exists_ = true;
-  auto save = [file = *map_file_, bytes = encode_map(identity_, present_.difference(unlisted_))] {
-    return file.save(bytes);
-  };
-  try {
-    saving_ = std::async(std::launch::async, save);
-  } catch (const std::system_error&) {  // no thread to be had: then it takes its time here
-    std::promise<Ok> done;
-    saving_ = done.get_future();
-    done.set_value(save());
-  }
-}
-
-void Run::take_saved(bool wait) {
-  if (!saving_.valid()) return;
-  if (!wait && saving_.wait_for(milliseconds(0)) != std::future_status::ready) return;
-  if (auto saved = saving_.get(); !saved) {
-    note("the warm map was not saved: " + saved.error().message());
-    unsaved_ += kWorthSaving;
-  }
-}
-
-void Run::save_now() {
-  take_saved(true);
-  if (unsaved_ == 0 || (map_exists_ && unsaved_ < kWorthSaving)) return;
-  start_saving();
-  take_saved(true);
-}
-
 Ok Run::finish(ReadPump::End end) {
-  if (finder_) finder_->stop();  // or it would look files up while the map is saved
+  wishes_->stop_lookups();  // or it would look files up while the map is saved
   switch (end) {
     case ReadPump::End::finished:
       progress_.state = WarmState::done;
@@ -681,9 +402,9 @@ Ok Run::finish(ReadPump::End end) {
       break;
   }
   if (stop_.stop_requested() && progress_.state == WarmState::done &&
-      !needed_.difference(present_).members().empty())
+      !needed_->blocks().difference(presence_.present()).members().empty())
     progress_.state = WarmState::stopped;
-  save_now();
+  map_.save_now(presence_);
   report(true);
   return {};
 }
@@ -695,7 +416,7 @@ Result<WarmProgress> Run::run() {
   if (!end) {
     progress_.state = WarmState::failed;
     note(end.error().message());
-    save_now();
+    map_.save_now(presence_);
     report(true);
     return progress_;
   }

@@ -1,7 +1,8 @@
 // Reads the needed blocks of a mounted root ahead of the sessions that will want them, and measures
 // what that costs. `up` runs one Warmer on a thread of its own after mounting, and stops it before
-// unmounting. The order of blocks is warm_plan's, the number in flight depth_control's, the reads
-// read_engine's; this file joins them and keeps the map.
+// unmounting. What is needed is needed_set's, what is present presence's, the map map_keeper's, the
+// order of blocks warm_plan's, the number in flight depth_control's, the reads read_engine's; this
+// file joins them.
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,93 @@
+#include "bootstrap/warm/map_keeper.hpp"
+
+#include <system_error>
+#include <utility>
+
+namespace warmroot::warm {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// What a kill may cost in blocks read twice (cheap: they are warm), against an fsync in the
+/// session's file system; ext4 commits every 5 s by itself.
+constexpr auto kSaveEvery = milliseconds(5000);
+/// Saving allocates blocks, which on a cold volume cost first touches of their own. Fewer blocks
+/// than this (mostly what sessions and the last save have written) are rather read again.
+constexpr std::uint64_t kWorthSaving = 8;
+
+}  // namespace
+
+std::optional<BlockSet> MapKeeper::load(const std::string& mount_point, const std::string& map_path,
+                                        MapIdentity identity) {
+  if (mount_point.empty() || map_path.empty()) return std::nullopt;
+  identity_ = std::move(identity);
+  auto file = VolumeFile::at(mount_point, map_path, "the warm map");
+  if (!file) {
+    on_note_(file.error().message());
+    return std::nullopt;
+  }
+  file_ = std::move(*file);
+  auto bytes = file_->load(map_bytes(identity_.device_bytes));
+  if (!bytes) {
+    on_note_(bytes.error().message());
+    return std::nullopt;
+  }
+  if (!*bytes) return std::nullopt;
+  auto present = decode_map(**bytes, identity_);
+  if (!present) {
+    on_note_(present.error().message());
+    return std::nullopt;
+  }
+  exists_ = true;
+  return std::move(*present);
+}
+
+void MapKeeper::disbelieve() {
+  exists_ = false;
+  unsaved_ = kWorthSaving;
+}
+
+void MapKeeper::count_many() {
+  unsaved_ += kWorthSaving;
+}
+
+void MapKeeper::keep_up(SteadyClock::time_point now, const Presence& presence) {
+  take_saved(false);
+  if (unsaved_ >= kWorthSaving && now - last_save_ >= kSaveEvery) start_saving(presence);
+}
+
+/// On another thread: an fsync into a cold file system takes as long as dozens of reads.
+void MapKeeper::start_saving(const Presence& presence) {
+  if (!file_ || saving_.valid()) return;
+  last_save_ = SteadyClock::now();
+  unsaved_ = 0;
+  exists_ = true;
+  auto save = [file = *file_, bytes = encode_map(identity_, presence.worth_keeping())] {
+    return file.save(bytes);
+  };
+  try {
+    saving_ = std::async(std::launch::async, save);
+  } catch (const std::system_error&) {  // no thread to be had: then it takes its time here
+    std::promise<Ok> done;
+    saving_ = done.get_future();
+    done.set_value(save());
+  }
+}
+
+void MapKeeper::take_saved(bool wait) {
+  if (!saving_.valid()) return;
+  if (!wait && saving_.wait_for(milliseconds(0)) != std::future_status::ready) return;
+  if (auto saved = saving_.get(); !saved) {
+    on_note_("the warm map was not saved: " + saved.error().message());
+    count_many();
+  }
+}
+
+void MapKeeper::save_now(const Presence& presence) {
+  take_saved(true);
+  if (unsaved_ == 0 || (exists_ && unsaved_ < kWorthSaving)) return;
+  start_saving(presence);
+  take_saved(true);
+}
+
+}  // namespace warmroot::warm

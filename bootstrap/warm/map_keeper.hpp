@@ -1,0 +1,62 @@
+// The warm map's life during one run of the warmer: loaded once, saved now and then on a thread
+// beside the reads, and once more at the end. Called by the warmer, which judges what the map
+// claims. The bytes are warm_map's, the file volume_file's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/presence.hpp"
+#include "bootstrap/warm/volume_file.hpp"
+#include "bootstrap/warm/warm_map.hpp"
+
+namespace warmroot::warm {
+
+class MapKeeper {
+ public:
+  using SteadyClock = std::chrono::steady_clock;
+  /// Told what is wrong with the map; the volume is warmed all the same. On the caller's thread.
+  using OnNote = std::function<void(std::string)>;
+
+  explicit MapKeeper(OnNote on_note) : on_note_(std::move(on_note)) {}
+
+  /// What the map claims; nothing where there is none that fits. `map_path` inside `mount_point`;
+  /// either empty: no map is kept. Once, and before it nothing is ever saved.
+  std::optional<BlockSet> load(const std::string& mount_point, const std::string& map_path,
+                               MapIdentity identity);
+
+  /// The volume has a map, and it is believed.
+  bool exists() const { return exists_; }
+  /// What it claims was disproved: it is to be replaced.
+  void disbelieve();
+
+  /// One more block is present.
+  void count_block() { ++unsaved_; }
+  /// So much has changed that the next save is due.
+  void count_many();
+
+  /// Begins to save where that is due and worth it; does not wait.
+  void keep_up(SteadyClock::time_point now, const Presence& presence);
+  /// Saves what is worth it, and waits for it.
+  void save_now(const Presence& presence);
+
+ private:
+  void start_saving(const Presence& presence);
+  void take_saved(bool wait);
+
+  OnNote on_note_;
+  std::optional<VolumeFile> file_;
+  MapIdentity identity_;
+  std::future<Ok> saving_;
+  std::uint64_t unsaved_ = 0;  // blocks
+  bool exists_ = false;
+  SteadyClock::time_point last_save_ = SteadyClock::now();
+};
+
+}  // namespace warmroot::warm

@@ -1,0 +1,52 @@
+#include "bootstrap/warm/session_wishes.hpp"
+
+#include <utility>
+
+namespace warmroot::warm {
+namespace {
+
+/// A session misses a block in tens of milliseconds; looking at each read of ours costs as much CPU
+/// as reading.
+constexpr auto kFollowEvery = std::chrono::milliseconds(10);
+
+}  // namespace
+
+void SessionWishes::start(const std::string& device_path, const std::string& mount_point,
+                          std::vector<WantedFile> files) {
+  if (mount_point.empty()) return;
+  if (!files.empty()) finder_.emplace(mount_point, std::move(files));
+  if (auto session = SessionTrace::start(device_path, mount_point, offset_bytes_))
+    session_.emplace(std::move(*session));
+}
+
+void SessionWishes::prefer(SteadyClock::time_point now, const BlockSet& present,
+                           const BlockSet& wanted) {
+  prefer_files();
+  if (now - last_follow_ < kFollowEvery) return;
+  last_follow_ = now;
+  follow_session(present, wanted);
+}
+
+/// Before all lists: files as they are found.
+void SessionWishes::prefer_files() {
+  if (!finder_) return;
+  const bool done = finder_->is_done();
+  for (const ByteRange& range : finder_->take()) {
+    const auto blocks = blocks_of({offset_bytes_ + range.offset, range.length}, files_.size());
+    for (const Block block : blocks) files_.insert(block);
+    pump_.prefer(blocks);
+  }
+  if (done) finder_.reset();  // it holds the root
+}
+
+/// What the session waits for comes by itself; what it will want next comes before all else.
+void SessionWishes::follow_session(const BlockSet& present, const BlockSet& wanted) {
+  if (!session_) return;
+  for (const ByteRange& read : session_->take())
+    for (const Block block : blocks_of(read, present.size())) {
+      if (present.contains(block) || !missed_.insert(block).second) continue;
+      pump_.prefer_to_all(follow_.missed(block, present, wanted));
+    }
+}
+
+}  // namespace warmroot::warm

@@ -1,0 +1,62 @@
+// What sessions want before all lists: files that are known by name, as they are found in the
+// mounted root, and what lies around the blocks that a session has just missed. Called by the
+// warmer between its reads; file_finder, session_trace and demand_follow do the work.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/demand_follow.hpp"
+#include "bootstrap/warm/file_finder.hpp"
+#include "bootstrap/warm/read_pump.hpp"
+#include "bootstrap/warm/session_trace.hpp"
+#include "bootstrap/warm/wanted_file.hpp"
+
+namespace warmroot::warm {
+
+class SessionWishes {
+ public:
+  using SteadyClock = std::chrono::steady_clock;
+
+  /// The pump reads a device of so many blocks, the root's file system begins at `offset_bytes`.
+  SessionWishes(ReadPump& pump, Block blocks, std::uint64_t offset_bytes)
+      : pump_(pump), offset_bytes_(offset_bytes), files_(blocks) {}
+
+  /// Begins the lookups in the root and the session's trace. An empty `mount_point`: there is
+  /// neither.
+  void start(const std::string& device_path, const std::string& mount_point,
+             std::vector<WantedFile> files);
+  /// No lookup is begun any more; waits for none.
+  void stop_lookups() {
+    if (finder_) finder_->stop();
+  }
+  /// Waits for lookups that wait for the device, and leaves the root.
+  void end_lookups() { finder_.reset(); }
+
+  /// Prefers in the pump what is wanted by now, of `wanted` (empty: of any) where a session has
+  /// missed something.
+  void prefer(SteadyClock::time_point now, const BlockSet& present, const BlockSet& wanted);
+
+  /// Where wanted files lie, as far as it is known.
+  const BlockSet& files() const { return files_; }
+
+ private:
+  void prefer_files();
+  void follow_session(const BlockSet& present, const BlockSet& wanted);
+
+  ReadPump& pump_;
+  std::uint64_t offset_bytes_;
+  BlockSet files_;
+  std::optional<FileFinder> finder_;
+  std::optional<SessionTrace> session_;
+  DemandFollow follow_;
+  std::unordered_set<Block> missed_;  // by the session
+  SteadyClock::time_point last_follow_{};
+};
+
+}  // namespace warmroot::warm
