@@ -350,23 +350,23 @@ TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_not
 
 TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_not_left_clean) {
   make_volume("rm -rf $t/etc");
-  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync"));
+  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync " + loop_));
   dress_as_disk();
   const auto before = shell("sha256sum <" + loop_);
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().message(), HasSubstr("it has no etc/os-release"));
-  EXPECT_EQ(*shell("sync; sha256sum <" + loop_), *before);
+  EXPECT_EQ(*shell("sync " + loop_ + "; sha256sum <" + loop_), *before);
 }
 
 TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_left_clean) {
   make_volume("rm -rf $t/etc");
   dress_as_disk();
-  const auto before = shell("sync; sha256sum <" + loop_);
+  const auto before = shell("sync " + loop_ + "; sha256sum <" + loop_);
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().message(), HasSubstr("it has no etc/os-release"));
-  EXPECT_EQ(*shell("sync; sha256sum <" + loop_), *before);
+  EXPECT_EQ(*shell("sync " + loop_ + "; sha256sum <" + loop_), *before);
 }
 
 TEST_F(BootWhole, sessions_are_open_before_the_logins_of_others_are_tried) {
@@ -389,7 +389,7 @@ TEST_F(BootWhole, a_root_that_was_not_left_clean_is_repaired_with_and_without_th
   for (const char* word : {"vol-0abc", ""}) {
     SCOPED_TRACE(word);
     make_volume();
-    ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync"));
+    ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' " + loop_ + " 2>/dev/null; sync " + loop_));
     dress_as_disk();
     const std::string volume = word;
     input_.confirmed_volume = [volume] {
