@@ -356,7 +356,7 @@ TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_not_left_clean) 
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().message(), HasSubstr("it has no etc/os-release"));
-  EXPECT_EQ(*shell("sync " + loop_ + "; sha256sum <" + loop_), *before);
+  EXPECT_EQ(shell("sync " + loop_ + "; sha256sum <" + loop_).value_or(""), before.value_or("-"));
 }
 
 TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_left_clean) {
@@ -366,7 +366,7 @@ TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_left_clean) {
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_FALSE(done);
   EXPECT_THAT(done.error().message(), HasSubstr("it has no etc/os-release"));
-  EXPECT_EQ(*shell("sync " + loop_ + "; sha256sum <" + loop_), *before);
+  EXPECT_EQ(shell("sync " + loop_ + "; sha256sum <" + loop_).value_or(""), before.value_or("-"));
 }
 
 TEST_F(BootWhole, sessions_are_open_before_the_logins_of_others_are_tried) {
