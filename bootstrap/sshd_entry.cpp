@@ -45,6 +45,8 @@ constexpr milliseconds kReload{30000};
 /// can have taken away what it needs. One that is busy may turn a client away (MaxStartups).
 constexpr milliseconds kGreetingEvery{30000}, kGreetingLimit{5000};
 constexpr int kMostUngreeted = 3;
+/// A machine that is overloaded answers late for minutes; one that is stopped, never.
+constexpr milliseconds kMostSilence{std::chrono::minutes(10)};
 constexpr IpFamily kFamilies[] = {IpFamily::v4, IpFamily::v6};
 
 class SshdEntry : public Entry {
@@ -219,7 +221,7 @@ class SshdEntry : public Entry {
     const bool turned_away = !greeting && greeting.error().kind == ErrorKind::refused;
     if (greeting || silent_to_us_ms_ == 0) silent_to_us_ms_ = greeting ? 0 : boottime_ms();
     // Stopped, or its volume does not answer: nobody gets in by it.
-    if (!greeting && boottime_ms() - silent_to_us_ms_ >= kProbeLimit.count())
+    if (!greeting && boottime_ms() - silent_to_us_ms_ >= kMostSilence.count())
       return fail(greeting.error());
     ungreeted_ = turned_away ? ungreeted_ + 1 : 0;
     if (!turned_away) next_greeting_ms_ = boottime_ms() + kGreetingEvery.count();
