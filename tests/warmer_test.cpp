@@ -49,7 +49,11 @@ TEST_P(WarmerAtOffset, reads_what_is_needed_and_nothing_else_and_the_second_run_
   const std::set<std::uint64_t> used = used_blocks(fs_device());
   ebs_->mark_attached(kVolume);
   mount_root();
+  const auto began = std::chrono::steady_clock::now();
   const WarmProgress first = run(request());
+  // The map is saved every 5 s and at the end, each time to a temporary file.
+  const auto saves = static_cast<std::uint64_t>(2 + (std::chrono::steady_clock::now() - began) /
+                                                        std::chrono::seconds(5));
   expect_whole_run(first);
   EXPECT_EQ(first.touch_bytes, 4096U);
   EXPECT_NEAR(static_cast<double>(first.needed_blocks), static_cast<double>(used.size()), 5);
@@ -65,7 +69,7 @@ TEST_P(WarmerAtOffset, reads_what_is_needed_and_nothing_else_and_the_second_run_
   std::uint64_t strangers = 0;
   for (const std::uint64_t block : touched())
     if (!allowed.contains(block) && block * kGridBytes >= offset_) ++strangers;
-  EXPECT_LE(strangers, 2U) << "blocks that held the map's temporary file, no others";
+  EXPECT_LE(strangers, 2 * saves) << "blocks that held the map's temporary file, no others";
 
   ebs_->mark_attached(kVolume);
   mount_root();
