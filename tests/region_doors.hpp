@@ -1,6 +1,6 @@
 // The two doors of the simulated region, each with the real EC2 client in front of it: in one
-// process under virtual time, and over signed HTTP in real time. Used by region_http_test and
-// region_server_test.
+// process under virtual time, and over signed HTTP in real time. Used by the region's tests over
+// HTTP, and by contract.hpp.
 #pragma once
 
 #include <functional>
@@ -30,6 +30,9 @@ inline sim::RegionTimes short_times() {
   times.pending = 1500ms;
   times.attaching = times.detaching = times.deleting = 100ms;
   times.shutting_down = 200ms;
+  times.snapshotting = 300ms;
+  times.copying_per_gib = 50ms;
+  times.status_stale = 0ms;
   times.notice = 1000ms;
   return times;
 }
@@ -50,12 +53,17 @@ inline aws::DescribeRequest by_filter(const std::string& name, const std::string
   return request;
 }
 
-/// A region, the real client of it, and time that passes there.
-class Door {
+/// An EC2, the real client of it, and time that passes there.
+class Ec2Door {
  public:
-  virtual ~Door() = default;
+  virtual ~Ec2Door() = default;
   virtual aws::Ec2& ec2() = 0;
   virtual void pass(Milliseconds time) = 0;
+};
+
+/// The simulated region's, of which a test may see and change everything.
+class Door : public Ec2Door {
+ public:
   virtual void with(const std::function<void(sim::Region&, sim::QueryFront&)>& what) = 0;
   sim::NoHardware hardware;
 };
@@ -80,10 +88,10 @@ class InProcess : public Door {
                          [] { return 0.5; }};
 };
 
-inline aws::HttpTransport transport_to(const sim::RegionServer& server, const std::string& secret,
+inline aws::HttpTransport transport_to(const std::string& endpoint, const std::string& secret,
                                        aws::WallClock clock = wall_clock) {
   aws::HttpTransportSettings settings;
-  settings.endpoint = *aws::parse_endpoint(server.endpoint());
+  settings.endpoint = *aws::parse_endpoint(endpoint);
   settings.region = "us-east-1";
   return {settings,
           [secret] {
@@ -105,7 +113,7 @@ class OverHttp : public Door {
   sim::Region region_{catalog(), short_times(), hardware, wall_clock()};
   sim::RegionServer server_{region_, {}};
   const bool started_ = server_.start().has_value();  // the port is known from here on
-  aws::HttpTransport transport_ = transport_to(server_, "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+  aws::HttpTransport transport_ = transport_to(server_.endpoint(), "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
   aws::Ec2Client client_{transport_, [](Milliseconds time) { std::this_thread::sleep_for(time); },
                          [] { return 0.5; }};
 };

@@ -41,7 +41,7 @@ class HttpDoor : public testing::Test {
 };
 
 TEST_F(HttpDoor, a_wrong_secret_is_a_signature_that_does_not_match) {
-  auto transport = transport_to(door.server(), "not the secret");
+  auto transport = transport_to(door.server().endpoint(), "not the secret");
   const auto reply = describe(transport);
   ASSERT_TRUE(reply) << reply.error().message();
   EXPECT_EQ(reply->status, 403);
@@ -94,7 +94,7 @@ TEST_F(HttpDoor, a_query_string_is_signed_and_answered_as_well) {
 }
 
 TEST_F(HttpDoor, a_clock_that_is_wrong_is_corrected_from_the_answer) {
-  auto transport = transport_to(door.server(), "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+  auto transport = transport_to(door.server().endpoint(), "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
                                 [] { return wall_clock() - 1h; });
   const auto reply = describe(transport);
   ASSERT_TRUE(reply) << reply.error().message();
@@ -138,7 +138,7 @@ TEST_F(HttpDoor, faults_and_capacity_are_set_from_outside) {
     EXPECT_EQ(region.knobs.ami_devices, (std::set<std::string>{"sdf", "sdg"}));
     EXPECT_TRUE(region.zone_impaired("us-east-1a"));
   });
-  auto transport = transport_to(door.server(), "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+  auto transport = transport_to(door.server().endpoint(), "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
   EXPECT_EQ(describe(transport)->status, 500);
   EXPECT_EQ(describe(transport)->status, 200);
   EXPECT_EQ(control("POST", "capacity?type=g5.12xlarge&zone=us-east-1a&count=0").status, 200);

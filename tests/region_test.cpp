@@ -1,6 +1,6 @@
 // The simulated region in one process: waiting states under virtual time, and EC2's refusals one by
 // one. Its protocol is region_query_test.cpp's, what the real client sees of it
-// region_http_test.cpp's.
+// contract_test.cpp's.
 #include "tests/region_fixture.hpp"
 #include "tests/sim/query_form.hpp"
 
