@@ -18,6 +18,12 @@ struct User {
   std::uint32_t uid = 0, gid = 0;
 };
 
+/// Somebody whose login is tried before anybody is let in.
+struct LoginTrial {
+  User user;
+  std::vector<std::uint32_t> groups;
+};
+
 struct Group {
   std::string name, password;
   std::uint32_t gid = 0;

@@ -143,25 +143,25 @@ AccountEdit recorded_accounts() {
   return parse_record(record.value_or(""));
 }
 
-std::vector<User> probe_users(const AccountEdit& edit) {
-  std::vector<User> users;
+std::vector<LoginTrial> probe_logins(const AccountEdit& edit) {
+  std::vector<LoginTrial> logins;
   const auto add = [&](const User& user) {
-    const auto same = [&](const User& other) { return other.name == user.name; };
-    if (users.size() < kMostProbes && is_login_shell(user.shell) &&
-        std::none_of(users.begin(), users.end(), same))
-      users.push_back(user);
+    const auto same = [&](const LoginTrial& other) { return other.user.name == user.name; };
+    if (logins.size() < kMostProbes && is_login_shell(user.shell) &&
+        std::none_of(logins.begin(), logins.end(), same))
+      logins.push_back({user, groups_of(user, edit.files.group)});
   };
   const auto present = parse_passwd(edit.files.passwd);
   // merge_accounts appends: the base's own people come before the volume's.
   const auto person = [](const User& user) { return user.uid >= 1000 && user.uid < 60000; };
   for (const User& user : present)
     if (user.name == "root") add(user);
-  for (auto user = present.begin(); users.empty() && user != present.end(); ++user)
+  for (auto user = present.begin(); logins.empty() && user != present.end(); ++user)
     if (person(*user)) add(*user);
   for (const User& user : edit.session_users) add(user);
   for (const User& user : present)
     if (person(user)) add(user);
-  return users;
+  return logins;
 }
 
 }  // namespace warmroot::bootstrap

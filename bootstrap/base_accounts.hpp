@@ -28,6 +28,6 @@ AccountEdit recorded_accounts();
 
 /// Whose logins are tried, at most ten: first the one who has to succeed (root, or where root has
 /// no login shell the base's first person), then the volume's people, then the base's.
-std::vector<User> probe_users(const AccountEdit& edit);
+std::vector<LoginTrial> probe_logins(const AccountEdit& edit);
 
 }  // namespace warmroot::bootstrap

@@ -283,7 +283,7 @@ class Work {
     return {};
   }
 
-  Ok probe(const Login& login, milliseconds limit) {
+  Ok probe(const LoginTrial& login, milliseconds limit) {
     TRY(stop_.check());
     return probe_login(kVolumePoint, login.user, login.groups, limit, cancelled_);
   }
@@ -352,7 +352,7 @@ class Work {
   std::string volume_os_;
   std::int64_t visible_ms_ = 0;
   bool seen_ = false;
-  std::vector<Login> logins_;
+  std::vector<LoginTrial> logins_;
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<std::vector<TimedStep>> kept_;  ///< last: waited for before the rest goes
 };

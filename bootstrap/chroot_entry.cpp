@@ -36,12 +36,7 @@ class ChrootEntry : public Entry {
     return detail;
   }
 
-  std::vector<Login> logins() const override {
-    std::vector<Login> logins;
-    for (const User& user : probe_users(accounts_))
-      logins.push_back({user, groups_of(user, accounts_.files.group)});
-    return logins;
-  }
+  std::vector<LoginTrial> logins() const override { return probe_logins(accounts_); }
 
   Result<std::string> open(const EntryInput& input) override {
     TRY(check_chroot_path(kVolumePoint));

@@ -21,12 +21,6 @@ namespace warmroot::bootstrap {
 /// blocks, in an emulated guest at half a second of CPU time.
 inline constexpr std::chrono::milliseconds kProbeLimit{std::chrono::seconds(90)};
 
-/// Somebody whose login is tried before anybody is let in.
-struct Login {
-  User user;
-  std::vector<std::uint32_t> groups;
-};
-
 struct EntryInput {
   std::string launch_key;  ///< the key that the instance was launched with; may be empty
   Cancelled cancelled;     ///< may be empty
@@ -47,7 +41,7 @@ class Entry {
   /// Gets ready what sessions need. Nobody gets in by it. Returns a detail for the timeline.
   virtual Result<std::string> prepare(const EntryInput& input) = 0;
   /// For after prepare: the first of them has to get in, the others should.
-  virtual std::vector<Login> logins() const = 0;
+  virtual std::vector<LoginTrial> logins() const = 0;
   /// New sessions land in the volume from now on, and none is refused meanwhile. Returns a detail
   /// for the timeline. Requires: a thread that lives as long as this process. Errors: why they
   /// cannot, one sentence; they may be half-way, close takes them back.

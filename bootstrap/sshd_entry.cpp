@@ -80,12 +80,7 @@ class SshdEntry : public Entry {
     return std::string("the volume's, and none of the base's");
   }
 
-  std::vector<Login> logins() const override {
-    std::vector<Login> logins;
-    for (const User& user : probe_users(accounts_))
-      logins.push_back({user, groups_of(user, accounts_.files.group)});
-    return logins;
-  }
+  std::vector<LoginTrial> logins() const override { return probe_logins(accounts_); }
 
   Result<std::string> open(const EntryInput& input) override {
     const std::lock_guard lock(mutex_);
@@ -137,8 +132,9 @@ class SshdEntry : public Entry {
     if (!listens) {
       TRY_ASSIGN(listens, steer());
     }
-    if (listens || silent_since_ms_ == 0) silent_since_ms_ = listens ? 0 : boottime_ms();
-    if (listens || boottime_ms() - silent_since_ms_ < kReload.count()) return {};
+    if (listens || not_listening_since_ms_ == 0)
+      not_listening_since_ms_ = listens ? 0 : boottime_ms();
+    if (listens || boottime_ms() - not_listening_since_ms_ < kReload.count()) return {};
     return fail(ErrorKind::refused, "the volume's own sshd does not listen any more");
   }
 
@@ -219,9 +215,9 @@ class SshdEntry : public Entry {
     if (boottime_ms() < next_greeting_ms_) return {};
     const auto greeting = read_greeting(port_.number, kGreetingLimit, {});
     const bool turned_away = !greeting && greeting.error().kind == ErrorKind::refused;
-    if (greeting || silent_to_us_ms_ == 0) silent_to_us_ms_ = greeting ? 0 : boottime_ms();
+    if (greeting || ungreeted_since_ms_ == 0) ungreeted_since_ms_ = greeting ? 0 : boottime_ms();
     // Stopped, or its volume does not answer: nobody gets in by it.
-    if (!greeting && boottime_ms() - silent_to_us_ms_ >= kMostSilence.count())
+    if (!greeting && boottime_ms() - ungreeted_since_ms_ >= kMostSilence.count())
       return fail(greeting.error());
     ungreeted_ = turned_away ? ungreeted_ + 1 : 0;
     if (!turned_away) next_greeting_ms_ = boottime_ms() + kGreetingEvery.count();
@@ -255,11 +251,11 @@ class SshdEntry : public Entry {
   UniqueFd log_;
   OwnSshd sshd_;
   std::optional<PortSteering> steering_;
-  std::int64_t silent_since_ms_ = 0;  ///< 0: it listens
+  std::int64_t not_listening_since_ms_ = 0;  ///< 0: it listens
   // check's alone
   std::int64_t next_greeting_ms_ = 0;
-  int ungreeted_ = 0;                 ///< times in a row
-  std::int64_t silent_to_us_ms_ = 0;  ///< since when no greeting came; 0: the last one did
+  int ungreeted_ = 0;                    ///< times in a row
+  std::int64_t ungreeted_since_ms_ = 0;  ///< since when no greeting came; 0: the last one did
 };
 
 }  // namespace
