@@ -6,6 +6,7 @@
 
 #include "tests/fleet_sim/batch.hpp"
 #include "tests/fleet_sim/catalogue.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace warmroot::fleet {
 namespace {
@@ -43,6 +44,17 @@ TEST(FleetSim, one_seed_gives_one_trace) {
     const auto second = run_seed(seed, options);
     EXPECT_EQ(first.trace, second.trace) << "seed " << seed;
     EXPECT_EQ(first.hash, second.hash) << "seed " << seed;
+  }
+}
+
+TEST(FleetSim, ledgers_in_files_change_nothing) {
+  const TemporaryDirectory directory;
+  for (const std::uint64_t seed : {11, 12, 13, 14, 15, 16}) {
+    Options options = seeds(seed, 1);
+    const auto in_memory = run_seed(seed, options);
+    options.ledgers = directory.path();
+    EXPECT_EQ(run_seed(seed, options).hash, in_memory.hash) << "seed " << seed;
+    EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "each world clears its own away";
   }
 }
 

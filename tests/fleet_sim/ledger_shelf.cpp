@@ -2,6 +2,7 @@
 #include "tests/fleet_sim/ledger_shelf.hpp"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <atomic>
 
@@ -21,20 +22,37 @@ manager::Database open(const std::string& name) {
 
 }  // namespace
 
+LedgerShelf::~LedgerShelf() {
+  for (const auto& [name, database] : kept_) remove_files(name);
+}
+
 std::string LedgerShelf::new_name() {
   static std::atomic<unsigned> last{0};
-  const std::string name = "file:/ledger-" + std::to_string(++last) + "?vfs=memdb";
-  kept_.emplace(name, open(name));
+  const std::string number = std::to_string(++last);
+  const std::string name = directory_.empty() ? "file:/ledger-" + number + "?vfs=memdb"
+                                              : directory_ + "/ledger-" + number + ".db";
+  keep(name);
   return name;
 }
 
 void LedgerShelf::throw_away(const std::string& name) {
   kept_.erase(name);
-  kept_.emplace(name, open(name));
+  remove_files(name);
+  keep(name);
 }
 
 Ok LedgerShelf::copy(const std::string& from, const std::string& to) {
-  return kept_.at(from).run("VACUUM INTO '" + to + "'");
+  auto source = directory_.empty() ? std::nullopt : std::optional(open(from));
+  return (source ? *source : *kept_.at(from)).run("VACUUM INTO '" + to + "'");
+}
+
+void LedgerShelf::keep(const std::string& name) {
+  kept_.emplace(name, directory_.empty() ? std::optional(open(name)) : std::nullopt);
+}
+
+void LedgerShelf::remove_files(const std::string& name) const {
+  if (directory_.empty()) return;
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) ::unlink((name + suffix).c_str());
 }
 
 }  // namespace warmroot::fleet

@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kUsage =
     "usage: fleet_sim [--first-seed S] [--seeds N] [--nodes K] [--minutes M] [--faults "
     "all|NAME,...] "
-    "[--jobs J] [--json] [--coverage] [--trace] [--violations N] [--planted N]";
+    "[--jobs J] [--ledgers DIRECTORY] [--json] [--coverage] [--trace] [--violations N] [--planted "
+    "N]";
 
 template <typename T>
 bool parse_number(std::string_view text, T& number) {
@@ -59,6 +60,8 @@ Ok set_value(std::string_view key, std::string_view value, Options& options) {
     good = parse_number(value, options.planted);
   else if (key == "--faults")
     return parse_faults(value, options.faults);
+  else if (key == "--ledgers")
+    options.ledgers = value;
   else
     return fail(ErrorKind::misconfigured, kUsage);
   if (!good)

@@ -20,6 +20,7 @@ struct Options {
   bool coverage = false;              ///< the counts as a Markdown table
   std::uint64_t most_violations = 1;  ///< stops soon after so many
   bool print_trace = false;           ///< of every seed, whole
+  std::string ledgers;                ///< a directory for them; empty: in memory
   int planted = 0;                    ///< number of a planted bug; 0: none
   std::size_t trace_lines = 80;
 };

@@ -76,6 +76,7 @@ World::World(std::uint64_t seed, const Options& options_)
       trace(kStart, options.trace_lines),
       invariants(region, kDeployment),
       guests(*this, seed ^ 0x6775'6573'7473ULL),
+      ledgers(options_.ledgers),
       events(*this, seed ^ 0x6576'656e'7473ULL),
       seed_(seed) {
   region.on_event = [this](const std::string& text) { on_region_event(text); };
