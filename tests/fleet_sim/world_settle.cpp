@@ -171,11 +171,16 @@ void World::check_end() {
   if (const auto waits = who_waits(); !waits.empty() && !two_managers)
     invariants.violated(8, waits + " was served and is not any more");
   if (!invariants.counts) return;
+  std::set<std::string> serving;
+  for (const auto& [id, volume] : region.volumes())
+    if (volume.link && volume.tags.contains(core::kTagNode))
+      serving.insert(volume.link->instance_id);
   std::map<std::string, int> instances;
   for (const auto& [id, instance] : region.instances())
     if ((instance.state == sim::GuestState::running ||
          instance.state == sim::GuestState::pending) &&
-        core::is_own_launch(kDeployment, instance.client_token, instance.tags))
+        (core::is_own_launch(kDeployment, instance.client_token, instance.tags) ||
+         serving.contains(id)))  // of people, whose tags make it one of the pool's
       ++instances[instance.tags.contains("warmroot:pool") ? instance.tags.at("warmroot:pool") : ""];
   for (const auto& pool : desired.pools)
     if (pool.launch && instances[pool.name] != pool.running)
