@@ -105,6 +105,12 @@ Ok read_devices(Database& database, core::LedgerView& view) {
                             "ON i.instance_id = l.instance_id WHERE i.gone_ms IS NOT NULL"));
   view.used_devices.clear();
   for (const auto& row : rows) view.used_devices[row.text(0)].insert(row.text(1));
+  TRY_ASSIGN(const auto refused,
+             database.query("SELECT instance_id, device, time_ms FROM refused_devices"));
+  view.refused_devices.clear();
+  for (const auto& row : refused)
+    if (view.used_devices.contains(row.text(0)))
+      view.refused_devices[row.text(0)][row.text(1)] = instant_from_sql(row.number(2));
   return {};
 }
 

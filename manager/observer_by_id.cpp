@@ -25,6 +25,7 @@ bool is_listed(const aws::Instance& instance, const core::Desired& desired) {
 std::vector<std::string> doubted_ids(const std::string& watch) {
   std::vector<std::string> ids;
   if (watch.starts_with("gone/")) ids = {watch.substr(5)};
+  if (watch.starts_with("named/")) ids = {watch.substr(6)};
   if (watch.starts_with("unattached/")) ids = {watch.substr(11, watch.find('/', 11) - 11)};
   return ids;
 }

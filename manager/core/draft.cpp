@@ -312,6 +312,15 @@ bool Draft::shows_volume_on(const std::string& instance_id) {
           (has_tag(volume.tags, kTagNode) || ledger.volumes.contains(id) || is_unnamed(volume) ||
            (is_from_launch(volume) && attachment->device == kLaunchDevice)))
         with_volume_->insert(attachment->instance_id);
+    // Either view may lag behind the other.
+    for (const auto& [id, instance] : observed.instances)
+      for (const auto& device : instance.block_devices)
+        if (const auto volume = observed.volumes.find(device.volume_id);
+            volume != observed.volumes.end() && has_tag(volume->second.tags, kTagNode) &&
+            device.device_name != instance.root_device_name &&
+            device.state != aws::AttachmentState::detaching &&
+            device.state != aws::AttachmentState::detached)
+          with_volume_->insert(id);
   }
   return with_volume_->contains(instance_id);
 }

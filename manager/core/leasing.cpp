@@ -59,12 +59,31 @@ bool holds_unknown_volume(Draft& draft, const InstanceDraft& instance) {
   return true;
 }
 
+/// EC2 has just refused a name that nobody is seen to have: another manager's volume may be there.
+/// Whoever it is, is looked at once more before the next name.
+bool is_named_by_somebody(Draft& draft, const aws::Instance& instance) {
+  const auto refused = draft.ledger.refused_devices.find(instance.instance_id);
+  if (refused == draft.ledger.refused_devices.end()) return false;
+  const auto& shown = instance.block_devices;
+  const bool unexplained =
+      std::any_of(refused->second.begin(), refused->second.end(), [&](const auto& entry) {
+        const auto& [name, at] = entry;
+        return draft.now - at < kVisibilityWindow &&
+               std::none_of(shown.begin(), shown.end(), [&](const auto& device) {
+                 return device_suffix(device.device_name) == device_suffix(name);
+               });
+      });
+  return unexplained && draft.hold("named/" + instance.instance_id).looks < 2;
+}
+
 /// One that takes no further volume, by EC2's word, is left alone for a while: another may do.
 bool idle(Draft& draft, const InstanceDraft& instance) {
   return instance.running && instance.departing.empty() && !instance.ending && !instance.carries &&
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
          !draft.shows_volume_on(instance.id) && !may_end_late(draft, instance.id) &&
-         !draft.backing_off("AttachVolume", instance.id) && !holds_unknown_volume(draft, instance);
+         !draft.backing_off("AttachVolume", instance.id) &&
+         !holds_unknown_volume(draft, instance) &&
+         !(instance.seen && is_named_by_somebody(draft, *instance.seen));
 }
 
 /// Idle instances of a pool, by zone: the longest running last, so that it is taken first and the
@@ -143,6 +162,42 @@ bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
   return true;
 }
 
+/// Instances of a pool that wait for a volume which somebody else has, and when that ends nobody
+/// may know.
+using Successors = std::vector<std::size_t>;  // places of their leases, the latest last
+
+Successors waiting_successors(Draft& draft, const PoolDraft& pool) {
+  Successors places;
+  for (std::size_t place = 0; place < draft.leases.size(); ++place) {
+    const Lease& lease = draft.leases[place];
+    if (lease.state == LeaseState::reserved && lease.pool == pool.spec->name &&
+        draft.holder_of(lease.volume_id))
+      places.push_back(place);
+  }
+  return places;
+}
+
+/// A node whose volume is free now comes before one whose successor waits: it is served sooner, and
+/// the other no later, by the next instance that comes up.
+void serve_by_successor(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
+                        const Successors& successors) {
+  if (!node.wanted || node.volume_id.empty() || node.moving || serving_lease(draft, node) ||
+      waiting_lease(draft, node) || !volume_is_free(draft, node))
+    return;
+  for (auto place = successors.rbegin(); place != successors.rend(); ++place) {
+    Lease reserved = draft.leases[*place];
+    if (reserved.state != LeaseState::reserved) continue;
+    const auto* instance = draft.find_instance(reserved.instance_id);
+    if (!instance || !instance->running || instance->zone != node.zone || instance->ending ||
+        !instance->departing.empty() || draft.shows_volume_on(instance->id))
+      continue;
+    if (!attach(draft, pool, node, *instance)) continue;
+    reserved.state = LeaseState::ended;
+    draft.set_lease(reserved, node.name + "'s volume is free, and this one is not");
+    return;
+  }
+}
+
 void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInstances& idle_ones) {
   if (!node.wanted || node.volume_id.empty() || serving_lease(draft, node) || node.moving) return;
   InstanceDraft* instance = nullptr;
@@ -205,6 +260,9 @@ void lease(Draft& draft) {
     for (std::size_t place = 0; place < draft.pools.size(); ++place)
       if (const auto& pool = draft.pools[place]; turn < pool.nodes.size())
         serve(draft, pool, pool.nodes[turn], idle_ones[place]);
+  for (const auto& pool : draft.pools)
+    if (const Successors successors = waiting_successors(draft, pool); !successors.empty())
+      for (const auto& node : pool.nodes) serve_by_successor(draft, pool, node, successors);
 }
 
 }  // namespace warmroot::core

@@ -168,7 +168,9 @@ struct LedgerView {
   std::map<std::string, LaunchedInstance> instances;  ///< by instance id
   std::map<std::string, Departure> departures;        ///< by instance id
   std::map<std::string, std::set<std::string>>
-      used_devices;                         ///< by instance: ever given or refused
+      used_devices;  ///< by instance: ever given or refused
+  std::map<std::string, std::map<std::string, Instant>>
+      refused_devices;                      ///< by instance: names, and when EC2 refused them
   std::map<std::string, Failure> failures;  ///< by failure_key
   std::map<std::string, int> generations;   ///< by generation_key
   std::map<std::string, Watch> watches;
