@@ -1,6 +1,8 @@
 // How far the real manager stays behind what EC2's throttles allow. Each run is two processes: this
 // one keeps the simulated region and the virtual clock, its child is the manager, so that CPU
 // seconds and peak memory are the manager's alone. See README.md beside it.
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -12,6 +14,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -83,11 +86,10 @@ double bound_of(const CaseOptions& options, const Sight& sight, bool launches) {
 }
 
 /// The part of the tokens that could have been spent between two instants that was.
-double bucket_use(const Sight& sight, double from_s) {
-  if (sight.attach_calls <= kAttachCalls.capacity) return 1;  // nobody waited for a token
-  const double there =
-      kAttachCalls.capacity + (sight.last_attach_s - from_s) * kAttachCalls.refill_per_s;
-  return std::min(1.0, sight.attach_calls / std::min(there, std::floor(there)));
+double bucket_use(int attach_calls, double seconds) {
+  if (attach_calls <= kAttachCalls.capacity) return 1;  // nobody waited for a token
+  const double there = kAttachCalls.capacity + seconds * kAttachCalls.refill_per_s;
+  return std::min(1.0, attach_calls / std::floor(there));
 }
 
 json run_case(const CaseOptions& options, bool launches) {
@@ -112,8 +114,10 @@ json run_case(const CaseOptions& options, bool launches) {
               {"blind_bound_s", rounded(blind)},
               {"blind_excess_s", rounded(sight.done_s - blind)},
               {"ratio", rounded(bound > 0 ? sight.done_s / bound : 0)},
-              {"attach_bucket_use", rounded(bucket_use(sight, sight.first_attach_s))},
-              {"attach_bucket_use_from_start", rounded(bucket_use(sight, 0))},
+              {"attach_bucket_use",
+               rounded(bucket_use(sight.attach_calls, sight.last_attach_s - sight.first_attach_s))},
+              {"attach_bucket_use_from_start",
+               rounded(bucket_use(sight.attach_calls, sight.last_attach_s))},
               {"first_attach_s", rounded(sight.first_attach_s)},
               {"mutating_calls_per_node", rounded(sight.mutating_calls * per_node)},
               {"describing_calls_per_node", rounded(sight.describing_calls * per_node)},
@@ -137,9 +141,42 @@ json run_case(const CaseOptions& options, bool launches) {
   return row;
 }
 
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+/// What one call of the AWS CLI costs at least: its start. Measured, once a run; absent where it is
+/// not installed.
+const std::optional<rusage>& cost_of_the_cli() {
+  static const std::optional<rusage> cost = []() -> std::optional<rusage> {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+      ::dup2(null, STDOUT_FILENO);
+      ::dup2(null, STDERR_FILENO);
+      ::execlp("aws", "aws", "--version", nullptr);
+      ::_exit(127);
+    }
+    int status = 0;
+    rusage usage{};
+    if (child < 0 || ::wait4(child, &status, 0, &usage) != child) return std::nullopt;
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return std::nullopt;
+    return usage;
+  }();
+  return cost;
+}
+
 json run_scripts(const CaseOptions& options, double bound) {
   const auto sight = run_polling(options);
   const double per_node = 1.0 / options.nodes;
+  json cpu_s, cpu_ms, peak_mib;
+  if (const auto& cli = cost_of_the_cli()) {
+    const double calls = sight.mutating_calls + sight.describing_calls;
+    const double each = seconds_of(cli->ru_utime) + seconds_of(cli->ru_stime);
+    cpu_s = rounded(calls * each);
+    cpu_ms = rounded(calls * each * 1000 * per_node);
+    peak_mib = rounded(static_cast<double>(cli->ru_maxrss) / 1024);
+  }
   return {{"case", to_string(options.kind)},
           {"nodes", options.nodes},
           {"client", "polling scripts"},
@@ -151,6 +188,11 @@ json run_scripts(const CaseOptions& options, double bound) {
           {"mutating_calls_per_node", rounded(sight.mutating_calls * per_node)},
           {"describing_calls_per_node", rounded(sight.describing_calls * per_node)},
           {"attach_calls_per_node", rounded(sight.attach_calls * per_node)},
+          {"attach_bucket_use",
+           rounded(bucket_use(sight.attached, sight.last_attach_s - sight.first_attach_s))},
+          {"cpu_s", cpu_s},
+          {"cpu_ms_per_node", cpu_ms},
+          {"peak_mib", peak_mib},
           {"throttled_calls", sight.throttled_calls}};
 }
 

@@ -89,6 +89,10 @@ struct Polling {
     if (!tokens_of(step).take(executed) || (step == Step::run && !machines.take(executed)))
       return throttled(now + latency, place);
     client.attempt = 0;
+    if (step == Step::attach) {
+      if (sight.attached++ == 0) sight.first_attach_s = executed;
+      sight.last_attach_s = std::max(sight.last_attach_s, executed);
+    }
     const double answered = now + latency;
     if (reads && executed < client.state_due)
       return queue.emplace(answered + kPollEvery, place), void();

@@ -12,7 +12,9 @@ struct PollingSight {
   int served = 0;
   int mutating_calls = 0;
   int describing_calls = 0;
-  int attach_calls = 0;
+  int attach_calls = 0;                          ///< throttled ones among them
+  int attached = 0;                              ///< those that EC2 took
+  double first_attach_s = 0, last_attach_s = 0;  ///< of those
   int throttled_calls = 0;
 };
 

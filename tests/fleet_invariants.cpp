@@ -124,9 +124,12 @@ void Invariants::check_detach(const Sender& sender, const aws::Form& form) {
   if (const auto done = attached_at.find(volume_id);
       done != attached_at.end() && done->second >= sender.knew(volume_id))
     return;
-  const bool stuck = volume->link->state == sim::LinkState::attaching &&
-                     region_.now() - volume->link->attach_time >= kStuck;
-  if (stuck) {
+  const bool old = region_.now() - volume->link->attach_time >= kStuck;
+  // People have just begun to undo a stuck attach, of which the guest never saw anything.
+  if (old && volume->link->state == sim::LinkState::detaching &&
+      (!attached_at.contains(volume_id) || attached_at.at(volume_id) < volume->link->attach_time))
+    return;
+  if (old && volume->link->state == sim::LinkState::attaching) {
     started_over_[volume_id] = volume->link->attach_time;
     return;
   }

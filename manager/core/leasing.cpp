@@ -73,7 +73,9 @@ bool is_named_by_somebody(Draft& draft, const aws::Instance& instance) {
                  return device_suffix(device.device_name) == device_suffix(name);
                });
       });
-  return unexplained && draft.hold("named/" + instance.instance_id).looks < 2;
+  if (!unexplained || draft.hold("named/" + instance.instance_id).looks >= 2) return false;
+  draft.wake_at(draft.now);
+  return true;
 }
 
 /// One that takes no further volume, by EC2's word, is left alone for a while: another may do.
