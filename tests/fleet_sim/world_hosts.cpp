@@ -290,13 +290,30 @@ void World::act_on_notes(Host& host, const manager::TickReport& report) {
 }
 
 /// The operator does what a frozen plan's note says, once he is sure that nothing else is wrong.
+namespace {
+
+/// The instance that the note asks people to end; empty: none.
+std::string to_be_ended(const core::Note& note) {
+  constexpr std::string_view kTheirs = "we did not launch ";
+  if (note.kind == core::NoteKind::stranger && note.text.starts_with("i-"))
+    return note.text.substr(0, note.text.find(' '));
+  const auto at = note.text.find(kTheirs);
+  if (note.kind != core::NoteKind::not_ours_to_end || at == std::string::npos) return {};
+  const auto id = note.text.substr(at + kTheirs.size());
+  const auto end = id.find(": end it");
+  return end == std::string::npos ? std::string() : id.substr(0, end);
+}
+
+}  // namespace
+
 void World::act_as_operator() {
   Host& host = *hosts_[0];
   end_mute_instances();
-  // Whoever took a volume's tags away ends the instance that has it, as the note asks.
+  // Whoever took a volume's tags away ends the instance that has it, as the note asks, and whoever
+  // launched one ends it when it serves no more.
   for (const auto& note : host.last.plan.notes) {
-    if (note.kind != core::NoteKind::stranger || !note.text.starts_with("i-")) continue;
-    const auto id = note.text.substr(0, note.text.find(' '));
+    const auto id = to_be_ended(note);
+    if (id.empty()) continue;
     const auto* instance = region.instance(id);
     if (!instance || instance->state != sim::GuestState::running) continue;
     say("people end " + id + ", as the note says");
