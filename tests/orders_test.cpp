@@ -10,6 +10,7 @@ namespace warmroot {
 namespace {
 
 using core::OrderKind;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -243,6 +244,22 @@ TEST(VolumeOrder, data_of_sessions_is_deleted_only_with_the_operators_second_wor
   EXPECT_THAT(world.settled(), HasSubstr("refused: vol-1 may hold data of sessions"));
   world.ledger.orders.back().detail = "yes";
   EXPECT_THAT(world.calls(), ElementsAre("DeleteVolume vol-1"));
+}
+
+TEST(VolumeOrder, a_delete_that_ec2_calls_done_and_shows_undone_is_asked_for_ever_more_seldom) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.pool().launch.reset();
+  world.order(OrderKind::delete_volume, "vol-1", "", "yes");
+  ASSERT_THAT(world.calls(), ElementsAre("DeleteVolume vol-1"));
+  std::vector<int> asked_at;
+  for (int look = 1; look <= 16; ++look) {
+    const auto plan = world.plan();
+    if (!plan.actions.empty()) asked_at.push_back(look);
+    ASSERT_THAT(plan.watches, Contains("asked/DeleteVolume/vol-1"));
+    world.ledger.watches["asked/DeleteVolume/vol-1"] = {core::kNow, look};
+  }
+  EXPECT_THAT(asked_at, ElementsAre(1, 2, 4, 8, 16));
 }
 
 TEST(VolumeOrder, anothers_volume_is_left_alone) {

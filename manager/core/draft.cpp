@@ -2,6 +2,7 @@
 #include "manager/core/draft.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "manager/core/adopting.hpp"
@@ -284,6 +285,13 @@ bool Draft::backing_off(std::string_view action, const std::string& resource) {
   if (now >= retry) return false;
   wake_at(retry);
   return true;
+}
+
+bool Draft::is_between_asks(const std::string& asked, std::string_view action,
+                            const std::string& resource) {
+  if (!ledger.watches.contains(asked)) return false;
+  const auto looks = static_cast<unsigned>(hold(asked).looks);
+  return !std::has_single_bit(looks) && !ledger.failures.contains(failure_key(action, resource));
 }
 
 bool Draft::is_base_root(const aws::Attachment& attachment) const {

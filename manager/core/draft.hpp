@@ -176,6 +176,12 @@ class Draft {
   bool surely(const std::string& key);
   /// True while an earlier refusal of `action` for `resource` asks for patience.
   bool backing_off(std::string_view action, const std::string& resource);
+  /// A call that EC2 has answered is not seen at once, and one that it answered with "not found" may
+  /// never be: it is asked for again at the second look, the fourth, the eighth, ... True between
+  /// those. `asked` is the watch that whoever sends it holds; what was refused has a pause of its
+  /// own.
+  bool is_between_asks(const std::string& asked, std::string_view action,
+                       const std::string& resource);
   /// The disk that its instance booted from: a launch that makes volumes tags it like those, and it
   /// is to end with the instance.
   bool is_base_root(const aws::Attachment& attachment) const;

@@ -3,7 +3,6 @@
 #include "manager/core/healing.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace warmroot::core {
 
@@ -155,20 +154,10 @@ void end_useless_reservations(Draft& draft) {
   }
 }
 
-/// A detach that EC2 has answered is not seen at once, and one that it answered with "not found"
-/// may never be: it is asked for again at the second look, the fourth, the eighth, ... What was
-/// refused has a pause of its own.
-bool is_between_detaches(Draft& draft, const Lease& lease, const std::string& asked) {
-  if (!draft.ledger.watches.contains(asked)) return false;
-  const auto looks = static_cast<unsigned>(draft.hold(asked).looks);
-  return !std::has_single_bit(looks) &&
-         !draft.ledger.failures.contains(failure_key("DetachVolume", lease.node));
-}
-
 void detach(Draft& draft, const Lease& lease, const std::string& reason) {
   if (draft.undecided(lease.volume_id)) return;
   const std::string asked = "detach/" + lease.volume_id + "/" + lease.instance_id;
-  if (is_between_detaches(draft, lease, asked)) return;
+  if (draft.is_between_asks(asked, "DetachVolume", lease.node)) return;
   if (draft.backing_off("DetachVolume", lease.node)) return;
   if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id, lease.device}, lease.pool,
                  {lease.node}, reason))

@@ -33,8 +33,10 @@ void ask(Draft& draft, const Order& order, aws::Mutation mutation, std::string r
   if (failure != draft.ledger.failures.end() && !failure->second.transient &&
       failure->second.last >= order.asked)
     return refuse(draft, order, failure->second.sentence);
+  const std::string asked = "asked/" + action + "/" + order.subject;
+  if (draft.is_between_asks(asked, action, order.subject)) return;
   if (draft.backing_off(action, order.subject)) return;
-  draft.act(std::move(mutation), order.pool, {}, std::move(reason));
+  if (draft.act(std::move(mutation), order.pool, {}, std::move(reason))) draft.hold(asked);
 }
 
 bool surely_absent(Draft& draft, const std::string& id) {
