@@ -68,19 +68,33 @@ Admission::Answer Admission::hello(const Hello& hello, const std::string& peer, 
                   fmt::format("instance {} of pool {} is not known yet, try again",
                               hello.instance_id, hello.pool));
   }
-  return give_key(hello.instance_id, *known, now);
+  return give_key(hello.instance_id, *known, peer, now);
+}
+
+Result<bool> Admission::replace_key(const std::string& instance_id, const Secret& key,
+                                    const KnownInstance& known, const std::string& peer, Time now) {
+  if (rules_.certificates) {
+    if (silence(instance_id, now) < kSilence) return false;
+    TRY(keys_.replace_key(instance_id, key));
+    return true;
+  }
+  if (!rules_.check_address || known.private_ip.empty() ||
+      without_mapping(peer) != known.private_ip)
+    return false;
+  return keys_.replace_unused_key(instance_id, key);
 }
 
 Admission::Answer Admission::give_key(const std::string& instance_id, const KnownInstance& known,
-                                      Time now) {
+                                      const std::string& peer, Time now) {
   const Secret key = new_report_key();
   // One at a time: of two hellos after a silence one gets the key.
   const std::lock_guard lock(mutex_);
   const auto added = keys_.add_key(instance_id, key);
   if (!added) return {kUnavailable, added.error().message()};
   if (!*added) {
-    const bool silent = rules_.certificates && silence(instance_id, now) >= kSilence;
-    if (!silent) {
+    const auto replaced = replace_key(instance_id, key, known, peer, now);
+    if (!replaced) return {kUnavailable, replaced.error().message()};
+    if (!*replaced) {
       Talk& talk = talks_.try_emplace(instance_id, Talk{began_}).first->second;
       if (!std::exchange(talk.told, true))
         log_event(LogLevel::warning, "second hello while the key is in use",
@@ -88,10 +102,8 @@ Admission::Answer Admission::give_key(const std::string& instance_id, const Know
       return refuse(Refusal::hello_key_in_use, kConflict,
                     fmt::format("instance {} has received its key already", instance_id));
     }
-    if (const Ok replaced = keys_.replace_key(instance_id, key); !replaced)
-      return {kUnavailable, replaced.error().message()};
     board_.keys_replaced.fetch_add(1, std::memory_order_relaxed);
-    log_event(LogLevel::warning, "new key after a silence, the old one is void",
+    log_event(LogLevel::warning, "new key, the old one is void",
               {{"instance", instance_id}});
   }
   // Whoever is silent needs no entry: to be absent means as much.

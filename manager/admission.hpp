@@ -54,7 +54,12 @@ class Admission {
     Time heard{};
     bool told = false;  ///< the log has the refusal of a second key
   };
-  Answer give_key(const std::string& instance_id, const KnownInstance& known, Time now);
+  Answer give_key(const std::string& instance_id, const KnownInstance& known,
+                  const std::string& peer, Time now);
+  /// Whether the instance has lost the key that it was given: proven, after a silence; otherwise
+  /// only if nobody has used that key yet, and from the address that EC2 shows. Then `key` counts.
+  Result<bool> replace_key(const std::string& instance_id, const Secret& key,
+                           const KnownInstance& known, const std::string& peer, Time now);
   Answer refuse(Refusal reason, int status, std::string error);
   /// For how long nothing was heard of the instance while we listened.
   std::chrono::steady_clock::duration silence(const std::string& instance_id, Time now);

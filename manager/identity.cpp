@@ -90,12 +90,6 @@ Result<Message> parse_message(const std::string& bytes) {
   return message;
 }
 
-/// Of a listener on IPv6 that IPv4 reaches.
-std::string_view without_mapping(std::string_view address) {
-  constexpr std::string_view kMapped = "::ffff:";
-  return address.starts_with(kMapped) ? address.substr(kMapped.size()) : address;
-}
-
 }  // namespace
 
 struct IdentityCertificates::Stack {
@@ -147,6 +141,11 @@ Result<IdentityDocument> verify_identity(const IdentityCertificates& certificate
   char* content = nullptr;
   const long size = BIO_get_mem_data(output.get(), &content);
   return read_document({content, static_cast<std::size_t>(size)});
+}
+
+std::string_view without_mapping(std::string_view address) {
+  constexpr std::string_view kMapped = "::ffff:";
+  return address.starts_with(kMapped) ? address.substr(kMapped.size()) : address;
 }
 
 std::optional<Mismatch> find_mismatch(const IdentityDocument& document,

@@ -63,6 +63,9 @@ struct Mismatch {
   Refusal reason;
   std::string sentence;
 };
+/// An IPv4 address as EC2 writes it, also of a listener on IPv6 that IPv4 reaches.
+std::string_view without_mapping(std::string_view address);
+
 /// The first thing that differs.
 std::optional<Mismatch> find_mismatch(const IdentityDocument& document,
                                       const ExpectedIdentity& expected);

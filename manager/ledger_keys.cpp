@@ -25,6 +25,15 @@ Ok LedgerKeys::replace_key(const std::string& instance_id, const Secret& key_hex
       {instance_id, key_hex.reveal(), now_ms()});
 }
 
+Result<bool> LedgerKeys::replace_unused_key(const std::string& instance_id,
+                                            const Secret& key_hex) {
+  const std::lock_guard lock(mutex_);
+  TRY(database_.run("UPDATE keys SET key_hex = ?2, heard_ms = ?3 "
+                    "WHERE instance_id = ?1 AND last_sequence = ''",
+                    {instance_id, key_hex.reveal(), now_ms()}));
+  return database_.changes() > 0;
+}
+
 Result<std::optional<Secret>> LedgerKeys::key_of(const std::string& instance_id) {
   const std::lock_guard lock(mutex_);
   TRY_ASSIGN(const auto rows,

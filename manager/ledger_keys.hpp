@@ -19,6 +19,7 @@ class LedgerKeys : public KeyStore {
 
   Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
   Ok replace_key(const std::string& instance_id, const Secret& key_hex) override;
+  Result<bool> replace_unused_key(const std::string& instance_id, const Secret& key_hex) override;
   Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
   Result<Turn> advance(const std::string& instance_id, std::uint64_t sequence) override;
   Ok keep_departure(const core::NodeReport& report) override;

@@ -22,6 +22,15 @@ Ok MemoryKeyStore::replace_key(const std::string& instance_id, const Secret& key
   return {};
 }
 
+Result<bool> MemoryKeyStore::replace_unused_key(const std::string& instance_id,
+                                                const Secret& key_hex) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(instance_id);
+  if (found == entries_.end() || found->second.last_sequence) return false;
+  found->second.key_hex = key_hex;
+  return true;
+}
+
 Result<Turn> MemoryKeyStore::advance(const std::string& instance_id, std::uint64_t sequence) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(instance_id);

@@ -38,6 +38,9 @@ class KeyStore {
   /// The instance's key from now on; nothing that was signed with an earlier one is taken any more,
   /// and its numbers begin anew.
   virtual Ok replace_key(const std::string& instance_id, const Secret& key_hex) = 0;
+  /// As replace_key, if nothing that the present key signed was ever taken; else false.
+  virtual Result<bool> replace_unused_key(const std::string& instance_id,
+                                          const Secret& key_hex) = 0;
   virtual Result<std::optional<Secret>> key_of(const std::string& instance_id) = 0;
   /// Remembers the number when it is in turn.
   virtual Result<Turn> advance(const std::string& instance_id, std::uint64_t sequence) = 0;
@@ -51,6 +54,7 @@ class MemoryKeyStore : public KeyStore {
  public:
   Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
   Ok replace_key(const std::string& instance_id, const Secret& key_hex) override;
+  Result<bool> replace_unused_key(const std::string& instance_id, const Secret& key_hex) override;
   Result<std::optional<Secret>> key_of(const std::string& instance_id) override;
   Result<Turn> advance(const std::string& instance_id, std::uint64_t sequence) override;
 

@@ -129,6 +129,9 @@ TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
     auto keys = *LedgerKeys::open(path_, [] { return kNow; });
     EXPECT_EQ(*keys->add_key("i-1", Secret("aa")), true);
     EXPECT_EQ(*keys->add_key("i-1", Secret("bb")), false);
+    EXPECT_EQ(*keys->replace_unused_key("i-2", Secret("bb")), false);
+    EXPECT_EQ(*keys->replace_unused_key("i-1", Secret("bb")), true);
+    EXPECT_EQ(*keys->replace_unused_key("i-1", Secret("aa")), true) << "and again";
     EXPECT_EQ(*keys->advance("i-1", 0), Turn::fresh);
     EXPECT_EQ(*keys->advance("i-1", 0), Turn::replayed);
     EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), Turn::fresh);
@@ -137,6 +140,8 @@ TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
   auto keys = *LedgerKeys::open(path_, [] { return kNow; });
   EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "aa");
   EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), Turn::late);
+  EXPECT_EQ(*keys->replace_unused_key("i-1", Secret("dd")), false) << "it was used";
+  EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "aa");
   EXPECT_FALSE(keys->key_of("i-2")->has_value());
   ASSERT_TRUE(keys->replace_key("i-1", Secret("cc")));
   EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "cc");

@@ -139,8 +139,9 @@ void World::ask_for_key(Guest& guest) {
   guest.key = *key;
 }
 
-/// Without certificates a key is given once: when that answer is lost, or the ledger is, nobody
-/// hears the instance any more. Who told it to drain sees that no successor comes, and ends it.
+/// Without certificates a key that was used is not replaced: when an old copy of the ledger has
+/// another than the instance, nobody hears it any more. Who told it to drain sees that no successor
+/// comes, and ends it.
 void World::end_mute_instances() {
   for (const auto& [id, instance] : region.instances()) {
     const Guest* guest = guests.find(id);
