@@ -98,19 +98,21 @@ Ok read_departures(Database& database, core::LedgerView& view) {
 
 /// Names given or refused, of instances that are not known to be gone.
 Ok read_devices(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto rows,
-             database.query("SELECT instance_id, device FROM leases WHERE device <> '' "
-                            "UNION SELECT instance_id, device FROM refused_devices "
-                            "EXCEPT SELECT l.instance_id, l.device FROM leases l JOIN instances i "
-                            "ON i.instance_id = l.instance_id WHERE i.gone_ms IS NOT NULL"));
+  TRY_ASSIGN(
+      const auto given,
+      database.query("SELECT l.instance_id, l.device FROM leases l LEFT JOIN instances i "
+                     "ON i.instance_id = l.instance_id WHERE l.device <> '' AND i.gone_ms IS NULL"));
   view.used_devices.clear();
-  for (const auto& row : rows) view.used_devices[row.text(0)].insert(row.text(1));
-  TRY_ASSIGN(const auto refused,
-             database.query("SELECT instance_id, device, time_ms FROM refused_devices"));
+  for (const auto& row : given) view.used_devices[row.text(0)].insert(row.text(1));
+  TRY_ASSIGN(
+      const auto refused,
+      database.query("SELECT r.instance_id, r.device, r.time_ms FROM refused_devices r LEFT JOIN "
+                     "instances i ON i.instance_id = r.instance_id WHERE i.gone_ms IS NULL"));
   view.refused_devices.clear();
-  for (const auto& row : refused)
-    if (view.used_devices.contains(row.text(0)))
-      view.refused_devices[row.text(0)][row.text(1)] = instant_from_sql(row.number(2));
+  for (const auto& row : refused) {
+    view.used_devices[row.text(0)].insert(row.text(1));
+    view.refused_devices[row.text(0)][row.text(1)] = instant_from_sql(row.number(2));
+  }
   return {};
 }
 

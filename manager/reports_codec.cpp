@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -84,15 +85,23 @@ Json null_if_empty(const std::string& text) {
 }
 
 std::string hex(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
   return text;
 }
 
-std::string bytes_of_hex(const std::string& text) {
+/// Requires: hex digits, as new_report_key() writes them.
+std::string bytes_of_hex(std::string_view text) {
   std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    unsigned byte = 0;
+    std::from_chars(text.data() + i, text.data() + i + 2, byte, 16);
+    bytes += static_cast<char>(byte);
+  }
   return bytes;
 }
 
