@@ -4,7 +4,6 @@
 #include <httplib.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "manager/clock.hpp"
 #include "manager/config.hpp"
 #include "manager/listening.hpp"
+#include "manager/report_desk.hpp"
 #include "manager/reports_codec.hpp"
 
 namespace warmroot::manager {
@@ -38,11 +38,10 @@ void answer_error(httplib::Response& reply, int status, const std::string& text)
   answer(reply, status, error_answer(text));
 }
 
-std::optional<std::uint64_t> sequence_of(const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+SignedBody signed_body(const httplib::Request& request) {
+  return {request.get_header_value("X-Warmroot-Instance"),
+          request.get_header_value("X-Warmroot-Sequence"),
+          request.get_header_value("X-Warmroot-Signature"), request.body};
 }
 
 }  // namespace
@@ -51,25 +50,21 @@ struct ReportServer::State {
   State(AdmissionRules rules, ReportBoard& board_in, KeyStore& keys_in,
         const BootstrapProgram& program_in, HotLists& hot_lists_in, Pages pages_in)
       : board(board_in),
-        keys(keys_in),
-        admission(std::move(rules), board, keys, std::chrono::steady_clock::now()),
+        desk(std::move(rules), board_in, keys_in,
+             {[] { return std::chrono::steady_clock::now(); }, wall_clock}),
         program(program_in),
         hot_lists(hot_lists_in),
         pages(std::move(pages_in)) {}
 
-  void hello(const httplib::Request& request, httplib::Response& reply);
-  void report(const httplib::Request& request, httplib::Response& reply);
   void take_hot_list(const httplib::Request& request, httplib::Response& reply);
   void give_hot_list(const httplib::Request& request, httplib::Response& reply);
   void give_block_list(const httplib::Request& request, httplib::Response& reply);
-  /// The instance whose key signed the request; answers and returns nullopt otherwise.
+  /// Whether the instance's key signed the request; answers otherwise.
   bool authentic(const httplib::Request& request, httplib::Response& reply);
-  void refuse(httplib::Response& reply, Refusal reason, int status, const std::string& text);
   void route();
 
   ReportBoard& board;
-  KeyStore& keys;
-  Admission admission;
+  ReportDesk desk;
   const BootstrapProgram& program;
   HotLists& hot_lists;
   Pages pages;
@@ -78,81 +73,10 @@ struct ReportServer::State {
   std::thread thread;
 };
 
-void ReportServer::State::hello(const httplib::Request& request, httplib::Response& reply) {
-  const auto hello = parse_hello(request.body);
-  if (!hello) return refuse(reply, Refusal::hello_malformed, 400, hello.error().context);
-  const auto admitted =
-      admission.hello(*hello, request.remote_addr, std::chrono::steady_clock::now());
-  if (admitted.status != 200) return answer_error(reply, admitted.status, admitted.error);
-  answer(reply, 200, hello_answer(admitted.key, admitted.known.node, admitted.known.volume_id));
-  core::NodeReport report;
-  report.instance_id = hello->instance_id;
-  report.received = wall_clock();
-  board.record(std::move(report));
-}
-
-void ReportServer::State::refuse(httplib::Response& reply, Refusal reason, int status,
-                                 const std::string& text) {
-  board.refusals.add(reason);
-  answer_error(reply, status, text);
-}
-
 bool ReportServer::State::authentic(const httplib::Request& request, httplib::Response& reply) {
-  const std::string instance_id = request.get_header_value("X-Warmroot-Instance");
-  const auto sequence = sequence_of(request.get_header_value("X-Warmroot-Sequence"));
-  if (!sequence) {
-    refuse(reply, Refusal::report_malformed, 400, "X-Warmroot-Sequence is missing or not a number");
-    return false;
-  }
-  const auto key = keys.key_of(instance_id);
-  if (!key) {
-    answer_error(reply, 503, key.error().message());
-    return false;
-  }
-  // The same answer for no key and for a wrong one: neither is a stranger's business.
-  if (!*key || !equal_in_constant_time(report_signature(**key, *sequence, request.body),
-                                       request.get_header_value("X-Warmroot-Signature"))) {
-    refuse(reply, Refusal::report_forged, 401, "the signature does not fit the instance's key");
-    return false;
-  }
-  const auto turn = keys.advance(instance_id, *sequence);
-  // Also where the number cannot be kept: a full disk of ours is no silence of the instance.
-  if (!turn || *turn == Turn::fresh) admission.heard(instance_id, std::chrono::steady_clock::now());
-  if (!turn) {
-    answer_error(reply, 503, turn.error().message());
-    return false;
-  }
-  if (*turn != Turn::fresh) {
-    refuse(reply, *turn == Turn::replayed ? Refusal::report_replayed : Refusal::report_late, 409,
-           fmt::format("sequence {} is not greater than the last one", *sequence));
-    return false;
-  }
-  return true;
-}
-
-void ReportServer::State::report(const httplib::Request& request, httplib::Response& reply) {
-  if (!authentic(request, reply)) return;
-  auto report = parse_report(request.body);
-  if (!report) return refuse(reply, Refusal::report_malformed, 400, report.error().context);
-  if (report->instance_id != request.get_header_value("X-Warmroot-Instance"))
-    return refuse(reply, Refusal::report_malformed, 400, "instance_id is not that of the header");
-  const bool dead_lease = board.held_by_another(report->volume_id, report->instance_id);
-  const std::string dead_sentence =
-      fmt::format("volume {} is another instance's by now", report->volume_id);
-  if (dead_lease && report->stage != NodeStage::released)
-    return refuse(reply, Refusal::report_dead_lease, 410, dead_sentence);
-  const auto seen = board.known(report->instance_id);
-  if (!seen) board.knock(report->instance_id, std::chrono::steady_clock::now());
-  const KnownInstance known = seen.value_or(KnownInstance{});
-  report->received = wall_clock();
-  // The node says it once and then ends: it has to be known before it is told so. Also where the
-  // volume has gone on without it: the instance is free, and nothing on it mounts another.
-  if (const auto kept = keys.keep_departure(*report); !kept)
-    return answer_error(reply, 503, kept.error().message());
-  board.record(std::move(*report));
-  if (dead_lease) return refuse(reply, Refusal::report_dead_lease, 410, dead_sentence);
-  answer(reply, 200,
-         report_answer(known.drain, known.volume_id, known.snapshot_id, known.no_volume));
+  const auto fault = desk.find_fault(signed_body(request));
+  if (fault) answer(reply, fault->status, fault->body);
+  return !fault;
 }
 
 /// By the lineage of the volume that we have given it, whatever it says itself.
@@ -197,10 +121,15 @@ void ReportServer::State::give_block_list(const httplib::Request& request,
 void ReportServer::State::route() {
   using httplib::Request;
   using httplib::Response;
-  server.Post("/v1/hello",
-              [this](const Request& request, Response& reply) { hello(request, reply); });
-  server.Post("/v1/report",
-              [this](const Request& request, Response& reply) { report(request, reply); });
+  server.Post("/v1/hello", [this](const Request& request, Response& reply) {
+    const auto said = desk.hello(request.body, request.remote_addr);
+    answer(reply, said.status, said.body);
+  });
+  server.Post("/v1/report", [this](const Request& request, Response& reply) {
+    if (!authentic(request, reply)) return;
+    const auto said = desk.report(signed_body(request));
+    answer(reply, said.status, said.body);
+  });
   server.Post("/v1/hot-list",
               [this](const Request& request, Response& reply) { take_hot_list(request, reply); });
   server.Get("/v1/hot-list",
@@ -239,7 +168,7 @@ void ReportServer::State::route() {
     }
     const bool is_list = request.path == "/v1/hot-list";
     if (!is_list &&
-        sequence_of(request.get_header_value("Content-Length")).value_or(0) > kMaxReportBytes) {
+        parse_sequence(request.get_header_value("Content-Length")).value_or(0) > kMaxReportBytes) {
       answer_error(reply, 413, "a report is not as long as that");
       return Handled::Handled;
     }
@@ -306,7 +235,7 @@ Result<ListenAddress> parse_listen(const std::string& text) {
     address.host = address.host.substr(1, address.host.size() - 2);
   bool valid = !address.host.empty();
   if (has_port) {
-    const auto port = sequence_of(text.substr(colon + 1));
+    const auto port = parse_sequence(std::string_view(text).substr(colon + 1));
     valid = valid && port && *port <= 65535;
     if (valid) address.port = static_cast<int>(*port);
   }

@@ -1,7 +1,6 @@
-// The door for reports of a simulated manager: the real admission, board, keys in the ledger,
-// parsers and signatures, under virtual time and without a socket. What manager/reports.cpp does
-// between its sockets and these is done here in the same order. Used by the world; guests write the
-// letters, with the bootstrap's own signature.
+// The door for reports of a simulated manager: the real desk, board and keys in the ledger, under
+// virtual time and without a socket. Used by the world; guests write the letters, with the
+// bootstrap's own signature.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@
 #include <memory>
 #include <string>
 
-#include "manager/admission.hpp"
 #include "manager/ledger_keys.hpp"
+#include "manager/report_desk.hpp"
 #include "tests/fleet_sim/guests.hpp"
 
 namespace warmroot::fleet {
@@ -57,14 +56,9 @@ class ReportDoor {
 
  private:
   ReportDoor(DoorSetup setup, std::unique_ptr<manager::LedgerKeys> keys);
-  manager::Admission::Time steady() const;
-  Reply refuse(manager::Refusal reason, int status);
-  /// The status of the refusal, or 200.
-  int authentic(const Letter& letter);
-
   DoorSetup setup_;
   std::unique_ptr<manager::LedgerKeys> keys_;
-  manager::Admission admission_;
+  manager::ReportDesk desk_;
   std::map<std::string, std::string> said_;  ///< the last body of each instance
 };
 
