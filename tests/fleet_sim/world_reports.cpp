@@ -23,7 +23,7 @@ constexpr int kGone = 410;
 
 /// One key for all worlds of the program; what it signs decides nothing but yes or no.
 sim::IdentitySigner& signer() {
-  static sim::IdentitySigner signer;
+  static sim::IdentitySigner signer(1024);
   return signer;
 }
 

@@ -14,7 +14,6 @@ namespace warmroot::sim {
 
 namespace {
 
-constexpr unsigned kKeyBits = 2048;
 constexpr long kCertificateSeconds = 10L * 365 * 86'400;
 constexpr std::size_t kLineBytes = 48;  // 64 letters
 
@@ -56,7 +55,7 @@ std::string base64_text(const std::string& bytes) {
 }
 
 struct IdentitySigner::Pair {
-  Pair() : key(EVP_RSA_gen(kKeyBits)), certificate(make_certificate(key)) {}
+  explicit Pair(unsigned bits) : key(EVP_RSA_gen(bits)), certificate(make_certificate(key)) {}
   ~Pair() {
     X509_free(certificate);
     EVP_PKEY_free(key);
@@ -65,11 +64,11 @@ struct IdentitySigner::Pair {
   X509* certificate;
 };
 
-IdentitySigner::IdentitySigner() = default;
+IdentitySigner::IdentitySigner(unsigned key_bits) : key_bits_(key_bits) {}
 IdentitySigner::~IdentitySigner() = default;
 
 IdentitySigner::Pair& IdentitySigner::pair() {
-  std::call_once(made_, [this] { pair_ = std::make_unique<Pair>(); });
+  std::call_once(made_, [this] { pair_ = std::make_unique<Pair>(key_bits_); });
   return *pair_;
 }
 

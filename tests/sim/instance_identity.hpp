@@ -16,7 +16,8 @@ std::string base64_text(const std::string& bytes);
 /// Thread-safe.
 class IdentitySigner {
  public:
-  IdentitySigner();
+  /// EC2's is of 2048 bits; a shorter one signs faster.
+  explicit IdentitySigner(unsigned key_bits = 2048);
   ~IdentitySigner();
 
   /// What dynamic/instance-identity/rsa2048 answers.
@@ -27,6 +28,7 @@ class IdentitySigner {
  private:
   struct Pair;
   Pair& pair();
+  const unsigned key_bits_;
   std::once_flag made_;
   std::unique_ptr<Pair> pair_;
 };
