@@ -9,6 +9,7 @@
 #include "manager/daemon.hpp"
 #include "manager/daemon_lock.hpp"
 #include "manager/daemon_signals.hpp"
+#include "manager/order_socket.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -77,7 +78,7 @@ Result<int> run_pause_or_resume(const Options& options) {
   const bool pause = options.command == Command::pool_pause;
   TRY_ASSIGN(const bool changed, pause ? ledger->pause(options.pool, wall_clock())
                                        : ledger->resume(options.pool, wall_clock()));
-  poke_daemon(options.state);
+  wake_serve(options.state);
   if (!changed) {
     print(fmt::format("Pool {} was already {}.\n", options.pool, pause ? "paused" : "running"));
     return kSuccessStatus;

@@ -1,6 +1,7 @@
 // What operators do by hand: attach, release, volume quarantine/return/delete, pool delete, reap.
-// Each becomes orders in the ledger. A `serve` on the same state folder is woken and carries them
-// out; without one the command does so itself, and nothing else that the spec may ask for.
+// Each becomes orders in the ledger. A `serve` on the same state folder is told by its socket,
+// carries them out and answers; without one, or once it has died, the command does so itself, and
+// nothing else that the spec may ask for.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,15 +12,15 @@
 #include "manager/cli_context.hpp"
 #include "manager/cli_progress.hpp"
 #include "manager/core/orphans.hpp"
-#include "manager/daemon.hpp"
 #include "manager/daemon_lock.hpp"
 #include "manager/daemon_signals.hpp"
+#include "manager/order_socket.hpp"
 
 namespace warmroot::manager {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-/// How often the ledger is asked for the answer, and a stop is noticed.
+/// How often a stop is noticed, and whether a running manager can be spoken to yet.
 constexpr Milliseconds kAskEvery{200};
 
 struct Placed {
@@ -42,14 +43,30 @@ class OrderRun {
     return {};
   }
 
-  /// Another process holds the state folder.
-  Result<int> through_serve() {
-    poke_daemon(options_.state);
-    progress_.waiting_for("the running manager to carry it out");
+  /// By whoever holds the state folder; by itself once nobody else does.
+  Result<int> carry_out(Context& context) {
     while (true) {
+      if (const auto lock = StateLock::take(options_.state)) return by_itself(context);
+      progress_.waiting_for("the running manager to carry it out");
+      through_serve();
       TRY(collect());
       if (placed_.empty() || over()) return finish();
-      std::this_thread::sleep_for(kAskEvery);
+    }
+  }
+
+ private:
+  /// Waits at a running `serve` for as long as it lives. Who holds the lock and does not listen (a
+  /// `reconcile`, a `serve` that begins or ends) carries orders out as well: then the ledger tells.
+  void through_serve() {
+    auto serve = OrderConnection::open(options_.state);
+    if (!serve || !serve->await(open_orders())) return wait(kAskEvery);
+    while (!placed_.empty() && !over()) {
+      const auto answer = serve->next(kAskEvery);
+      if (!answer) {
+        progress_.say("the running manager has gone; the order stays in the ledger");
+        return wait(kAskEvery);
+      }
+      if (*answer) settle((*answer)->order, (*answer)->met, (*answer)->text);
     }
   }
 
@@ -73,25 +90,33 @@ class OrderRun {
     }
   }
 
- private:
+  std::vector<std::int64_t> open_orders() const {
+    std::vector<std::int64_t> ids;
+    for (const Placed& each : placed_) ids.push_back(each.id);
+    return ids;
+  }
+
   Ok collect() {
-    std::vector<Placed> open;
-    for (const Placed& each : placed_) {
-      TRY_ASSIGN(const OrderStanding standing, ledger_.order(each.id));
-      if (standing.state == OrderState::open) {
-        open.push_back(each);
-        continue;
-      }
-      const bool met = standing.state == OrderState::met;
-      refused_ = refused_ || !met;
-      if (met)
-        fmt::print("{}\n", standing.answer);
-      else
-        fmt::print(stderr, "warmroot: {} was refused: {}\n", each.words, standing.answer);
-      std::fflush(stdout);
+    for (const std::int64_t id : open_orders()) {
+      TRY_ASSIGN(const OrderStanding standing, ledger_.order(id));
+      if (standing.state != OrderState::open)
+        settle(id, standing.state == OrderState::met, standing.answer);
     }
-    placed_ = std::move(open);
     return {};
+  }
+
+  /// Tells the answer, and waits for that order no more.
+  void settle(std::int64_t id, bool met, const std::string& answer) {
+    const auto found = std::find_if(placed_.begin(), placed_.end(),
+                                    [&](const auto& each) { return each.id == id; });
+    if (found == placed_.end()) return;
+    refused_ = refused_ || !met;
+    if (met)
+      fmt::print("{}\n", answer);
+    else
+      fmt::print(stderr, "warmroot: {} was refused: {}\n", found->words, answer);
+    std::fflush(stdout);
+    placed_.erase(found);
   }
 
   bool over() const { return stop_.stop_requested() || Clock::now() >= deadline_; }
@@ -127,9 +152,8 @@ Result<int> carry_out(Context& context, const std::vector<core::Order>& orders,
                       const SignalWatch& signals) {
   const Options& options = context.options;
   OrderRun run(options, *context.ledger, signals.stop_token());
-  const Result<StateLock> lock = StateLock::take(options.state);
   TRY(run.place(orders));
-  return lock ? run.by_itself(context) : run.through_serve();
+  return run.carry_out(context);
 }
 
 core::OrderKind kind_of(Command command) {
@@ -214,6 +238,17 @@ Table orphan_table(const std::vector<core::Orphan>& orphans, Instant now) {
   return table;
 }
 
+void tell_kept(std::size_t young, std::size_t used, const Options& options) {
+  if (young > 0)
+    fmt::print(stderr,
+               "warmroot: {} kept: not seen without use for {} h by `serve` or `reconcile` "
+               "(--grace-hours)\n",
+               young, std::chrono::floor<std::chrono::hours>(options.grace).count());
+  if (used > 0)
+    fmt::print(stderr, "warmroot: {} kept: may hold data of sessions (--yes deletes it too)\n",
+               used);
+}
+
 Result<int> reap(Context& context, const SignalWatch& signals) {
   const Options& options = context.options;
   TRY_ASSIGN(const TickReport report, look(context));
@@ -224,23 +259,23 @@ Result<int> reap(Context& context, const SignalWatch& signals) {
   std::fflush(stdout);
   std::vector<std::string> due;
   std::size_t used = 0;
+  std::size_t young = 0;
   for (const core::Orphan& orphan : orphans) {
-    if (!orphan.since || now - *orphan.since < options.grace) continue;
-    if (orphan.maybe_used && !options.yes)
+    if (now - orphan.since.value_or(now) < options.grace)  // only this look saw it so
+      ++young;
+    else if (orphan.maybe_used && !options.yes)
       ++used;
     else
       due.push_back(orphan.volume_id);
   }
-  if (!options.do_delete) {
-    fmt::print(stderr,
-               "warmroot: nothing is deleted without --delete; {} of {} have been without use for "
-               "the grace time{}\n",
-               due.size() + used, orphans.size(),
-               used == 0 ? "" : fmt::format(", {} of which may hold data (--yes)", used));
+  tell_kept(young, used, options);
+  if (!options.do_delete && !due.empty())
+    fmt::print(stderr, "warmroot: {} would be deleted with --delete\n", fmt::join(due, ", "));
+  if (!options.do_delete || due.empty()) {
+    fmt::print(stderr, "warmroot: nothing is deleted\n");
     return kSuccessStatus;
   }
-  return due.empty() ? Result<int>(kSuccessStatus)
-                     : carry_out(context, deletions(due, options.yes), signals);
+  return carry_out(context, deletions(due, options.yes), signals);
 }
 
 Result<int> order(const Options& options) {

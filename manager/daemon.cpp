@@ -1,9 +1,6 @@
 #include "manager/daemon.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,15 +8,14 @@
 #include <sstream>
 #include <utility>
 
-#include "bootstrap/base/unique_fd.hpp"
 #include "manager/daemon_log.hpp"
 #include "manager/ledger_keys.hpp"
 
 namespace warmroot::manager {
 namespace {
 
-/// Commands beside the daemon are noticed this soon.
-constexpr Milliseconds kPokeEvery{300};
+/// A hang-up, which wakes nobody, is noticed this soon.
+constexpr Milliseconds kHangupSeen{300};
 /// After an error of the ledger (disk full, locked): it may pass.
 constexpr Milliseconds kLedgerPatience{5'000};
 /// /healthz: idle looks come every 30 s and a dead EC2 is retried for seconds; ten such spans mean
@@ -28,17 +24,6 @@ constexpr std::chrono::minutes kHealthyFor{5};
 constexpr int kHistoryShown = 200;
 /// Reports of instances that EC2 does not show any more stay visible this long.
 constexpr std::chrono::hours kReportsKept{1};
-
-std::string poke_path(const std::string& state_folder) {
-  return state_folder + "/poke";
-}
-
-/// When somebody poked last; 0 for never.
-std::int64_t poked_at(const std::string& state_folder) {
-  struct stat info {};
-  if (::stat(poke_path(state_folder).c_str(), &info) != 0) return 0;
-  return static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec;
-}
 
 bool holds_volume(const core::NodeRow& row) {
   using enum core::LeaseState;
@@ -62,12 +47,6 @@ LogLevel level_of(const CallReport& call) {
 }
 
 }  // namespace
-
-void poke_daemon(const std::string& state_folder) {
-  const UniqueFd file(
-      ::open(poke_path(state_folder).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  if (file) ::futimens(file.get(), nullptr);
-}
 
 Daemon::Daemon(Context& context, BootstrapProgram program, AdmissionRules rules)
     : context_(context), program_(std::move(program)), rules_(std::move(rules)) {
@@ -165,12 +144,13 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   const std::stop_token stop = signals.stop_token();
   const std::stop_callback waker(stop, [this] { board_.wake(); });
   TRY(listen_to_events());
+  TRY_ASSIGN(const std::unique_ptr<OrderSocket> socket,
+             OrderSocket::listen(context_.options.state, [this] { board_.wake(); }));
   while (!stop.stop_requested()) {
     if (signals.take_hangup()) read_spec_again(reconciler);
-    // Before the tick reads the ledger, so that a poke during the tick is not lost.
-    const std::int64_t poked = poked_at(context_.options.state);
     tick(reconciler, stop);
-    wait(reconciler.shortest_pause(), next_look_, poked, signals);
+    answer_orders(*socket);
+    wait(reconciler.shortest_pause(), next_look_, signals);
   }
   listener_.reset();
   log_event(LogLevel::info, "stopped");
@@ -331,14 +311,23 @@ void Daemon::read_spec_again(Reconciler& reconciler) {
   log_event(LogLevel::info, "spec read again", {{"spec", context_.options.spec}});
 }
 
-void Daemon::wait(Milliseconds at_least, Milliseconds at_most, std::int64_t poked,
-                  const SignalWatch& signals) {
+void Daemon::answer_orders(OrderSocket& socket) {
+  for (const std::int64_t id : socket.awaited()) {
+    const auto standing = context_.ledger->order(id);
+    if (standing && standing->state != OrderState::open)
+      socket.answer({id, standing->state == OrderState::met, standing->answer});
+    else if (!standing && standing.error().kind == ErrorKind::gone)
+      socket.answer({id, false, "the ledger has no such order"});
+  }
+}
+
+void Daemon::wait(Milliseconds at_least, Milliseconds at_most, const SignalWatch& signals) {
   const auto began = std::chrono::steady_clock::now();
   auto until = began + at_most;
   while (!signals.stop_token().stop_requested() && !signals.hangup_pending()) {
     const auto left = std::chrono::ceil<Milliseconds>(until - std::chrono::steady_clock::now());
     if (left <= Milliseconds(0)) return;
-    if (board_.wait(std::min(left, kPokeEvery)) || poked_at(context_.options.state) != poked)
+    if (board_.wait(std::min(left, kHangupSeen)))
       until = std::min(until, began + at_least);  // in a storm, one tick for many events
   }
 }

@@ -16,14 +16,11 @@
 #include "manager/daemon_signals.hpp"
 #include "manager/daemon_status.hpp"
 #include "manager/events.hpp"
+#include "manager/order_socket.hpp"
 #include "manager/reports.hpp"
 #include "manager/reports_board.hpp"
 
 namespace warmroot::manager {
-
-/// Tells a daemon on this state folder to look at the ledger again soon. Never fails: it looks by
-/// itself in time.
-void poke_daemon(const std::string& state_folder);
 
 class Daemon {
  public:
@@ -46,9 +43,10 @@ class Daemon {
   void log_calls(const TickReport& report);
   void log_changes(const TickReport& report);
   void read_spec_again(Reconciler& reconciler);
-  /// Until woken or poked since `poked`, but no sooner than `at_least`; or after `at_most`.
-  void wait(Milliseconds at_least, Milliseconds at_most, std::int64_t poked,
-            const SignalWatch& signals);
+  /// Until woken, but no sooner than `at_least`; or after `at_most`.
+  void wait(Milliseconds at_least, Milliseconds at_most, const SignalWatch& signals);
+  /// Tells the commands that wait at the socket what became of their orders.
+  void answer_orders(OrderSocket& socket);
   Pages pages();
   /// Listens to the spec's queue, or to another one since the spec was read again.
   Ok listen_to_events();

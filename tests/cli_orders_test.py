@@ -3,13 +3,15 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cli_serve_test import BUILD, CATALOG, FAST, SPEC, announced, check, read, start, until, write  # noqa: E402
+from cli_serve_test import BUILD, CATALOG, FAST, SPEC, announced, call, check, read, start, until, write  # noqa: E402
 
+SILENT = []  # connections that are kept open
 EMPTY = SPEC.format(nodes=0).replace("imagenet", "other")
 
 
@@ -23,6 +25,10 @@ class Operator:
         check(done.returncode == status,
               f"warmroot {' '.join(words)} ends with {status} (got {done.returncode}: {done.stdout} {done.stderr})")
         return done.stdout + done.stderr
+
+    def pool_volumes(self):
+        """Ids that the region knows, whoever's they are."""
+        return [each["volume_id"] for each in call(self.endpoint + "/_control/state")[1]["volumes"] if not each["state"].startswith("delet")]
 
     def volumes(self):
         done = subprocess.run([f"{BUILD}/warmroot", "--bootstrap", "program", "--endpoint-url", self.endpoint, "--output", "json", "volume", "list"],
@@ -51,12 +57,62 @@ def alone(operator):
           "an instance that nobody has is refused")
 
 
+def serve(operator):
+    daemon = start("serve.log", f"{BUILD}/warmroot", "--bootstrap", "program", "--endpoint-url", operator.endpoint, "serve", "--listen", "127.0.0.1:0")
+    until("serve listens", lambda: announced("serve.log", "listening"))
+    until("its socket is there", lambda: os.path.exists("state/socket"))
+    check(os.stat("state/socket").st_mode & 0o777 == 0o600, "nobody else may speak to it")
+    return daemon
+
+
+def speak(text, patience=20):
+    """What serve answers to this on its socket, up to the first line or its end."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(patience)
+        peer.connect("state/socket")
+        peer.sendall(text)
+        return peer.makefile("rb").readline()
+
+
+def disturb():
+    """Garbage and people who say nothing."""
+    check(speak(b"GET / HTTP/1.1\r\n\r\n") == b"", "a browser is sent away")
+    check(json.loads(speak(b'{"order": 999999}\n')) == {"order": 999999, "met": False, "answer": "the ledger has no such order"},
+          "an order that nobody placed is answered")
+    for _ in range(20):
+        silent = socket.socket(socket.AF_UNIX)
+        silent.connect("state/socket")
+        SILENT.append(silent)
+
+
+def killed_in_the_middle(operator):
+    """serve dies (SIGKILL) while an order is under way: the command takes the lock and goes on."""
+    daemon = serve(operator)
+    served = until("a node is served", lambda: (row := operator.volumes()["imagenet-0"])["instance_id"] and row)
+    command = subprocess.Popen([f"{BUILD}/warmroot", "--bootstrap", "program", "--endpoint-url", operator.endpoint, "release", served["instance_id"]],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    until("the order has reached EC2", lambda: "call action=" in read("serve.log").split("serving", 1)[-1])
+    daemon.kill()
+    daemon.wait()
+    told = command.communicate(timeout=120)[0]
+    check(command.returncode == 0 and "the running manager has gone" in told, f"the command ends what the dead serve began: {told}")
+    check(operator.volumes()["imagenet-0"]["instance_id"] is None, "and the volume is free")
+    check(os.path.exists("state/socket"), "the dead process has left its socket")
+    daemon = serve(operator)
+    daemon.terminate()
+    check(daemon.wait(timeout=30) == 0 and not os.path.exists("state/socket"), "the next serve replaced it, and removed its own")
+
+
 def beside_serve(operator):
     operator.run("reconcile", "--until-stable", "--timeout", "60")
     served = operator.volumes()["imagenet-0"]
-    daemon = start("serve.log", f"{BUILD}/warmroot", "--bootstrap", "program", "--endpoint-url", operator.endpoint, "serve", "--listen", "127.0.0.1:0")
+    daemon = serve(operator)
     try:
-        until("serve listens", lambda: announced("serve.log", "listening"))
+        disturb()
+        check("is with" in operator.run("volume", "quarantine", served["volume_id"], status=1), "serve refuses to set a volume in use aside")
+        check("release" in operator.run("volume", "delete", served["volume_id"], "--yes", status=1), "and to delete it")
+        check("refused" in operator.run("attach", "i-0ffffffffffffffff", "--pool", "imagenet", "--timeout", "30", status=1),
+              "serve tells that nobody has the instance")
         operator.run("release", served["instance_id"])
         until("serve replaces what was released by hand",
               lambda: (row := operator.volumes()["imagenet-0"])["instance_id"] not in (None, served["instance_id"])
@@ -67,14 +123,27 @@ def beside_serve(operator):
 
 
 def the_end_of_a_pool(operator):
+    operator.run("reconcile", "--until-stable", "--timeout", "60")
+    write("warmroot.toml", EMPTY)
+    check("attached" in operator.run("pool", "delete", "imagenet", "--yes", status=2), "a pool whose volume is leased is not deleted")
+    write("warmroot.toml", SPEC.format(nodes=1))
     operator.run("pool", "pause", "imagenet")
     operator.run("reconcile", "--until-stable", "--timeout", "60")
     check("still names" in operator.run("pool", "delete", "imagenet", status=2), "a pool of the spec is not deleted")
     write("warmroot.toml", EMPTY)
     listed = operator.run("reap")
     check("pool imagenet is not in the spec" in listed and "nothing is deleted" in listed, "reap lists and deletes nothing")
+    young = operator.run("reap", "--delete")
+    check("1 kept: not seen without use for 24 h" in young and "nothing is deleted" in young and len(operator.pool_volumes()) == 1, "the grace time keeps what was in use a moment ago")
+    check("1 kept: may hold data of sessions (--yes" in operator.run("reap", "--delete", "--grace-hours", "0"), "reap tells what it leaves: a volume that may hold data needs --yes")
+    check(len(operator.pool_volumes()) == 1, "and leaves it")
     check("--yes" in operator.run("pool", "delete", "imagenet", status=2), "data is not lost on a first word")
+    check("1 of its volumes" in operator.run("pool", "delete", "imagenet", "--keep-volumes"), "a pool may go without its volumes")
+    check(len(operator.pool_volumes()) == 1, "which stay")
+    would = operator.run("reap", "--grace-hours", "0", "--yes")
+    check("would be deleted with --delete" in would and len(operator.pool_volumes()) == 1, "a dry run names what it would delete")
     operator.run("pool", "delete", "imagenet", "--yes")
+    check(operator.pool_volumes() == [], "the pool's volume is deleted")
     check("imagenet" not in operator.run("reap"), "then nothing of the pool is left")
 
 
@@ -94,6 +163,7 @@ def main():
             operator = Operator(until("the region serves", lambda: announced("sim.log", "endpoint")))
             alone(operator)
             beside_serve(operator)
+            killed_in_the_middle(operator)
             the_end_of_a_pool(operator)
         except BaseException:
             for log in ("sim.log", "serve.log"):
