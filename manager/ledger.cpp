@@ -117,10 +117,23 @@ Ok forget_old(Database& database, Instant now) {
                       {kKeepHistory});
 }
 
+/// A page that is damaged may be read first in the middle of a tick: rather now.
+Ok check_pages(Database& database, const std::string& path) {
+  const auto found = database.query("PRAGMA quick_check(1)");
+  if (!found && found.error().kind != ErrorKind::broken) return fail(found.error());
+  const std::string text = !found           ? found.error().message()
+                           : found->empty() ? "no answer"
+                                            : found->front().text(0);
+  if (text == "ok") return {};
+  return fail(ErrorKind::broken, "the ledger " + path + " is damaged: move it and its -wal file " +
+                                     "away, it is rebuilt from what EC2 shows (" + text + ")");
+}
+
 }  // namespace
 
 Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Instant now) {
   TRY_ASSIGN(auto database, Database::open(path));
+  TRY(check_pages(database, path));
   TRY_ASSIGN(const auto version, database.query("PRAGMA user_version"));
   const auto found = version.front().number(0);
   if (found > kSchemaVersion)

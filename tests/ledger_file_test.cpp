@@ -117,6 +117,33 @@ TEST_F(LedgerFile, a_newer_or_damaged_file_is_refused_with_a_remedy) {
   EXPECT_THAT(refused.error().message(), HasSubstr("move it away"));
 }
 
+TEST_F(LedgerFile, any_page_that_is_damaged_is_found_when_opening_and_the_file_is_named) {
+  constexpr std::streamoff kPage = 4'096;
+  {
+    auto ledger = Ledger::open(path_, kPins, kNow);
+    ASSERT_TRUE(ledger.has_value());
+    for (int i = 0; i < 200; ++i)
+      ASSERT_TRUE(ledger->add_history({kNow, "imagenet", "imagenet-0", std::string(60, 'h')}));
+  }
+  const auto pages = static_cast<std::streamoff>(std::filesystem::file_size(path_)) / kPage;
+  ASSERT_GT(pages, 10);
+  const std::string damaged = directory_.path() + "/damaged-page.sqlite";
+  for (std::streamoff page = 1; page < pages; ++page) {
+    for (const char* tail : {"-wal", "-shm"}) std::filesystem::remove(damaged + tail);
+    std::filesystem::copy_file(path_, damaged, std::filesystem::copy_options::overwrite_existing);
+    {
+      std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(page * kPage);
+      file << std::string(kPage, 'x');
+    }
+    const auto refused = Ledger::open(damaged, kPins, kNow);
+    ASSERT_FALSE(refused.has_value()) << "page " << page + 1 << " of " << pages;
+    EXPECT_EQ(refused.error().kind, ErrorKind::broken);
+    EXPECT_THAT(refused.error().message(), HasSubstr(damaged));
+    EXPECT_THAT(refused.error().message(), HasSubstr("move it"));
+  }
+}
+
 TEST_F(LedgerFile, a_directory_that_is_not_there_is_named) {
   const auto refused = Ledger::open(directory_.path() + "/none/ledger", kPins, kNow);
   ASSERT_FALSE(refused.has_value());
