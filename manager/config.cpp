@@ -21,8 +21,8 @@
 namespace warmroot::manager {
 namespace {
 
-/// A spec is a page of text; anything longer is some other file.
-constexpr std::size_t kMaxSpecBytes = std::size_t{1024} * 1024;
+/// 10,000 pools with all that they can say; anything longer is some other file.
+constexpr std::size_t kMaxSpecBytes = std::size_t{8} * 1024 * 1024;
 constexpr std::size_t kReadBytes = std::size_t{64} * 1024;
 /// Nodes of one pool: far above what one Region's volume quota allows (5,000 by default).
 constexpr int kMaxNodes = 10000;

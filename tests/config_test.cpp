@@ -4,10 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <fstream>
 
 #include <chrono>
 #include <regex>
 #include <string>
+
+#include "tests/temporary_directory.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -475,6 +479,29 @@ TEST(Config, a_spec_that_cannot_be_read_is_one_sentence_with_the_remedy) {
   EXPECT_EQ(loaded.error().kind, ErrorKind::misconfigured);
   EXPECT_THAT(loaded.error().context, HasSubstr("cannot read the spec no-such-folder/spec.toml"));
   EXPECT_THAT(loaded.error().context, HasSubstr("--spec FILE"));
+}
+
+TEST(BadInput, a_spec_of_10_000_pools_is_read_in_bounded_time_and_memory) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/many.toml";
+  {
+    std::ofstream file(path);
+    file << "deployment = \"many\"\nmanager_url = \"http://127.0.0.1:8470\"\n";
+    for (int i = 0; i < 10'000; ++i)
+      file << "[[pool]]\nname = \"p" << i << "\"\nsnapshot = \"snap-0ami0000000000001\"\n"
+           << "zones = [\"us-east-1a\"]\nnodes = 1\nrunning = 1\n[pool.launch]\n"
+           << "base_ami = \"ami-0base000000000001\"\ninstance_types = [\"g5.12xlarge\"]\n"
+           << "subnets = { us-east-1a = \"subnet-0a00000000000001\" }\n";
+  }
+  const auto began = std::chrono::steady_clock::now();
+  const auto config = load_spec(path);
+  const auto took = std::chrono::steady_clock::now() - began;
+  ASSERT_TRUE(config.has_value()) << config.error().message().substr(0, 400);
+  EXPECT_EQ(config->desired.pools.size(), 10'000U);
+  EXPECT_LT(took, std::chrono::seconds(30));  // measured 2 s; a square of the pools takes minutes
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  EXPECT_LT(used.ru_maxrss, 512 * 1024);  // KiB
 }
 
 }  // namespace
