@@ -103,6 +103,18 @@ TEST(Planner, a_lease_that_ec2_shows_attached_long_after_is_not_leaving_any_more
   EXPECT_THAT(lease_records(world.plan()), IsEmpty());
 }
 
+TEST(Planner,
+     another_volume_on_its_instance_ends_a_lease_that_only_an_old_copy_of_the_ledger_knows) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  world.instance("i-0");
+  world.attach("vol-1", "i-0");
+  world.ledger.leases.clear();
+  world.lease("vol-0", "i-0", LeaseState::active);
+  EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 checking", "i-0 ended"));
+}
+
 TEST(Planner, an_attachment_elsewhere_ends_the_lease_that_says_otherwise) {
   World world;
   world.volume("vol-0");
@@ -157,7 +169,8 @@ TEST(Planner, a_reservation_for_a_volume_that_stays_busy_keeps_no_other_node_wai
   world.ledger.departures["i-0"] = {true, kNow - std::chrono::minutes{30}, {}, false, "vol-other"};
   world.lease("vol-0", "i-1", LeaseState::reserved);
   EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-1 to i-1 as /dev/sdf"));
-  EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 leaving", "i-1 attaching", "i-1 ended"));
+  EXPECT_THAT(lease_records(world.plan()),
+              ElementsAre("i-0 leaving", "i-1 attaching", "i-1 ended"));
   // While an attach cannot go out, nothing is taken away.
   world.limits.calls["AttachVolume"] = 0;
   EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 leaving"));

@@ -98,6 +98,20 @@ bool instance_is_over(Draft& draft, const std::string& id) {
   return draft.find_instance(id) == nullptr;
 }
 
+/// EC2 shows another volume of ours on its instance, which has one at most: the lease is of an old
+/// copy of the ledger, or people exchanged the two.
+bool has_made_way(Draft& draft, const Lease& lease) {
+  return std::any_of(draft.leases.begin(), draft.leases.end(), [&](const Lease& other) {
+    if (other.instance_id != lease.instance_id || other.volume_id == lease.volume_id ||
+        !holds_volume(other.state))
+      return false;
+    const auto volume = draft.observed.volumes.find(other.volume_id);
+    const auto* shown =
+        volume == draft.observed.volumes.end() ? nullptr : attachment_of(volume->second);
+    return shown && shown->instance_id == lease.instance_id;
+  });
+}
+
 /// The lease says held, EC2 shows no such attachment. A single look can be stale, so a lease that
 /// nobody asked to end needs several; AttachVolume would refuse the rest.
 bool attachment_is_over(Draft& draft, const Lease& lease) {
@@ -109,6 +123,7 @@ bool attachment_is_over(Draft& draft, const Lease& lease) {
   if (attachment_of(volume->second)) return true;  // somebody else's: EC2 allows one
   if (volume->second.state != aws::VolumeState::available) return false;
   if (instance_is_over(draft, lease.instance_id) || lease.state == LeaseState::leaving) return true;
+  if (has_made_way(draft, lease)) return true;
   const Watch unattached = draft.hold("unattached/" + lease.volume_id + "/" + lease.instance_id);
   draft.wake_at(unattached.since + kUnattachedAfter);
   return unattached.looks >= kLooksUntilGone && draft.now - unattached.since >= kUnattachedAfter;
