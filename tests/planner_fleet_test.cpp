@@ -199,6 +199,20 @@ TEST(ZoneFallback, a_node_leaves_its_volume_behind_and_says_what_is_lost) {
                         "not come along"));
 }
 
+TEST(ZoneFallback, a_tag_that_ec2_has_just_refused_is_not_asked_for_at_each_look) {
+  auto world = dry_world();
+  world.ledger.failures[failure_key("CreateTags", "p-0")] = {3, kNow, "InvalidVolume.NotFound",
+                                                             true, ""};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world = dry_world();
+  world.instance("i-0", State::running, "z-a");
+  world.attach("vol-0", "i-0");
+  world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";
+  world.ledger.failures[failure_key("DeleteTags", "p-0")] = {3, kNow, "InvalidVolume.NotFound",
+                                                             true, ""};
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
 TEST(ZoneFallback, only_where_the_spec_allows_it_and_after_a_minute_and_to_where_capacity_is) {
   auto world = dry_world();
   world.pool().launch->zone_fallback = false;

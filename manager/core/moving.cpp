@@ -71,7 +71,7 @@ void come_back(Draft& draft, PoolDraft& pool, NodeDraft& node,
     if (!contains(zones, volume->availability_zone) || draft.undecided(volume->volume_id)) continue;
     node.zone = volume->availability_zone;
     node.asked = true;  // no other volume is made for it
-    if (!draft.backing_off("DeleteTags", volume->volume_id))
+    if (!draft.backing_off("DeleteTags", node.name))
       draft.act(aws::DeleteTags{{volume->volume_id}, {kTagParked}}, pool.spec->name, {node.name},
                 node.name + " returns to its own volume, " + node.zone + " has capacity");
     return;
@@ -92,7 +92,7 @@ std::string what_it_gets(const Draft& draft, const PoolDraft& pool, const std::s
 void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string& target,
                int others) {
   const auto& volume = *node.volume;
-  if (target == node.zone || draft.backing_off("CreateTags", volume.volume_id)) return;
+  if (target == node.zone || draft.backing_off("CreateTags", node.name)) return;
   const std::string reason =
       node.zone + " has had no capacity for a minute: " + node.name + " moves to " + target +
       " and " + what_it_gets(draft, pool, target, others) + "; " + volume.volume_id + " stays in " +
@@ -143,12 +143,11 @@ void unpark_attached(Draft& draft) {
   for (const auto& [id, volume] : draft.observed.volumes) {
     const auto* attachment = attachment_of(volume);
     if (!attachment || !has_tag(volume.tags, kTagParked) ||
-        !draft.find_instance(attachment->instance_id) || draft.undecided(id) ||
-        draft.backing_off("DeleteTags", id))
+        !draft.find_instance(attachment->instance_id) || draft.undecided(id))
       continue;
     const std::string node = tag_of(volume.tags, kTagNode);
     const auto* pool = draft.find_pool_of(node);
-    if (pool)
+    if (pool && !draft.backing_off("DeleteTags", node))
       draft.act(aws::DeleteTags{{id}, {kTagParked}}, pool->spec->name, {node},
                 node + " serves from it again");
   }
