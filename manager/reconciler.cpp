@@ -347,10 +347,17 @@ bool Reconciler::is_taken(const core::Intent& intent) const {
 Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
   std::vector<core::Intent> due;
   std::vector<core::Intent> stale;
+  // Where EC2 gives no clear answers to many calls, their replays would empty its bucket for good.
+  auto calls_left = budget_.available(options_.now());
+  const auto afford = [&](const std::string& action) {
+    const auto left = calls_left.find(action);
+    return left == calls_left.end() || left->second-- > 0;
+  };
   for (const auto& intent : view.intents) {
     if (!may_replay(intent, view))
       stale.push_back(intent);
-    else if (options_.now() >= replay_at(intent) && !is_taken(intent))
+    else if (options_.now() >= replay_at(intent) && !is_taken(intent) &&
+             afford(intent.call.action))
       due.push_back(intent);
   }
   TRY(withdraw(stale, report));

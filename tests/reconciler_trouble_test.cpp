@@ -61,6 +61,18 @@ INSTANTIATE_TEST_SUITE_P(
                       Trouble{"anything_throttled", "*", FaultKind::throttled, 15}),
     [](const auto& each) { return std::string(each.param.name); });
 
+TEST(ReconcilerTrouble, replays_of_calls_without_an_answer_keep_to_the_budget) {
+  Fleet fleet(pool_spec("p", 40, 0));
+  fleet.front.inject({"CreateVolume", FaultKind::internal, 1000, 0});
+  fleet.start();
+  fleet.until([] { return false; }, seconds{20});
+  const auto sent = std::count_if(fleet.front.calls().begin(), fleet.front.calls().end(),
+                                  [](const auto& call) { return call.action == "CreateVolume"; });
+  // Half of EC2's bucket of 100 that refills 5 a second.
+  EXPECT_LE(sent, 50 + 20 * 5 / 2 + 1);
+  EXPECT_GE(sent, 60) << "and they are sent again";
+}
+
 TEST(ReconcilerTrouble, an_attach_is_not_sent_again_to_an_instance_that_was_given_another_volume) {
   Fleet fleet(pool_spec("p", 2, 1));
   fleet.front.inject({"AttachVolume", FaultKind::lost_before, 100, 0});
