@@ -2,6 +2,10 @@
 // it or nothing.
 #include "manager/ledger.hpp"
 
+#include <map>
+#include <string_view>
+#include <utility>
+
 #include "manager/ledger_view.hpp"
 #include "manager/schema_sql.hpp"
 
@@ -331,14 +335,22 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
 }
 
 Ok Ledger::write_records(const core::Plan& plan, Instant now) {
+  using Key = std::pair<std::string_view, std::string_view>;
+  std::map<Key, bool> over;  // by volume and instance: the last record ends it
+  for (const auto& record : plan.records)
+    if (const auto* entry = std::get_if<core::RecordLease>(&record))
+      over[{entry->lease.volume_id, entry->lease.instance_id}] =
+          entry->lease.state == core::LeaseState::ended;
   // Ends first: a volume's next lease may be in the same plan, and the index allows one at a time.
-  const auto ends = [](const core::Record& record) {
-    const auto* lease = std::get_if<core::RecordLease>(&record);
-    return lease && lease->lease.state == core::LeaseState::ended;
-  };
-  for (const bool wanted : {true, false})
-    for (const auto& record : plan.records)
-      if (ends(record) == wanted) TRY(write_record(record, now));
+  // What such a lease was before its end, in the same plan, would come after it and open it again.
+  for (const bool ends : {true, false})
+    for (const auto& record : plan.records) {
+      const auto* entry = std::get_if<core::RecordLease>(&record);
+      const bool is_end = entry && entry->lease.state == core::LeaseState::ended;
+      if (is_end != ends) continue;
+      if (entry && !is_end && over.at({entry->lease.volume_id, entry->lease.instance_id})) continue;
+      TRY(write_record(record, now));
+    }
   return {};
 }
 

@@ -191,6 +191,16 @@ TEST_F(LedgerTest, a_device_name_stays_used_when_the_same_instance_got_the_volum
   EXPECT_THAT(ledger.view()->used_devices["i-1"], ElementsAre("/dev/sdf", "/dev/sdg"));
 }
 
+TEST_F(LedgerTest, a_lease_that_a_plan_opens_and_ends_is_over) {
+  auto ledger = open();
+  core::Plan plan;
+  for (const auto state : {LeaseState::reserved, LeaseState::ended})
+    plan.records.push_back(
+        core::RecordLease{{"p", "p-0", "vol-1", "i-1", "", state, kNow}, "test"});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow));
+  EXPECT_THAT(ledger.view()->leases, IsEmpty());
+}
+
 TEST_F(LedgerTest, a_success_clears_the_failures_of_its_kind) {
   auto ledger = open();
   settle(ledger, record_one(ledger, attach_plan()),
