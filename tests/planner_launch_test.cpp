@@ -353,6 +353,21 @@ TEST(PlannerLaunch, under_max_price_hour_an_unknown_price_launches_nothing) {
       << "no spot instance costs more than max_price";
 }
 
+TEST(PlannerLaunch, an_instance_that_is_not_listed_is_there_while_ec2_shows_its_volume_attached) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.pool().launch->max_instances = 1;
+  world.observed.instances = {};  // another account's listing
+  world.ledger.watches["gone/i-0"] = {kNow - minutes{2}, kLooksUntilGone};
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), IsEmpty());
+  EXPECT_TRUE(std::none_of(plan.records.begin(), plan.records.end(), [](const Record& record) {
+    return std::holds_alternative<RecordInstanceGone>(record);
+  }));
+}
+
 TEST(PlannerLaunch, what_is_asked_for_and_not_shown_yet_counts_at_the_dearest_price) {
   auto world = three_waiting();
   world.pool().launch->instance_types = {"g5.xlarge", "g4dn.xlarge"};

@@ -349,7 +349,9 @@ void count_missing_instances(Draft& draft) {
     if (draft.observed.instances.contains(id)) continue;
     auto* pool = draft.find_pool(launched.pool);
     // Where EC2 does not show the volumes either, its word on instances counts for nothing.
-    if (!draft.frozen) {
+    // Where EC2 shows a volume of ours on it, it is there: another account's listing, or a server
+    // that is behind, left it out.
+    if (!draft.frozen && !draft.shows_volume_on(id)) {
       const Watch gone = draft.hold("gone/" + id);
       if (gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter) {
         draft.record(RecordInstanceGone{id});
