@@ -55,6 +55,23 @@ def alone(operator):
     operator.run("volume", "return", first["volume_id"])
     check("refused" in operator.run("attach", "i-0ffffffffffffffff", "--pool", "imagenet", "--timeout", "30", status=1),
           "an instance that nobody has is refused")
+    attached_by_hand(operator, freed["volume_id"])
+
+
+def attached_by_hand(operator, volume):
+    """An instance that people launched gets the node's volume by order, alone."""
+    done = subprocess.run(["aws", "--region", "us-east-1", "--endpoint-url", operator.endpoint, "ec2", "run-instances", "--image-id", "ami-0base000000000001",
+                           "--instance-type", "g5.12xlarge", "--subnet-id", "subnet-0a00000000000001", "--query", "Instances[0].InstanceId",
+                           "--output", "text"], capture_output=True, text=True, timeout=60, check=True)
+    instance = done.stdout.strip()
+    shown = operator.run("attach", instance, "--pool", "imagenet", "--timeout", "60")
+    check(instance in shown and volume in shown, "attach says which volume the instance has got")
+    row = operator.volumes()["imagenet-0"]
+    check((row["volume_id"], row["instance_id"]) == (volume, instance), "and it has it")
+    operator.run("release", instance)
+    check(operator.volumes()["imagenet-0"]["instance_id"] is None, "release takes it back")
+    subprocess.run(["aws", "--region", "us-east-1", "--endpoint-url", operator.endpoint, "ec2", "terminate-instances", "--instance-ids", instance],
+                   capture_output=True, timeout=60, check=True)
 
 
 def serve(operator):
@@ -142,6 +159,18 @@ def the_end_of_a_pool(operator):
     check(len(operator.pool_volumes()) == 1, "which stay")
     would = operator.run("reap", "--grace-hours", "0", "--yes")
     check("would be deleted with --delete" in would and len(operator.pool_volumes()) == 1, "a dry run names what it would delete")
+    daemon = serve(operator)
+    operator.run("volume", "quarantine", operator.pool_volumes()[0], "--reason", "odd journal")
+    operator.run("volume", "return", operator.pool_volumes()[0])
+    operator.run("reap", "--delete", "--grace-hours", "0", "--yes")
+    check(operator.pool_volumes() == [], "reap deletes it, beside serve")
+    daemon.terminate()
+    daemon.wait(timeout=30)
+    write("warmroot.toml", SPEC.format(nodes=1))
+    operator.run("pool", "pause", "imagenet")  # the pause went with the pool
+    operator.run("reconcile", "--until-stable", "--timeout", "60")
+    check(len(operator.pool_volumes()) == 1, "a paused pool makes its volume again")
+    write("warmroot.toml", EMPTY)
     operator.run("pool", "delete", "imagenet", "--yes")
     check(operator.pool_volumes() == [], "the pool's volume is deleted")
     check("imagenet" not in operator.run("reap"), "then nothing of the pool is left")
