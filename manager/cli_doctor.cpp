@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "manager/aws/ebs_direct_client.hpp"
+#include "manager/aws/sqs_client.hpp"
 #include "manager/cli.hpp"
 #include "manager/cli_context.hpp"
 #include "manager/cli_progress.hpp"
@@ -53,6 +54,14 @@ auto block_lister(const Config& config, const aws::Connection& connection) {
   };
 }
 
+std::function<Ok()> queue_reader(const Config& config, const aws::Connection& connection) {
+  if (config.queue_url.empty()) return {};
+  return [&config, &connection]() -> Ok {
+    TRY_ASSIGN(auto queue, aws::parse_queue_url(config.queue_url, connection.settings.region));
+    return aws::SqsClient(std::move(queue), connection, nullptr).probe();
+  };
+}
+
 Result<int> run(const Options& options) {
   TRY_ASSIGN(const Config config, load_spec(options.spec));
   TRY_ASSIGN(aws::Connection connection, aws::connect_ec2(aws_choices(options, config)));
@@ -61,9 +70,13 @@ Result<int> run(const Options& options) {
   TRY_ASSIGN(const auto skew, skew_of(connection));
   const auto identity = connection.identify();
   const UserDataSource user_data(config, load_bootstrap(options.bootstrap), kDefaultPort);
-  const DoctorFacts facts{config.desired, identity ? identity->account : std::string(),
-                          skew,           user_data,
-                          wall_clock(),   block_lister(config, connection)};
+  const DoctorFacts facts{config.desired,
+                          identity ? identity->account : std::string(),
+                          skew,
+                          user_data,
+                          wall_clock(),
+                          block_lister(config, connection),
+                          queue_reader(config, connection)};
   const std::vector<Finding> findings = examine(*connection.ec2, facts);
   fmt::print("{}", formatted(finding_table(findings), options.output));
   std::fflush(stdout);

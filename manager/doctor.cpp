@@ -100,6 +100,19 @@ Finding check_clock(std::optional<Milliseconds> skew) {
                               : "this machine's clock is " + apart};
 }
 
+Finding check_queue(const Ok& read) {
+  if (read) return {Verdict::ok, "events", "", "the queue of [events] can be read"};
+  const Error& error = read.error();
+  if (error.kind == ErrorKind::unauthorised)
+    return {Verdict::wrong, "events", "",
+            error.message() +
+                ": allow sqs:GetQueueAttributes, sqs:ReceiveMessage and sqs:DeleteMessage "
+                "(templates/iam-policy-optional.json), or remove [events]"};
+  const bool wrong = error.kind == ErrorKind::misconfigured || error.kind == ErrorKind::gone;
+  return {wrong ? Verdict::wrong : Verdict::unknown, "events", "",
+          error.message() + (wrong ? ": correct queue_url of [events], or remove it" : "")};
+}
+
 std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts) {
   std::vector<Finding> findings;
   findings.push_back(check_clock(facts.clock_skew));
@@ -108,6 +121,7 @@ std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts) {
   Look look = observer.look(facts.desired, {}, facts.now);
   check_look(look, findings);
   check_permissions(ec2, facts, look.observed, findings);
+  if (facts.read_queue) findings.push_back(check_queue(facts.read_queue()));
   const TypeFacts types = look_up_types(ec2, types_of(facts.desired));
   for (const auto& pool : facts.desired.pools) {
     check_pool(pool, facts, look.observed, types, findings);

@@ -42,6 +42,8 @@ struct DoctorFacts {
   /// Empty: cannot be asked.
   std::function<std::optional<Ok>(const core::PoolSpec&, const std::string& snapshot_id)>
       list_blocks{};
+  /// Tries to read the queue of EC2's events. Empty: the spec names none.
+  std::function<Ok()> read_queue{};
 };
 
 /// Everything, pools in the spec's order. Never fails: what cannot be asked is a finding.
@@ -80,6 +82,9 @@ void check_group(aws::Ec2& ec2, const DoctorFacts& facts, const core::PoolSpec& 
 /// Whether EBS lists the blocks of the pool's snapshot, which the warmer can do without.
 void check_block_list(const core::PoolSpec& pool, const DoctorFacts& facts,
                       const core::Observed& observed, std::vector<Finding>& findings);
+
+/// Whether the queue of EC2's events can be read, which the manager can do without.
+Finding check_queue(const Ok& read);
 
 /// How far the clocks are apart, and whether EC2 minds.
 Finding check_clock(std::optional<Milliseconds> skew);

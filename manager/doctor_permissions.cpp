@@ -84,6 +84,9 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
   if (!volume.empty()) {
     trials.push_back(
         {aws::CreateTags{{volume}, {{core::kTagDeployment, deployment}}}, "", "tags volumes"});
+    trials.push_back({aws::DeleteTags{{volume}, {core::kTagQuarantined}}, "",
+                      "returns volumes that were set aside"});
+    trials.push_back({aws::DeleteVolume{volume}, "", "deletes volumes by an operator's order"});
     if (copies)
       trials.push_back(
           {aws::CopyVolumes{volume, 0, "gp3", {}, {}, "", {}}, "", "copies golden volumes"});
@@ -181,7 +184,8 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
                                          right + " is allowed, which " + trial.need}
                                : answered(trial, right, allowed.error()));
   }
-  if (volume.empty()) findings.push_back(missing("ec2:CreateTags", "a volume"));
+  if (volume.empty())
+    findings.push_back(missing("ec2:CreateTags, ec2:DeleteTags and ec2:DeleteVolume", "a volume"));
   if (volume.empty() || instance.empty())
     findings.push_back(
         missing("ec2:AttachVolume and ec2:DetachVolume", "a volume and a running instance"));

@@ -96,8 +96,9 @@ TEST_F(DoctorTest, rights_on_what_is_there_are_asked_about_once_something_is) {
   const DoctorFacts facts{fleet.desired, account, skew, {}, fleet.region.now()};
   fleet.front.forget_calls();
   const auto found = examine(client, facts);
-  for (const char* right : {"ec2:AttachVolume", "ec2:DetachVolume", "ec2:TerminateInstances",
-                            "ec2:CreateTags", "ec2:ModifyInstanceAttribute"})
+  for (const char* right :
+       {"ec2:AttachVolume", "ec2:DetachVolume", "ec2:TerminateInstances", "ec2:CreateTags",
+        "ec2:DeleteTags", "ec2:DeleteVolume", "ec2:ModifyInstanceAttribute"})
     EXPECT_THAT(lines(found), HasSubstr(std::string("ok permissions: ") + right + " is allowed"));
   for (const auto& call : fleet.front.calls()) EXPECT_FALSE(call.effective) << call.action;
 }
@@ -113,6 +114,29 @@ TEST_F(DoctorTest, a_missing_allow_and_the_organisations_deny_read_differently) 
   expect_wrong("permissions", "a service control policy of the organisation denies it");
   region.knobs.denied = {{"ec2:DescribeVolumes", sim::Denial::implicit}};
   EXPECT_THAT(lines(findings()), HasSubstr("wrong permissions: DescribeVolumes"));
+}
+
+TEST_F(DoctorTest, a_queue_that_cannot_be_read_says_what_to_allow_or_correct) {
+  EXPECT_THAT(lines(findings()), Not(HasSubstr(" events: "))) << "the spec names none";
+  struct Row {
+    Ok read;
+    Verdict verdict;
+    const char* words;
+  };
+  const Row rows[] = {
+      {Ok{}, Verdict::ok, "can be read"},
+      {fail(ErrorKind::unauthorised, "AccessDenied"), Verdict::wrong, "sqs:ReceiveMessage"},
+      {fail(ErrorKind::misconfigured, "QueueDoesNotExist"), Verdict::wrong, "correct queue_url"},
+      {fail(ErrorKind::retry_later, "throttled"), Verdict::unknown, "throttled"},
+  };
+  for (const Row& row : rows) {
+    DoctorFacts facts{desired, account, skew, [this](const core::PoolSpec&) { return user_data; },
+                      region.now()};
+    facts.read_queue = [&row] { return row.read; };
+    const auto found = examine(ec2, facts);
+    EXPECT_THAT(lines(found), HasSubstr(std::string(to_string(row.verdict)) + " events: "));
+    EXPECT_THAT(lines(found), HasSubstr(row.words));
+  }
 }
 
 TEST_F(DoctorTest, whether_ebs_lists_the_snapshots_blocks_is_asked_of_the_pools_that_want_it) {
