@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,6 +44,9 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
 struct Uevent {
   std::string action, subsystem, device_type, device_name;
 };
+
+/// "major:minor" of everything mounted in this namespace, from the text of /proc/self/mountinfo.
+std::set<std::string> mounted_devices(const std::string& mountinfo);
 
 /// Parses a kernel uevent ("add@/devices/...\0ACTION=add\0..."); nullopt for udev's own messages
 /// and anything malformed.

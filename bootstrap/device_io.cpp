@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <sstream>
 
 #include "bootstrap/files.hpp"
 #include "bootstrap/root_mount.hpp"
@@ -77,17 +76,6 @@ DiskFacts read_disk(const std::string& directory, const std::string& name) {
 }
 
 }  // namespace
-
-std::set<std::string> mounted_devices(const std::string& mountinfo) {
-  std::set<std::string> devices;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string id, parent, device;
-    if (fields >> id >> parent >> device) devices.insert(device);
-  }
-  return devices;
-}
 
 std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,
                                   const std::set<std::string>& present_at_start) {

@@ -21,9 +21,6 @@ namespace warmroot::bootstrap {
 std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,
                                   const std::set<std::string>& present_at_start);
 
-/// "major:minor" of everything mounted in this namespace, from the text of /proc/self/mountinfo.
-std::set<std::string> mounted_devices(const std::string& mountinfo);
-
 /// The kernel's own uevents. Open it before scanning sysfs, or a disk that appears in between is
 /// missed.
 class UeventSocket {

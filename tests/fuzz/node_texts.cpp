@@ -1,4 +1,5 @@
-// What a node reads from user-data and from a volume that others have written: tickets, accounts, host keys, warm maps. Merging a
+// What a node reads from user-data, the kernel, the metadata service, the manager, and a volume that others have written: tickets,
+// uevents, mountinfo, notices, answers, accounts, host keys, warm maps. Merging a
 // hostile volume's accounts must never give the base another root, and reverting must give the base's files back.
 #include <cstddef>
 #include <cstdint>
@@ -7,7 +8,13 @@
 
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/device.hpp"
+#include "bootstrap/documents.hpp"
+#include "bootstrap/ebs_statistics.hpp"
 #include "bootstrap/host_key_document.hpp"
+#include "bootstrap/own_sshd_plan.hpp"
+#include "bootstrap/process_stat.hpp"
+#include "bootstrap/sshd_config.hpp"
 #include "bootstrap/ticket.hpp"
 #include "bootstrap/warm/warm_map.hpp"
 
@@ -36,14 +43,34 @@ void merge(std::string_view text) {
   CHECK(back.passwd == kBase.passwd && back.group == kBase.group && back.shadow == kBase.shadow);
 }
 
+void read_kernel(std::string_view text) {
+  (void)bootstrap::parse_uevent(text);
+  (void)bootstrap::mounted_devices(std::string(text));
+  (void)bootstrap::parse_process_stat(text);
+  (void)bootstrap::parse_ebs_statistics(text);
+}
+
+/// The metadata service, the manager, sshd, and our own status file.
+void read_services(std::string_view text) {
+  (void)bootstrap::parse_instance_action(text);
+  (void)bootstrap::parse_hello_answer(text);
+  (void)bootstrap::parse_wishes(text);
+  (void)bootstrap::parse_sshd_facts(text);
+  (void)bootstrap::parse_own_sshd_facts(text);
+  (void)bootstrap::status_fields(text);
+  (void)bootstrap::status_text(text);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 3) {
+  switch (data[0] % 5) {
     case 0: (void)bootstrap::parse_ticket(text); break;
     case 1: merge(text); break;
+    case 2: read_kernel(text); break;
+    case 3: read_services(text); break;
     default:
       (void)bootstrap::parse_host_key_document(text);
       (void)warm::decode_map(text, {"vol-0123456789abcdef0", std::uint64_t{64} << 20});
