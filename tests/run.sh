@@ -2,7 +2,7 @@
 # The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
 # address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers,
 # one full guest run. Usage: sh tests/run.sh [--quick|--all]   (--quick: no sanitizers, no guests; --all: also what takes
-# too long for every change, 10,000 power cuts by replay; leaves nothing out for want of time)
+# too long for every change, 10,000 power cuts by replay and 100 in guests; leaves nothing out for want of time)
 # WARMROOT_FUZZ_SECONDS is how long each fuzzer runs (60).
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure, and a stage for which there is no time.
 set -eu
@@ -59,7 +59,7 @@ if [ "$quick" = no ]; then
     -LE guest -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test|power_log_test)$'
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
-  step "one full guest run"
+  step "one full guest run, and ten power cuts in guests"
   ctest --test-dir build/release -L guest --verbose
   if time_for 1200 "the thread sanitizer"; then
     # The thread sanitizer sees only what runs threads.
@@ -86,5 +86,7 @@ if [ "$all" = yes ]; then
   step "10,000 power cuts by replay"
   WARMROOT_POWER_CUTS=10000 run_logged power-cuts build/release/power_log_test
   grep -a ' cuts: ' build/logs/power-cuts.log >&2
+  step "100 power cuts in guests"
+  python3 tests/guest_cuts_test.py --cuts 100
 fi
 step "all tests passed"
