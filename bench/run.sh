@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs a benchmark with what it needs: `bench/run.sh warm [OPTION]...` builds warm_bench, makes the root disk and starts
 # it; options are warm_bench's (--help), see bench/README.md. `bench/run.sh hotpath [--json FILE] [--seed S]
-# [--repetitions N] [--cases LIST]` measures the bootstrap's way in and out on the guests' images. As root.
+# [--repetitions N] [--cases LIST]` measures the bootstrap's way in and out on the guests' images, `bench/run.sh handover`
+# with the same options a volume's way from one guest to the next. As root.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/lib.sh
@@ -16,7 +17,15 @@ if [ "${1:-}" = hotpath ]; then
     sh -c 'python3 bench/hotpath_bench.py "$@"; exit $?' hotpath "$@"
 fi
 
-[ "${1:-}" = warm ] || die "usage: bench/run.sh hotpath [--json FILE] [--seed S] [--repetitions N] [--cases LIST]
+if [ "${1:-}" = handover ]; then
+  shift
+  sh tests/deps.sh
+  sh tests/sim/images.sh
+  build_preset release warmroot-bootstrap warmroot warmroot-sim
+  exec python3 bench/handover_bench.py "$@"
+fi
+
+[ "${1:-}" = warm ] || die "usage: bench/run.sh hotpath|handover [--json FILE] [--seed S] [--repetitions N] [--cases LIST]
 or bench/run.sh warm [--profile FILE] [--seed S] [--image ext4|xfs|aged] [--contenders LIST]
   [--workloads LIST] [--repetitions N] [--limit SECONDS] [--reader] [--json FILE] [--logs DIRECTORY]"
 shift

@@ -32,7 +32,7 @@ fetch() {
 open(sys.argv[2], "wb").write(r.urlopen(sys.argv[1], timeout=5).read())' "$1" "$2"
   fi
 } 2>"$run/fetch.log"
-can_execute() { # /run may be mounted noexec
+can_execute() { # a file system may be read-only or mounted noexec
   mkdir -p "$1" && printf '#!/bin/sh\nexit 0\n' >"$1/try" && chmod 700 "$1/try" && "$1/try"
 } 2>/dev/null
 
@@ -41,26 +41,33 @@ cat >"$run/ticket.json" <<'WARMROOT_TICKET_END' || give_up "cannot write $run/ti
 {{ticket}}
 WARMROOT_TICKET_END
 
-for bin in "$run/bin" "$root/var/lib/warmroot/bin" ''; do
+is_ours() {
+  echo "$sha256  $1" | sha256sum -c >/dev/null 2>&1
+}
+# What outlives a reboot comes first: the next boot then needs no manager.
+for bin in "$root/var/lib/warmroot/bin" "$run/bin" ''; do
   [ -n "$bin" ] || give_up "neither /run nor /var/lib allows a program to be run"
   can_execute "$bin" && break
 done
 rm -f "$bin/try"
 program=$bin/warmroot-bootstrap
 
-for tool in curl wget python3 ''; do
-  [ -n "$tool" ] || give_up "none of curl, wget and python3 is installed"
-  command -v "$tool" >/dev/null && break
-done
-stop_s=$(($(uptime_s) + patience_s))
-until fetch "$manager/bootstrap/warmroot-bootstrap" "$program.new" && [ -s "$program.new" ]; do
-  [ "$(uptime_s)" -lt "$stop_s" ] ||
-    give_up "cannot fetch the bootstrap from $manager in $patience_s s ($(tail -n 1 "$run/fetch.log" 2>/dev/null))"
-  sleep 2
-done
-echo "$sha256  $program.new" | sha256sum -c >/dev/null 2>&1 ||
-  give_up "the bootstrap from $manager is not the one this instance was launched with (SHA-256 $sha256)"
-chmod 755 "$program.new" && mv -f "$program.new" "$program" || give_up "cannot install $program"
+fetch_checked() {
+  for tool in curl wget python3 ''; do
+    [ -n "$tool" ] || give_up "none of curl, wget and python3 is installed"
+    command -v "$tool" >/dev/null && break
+  done
+  stop_s=$(($(uptime_s) + patience_s))
+  until fetch "$manager/bootstrap/warmroot-bootstrap" "$program.new" && [ -s "$program.new" ]; do
+    [ "$(uptime_s)" -lt "$stop_s" ] ||
+      give_up "cannot fetch the bootstrap from $manager in $patience_s s ($(tail -n 1 "$run/fetch.log" 2>/dev/null))"
+    sleep 2
+  done
+  is_ours "$program.new" ||
+    give_up "the bootstrap from $manager is not the one this instance was launched with (SHA-256 $sha256)"
+  chmod 755 "$program.new" && mv -f "$program.new" "$program" || give_up "cannot install $program"
+}
+is_ours "$program" || fetch_checked
 
 # Prepares sshd's configuration and returns; what takes long goes on in the background.
 timeout 60 "$program" up --ticket "$run/ticket.json" </dev/null >>"$run/boothook.log" 2>&1 ||

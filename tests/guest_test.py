@@ -74,7 +74,6 @@ def known_host(world, instance, checking):
 
 def power_cut(world, checks, node):
     first, volume = node["instance_id"], node["volume_id"]
-    checks.that("a client learns the node's host key", known_host(world, first, "accept-new") == "in\n")
     code, text = world.ssh(first, "echo kept > kept && sync kept && sync .")
     checks.that("a file is written and synced", code == 0, text)
     world.say(f"cutting the power of {first}")
@@ -86,6 +85,29 @@ def power_cut(world, checks, node):
     code, text = world.ssh(node["instance_id"], "cat kept")
     checks.that("what was synced before the power cut is still there", text == "kept", text)
     return node
+
+
+def rebooted(world, checks, node):
+    """As by RebootInstances or a panic, while no manager runs: the same instance comes back with its sessions in the volume."""
+    instance = node["instance_id"]
+    code, text = world.ssh(instance, "echo rebooted > rebooted && sync && cat /proc/sys/kernel/random/boot_id")
+    checks.that("a file is written before the reboot", code == 0, text)
+    world.stop_manager()
+    world.say(f"resetting {instance} while no manager runs")
+    world.ssh(instance, "(sleep 1; echo b > /proc/sysrq-trigger) >/dev/null 2>&1 &", user="root")
+    time.sleep(2)
+    deadline = time.monotonic() + 90
+    shown = ""
+    while shown.split() != ["rebooted", "other"] and time.monotonic() < deadline:
+        time.sleep(1)
+        shown = world.ssh(instance, f"cat rebooted; grep -qx {text} /proc/sys/kernel/random/boot_id && echo same || echo other", seconds=30)[1]
+    checks.that("after a reboot without a manager sessions land in the volume, with what was synced", shown.split() == ["rebooted", "other"], shown)
+    shown = known_host(world, instance, "yes")
+    checks.that("the node shows the same host key after the reboot", shown == "in\n", shown)
+    world.start_manager()
+    same = world.wait("the node to be the manager's again", lambda status: (found := world.node("imagenet-0", status)).get("lease") == "active"
+                      and found.get("stage") in SESSION_STAGES and found, 120)
+    checks.that("the manager that comes back keeps the rebooted instance", (same["instance_id"], same["volume_id"]) == (instance, node["volume_id"]), str(same))
 
 
 def hooked(world, checks, node):
@@ -244,7 +266,9 @@ def good_volume(checks):
     with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
         node = ready(world, "imagenet-0")
         session_matrix(world, checks, node["instance_id"])
+        checks.that("a client learns the node's host key", known_host(world, node["instance_id"], "accept-new") == "in\n")
         hooked(world, checks, node)
+        rebooted(world, checks, node)
         # The next instances let people in by the volume's own sshd.
         world.change_pool("imagenet", session=GOOD["session"] + '\nentry = "sshd"')
         node = power_cut(world, checks, node)

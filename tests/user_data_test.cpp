@@ -179,9 +179,26 @@ TEST_F(Boothook, fetches_checks_and_starts_the_bootstrap_with_its_ticket) {
   EXPECT_EQ(file_text(console()), "") << "nothing to complain of";
 }
 
-TEST_F(Boothook, runs_again_at_the_next_boot) {
+TEST_F(Boothook, needs_no_manager_at_the_next_boot) {
   EXPECT_EQ(run(sha256_of(program_)), 0);
+  fs::remove_all(root_ / "run");
+  failures_ = 1000;
   EXPECT_EQ(run(sha256_of(program_)), 0) << file_text(log());
+  EXPECT_THAT(file_text(log()), HasSubstr("started up"));
+  EXPECT_EQ(requests_, 1);
+}
+
+TEST_F(Boothook, fetches_again_what_a_power_cut_left_torn) {
+  EXPECT_EQ(run(sha256_of(program_)), 0);
+  fs::resize_file(root_ / "var/lib/warmroot/bin/warmroot-bootstrap", 7);
+  EXPECT_EQ(run(sha256_of(program_)), 0) << file_text(log());
+  EXPECT_EQ(requests_, 2);
+}
+
+TEST_F(Boothook, runs_from_run_where_the_base_cannot_be_written) {
+  write_file(root_ / "var", "no folder");
+  EXPECT_EQ(run(sha256_of(program_)), 0) << file_text(log());
+  EXPECT_TRUE(fs::exists(root_ / "run/warmroot/bin/warmroot-bootstrap"));
 }
 
 TEST_F(Boothook, tries_again_while_the_manager_is_not_ready) {
@@ -195,7 +212,7 @@ TEST_F(Boothook, refuses_a_program_with_another_digest) {
   EXPECT_THAT(file_text(console()), HasSubstr("is not the one this instance was launched with"));
   EXPECT_THAT(file_text(console()), HasSubstr("sessions stay on the base system\n"));
   EXPECT_EQ(file_text(console()), file_text(log()));
-  EXPECT_FALSE(fs::exists(root_ / "run/warmroot/bin/warmroot-bootstrap"));
+  EXPECT_FALSE(fs::exists(root_ / "var/lib/warmroot/bin/warmroot-bootstrap"));
 }
 
 TEST_F(Boothook, gives_up_in_one_sentence_when_the_manager_cannot_be_reached) {

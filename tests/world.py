@@ -154,6 +154,13 @@ class World:
                            env=self.environment())
         self.wait_for_line("manager", child, "listening=", 20)
 
+    def stop_manager(self):
+        """Until start_manager() nobody decides anything; the region and its guests go on."""
+        found = next(pair for pair in self.children if pair[0] == "manager")
+        found[1].terminate()
+        found[1].wait(timeout=40)
+        self.children.remove(found)
+
     def write_spec(self):
         with open(self.path("spec.toml"), "w", encoding="utf-8") as file:
             file.write(f'deployment  = "demo"\nmanager_url = "http://{MANAGER_SEEN_BY_GUESTS}"\n\n')

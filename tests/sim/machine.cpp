@@ -75,7 +75,6 @@ std::vector<std::string> common_arguments(const std::string& accelerator, int me
           "-no-user-config",
           "-display",
           "none",
-          "-no-reboot",
           "-machine",
           "q35",
           "-accel",
@@ -108,8 +107,8 @@ std::string find_accelerator(const std::string& kernel) {
   const UniqueFd file(::mkstemp(log));
   if (!file) return "tcg";
   auto arguments = common_arguments("kvm", 256);
-  append(arguments, {"-kernel", kernel, "-append", "console=ttyS0 earlyprintk=ttyS0 panic=-1",
-                     "-serial", "stdio"});
+  append(arguments, {"-no-reboot", "-kernel", kernel, "-append",
+                     "console=ttyS0 earlyprintk=ttyS0 panic=-1", "-serial", "stdio"});
   const pid_t child = spawn(arguments, log);
   bool booted = false;
   int status = 0;
