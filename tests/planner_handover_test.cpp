@@ -397,6 +397,22 @@ TEST(Planner, an_instance_whose_volume_would_be_deleted_with_it_is_not_ended) {
   EXPECT_THAT(world.notes(), HasSubstr("DeleteOnTermination of /dev/sdf is set to false"));
 }
 
+// Seed 10000008677: EC2 says yes and shows the flag as it was for a while.
+TEST(Planner, a_flag_that_ec2_goes_on_showing_is_not_cleared_at_each_look) {
+  World world(1, 0);
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.observed.volumes.at("vol-0").attachments.front().delete_on_termination = true;
+  std::string asked_at;
+  for (int looks = 1; looks <= 40; ++looks) {
+    world.ledger.watches["flagged/vol-0"] = {kNow - std::chrono::seconds{10}, looks - 1};
+    if (looks == 1) world.ledger.watches.erase("flagged/vol-0");
+    if (!world.calls().empty()) asked_at += std::to_string(looks) + " ";
+  }
+  EXPECT_EQ(asked_at, "1 2 4 8 16 32 ");
+}
+
 TEST(Planner, a_volume_whose_detach_the_guest_holds_up_is_kept_from_its_instances_end_too) {
   World world;
   world.volume("vol-0");

@@ -186,13 +186,16 @@ void detach(Draft& draft, const Lease& lease, const std::string& reason) {
 /// EC2 would delete the volume with its instance. `node` is empty where it is no node's.
 void keep_after_termination(Draft& draft, const std::string& pool, const std::string& node,
                             const std::string& volume_id, const aws::Attachment& attachment) {
-  if (draft.undecided(attachment.instance_id)) return;
-  if (draft.backing_off("ModifyInstanceAttribute", node.empty() ? attachment.instance_id : node))
+  const std::string& of = node.empty() ? attachment.instance_id : node;
+  if (draft.undecided(attachment.instance_id) || draft.backing_off("ModifyInstanceAttribute", of))
     return;
-  // EC2 shows the change some looks later.
-  const Watch flagged = draft.hold("flagged/" + volume_id);
+  // EC2 shows the change some looks later, or never.
+  const std::string asked = "flagged/" + volume_id;
+  const Watch flagged = draft.hold(asked);
   draft.wake_at(draft.now + kFlagAgain);
-  if (flagged.looks > 1 && draft.now - flagged.since < kFlagAgain) return;
+  if (flagged.looks > 1 && (draft.now - flagged.since < kFlagAgain ||
+                            draft.is_between_asks(asked, "ModifyInstanceAttribute", of)))
+    return;
   aws::ModifyInstanceAttribute call;
   call.instance_id = attachment.instance_id;
   call.device_name = attachment.device;
