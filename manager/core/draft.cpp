@@ -239,15 +239,51 @@ int Draft::take(std::string_view things, int wanted) {
   return taken;
 }
 
+namespace {
+
+/// The watch of a call of which nothing tells whether it was carried out but what EC2 shows later.
+/// Empty for one with a token; for AttachVolume, whose lease knows; and for TerminateInstances,
+/// which takes others along.
+std::string asked_key(const aws::Mutation& mutation) {
+  if (!token_of(mutation).empty() || std::holds_alternative<aws::AttachVolume>(mutation) ||
+      std::holds_alternative<aws::TerminateInstances>(mutation))
+    return {};
+  std::string key = "asked/" + std::string(action_name(mutation)) + "/" + resource_of(mutation);
+  if (const auto* set = std::get_if<aws::CreateTags>(&mutation))
+    for (const auto& [name, value] : set->tags) key += " " + name;
+  if (const auto* removed = std::get_if<aws::DeleteTags>(&mutation))
+    for (const auto& name : removed->keys) key += " " + name;
+  return key;
+}
+
+}  // namespace
+
 bool Draft::act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
                 std::string reason, std::string zone) {
   if (!observed.complete || frozen) return false;
-  const auto action = action_name(mutation);
-  if (!afford(action)) return false;
-  if (const auto left = calls_left_.find(action); left != calls_left_.end()) --left->second;
-  plan.actions.push_back(
-      {std::move(mutation), pool, std::move(nodes), std::move(reason), std::move(zone)});
+  Action action{std::move(mutation), pool, std::move(nodes), std::move(reason), std::move(zone)};
+  const auto asked = asked_key(action.mutation);
+  if (!asked.empty() && is_between_asks(asked, action)) return false;
+  const auto name = action_name(action.mutation);
+  if (!afford(name)) return false;
+  if (const auto left = calls_left_.find(name); left != calls_left_.end()) --left->second;
+  if (!asked.empty()) hold(asked);
+  plan.actions.push_back(std::move(action));
   return true;
+}
+
+/// A call that EC2 has accepted is not seen at once, and one that it answered with "not found" may
+/// never be: it is asked for again at the second look, the fourth, the eighth, ... True between
+/// those. What was refused has a pause of its own.
+bool Draft::is_between_asks(const std::string& asked, const Action& action) {
+  if (!ledger.watches.contains(asked)) return false;
+  const auto looks = static_cast<unsigned>(hold(asked).looks);
+  const auto& subjects = action.nodes.empty() ? resource_ids(action.mutation) : action.nodes;
+  const auto name = action_name(action.mutation);
+  return !std::has_single_bit(looks) &&
+         std::none_of(subjects.begin(), subjects.end(), [&](const auto& subject) {
+           return ledger.failures.contains(failure_key(name, subject));
+         });
 }
 
 std::optional<int> Draft::calls_left(std::string_view action) const {
@@ -285,13 +321,6 @@ bool Draft::backing_off(std::string_view action, const std::string& resource) {
   if (now >= retry) return false;
   wake_at(retry);
   return true;
-}
-
-bool Draft::is_between_asks(const std::string& asked, std::string_view action,
-                            const std::string& resource) {
-  if (!ledger.watches.contains(asked)) return false;
-  const auto looks = static_cast<unsigned>(hold(asked).looks);
-  return !std::has_single_bit(looks) && !ledger.failures.contains(failure_key(action, resource));
 }
 
 bool Draft::is_base_root(const aws::Attachment& attachment) const {

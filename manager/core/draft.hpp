@@ -26,8 +26,8 @@ inline constexpr Milliseconds kVisibilityWindow{5'000};
 /// Absence counts after this long and this many complete looks.
 inline constexpr Milliseconds kGoneAfter{60'000};
 inline constexpr int kLooksUntilGone = 3;
-/// For so long after it was made a ledger counts its looks. It waits for no more of them afterwards:
-/// who looks around that seldom could wait for ever.
+/// For so long after it was made a ledger counts its looks. It waits for no more of them
+/// afterwards: who looks around that seldom could wait for ever.
 inline constexpr Milliseconds kNewLedger{600'000};
 /// "attaching" for longer is stuck. Source: EBS CSI driver.
 inline constexpr Milliseconds kStuckAttachAfter{90'000};
@@ -159,8 +159,8 @@ class Draft {
   bool afford(std::string_view action);
   /// Takes up to `wanted` tokens of a bucket of things; the rest is counted as waiting for them.
   int take(std::string_view things, int wanted);
-  /// Adds the call when budget, frozen state and completeness allow it; otherwise returns false and
-  /// changes nothing.
+  /// Adds the call when budget, frozen state and completeness allow it, and unless it was sent just
+  /// now and EC2 may show it yet; otherwise returns false and adds nothing.
   bool act(aws::Mutation mutation, const std::string& pool, std::vector<std::string> nodes,
            std::string reason, std::string zone = {});
   /// Calls of this name that may still be added; absent: as many as one likes.
@@ -176,12 +176,6 @@ class Draft {
   bool surely(const std::string& key);
   /// True while an earlier refusal of `action` for `resource` asks for patience.
   bool backing_off(std::string_view action, const std::string& resource);
-  /// A call that EC2 has answered is not seen at once, and one that it answered with "not found" may
-  /// never be: it is asked for again at the second look, the fourth, the eighth, ... True between
-  /// those. `asked` is the watch that whoever sends it holds; what was refused has a pause of its
-  /// own.
-  bool is_between_asks(const std::string& asked, std::string_view action,
-                       const std::string& resource);
   /// The disk that its instance booted from: a launch that makes volumes tags it like those, and it
   /// is to end with the instance.
   bool is_base_root(const aws::Attachment& attachment) const;
@@ -215,6 +209,7 @@ class Draft {
     void add(std::string_view id, std::size_t place);
   };
   void index_lease(std::size_t place);
+  bool is_between_asks(const std::string& asked, const Action& action);
   bool heed_new_ledger();
   template <typename Fits>
   Lease* first_of(const LeaseIndex& index, const std::string& id, Fits fits);

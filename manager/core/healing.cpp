@@ -8,8 +8,7 @@ namespace warmroot::core {
 
 namespace {
 
-/// DeleteOnTermination is set back again when EC2 still shows it as it was after so long; from then
-/// on with each look.
+/// Whether EC2 shows DeleteOnTermination as it was set is looked at after so long.
 constexpr Milliseconds kFlagAgain{5'000};
 
 bool says_mounted(const NodeReport& report) {
@@ -171,13 +170,10 @@ void end_useless_reservations(Draft& draft) {
 
 void detach(Draft& draft, const Lease& lease, const std::string& reason) {
   if (draft.undecided(lease.volume_id)) return;
-  const std::string asked = "detach/" + lease.volume_id + "/" + lease.instance_id;
-  if (draft.is_between_asks(asked, "DetachVolume", lease.node)) return;
   if (draft.backing_off("DetachVolume", lease.node)) return;
   if (!draft.act(aws::DetachVolume{lease.volume_id, lease.instance_id, lease.device}, lease.pool,
                  {lease.node}, reason))
     return;
-  draft.hold(asked);
   Lease leaving = lease;
   leaving.state = LeaseState::leaving;
   draft.enter_again(leaving, reason);
@@ -189,13 +185,7 @@ void keep_after_termination(Draft& draft, const std::string& pool, const std::st
   const std::string& of = node.empty() ? attachment.instance_id : node;
   if (draft.undecided(attachment.instance_id) || draft.backing_off("ModifyInstanceAttribute", of))
     return;
-  // EC2 shows the change some looks later, or never.
-  const std::string asked = "flagged/" + volume_id;
-  const Watch flagged = draft.hold(asked);
   draft.wake_at(draft.now + kFlagAgain);
-  if (flagged.looks > 1 && (draft.now - flagged.since < kFlagAgain ||
-                            draft.is_between_asks(asked, "ModifyInstanceAttribute", of)))
-    return;
   aws::ModifyInstanceAttribute call;
   call.instance_id = attachment.instance_id;
   call.device_name = attachment.device;

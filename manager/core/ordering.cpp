@@ -33,10 +33,8 @@ void ask(Draft& draft, const Order& order, aws::Mutation mutation, std::string r
   if (failure != draft.ledger.failures.end() && !failure->second.transient &&
       failure->second.last >= order.asked)
     return refuse(draft, order, failure->second.sentence);
-  const std::string asked = "asked/" + action + "/" + order.subject;
-  if (draft.is_between_asks(asked, action, order.subject)) return;
-  if (draft.backing_off(action, order.subject)) return;
-  if (draft.act(std::move(mutation), order.pool, {}, std::move(reason))) draft.hold(asked);
+  if (!draft.backing_off(action, order.subject))
+    draft.act(std::move(mutation), order.pool, {}, std::move(reason));
 }
 
 bool surely_absent(Draft& draft, const std::string& id) {
