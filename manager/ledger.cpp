@@ -316,7 +316,8 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
     return database_.run(
         "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised, volume_id) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (instance_id) DO UPDATE SET "
-        "released = max(released, ?2), since_ms = ?3, reclaim_ms = coalesce(reclaim_ms, ?4), "
+        "released = max(released AND volume_id = ?6, ?2), since_ms = ?3, reclaim_ms = "
+        "coalesce(reclaim_ms, ?4), "
         "advised = min(advised, ?5), volume_id = ?6",
         {leaves->instance_id, std::int64_t{leaves->departure.released},
          to_sql(leaves->departure.since),

@@ -25,10 +25,10 @@ Ok LedgerKeys::replace_key(const std::string& instance_id, const Secret& key_hex
       {instance_id, key_hex.reveal(), now_ms()});
 }
 
-Result<bool> LedgerKeys::replace_unused_key(const std::string& instance_id,
-                                            const Secret& key_hex) {
+Result<bool> LedgerKeys::replace_unused_key(const std::string& instance_id, const Secret& key_hex) {
   const std::lock_guard lock(mutex_);
-  TRY(database_.run("UPDATE keys SET key_hex = ?2, heard_ms = ?3 "
+  TRY(
+      database_.run("UPDATE keys SET key_hex = ?2, heard_ms = ?3 "
                     "WHERE instance_id = ?1 AND last_sequence = ''",
                     {instance_id, key_hex.reveal(), now_ms()}));
   return database_.changes() > 0;
@@ -69,8 +69,8 @@ Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
       "INSERT INTO departures (instance_id, released, since_ms, volume_id) "
       "SELECT ?1, ?2, ?3, ?4 WHERE ?4 = '' OR NOT EXISTS (SELECT 1 FROM leases WHERE instance_id = "
       "?1 AND volume_id <> ?4 AND state IN ('attaching', 'checking', 'active', 'leaving')) "
-      "ON CONFLICT (instance_id) DO UPDATE SET released = max(released, ?2), volume_id = ?4, "
-      "since_ms = iif(advised, ?3, since_ms), advised = 0",
+      "ON CONFLICT (instance_id) DO UPDATE SET released = max(released AND volume_id = ?4, ?2), "
+      "volume_id = ?4, since_ms = iif(advised, ?3, since_ms), advised = 0",
       {report.instance_id, std::int64_t{released}, report.received.time_since_epoch().count(),
        report.volume_id});
 }

@@ -175,6 +175,24 @@ TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
   EXPECT_EQ(*keys->advance("i-1", 0), Turn::fresh) << "a new key's numbers begin anew";
 }
 
+TEST_F(LedgerFile, a_report_of_draining_one_volume_does_not_make_anothers_release_its_own) {
+  auto ledger = open();
+  auto keys = *LedgerKeys::open(path_, [] { return kNow; });
+  const auto released_after = [&](NodeStage stage, const std::string& volume_id) {
+    core::NodeReport report;
+    report.instance_id = "i-1";
+    report.volume_id = volume_id;
+    report.stage = stage;
+    report.received = kNow;
+    EXPECT_TRUE(keys->keep_departure(report));
+    return ledger.view()->departures.at("i-1").released;
+  };
+  EXPECT_TRUE(released_after(NodeStage::released, "vol-before"));
+  EXPECT_FALSE(released_after(NodeStage::draining, "vol-now"));
+  EXPECT_TRUE(released_after(NodeStage::released, "vol-now"));
+  EXPECT_TRUE(released_after(NodeStage::draining, "vol-now")) << "it is not taken back";
+}
+
 TEST_F(LedgerFile, keys_of_instances_that_are_long_gone_are_forgotten_and_no_others) {
   auto ledger = open();
   core::Plan plan;

@@ -383,6 +383,20 @@ TEST_F(LedgerTest, a_departure_is_kept_until_the_instance_is_gone_and_a_release_
   EXPECT_THAT(ledger.view()->departures, IsEmpty());
 }
 
+TEST_F(LedgerTest, a_release_of_another_volume_is_none_of_the_one_that_is_drained_later) {
+  auto ledger = open();
+  const auto write = [&](const core::Departure& departure) {
+    core::Plan plan;
+    plan.records.push_back(core::RecordDeparture{"i-1", departure});
+    EXPECT_TRUE(ledger.record(plan, {}, kNow).has_value());
+    return ledger.view()->departures.at("i-1").released;
+  };
+  EXPECT_TRUE(write({true, kNow, {}, false, "vol-before"}));
+  EXPECT_FALSE(write({false, kNow, {}, false, "vol-now"}));
+  EXPECT_TRUE(write({true, kNow, {}, false, "vol-now"}));
+  EXPECT_TRUE(write({false, kNow, {}, false, "vol-now"})) << "it is not taken back";
+}
+
 TEST_F(LedgerTest, a_warnings_time_is_kept_and_a_hint_that_became_serious_stays_serious) {
   const Instant reclaim = kNow + std::chrono::seconds{120};
   {

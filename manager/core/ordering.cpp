@@ -141,7 +141,9 @@ void obey_release(Draft& draft, const Order& order) {
     draft.record(RecordDeparture{order.subject, {false, draft.now}});
   }
   const auto departure = draft.ledger.departures.find(order.subject);
-  const bool released = departure != draft.ledger.departures.end() && departure->second.released;
+  const bool released =
+      departure != draft.ledger.departures.end() && departure->second.released &&
+      (departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id);
   const auto* report = draft.fresh_report_of(order.subject);
   if (released || (report && report->stage == NodeStage::released)) return;  // healing detaches
   const bool listens =
