@@ -243,6 +243,15 @@ TEST(Stock, a_node_whose_create_was_throttled_takes_no_spare_until_a_made_one_wo
   EXPECT_THAT(world.calls(), Contains("CreateTags vol-s"));
 }
 
+TEST(Stock, what_a_throttled_copy_may_have_made_is_not_created_beside_it) {
+  StockWorld world;
+  world.volume("vol-0");
+  world.ledger.failures["CopyVolumes/p/spare/z-a"] = {1, kNow, "RequestLimitExceeded", true, "s"};
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateVolume"))));
+  world.now += kVisibilityWindow;
+  EXPECT_THAT(world.calls(), Contains(StartsWith("CreateVolume")));
+}
+
 TEST(Stock, a_volume_in_error_or_quarantined_is_replaced_by_a_spare) {
   for (const bool error : {true, false}) {
     StockWorld world;

@@ -17,6 +17,17 @@ namespace {
 /// Broken ones of one kind in a zone, beside those that are asked for, before no more are made.
 constexpr int kMostBroken = 3;
 
+/// A throttled create may have made the subject's volume all the same; it shows within the window.
+bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject) {
+  const auto failure = draft.ledger.failures.find(failure_key(action, subject));
+  if (failure == draft.ledger.failures.end() || failure->second.code != "RequestLimitExceeded")
+    return false;
+  const Instant due = failure->second.last + kVisibilityWindow;
+  if (draft.now >= due) return false;
+  draft.wake_at(due);
+  return true;
+}
+
 /// A volume to be made.
 struct Want {
   std::string zone;
@@ -116,8 +127,9 @@ bool Stocker::token_may_have_made_it(const Want& want) {
   if (draft_.generation("CreateVolume", want.subject) == 0 &&
       draft_.generation("CopyVolumes", want.subject) == 0)
     return false;
-  const bool knows_one = std::any_of(ledger.volumes.begin(), ledger.volumes.end(),
-                                     [&](const auto& of) { return of.second.node == want.subject; });
+  const bool knows_one =
+      std::any_of(ledger.volumes.begin(), ledger.volumes.end(),
+                  [&](const auto& of) { return of.second.node == want.subject; });
   return !knows_one && !draft_.surely("token used/" + want.subject);
 }
 
@@ -132,6 +144,10 @@ bool Stocker::make(PoolDraft& pool, const Want& want) {
                 false);
     return false;
   }
+  // The token covers only what is asked for again in the same way.
+  if (may_have_been_made(draft_, fill.way == FillWay::copy ? "CreateVolume" : "CopyVolumes",
+                         want.subject))
+    return false;
   const std::string reason = fill.why.empty() ? want.reason : want.reason + "; " + fill.why;
   const bool made =
       fill.way == FillWay::copy ? copy(pool, want, reason) : create(pool, want, fill, reason);
@@ -268,17 +284,6 @@ void note_outdated(Draft& draft, const PoolDraft& pool) {
                false);
 }
 
-/// A throttled create may have made the node's volume all the same; it shows within the window.
-bool may_have_been_made(Draft& draft, const NodeDraft& node) {
-  const auto failure = draft.ledger.failures.find(failure_key("CreateVolume", node.name));
-  if (failure == draft.ledger.failures.end() || failure->second.code != "RequestLimitExceeded")
-    return false;
-  const Instant due = failure->second.last + kVisibilityWindow;
-  if (draft.now >= due) return false;
-  draft.wake_at(due);
-  return true;
-}
-
 bool fits_a_node(Draft& draft, const StockDraft& spare, const std::string& zone) {
   return spare.role == VolumeRole::spare && spare.fit && spare.volume && spare.zone == zone &&
          !draft.undecided(spare.id);
@@ -307,7 +312,9 @@ bool awaits_its_tag(const aws::Volume& volume) {
 
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,
                               const std::string& why) {
-  if (draft.young_ledger() || may_have_been_made(draft, node)) return nullptr;
+  if (draft.young_ledger() || may_have_been_made(draft, "CreateVolume", node.name) ||
+      may_have_been_made(draft, "CopyVolumes", node.name))
+    return nullptr;
   StockDraft* best = nullptr;
   for (auto& spare : pool.stock)
     if (fits_a_node(draft, spare, node.zone) && (!best || rank_of(spare) < rank_of(*best)))
