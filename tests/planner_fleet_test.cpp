@@ -249,6 +249,28 @@ TEST(ZoneFallback, a_volume_that_serves_again_loses_the_tag_that_came_late) {
   EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
 }
 
+TEST(ZoneFallback, a_node_that_returned_by_itself_has_its_other_volume_parked_before_two_are_its) {
+  auto world =
+      dry_world();  // people took all tags off vol-0 while it was parked, and put them back
+  world.instance("i-0", State::running, "z-a");
+  world.attach("vol-0", "i-0");
+  world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";
+  world.volume("vol-new", 0, "z-b");
+  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-new"));
+  EXPECT_EQ(parked_tags(world), (aws::Tags{{kTagParked, "z-a"}, {kTagNode, "p-0"}}));
+  world.observed.volumes.at("vol-new").tags[kTagParked] = "z-a";
+  EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
+}
+
+TEST(ZoneFallback, a_volume_with_copied_tags_is_not_parked_for_the_node) {
+  auto world = dry_world();
+  world.instance("i-0", State::running, "z-a");
+  world.attach("vol-0", "i-0");
+  world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";
+  world.stranger("vol-copy", 0, "z-b");
+  EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
+}
+
 TEST(ZoneFallback, two_nodes_that_move_together_are_not_both_told_of_one_spare) {
   auto world = dry_world();
   world.pool().nodes = world.pool().running = 2;

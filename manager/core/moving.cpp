@@ -58,8 +58,8 @@ void note_parked(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
              "volume " + volume.volume_id + " (" + std::to_string(volume.size_gib) + " GiB) of " +
                  node.name + " stays in " + volume.availability_zone +
                  ", detached and kept with its data and warmth, because the node moved to " +
-                 tag_of(volume.tags, kTagParked) + " for want of capacity: remove its tag " +
-                 kTagParked + " to have " + node.name + " return to it at its next launch",
+                 tag_of(volume.tags, kTagParked) + ": remove its tag " + kTagParked + " to have " +
+                 node.name + " return to it at its next launch",
              false);
 }
 
@@ -137,19 +137,41 @@ void move_pool(Draft& draft, PoolDraft& pool,
     move_away(draft, pool, *pool.find_node(stranded[i]->name), targets[i], moved[targets[i]]++);
 }
 
-/// A node that was served again before its parking took effect stays: the tag would make its volume
-/// look left behind at the next interruption.
+/// The volumes that the node would have beside the one that it serves from, parked in their turn.
+/// True when none is left. A rollout makes a second one on purpose.
+bool parked_others(Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
+  if (pool.spec->rollout.policy == RolloutSpec::Policy::replace) return true;
+  bool none = true;
+  for (const auto* other : node.others) {
+    const auto& id = other->volume_id;
+    if (!draft.ledger.volumes.contains(id)) continue;  // somebody copied the tags
+    none = false;
+    if (attachment_of(*other) || draft.holder_of(id) || draft.undecided(id) ||
+        draft.backing_off("CreateTags", node.name))
+      continue;
+    draft.act(aws::CreateTags{{id}, {{kTagParked, node.zone}, {kTagNode, node.name}}},
+              pool.spec->name, {node.name},
+              node.name + " serves from " + node.volume_id + " in " + node.zone + " again: " + id +
+                  " stays in " + other->availability_zone + ", detached and kept");
+  }
+  return none;
+}
+
+/// A node that is served again from what it left behind stays with it: the tag would make the
+/// volume look left behind at the next interruption. What it got meanwhile changes places with it.
 void unpark_attached(Draft& draft) {
   for (const auto& [id, volume] : draft.observed.volumes) {
     const auto* attachment = attachment_of(volume);
     if (!attachment || !has_tag(volume.tags, kTagParked) ||
         !draft.find_instance(attachment->instance_id) || draft.undecided(id))
       continue;
-    const std::string node = tag_of(volume.tags, kTagNode);
-    const auto* pool = draft.find_pool_of(node);
-    if (pool && !draft.backing_off("DeleteTags", node))
-      draft.act(aws::DeleteTags{{id}, {kTagParked}}, pool->spec->name, {node},
-                node + " serves from it again");
+    const std::string name = tag_of(volume.tags, kTagNode);
+    const auto* pool = draft.find_pool_of(name);
+    if (!pool || draft.backing_off("DeleteTags", name)) continue;
+    const auto* node = pool->find_node(name);
+    if (node && node->volume_id == id && !parked_others(draft, *pool, *node)) continue;
+    draft.act(aws::DeleteTags{{id}, {kTagParked}}, pool->spec->name, {name},
+              name + " serves from it again");
   }
 }
 
