@@ -118,6 +118,20 @@ TEST(Planner, an_instance_with_a_volume_that_says_no_node_any_more_gets_no_secon
   EXPECT_THAT(world.notes(), HasSubstr("i-0 has vol-other attached as /dev/sdf"));
 }
 
+TEST(Planner, a_strange_volume_whose_detach_the_guest_holds_up_is_still_on_its_instance) {
+  using enum aws::AttachmentState;
+  for (const auto state : {attaching, detaching, busy}) {
+    World world;
+    world.volume("vol-0");
+    auto& instance = world.instance("i-0");
+    instance.image_id = "ami-base";
+    instance.block_devices = {{"/dev/sdf", "vol-untagged", state, false}};
+    EXPECT_THAT(world.calls(), IsEmpty()) << static_cast<int>(state);
+    instance.block_devices.front().state = detached;
+    EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-0 to i-0 as /dev/sdg"));
+  }
+}
+
 TEST(Planner, a_device_name_once_given_on_an_instance_is_not_given_again) {
   World world;
   world.volume("vol-0");

@@ -40,7 +40,7 @@ const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& 
         const bool from_launch =
             has_tag(instance.tags, kTagLaunchVolume) && device.device_name == kLaunchDevice;
         return !from_image && !from_launch && !device.delete_on_termination &&
-               device.state == aws::AttachmentState::attached &&
+               device.state != aws::AttachmentState::detached &&
                is_unknown(draft, device.volume_id);
       });
   return found == instance.block_devices.end() ? nullptr : &*found;
