@@ -132,6 +132,19 @@ TEST(Planner, a_strange_volume_whose_detach_the_guest_holds_up_is_still_on_its_i
   }
 }
 
+TEST(Planner,
+     an_instance_whose_listing_still_shows_the_volume_it_lost_has_none_launched_beside_it) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0").block_devices = {
+      {"/dev/sdf", "vol-0", aws::AttachmentState::attaching, false}};
+  EXPECT_THAT(world.calls(), IsEmpty()) << "detached by the volume's own listing: one of them lags";
+  // Its end was refused: it will hold what it holds, and the node needs another instance.
+  world.ledger.failures["TerminateInstances/i-0"] = {1, kNow - std::chrono::seconds{1},
+                                                     "OperationNotPermitted", "protected"};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances")));
+}
+
 TEST(Planner, a_device_name_once_given_on_an_instance_is_not_given_again) {
   World world;
   world.volume("vol-0");

@@ -37,6 +37,16 @@ bool holds_its_place(Draft& draft, const InstanceDraft& instance) {
          !draft.ledger.failures.contains(failure_key("TerminateInstances", instance.id));
 }
 
+/// EC2 shows a volume of ours on it, and no lease says so: its own listing lags behind that of the
+/// volume, which it is about to get again, or it is misled and retired for that within a minute. A
+/// launch beside it would be one too many.
+bool may_be_free_soon(Draft& draft, const InstanceDraft& instance) {
+  return (instance.pending || instance.running) && instance.launched &&
+         instance.departing.empty() && !instance.ending && !instance.carries &&
+         !draft.lease_on(instance.id) && draft.shows_volume_on(instance.id) &&
+         !draft.ledger.failures.contains(failure_key("TerminateInstances", instance.id));
+}
+
 bool backs_off(Draft& draft, const NodeDraft& node) {
   return draft.backing_off("RunInstances", node.name) ||
          draft.backing_off("CreateFleet", node.name);
@@ -236,7 +246,8 @@ int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zon
   int count = 0;
   for (const auto* each : pool.instances) {
     const auto& instance = *each;
-    if (instance.zone == zone && (unassigned(draft, instance) || holds_its_place(draft, instance)))
+    if (instance.zone == zone && (unassigned(draft, instance) || holds_its_place(draft, instance) ||
+                                  may_be_free_soon(draft, instance)))
       ++count;
   }
   return count + draft.launches_asked(pool.spec->name, zone);
