@@ -15,6 +15,9 @@ namespace {
 /// EC2's own definition of stuck, see core/draft.hpp.
 constexpr Milliseconds kStuck{90'000};
 
+/// What is too much is shown by the next look of an idle manager, and then told to end.
+constexpr Milliseconds kSurplusEnds{90'000};
+
 bool live(const sim::InstanceRecord& instance) {
   return instance.state == sim::GuestState::pending || instance.state == sim::GuestState::running;
 }
@@ -262,17 +265,46 @@ void Invariants::check_counts(const core::Desired& desired) {
         violated(5, std::to_string(stock[kind]) + " x " + kind);
     }
   }
-  // One that people protect from its end stays as long as they want; one that EC2 has given notice
-  // ends within two minutes, and its successor too may get notice: the node waits for neither.
-  std::map<std::string, int> instances;
-  for (const auto& [id, instance] : region_.instances())
-    if (live(instance) && !instance.api_termination_disabled && !instance.interrupted_at &&
-        core::is_own_launch(deployment_, instance.client_token, instance.tags))
-      ++instances[tag(instance.tags, "warmroot:pool")];
+  auto instances = count_instances(true);
   for (const auto& pool : desired.pools)
     if (pool.launch && instances[pool.name] > 2 * most_running(pool))
       violated(5, std::to_string(instances[pool.name]) + " instances for " +
                       std::to_string(most_running(pool)) + " nodes of " + pool.name);
+}
+
+bool Invariants::makes_way(const std::string& id, const sim::InstanceRecord& instance) const {
+  return instance.impaired || instance.never_runs || leaves(id);
+}
+
+/// One that people protect from its end stays as long as they want; one that EC2 has given notice
+/// ends within two minutes, and its successor too may get notice: the node waits for neither.
+std::map<std::string, int> Invariants::count_instances(bool all) const {
+  std::map<std::string, int> pools;
+  for (const auto& [id, instance] : region_.instances())
+    if (live(instance) && !instance.api_termination_disabled && !instance.interrupted_at &&
+        !asked_to_end_.contains(id) &&
+        core::is_own_launch(deployment_, instance.client_token, instance.tags) &&
+        (all || !makes_way(id, instance)))
+      ++pools[tag(instance.tags, "warmroot:pool")];
+  return pools;
+}
+
+/// A node whose volume is lost may go on in another zone: what was launched for it in the first one
+/// has to be shown before it can be ended.
+void Invariants::check_instances(const core::Desired& desired, bool able) {
+  if (!counts || !able) return surplus_since_.clear();
+  auto staying = count_instances(false);
+  for (const auto& pool : desired.pools) {
+    if (!pool.launch || staying[pool.name] <= most_running(pool)) {
+      surplus_since_.erase(pool.name);
+      continue;
+    }
+    const auto since = surplus_since_.emplace(pool.name, region_.now()).first->second;
+    if (region_.now() - since < kSurplusEnds) continue;
+    violated(5, std::to_string(staying[pool.name]) +
+                    " instances that make way for no other, for a minute and a half and " +
+                    std::to_string(most_running(pool)) + " nodes of " + pool.name);
+  }
 }
 
 }  // namespace warmroot

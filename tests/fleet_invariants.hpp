@@ -34,6 +34,9 @@ class Invariants {
   void check_call(const Sender& sender, const aws::Form& form, const std::string& body);
   /// Of the region as it is: 5.
   void check_counts(const core::Desired& desired);
+  /// Of the region after each tick: 5, to the instance. `able` means that nothing stood in the way
+  /// of its looks and calls.
+  void check_instances(const core::Desired& desired, bool able);
   /// Of the region as it is: 2, 3, 11, 12. That a volume has one attachment (1) and none across
   /// zones (4) EC2 sees to itself.
   void check_state();
@@ -46,6 +49,8 @@ class Invariants {
 
   /// The guest on a running instance has given the volume back, or never had it.
   std::function<bool(const std::string& instance_id, const std::string& volume_id)> gave_back;
+  /// A running instance makes way for another one: it drains, has released, or will never serve.
+  std::function<bool(const std::string& instance_id)> leaves = [](const auto&) { return false; };
   /// When somebody set DeleteOnTermination of the volume's attachment; absent: nobody did.
   std::map<std::string, Instant> flagged;
   std::map<std::string, Instant> attached_at;  ///< when EC2 last finished an attach of a volume
@@ -69,12 +74,17 @@ class Invariants {
   void check_terminate(const Sender& sender, const aws::Form& form);
   bool flag_set_before(const std::string& volume_id, Instant when) const;
   int most_running(const core::PoolSpec& pool) const;
+  /// Live instances of ours by pool; without `all` only those that make way for no other.
+  std::map<std::string, int> count_instances(bool all) const;
+  /// Its node is in handover: it goes, or EC2 or people see to that.
+  bool makes_way(const std::string& id, const sim::InstanceRecord& instance) const;
   bool is_pool_volume(const sim::VolumeRecord& volume) const;
 
   const sim::Region& region_;
   const std::string deployment_;
-  std::map<std::string, Instant> started_over_;  ///< stuck attaches: volume, time of the attach
-  std::set<std::string> asked_to_end_;           ///< instances that a call of ours was to end
+  std::map<std::string, Instant> started_over_;   ///< stuck attaches: volume, time of the attach
+  std::set<std::string> asked_to_end_;            ///< instances that a call of ours was to end
+  std::map<std::string, Instant> surplus_since_;  ///< by pool, while its manager was able to end it
   std::set<std::string> launched_;  ///< by a manager, whatever people do to their tags later
 };
 

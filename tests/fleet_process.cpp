@@ -8,6 +8,11 @@
 
 namespace warmroot {
 
+std::string_view action_in(std::string_view body) {
+  constexpr std::string_view kStart = "Action=";
+  return body.substr(kStart.size(), body.find('&') - kStart.size());
+}
+
 std::vector<Result<HttpReply>> WatchedTransport::post(std::span<const std::string> bodies) {
   std::vector<Result<HttpReply>> replies;
   if (bodies.size() == 1)
@@ -19,7 +24,9 @@ std::vector<Result<HttpReply>> WatchedTransport::post(std::span<const std::strin
   if (hooks_.before_post) hooks_.before_post();
   for (const auto& body : bodies) {
     // Most calls look, and nobody asks what those look for.
-    const auto form = body.starts_with("Action=Describe") ? aws::Form{} : aws::parse_form(body);
+    const bool looks = body.starts_with("Action=Describe");
+    if (looks && hooks_.before_look) hooks_.before_look(body);
+    const auto form = looks ? aws::Form{} : aws::parse_form(body);
     const bool mutates = !form.empty() && !aws::is_read(aws::form_value(form, "Action")) &&
                          aws::form_value(form, "DryRun") != "true";
     if (mutates && hooks_.before_call) hooks_.before_call(form, body);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "manager/aws/ec2_client.hpp"
@@ -24,9 +25,13 @@ struct Crash {};
 /// The effect that changes nothing.
 inline constexpr const char* kBeforeRead = "before a read";
 
+/// Of a body as our client writes it, the action first.
+std::string_view action_in(std::string_view body);
+
 /// What the owner of a process is told about its calls. Any may throw Crash, and all may be empty.
 struct ProcessHooks {
   std::function<void()> before_post;  ///< bodies leave now; time may pass here
+  std::function<void(const std::string& body)> before_look;                    ///< Describe calls
   std::function<void(const aws::Form&, const std::string& body)> before_call;  ///< mutating ones
   std::function<void(const aws::Form&, const Result<HttpReply>&)> after_call;  ///< mutating ones
   std::function<void(const char* what)> effect;  ///< a crash may follow each

@@ -113,7 +113,15 @@ bool not_found_after_create(World& world) {
 
 bool small_pages(World& world) {
   world.region.knobs.page_cap = world.draw.between(1, 3);
-  world.region.knobs.empty_first_page = world.draw.percent(50);
+  world.spell(world.draw.span(seconds{20}, minutes{4}),
+              [&world] { world.region.knobs.page_cap = 1000; });
+  return true;
+}
+
+/// The first page of a listing is empty, and says that there are more.
+bool empty_pages(World& world) {
+  world.region.knobs.page_cap = world.draw.between(1, 3);
+  world.region.knobs.empty_first_page = true;
   world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] {
     world.region.knobs.page_cap = 1000;
     world.region.knobs.empty_first_page = false;
@@ -167,6 +175,7 @@ const std::vector<FaultEntry>& answer_faults() {
       {"stale_reads", "answers", stale_reads},
       {"not_found_after_create", "answers", not_found_after_create},
       {"small_pages", "answers", small_pages},
+      {"empty_pages", "answers", empty_pages},
       {"page_fails", "answers", page_fails},
       {"wrong_account", "answers", wrong_account},
       {"seldom_call", "answers", seldom_call},

@@ -9,11 +9,16 @@ namespace warmroot::fleet {
 
 class World;
 
+/// What a world must have for a fault to strike anything: drawn now and then, and always there
+/// where the fault is chosen alone.
+enum class Needs { nothing, events, group };
+
 struct FaultEntry {
   const char* name;
   const char* group;  ///< answers, machines, volumes, events, people or us
   /// Makes it happen once, now or for a spell of minutes. False: there was nothing to strike.
   bool (*strike)(World& world);
+  Needs needs = Needs::nothing;
 };
 
 const std::vector<FaultEntry>& answer_faults();

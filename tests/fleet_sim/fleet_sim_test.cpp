@@ -27,13 +27,14 @@ Options seeds(std::uint64_t first, std::uint64_t count) {
   return options;
 }
 
-void expect_none(const Options& options) {
-  const auto batch = run_batch(options);
+BatchResult expect_none(const Options& options) {
+  auto batch = run_batch(options);
   std::string trace;
   if (batch.violation)
     for (const auto& line : batch.violation->trace) trace += line + "\n";
   EXPECT_FALSE(batch.violation.has_value())
       << trace << describe_violation(*batch.violation, options);
+  return batch;
 }
 
 TEST(FleetSim, one_seed_gives_one_trace) {
@@ -67,7 +68,9 @@ TEST(FleetSim, each_fault_alone_violates_no_invariant) {
     SCOPED_TRACE(fault->name);
     Options options = seeds(2'000'000, kAlone);
     options.faults = {fault->name};
-    expect_none(options);
+    const auto batch = expect_none(options);
+    if (kAlone > 1)
+      EXPECT_TRUE(batch.coverage.has("fault", fault->name)) << "it struck nothing in any seed";
   }
 }
 

@@ -43,8 +43,22 @@ Milliseconds Guests::longest_drain() const {
 
 bool Guests::serves(const std::string& instance_id) const {
   const auto found = guests_.find(instance_id);
-  return found != guests_.end() && !found->second.over &&
-         (found->second.session || found->second.fails);
+  return found != guests_.end() && !found->second.over && found->second.session;
+}
+
+std::vector<std::string> Guests::failed() const {
+  std::vector<std::string> ids;
+  for (const auto& [id, guest] : guests_)
+    if (!guest.over && guest.step == GuestStep::failed) ids.push_back(id);
+  return ids;
+}
+
+bool Guests::leaves(const std::string& instance_id) const {
+  const auto found = guests_.find(instance_id);
+  if (found == guests_.end()) return false;
+  const auto step = found->second.step;
+  return found->second.over || found->second.fails || step == GuestStep::draining ||
+         step == GuestStep::released;
 }
 
 Instant Guests::next() const {
@@ -71,6 +85,7 @@ void Guests::meet_new_instances() {
     guest.id = id;
     guest.due = world_.region.now() + draw_.span(seconds{3}, seconds{20});
     guest.report_due = kNever;
+    guest.fails = all_fail;
     if (failing_bootstraps > 0) guest.fails = failing_bootstraps-- > 0;
     guests_.emplace(id, guest);
   }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "manager/core/node_report.hpp"
 #include "tests/fleet_sim/draw.hpp"
@@ -63,6 +64,10 @@ class Guests {
   /// True when the guest has not, or not any more, the volume in use.
   bool gave_back(const std::string& instance_id, const std::string& volume_id) const;
   bool serves(const std::string& instance_id) const;
+  /// Those whose bootstrap has failed for good and which run on.
+  std::vector<std::string> failed() const;
+  /// It gives its volume back, has done so, or will never serve: another one takes its place.
+  bool leaves(const std::string& instance_id) const;
   /// How long the slowest guest that is giving its volume back still takes.
   Milliseconds longest_drain() const;
 
@@ -70,6 +75,7 @@ class Guests {
   int notices_missing = 0;     ///< so many of the next notices are not seen by their guest
   int notices_late = 0;        ///< so many are seen only seconds before the end
   int failing_bootstraps = 0;  ///< so many of the next guests fail always
+  bool all_fail = false;       ///< every one that comes up
   int hanging = 0;             ///< so many of the next drains take minutes
   bool skips_check = false;    ///< a bug planted in the guest
 

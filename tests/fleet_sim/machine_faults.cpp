@@ -101,6 +101,22 @@ bool bootstrap_fails(World& world) {
   return true;
 }
 
+/// Every bootstrap of a spell, and people end those instances: nobody gets a session from them.
+void end_failed(World& world, Instant until) {
+  if (world.lifted || world.region.now() > until) return;
+  for (const auto& id : world.guests.failed()) std::ignore = world.region.terminate_instances({id});
+  world.later(seconds{30}, [&world, until] { end_failed(world, until); });
+}
+
+bool bootstrap_always_fails(World& world) {
+  world.guests.all_fail = true;
+  const auto lasts = world.draw.span(minutes{2}, minutes{9});
+  world.spell(lasts, [&world] { world.guests.all_fail = false; });
+  if (world.draw.percent(70)) end_failed(world, world.region.now() + lasts);
+  if (const auto* instance = world.some_instance()) std::ignore = world.region.crash(instance->id);
+  return true;
+}
+
 bool zone_impaired(World& world) {
   const auto zone = world.some_zone();
   if (!world.region.impair_zone(zone, true)) return false;
@@ -193,6 +209,7 @@ bool interrupt(World& world) {
 bool rebalance_hint(World& world) {
   const auto* instance = world.some_instance([](const auto& each) { return each.spot(); });
   if (!instance || !world.region.recommend_rebalance(instance->id)) return false;
+  world.warned.insert(instance->id);
   if (world.draw.percent(40))
     world.later(world.draw.span(seconds{1}, minutes{4}),
                 [&world, id = instance->id] { std::ignore = world.region.interrupt(id); });
@@ -287,6 +304,7 @@ bool report_from_dead_lease(World& world) {
                                          NodeStage::disk_seen};
   report.stage = world.draw.pick(stages);
   world.say("report of a dead lease: " + instance->id + " about " + volume->id);
+  if (report.stage == NodeStage::released) world.warned.insert(instance->id);  // by its own word
   const auto letter = letter_of(*guest, report);
   if (world.draw.percent(60)) return world.post(letter).status != 0;
   std::ignore = world.region.end_now(instance->id);
@@ -331,6 +349,7 @@ const std::vector<FaultEntry>& machine_faults() {
       {"gone_between_calls", "machines", gone_between_calls},
       {"reclaimed_while_detaching", "machines", reclaimed_while_detaching},
       {"bootstrap_fails", "machines", bootstrap_fails},
+      {"bootstrap_always_fails", "machines", bootstrap_always_fails},
       {"zone_impaired", "machines", zone_impaired},
       {"create_ends_in_error", "volumes", create_ends_in_error},
       {"create_vanishes", "volumes", create_vanishes},
@@ -351,7 +370,7 @@ const std::vector<FaultEntry>& machine_faults() {
       {"report_forged", "events", report_forged},
       {"report_from_dead_lease", "events", report_from_dead_lease},
       {"operator_downs", "events", operator_downs},
-      {"group_scales", "machines", group_scales},
+      {"group_scales", "machines", group_scales, Needs::group},
   };
   return faults;
 }

@@ -51,8 +51,9 @@ class MemoEc2 : public ForwardingEc2 {
   /// `transport` is what `inner` posts to. `version` says which world a listing would show now, 0
   /// when that cannot be told; `pass` lets the time of a call pass, and may throw Crash; `shown` is
   /// told when each thing was seen last.
-  MemoEc2(aws::Ec2& inner, WatchedTransport& transport, Version version, std::function<void()> pass,
-          std::function<Instant()> now, std::map<std::string, Instant>& shown)
+  MemoEc2(aws::Ec2& inner, WatchedTransport& transport, Version version,
+          std::function<void(const std::string& body)> pass, std::function<Instant()> now,
+          std::map<std::string, Instant>& shown)
       : ForwardingEc2(inner),
         transport_(transport),
         version_(std::move(version)),
@@ -165,7 +166,7 @@ class MemoEc2 : public ForwardingEc2 {
     if (asked.version == 0) return decoded(memo, key, request, ask);
     if (memo.knows(asked.version, key)) {
       auto page = memo.pages.at(key);
-      pass_();
+      pass_(key);
       return page;
     }
     auto page = decoded(memo, key, request, ask);
@@ -235,7 +236,7 @@ class MemoEc2 : public ForwardingEc2 {
 
   WatchedTransport& transport_;
   Version version_;
-  std::function<void()> pass_;
+  std::function<void(const std::string& body)> pass_;
   std::function<Instant()> now_;
   std::map<std::string, Instant>& shown_;
   std::map<std::string, Asked> asked_;  ///< of each early answer

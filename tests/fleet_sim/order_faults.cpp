@@ -245,6 +245,7 @@ bool device_names_used(World& world) {
         "INSERT OR IGNORE INTO refused_devices (instance_id, device, time_ms) VALUES (?, ?, ?)",
         {instance, *name, now});
   }
+  world.warned.insert(instance);
   std::ignore = world.region.detach_volume(volume->id, "", "", true);
   world.spell(world.draw.span(seconds{30}, minutes{4}),
               [&world, instance] { end_by_hand(world, instance); });
@@ -293,6 +294,7 @@ bool events_forged(World& world) {
     world.events.put(world.draw.percent(50) ? "{\"detail-type\": 7}" : "hello");
     return true;
   }
+  world.warned.insert(instance->id);
   using Kind = sim::InstanceEvent::Kind;
   const std::vector<Kind> kinds = {Kind::interruption, Kind::rebalance, Kind::state_change};
   const Instant at = world.region.now() - world.draw.span(Milliseconds{0}, minutes{12});
@@ -316,12 +318,12 @@ const std::vector<FaultEntry>& order_faults() {
       {"delete_refused", "answers", delete_refused},
       {"refused_request", "answers", refused_request},
       {"device_names_used", "machines", device_names_used},
-      {"events_missing", "events", events_missing},
-      {"events_late", "events", events_late},
-      {"events_doubled", "events", events_doubled},
-      {"events_out_of_order", "events", events_out_of_order},
-      {"events_forged", "events", events_forged},
-      {"queue_silent", "events", queue_silent},
+      {"events_missing", "events", events_missing, Needs::events},
+      {"events_late", "events", events_late, Needs::events},
+      {"events_doubled", "events", events_doubled, Needs::events},
+      {"events_out_of_order", "events", events_out_of_order, Needs::events},
+      {"events_forged", "events", events_forged, Needs::events},
+      {"queue_silent", "events", queue_silent, Needs::events},
   };
   return faults;
 }

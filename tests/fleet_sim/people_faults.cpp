@@ -260,7 +260,9 @@ bool order(World& world, core::OrderKind kind, const std::string& subject,
 
 bool order_release(World& world) {
   const auto* instance = world.some_instance();
-  return instance && order(world, core::OrderKind::release, instance->id);
+  if (!instance || !order(world, core::OrderKind::release, instance->id)) return false;
+  world.warned.insert(instance->id);
+  return true;
 }
 
 /// And some time later it is returned, or not.

@@ -21,6 +21,8 @@ constexpr Rate kRates[] = {{"RunInstances", 5, 2},         {"CreateVolume", 100,
                            {"DeleteLaunchTemplate", 50, 5}};
 /// The second bucket of RunInstances, whose tokens are instances.
 constexpr Rate kInstances{"RunInstances instances", 1000, 2};
+/// Describe calls that are filtered or paged, as all of ours are; each action has its own.
+constexpr Rate kLooks{"Describe", 100, 20};
 /// A replay waits 0.2 s, then longer and longer up to 30 s; each start of the process begins anew.
 constexpr Rate kReplays{"replays of one call", 12, 0.2};
 /// What one manager takes of an account that it shares.
@@ -60,8 +62,15 @@ std::string Spending::spend(int host, const std::string& action, const std::stri
   return within && few ? "" : action + " beyond the manager's share of its bucket";
 }
 
+std::string Spending::look(int host, const std::string& action, Instant now) {
+  const bool within =
+      take(looks_[host][action], kLooks.size * kShare, kLooks.refill_per_s * kShare, 1, now);
+  return within ? "" : action + " beyond the manager's share of its bucket";
+}
+
 void Spending::restarted(int host) {
   buckets_.erase(host);
+  looks_.erase(host);
 }
 
 }  // namespace warmroot::fleet

@@ -16,6 +16,8 @@ class Spending {
   /// `instances` is what a RunInstances asks for.
   std::string spend(int host, const std::string& action, const std::string& body, int instances,
                     Instant now);
+  /// Notes a call that looks; as spend().
+  std::string look(int host, const std::string& action, Instant now);
   /// The process starts anew.
   void restarted(int host);
 
@@ -28,6 +30,7 @@ class Spending {
   static bool take(Bucket& bucket, double size, double refill_per_s, double count, Instant now);
 
   std::map<int, std::map<std::string, Bucket>> buckets_;
+  std::map<int, std::map<std::string, Bucket>> looks_;
   std::map<std::string, Bucket> whole_;
   std::map<int, std::map<std::string, Bucket>> sent_;  ///< by body: what is left for replays
 };

@@ -86,6 +86,9 @@ World::World(std::uint64_t seed, const Options& options_)
   invariants.gave_back = [this](const std::string& instance, const std::string& volume) {
     return guests.gave_back(instance, volume);
   };
+  invariants.leaves = [this](const std::string& id) {
+    return guests.leaves(id) || warned.contains(id);
+  };
   guests.skips_check = options.planted == kUncheckedMount;
   make_spec();
   make_neighbours();
@@ -123,16 +126,18 @@ void World::make_spec() {
     if (stock.golden) stock.copy_usd_gib = "0.0001";
   }
   for (auto& pool : desired.pools) draw_launch(pool);
-  events.on = draw.percent(40);
+  const auto chosen = chosen_faults(options.faults);
+  const Needs needs = chosen.size() == 1 ? chosen.front()->needs : Needs::nothing;
+  events.on = draw.percent(40) || needs == Needs::events;
   signed_hellos = draw.percent(20);
   if (draw.percent(30)) {  // as a world of thousands is looked at
     observer.small_world = static_cast<std::size_t>(draw.below(12));
     observer.page_size = draw.percent(50) ? 5 : manager::kPageSize;
   }
-  if (draw.percent(20)) {
+  if (draw.percent(20) || needs == Needs::group) {
     others_pool = "q";
     desired.pools[1].launch.reset();
-    if (draw.percent(50)) {
+    if (draw.percent(50) || needs == Needs::group) {
       desired.pools[1].auto_scaling_group = kGroup;
       surplus = draw.percent(40) ? draw.between(1, 2) : 0;
     }
@@ -202,8 +207,7 @@ std::uint64_t World::too_young() const {
 
 std::uint64_t World::shown_version(const std::string& body) const {
   constexpr std::uint64_t kMostYoung = 1'000;
-  const std::string_view start = "Action=";
-  const auto action = body.substr(start.size(), body.find('&') - start.size());
+  const std::string action(action_in(body));
   if (replicas || front.faults().may_hit(action, body, region.now())) return 0;
   return region.revision() * kMostYoung + std::min(too_young(), kMostYoung - 1);
 }
@@ -323,7 +327,8 @@ void World::keep_others_pool() {
     const auto tag = instance.tags.find("warmroot:pool");
     if (tag == instance.tags.end() || tag->second != others_pool) continue;
     const Guest* guest = guests.find(id);
-    const bool left = guest && guest->step == GuestStep::released;
+    const bool left =
+        guest && (guest->step == GuestStep::released || guest->step == GuestStep::failed);
     if ((left || instance.impaired || instance.never_runs) && ++released_others_[id] > 6)
       useless.push_back(id);
     else

@@ -144,12 +144,13 @@ class World {
   LedgerShelf ledgers;
   Coverage coverage;
   EventQueue events;
-  Instant forged_at{};         ///< when somebody last wrote to the queue
-  int reports_lost = 0;        ///< so many of the next reports, or their answers, do not arrive
-  int reports_doubled = 0;     ///< so many arrive a second time, later
-  int reports_late = 0;        ///< so many arrive out of order
-  bool signed_hellos = false;  ///< the manager has the certificates of instances' identities
-  std::string others_pool;     ///< the pool that other people launch for; empty: none
+  Instant forged_at{};           ///< when somebody last wrote to the queue
+  std::set<std::string> warned;  ///< instances that EC2, a forger or the operator said may go
+  int reports_lost = 0;          ///< so many of the next reports, or their answers, do not arrive
+  int reports_doubled = 0;       ///< so many arrive a second time, later
+  int reports_late = 0;          ///< so many arrive out of order
+  bool signed_hellos = false;    ///< the manager has the certificates of instances' identities
+  std::string others_pool;       ///< the pool that other people launch for; empty: none
   int surplus = 0;  ///< so many more than its nodes, where an Auto Scaling group launches
   std::string last_fault;
   bool lifted = false;
@@ -157,7 +158,7 @@ class World {
   std::optional<Instant> base_changed_at;  ///< when instances were to be launched from another AMI
   std::set<std::string> untagged;          ///< volumes that lack tags which people took away
   Instant settled_at{};
-  bool two_managers = false;  ///< there were two, once
+  bool two_managers = false;  ///< there are two, or were until the faults stopped
   bool replicas = false;      ///< some servers are behind
   Milliseconds stale_by{0};   ///< answers show a world that is as old as this
 
@@ -171,6 +172,7 @@ class World {
   void bury(Host& host);
   ProcessSetup setup_of(Host& host);
   void effect(Host& host, const char* what);
+  void before_look(Host& host, const std::string& body);
   void before_call(Host& host, const aws::Form& form, const std::string& body);
   void after_call(Host& host, const aws::Form& form, const Result<HttpReply>& reply);
   void tick(Host& host);
@@ -196,6 +198,7 @@ class World {
   void act_on_notes(Host& host, const manager::TickReport& report);
   void lift();
   void settle();
+  void trouble_template_end();
   Milliseconds bound() const;
   Milliseconds rollout_bound() const;
   std::string who_waits() const;

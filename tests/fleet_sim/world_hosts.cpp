@@ -55,6 +55,7 @@ ProcessSetup World::setup_of(Host& host) {
     host.sent = region.now();
     pass_time(draw.span(kLeastLatency, kMostLatency));
   };
+  setup.hooks.before_look = [this, &host](const std::string& body) { before_look(host, body); };
   setup.hooks.before_call = [this, &host](const aws::Form& form, const std::string& body) {
     before_call(host, form, body);
   };
@@ -66,8 +67,9 @@ ProcessSetup World::setup_of(Host& host) {
     auto memo = std::make_unique<MemoEc2>(
         client, *host.process.transport,
         [this](const std::string& body) { return shown_version(body); },
-        [this, &host] {
+        [this, &host](const std::string& body) {
           pass_time(draw.span(kLeastLatency, kMostLatency));
+          before_look(host, body);
           effect(host, kBeforeRead);
         },
         [this] { return region.now(); }, host.shown);
@@ -99,6 +101,7 @@ void World::start(Host& host) {
 void World::bury(Host& host) {
   say("manager " + std::to_string(host.number) + " dies");
   host.process.stop();
+  invariants.check_instances(desired, false);
   host.inbox.reset();
   host.new_desired = false;
   host.door.reset();
@@ -197,6 +200,13 @@ void World::before_call(Host& host, const aws::Form& form, const std::string& bo
   if (!wrong.empty() && !two_managers) invariants.violated(7, wrong);
 }
 
+/// How many pages a listing has is EC2's to say.
+void World::before_look(Host& host, const std::string& body) {
+  if (body.find("NextToken=") != body.npos) return;
+  const auto wrong = spending_.look(host.number, std::string(action_in(body)), region.now());
+  if (!wrong.empty()) invariants.violated(7, wrong);
+}
+
 /// A replay asks for what was allowed when it was recorded.
 void World::check_limits(Host& host, const aws::Form& form, const std::string& body) {
   const auto rows = host.process.spy->query(
@@ -258,6 +268,10 @@ void World::digest(Host& host, manager::TickReport report) {
   }
   bool frozen = false;
   for (const auto& note : report.plan.notes) frozen |= note.kind == core::NoteKind::frozen;
+  const bool refused = std::any_of(report.calls.begin(), report.calls.end(), [](const auto& call) {
+    return call.outcome.state != core::IntentState::accepted;
+  });
+  invariants.check_instances(desired, !report.blind && !frozen && !refused && !replicas);
   if (!frozen)
     host.frozen_since.reset();
   else if (!host.frozen_since)
@@ -309,6 +323,10 @@ std::string to_be_ended(const core::Note& note) {
 void World::act_as_operator() {
   Host& host = *hosts_[0];
   end_mute_instances();
+  for (const auto& id : guests.failed()) {
+    say("people end " + id + ", whose bootstrap failed");
+    (void)region.terminate_instances({id});
+  }
   // Whoever took a volume's tags away ends the instance that has it, as the note asks, and whoever
   // launched one ends it when it serves no more.
   for (const auto& note : host.last.plan.notes) {

@@ -83,7 +83,7 @@ Milliseconds World::bound() const {
   if (notice) bound += region.times().notice;
   // Sessions that hang are waited for; afterwards the instance may still have to end.
   const auto drain = guests.longest_drain();
-  ending |= drain > Milliseconds{0};
+  ending |= drain > Milliseconds{0} || !guests.failed().empty();
   bound += drain;
   if (ending) bound += region.times().shutting_down_max;
   return bound + rollout_bound();
@@ -98,10 +98,12 @@ void World::lift() {
   for (const auto& deed : deeds) deed();
   reports_lost = reports_doubled = reports_late = 0;
   guests.notices_missing = guests.notices_late = guests.failing_bootstraps = guests.hanging = 0;
+  guests.all_fail = false;
   region.knobs = {};
   if (!never_offered.empty())
     for (const char* zone : kZones) region.knobs.capacity[{never_offered, zone}] = 0;
   stop_second_manager();
+  two_managers = false;
   Host& host = *hosts_[0];
   host.die_in = 0;
   host.resumed = false;
@@ -135,6 +137,16 @@ std::string World::who_waits() const {
   return {};
 }
 
+/// A template's grace ends long after the other faults: its deletion has some of its own.
+void World::trouble_template_end() {
+  const std::vector<sim::FaultKind> kinds = {
+      sim::FaultKind::lost_after, sim::FaultKind::lost_before, sim::FaultKind::throttled,
+      sim::FaultKind::internal_after, sim::FaultKind::unauthorized};
+  sim::Fault fault{"DeleteLaunchTemplate", draw.pick(kinds)};
+  fault.count = 1;
+  front.inject(fault);
+}
+
 void World::settle() {
   lift();
   const auto allowed = bound() + kAllowance;
@@ -160,6 +172,7 @@ void World::settle() {
     return false;
   });
   // What an earlier spec launched from is deleted after its grace, and no sooner.
+  if (base_changed_at && draw.percent(50)) trouble_template_end();
   if (base_changed_at)
     live_until(*base_changed_at + core::kTemplateGrace + kAllowance,
                [this] { return coverage.has("action", "DeleteLaunchTemplate accepted"); });
@@ -170,7 +183,6 @@ void World::settle() {
 void World::check_end() {
   if (const auto waits = who_waits(); !waits.empty() && !two_managers)
     invariants.violated(8, waits + " was served and is not any more");
-  if (!invariants.counts) return;
   std::set<std::string> serving;
   for (const auto& [id, volume] : region.volumes())
     if (volume.link && volume.tags.contains(core::kTagNode))
