@@ -1,8 +1,11 @@
-// One call for all types of all pools where EC2 takes lists.
+// One call for all types of all pools where EC2 takes lists. Placement scores are a question a
+// pool: a few a look, and what EC2 says to one pool's keeps no other's back.
 #include "manager/market.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "manager/aws/ec2_codec.hpp"
 #include "manager/aws/paging.hpp"
 #include "manager/core/offers.hpp"
 
@@ -74,13 +77,18 @@ std::vector<std::string> MarketWatch::first_questions(const core::Desired& desir
 void MarketWatch::settle(Asking& asking, const char* action, const Error* error,
                          Milliseconds good_for, Instant now) {
   asking.forbidden.clear();
+  asking.error.clear();
   asking.until = now + good_for;
   if (!error) return;
-  // `broken`: the endpoint does not know the call, which is as lasting as a missing permission.
-  const bool lasting = error->kind == ErrorKind::unauthorised || error->kind == ErrorKind::broken ||
-                       error->kind == ErrorKind::misconfigured || error->kind == ErrorKind::refused;
-  if (lasting) asking.forbidden = action;
-  asking.until = now + (lasting ? kForbiddenFor : kMarketRetry);
+  asking.until = now + kMarketRetry;
+  if (error->kind == ErrorKind::retry_later || error->kind == ErrorKind::unknown_outcome) return;
+  // A missing permission, an endpoint that does not know the call, a value that EC2 does not take:
+  // none of them passes soon.
+  if (error->kind == ErrorKind::unauthorised)
+    asking.forbidden = action;
+  else
+    asking.error = error->message();
+  asking.until = now + kForbiddenFor;
 }
 
 void MarketWatch::ask_prices(const std::vector<std::string>& types, Instant now) {
@@ -114,35 +122,116 @@ void MarketWatch::ask_offerings(const std::vector<std::string>& types, Instant n
     market_.offered[offering.instance_type].insert(offering.availability_zone);
 }
 
+std::vector<MarketWatch::ScoreQuestion> MarketWatch::questions_for_scores(
+    const core::Desired& desired, const core::LedgerView& ledger, Instant now) {
+  std::vector<ScoreQuestion> questions;
+  std::map<std::string, std::size_t> places;
+  postponed_ = false;
+  const auto choosing = choosing_zones(desired, ledger);
+  std::set<std::string_view> names;
+  for (const auto* pool : choosing) names.insert(pool->name);
+  std::erase_if(unscored_, [&](const auto& each) { return !names.contains(each.first); });
+  for (const auto* pool : choosing) {
+    if (now < scored_until_[pool->name]) continue;
+    aws::GetSpotPlacementScores request;
+    request.instance_types = pool->launch->instance_types;
+    request.target_capacity = pool->running;
+    request.region = core::region_of_zone(pool->zones.front());
+    auto body = aws::encode(request);
+    const auto known = scores_known_.find(body);
+    if (known != scores_known_.end() && now < known->second.until) {
+      take_scores(pool->name, known->second);
+      continue;
+    }
+    const bool repeats = known != scores_known_.end() && known->second.answered &&
+                         now < *known->second.answered + kScoresRepeatable;
+    if (now < new_questions_from_ && !repeats) {
+      unscored_[pool->name] = limit_;
+      continue;
+    }
+    const auto [place, is_new] = places.try_emplace(body, questions.size());
+    if (!is_new) {
+      questions[place->second].pools.push_back(pool->name);
+    } else if (questions.size() < kScoresAtOnce) {
+      questions.push_back({std::move(request), std::move(body), {pool->name}});
+    } else {
+      places.erase(place);
+      postponed_ = true;
+    }
+  }
+  return questions;
+}
+
+void MarketWatch::take_scores(const std::string& pool, const Scores& scores) {
+  scored_until_[pool] = scores.until;
+  if (scores.error.empty()) {
+    market_.scores[pool] = scores.found;
+    unscored_.erase(pool);
+  } else {
+    market_.scores.erase(pool);
+    unscored_[pool] = scores.error;
+  }
+}
+
+bool MarketWatch::ask_score(const ScoreQuestion& question,
+                            const std::map<std::string, aws::AvailabilityZone>& zones,
+                            Instant now) {
+  const auto answer = ec2_.get_spot_placement_scores(question.request);
+  const auto kind = answer ? ErrorKind::refused : answer.error().kind;
+  if (!answer && kind != ErrorKind::refused && kind != ErrorKind::misconfigured &&
+      kind != ErrorKind::gone) {
+    settle(scores_, "ec2:GetSpotPlacementScores", &answer.error(), kScoresRound, now);
+    if (scores_.silent()) unscored_.clear();  // one note says it for all
+    return false;
+  }
+  auto& scores = scores_known_[question.body];
+  scores.found.clear();
+  scores.error.clear();
+  if (answer) {
+    scores.until = now + kScoresFor;
+    scores.answered = now;
+    for (const auto& score : *answer)
+      for (const auto& [name, zone] : zones)
+        if (zone.zone_id == score.zone_id) scores.found[name] = score.score;
+  } else {
+    scores.error = answer.error().message();
+    scores.until = now + kForbiddenFor;
+    if (aws::bare_code(answer.error().code).starts_with("MaxConfigLimitExceeded")) {
+      limit_ = scores.error;
+      scores.until = new_questions_from_ = now + kScoresFor;
+    }
+  }
+  for (const auto& pool : question.pools) take_scores(pool, scores);
+  return true;
+}
+
 void MarketWatch::ask_scores(const core::Desired& desired, const core::LedgerView& ledger,
                              const std::map<std::string, aws::AvailabilityZone>& zones,
                              Instant now) {
+  if (zones.empty()) postponed_ = false;
   if (!due(scores_, now) || zones.empty()) return;
-  for (const auto* choosing : choosing_zones(desired, ledger)) {
-    const auto& pool = *choosing;
-    if (now < scored_until_[pool.name]) continue;
-    aws::GetSpotPlacementScores request;
-    request.instance_types = pool.launch->instance_types;
-    request.target_capacity = pool.running;
-    request.region = core::region_of_zone(pool.zones.front());
-    const auto scores = ec2_.get_spot_placement_scores(request);
-    scored_until_[pool.name] = now + kScoresFor;
-    if (!scores) {
-      settle(scores_, "ec2:GetSpotPlacementScores", &scores.error(), kScoresFor, now);
+  const auto questions = questions_for_scores(desired, ledger, now);
+  if (questions.empty()) return;
+  settle(scores_, "", nullptr, kScoresRound, now);
+  std::vector<std::string> bodies;
+  for (const auto& question : questions) bodies.push_back(question.body);
+  ec2_.expect(bodies);
+  for (const auto& question : questions)
+    if (!ask_score(question, zones, now)) {
+      postponed_ = false;  // to hurry does not help
       return;
     }
-    scores_.forbidden.clear();
-    auto& by_zone = market_.scores[pool.name];
-    by_zone.clear();
-    for (const auto& score : *scores)
-      for (const auto& [name, zone] : zones)
-        if (zone.zone_id == score.zone_id) by_zone[name] = score.score;
-  }
+  std::erase_if(scores_known_,
+                [&](const auto& known) { return now >= known.second.until + kScoresRepeatable; });
+}
+
+void MarketWatch::hurry() {
+  if (postponed_) scores_.until = {};
 }
 
 void MarketWatch::ask_templates(const core::Desired& desired, const core::LedgerView& ledger,
                                 Instant now) {
-  const bool soon = waits_for_template(ledger) && templates_.forbidden.empty() &&
+  const bool soon = waits_for_template(ledger) && !templates_.silent() &&
                     now + kTemplatesFor >= templates_.until + kTemplatesSoon;
   if (!due(templates_, now) && !soon) return;
   if (!may_use_fleets(desired) && (!found_templates_ || found_templates_->empty())) return;
@@ -153,17 +242,33 @@ void MarketWatch::ask_templates(const core::Desired& desired, const core::Ledger
          kTemplatesFor, now);
   if (templates)
     found_templates_ = std::move(*templates);
-  else if (!templates_.forbidden.empty())
+  else if (templates_.silent())
     found_templates_.reset();
 }
 
-void MarketWatch::note_forbidden(core::Observed& observed) const {
+void MarketWatch::note_silent(core::Observed& observed) const {
   std::string actions;
-  for (const auto* asking : {&prices_, &offerings_, &scores_, &templates_})
+  std::string errors;
+  for (const auto* asking : {&prices_, &offerings_, &scores_, &templates_}) {
     if (!asking->forbidden.empty()) actions += (actions.empty() ? "" : ", ") + asking->forbidden;
-  if (!actions.empty())
-    observed.notes.push_back("launches do without what may not be read: allow " + actions +
-                             " to have them choose by it");
+    if (!asking->error.empty()) errors += "; " + asking->error;
+  }
+  if (actions.empty() && errors.empty()) return;
+  observed.notes.push_back("launches do without what " +
+                           (actions.empty() ? "cannot be read" + errors
+                                            : "may not be read: allow " + actions +
+                                                  " to have them choose by it" + errors));
+}
+
+void MarketWatch::note_unscored(core::Observed& observed) const {
+  if (unscored_.empty()) return;
+  const auto& [pool, why] = *unscored_.begin();
+  const std::size_t others = unscored_.size() - 1;
+  observed.notes.push_back("zones of " + pool +
+                           (others == 0 ? ""
+                                        : " and " + std::to_string(others) +
+                                              (others == 1 ? " other pool" : " other pools")) +
+                           " are chosen without placement scores: " + why);
 }
 
 void MarketWatch::ask(const core::Desired& desired, const core::LedgerView& ledger,
@@ -184,7 +289,8 @@ void MarketWatch::ask(const core::Desired& desired, const core::LedgerView& ledg
 void MarketWatch::add(core::Observed& observed) const {
   observed.market = market_;
   observed.templates = found_templates_;
-  note_forbidden(observed);
+  note_silent(observed);
+  note_unscored(observed);
 }
 
 }  // namespace warmroot::manager

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,14 @@ inline constexpr Milliseconds kTemplatesSoon{500};
 inline constexpr Milliseconds kForbiddenFor{6 * 3'600'000};
 /// After any other failure.
 inline constexpr Milliseconds kMarketRetry{60'000};
+/// Questions for placement scores that go out together, and the pause between two such rounds: well
+/// below EC2's bucket of plain reads (100, refilled by 20 a second), and more than LaunchCheck lets
+/// pools through, so that a pool's scores are there before its launches.
+inline constexpr std::size_t kScoresAtOnce = 8;
+inline constexpr Milliseconds kScoresRound{1'000};
+/// EC2 may limit how many new questions for scores an account asks in 24 hours; what it answered in
+/// that time may be asked again. Source: EC2 user guide, "Spot placement score", limitations.
+inline constexpr Milliseconds kScoresRepeatable{24 * 3'600'000};
 
 class MarketWatch {
  public:
@@ -38,7 +47,12 @@ class MarketWatch {
   std::vector<std::string> first_questions(const core::Desired& desired, Instant now) const;
   /// EC2 did not know a template that a call named: the next ask() lists them again.
   void doubt_templates() { templates_.until = {}; }
-  /// Adds what is known, and at most one note.
+  /// The last ask() left questions for scores to a later one.
+  bool postponed() const { return postponed_; }
+  /// The next ask() asks for scores whenever the last ones were: nobody looks later.
+  void hurry();
+  /// Adds what is known, and at most one note of what cannot be read and one of pools that EC2
+  /// gives no scores.
   void add(core::Observed& observed) const;
 
  private:
@@ -46,6 +60,20 @@ class MarketWatch {
   struct Asking {
     Instant until{};
     std::string forbidden;  ///< the action that the account may not use; empty: it may
+    std::string error;      ///< what else keeps it from being answered, in EC2's words
+    bool silent() const { return !forbidden.empty() || !error.empty(); }
+  };
+  /// What is known of one question for scores. Pools that would ask the same share it.
+  struct Scores {
+    Instant until{};                   ///< it is asked again then
+    std::optional<Instant> answered;   ///< when EC2 gave scores last
+    std::map<std::string, int> found;  ///< by zone
+    std::string error;                 ///< why it gave none
+  };
+  struct ScoreQuestion {
+    aws::GetSpotPlacementScores request;
+    std::string body;  ///< the request, encoded: its name
+    std::vector<std::string> pools;
   };
 
   bool due(const Asking& asking, Instant now) const { return now >= asking.until; }
@@ -55,8 +83,16 @@ class MarketWatch {
   void ask_offerings(const std::vector<std::string>& types, Instant now);
   void ask_scores(const core::Desired& desired, const core::LedgerView& ledger,
                   const std::map<std::string, aws::AvailabilityZone>& zones, Instant now);
+  std::vector<ScoreQuestion> questions_for_scores(const core::Desired& desired,
+                                                  const core::LedgerView& ledger, Instant now);
+  /// False: EC2 answers no question for scores now.
+  bool ask_score(const ScoreQuestion& question,
+                 const std::map<std::string, aws::AvailabilityZone>& zones, Instant now);
+  /// Gives the pool what is known.
+  void take_scores(const std::string& pool, const Scores& scores);
   void ask_templates(const core::Desired& desired, const core::LedgerView& ledger, Instant now);
-  void note_forbidden(core::Observed& observed) const;
+  void note_silent(core::Observed& observed) const;
+  void note_unscored(core::Observed& observed) const;
 
   aws::Ec2& ec2_;
   std::vector<std::string> types_;
@@ -64,7 +100,12 @@ class MarketWatch {
   Asking offerings_;
   Asking templates_;
   Asking scores_;
+  std::map<std::string, Scores> scores_known_;   ///< by encoded question
   std::map<std::string, Instant> scored_until_;  ///< by pool
+  std::map<std::string, std::string> unscored_;  ///< pools without scores, and why
+  Instant new_questions_from_{};  ///< before that EC2 takes questions for scores that it knows
+  std::string limit_;             ///< why, in EC2's words
+  bool postponed_ = false;
   core::Market market_;
   std::optional<std::vector<aws::LaunchTemplate>> found_templates_;
 };

@@ -184,7 +184,10 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   if (read) read = look_by_id(*due, now, look);
   if (read) ask_about_strangers(desired, strangers, now, look);
   if (read) look_at_statuses(ledger, look.observed, now);
-  if (read) market_.ask(desired, ledger, zones_, now);
+  if (read) {
+    look_up_zones(look.observed, now);  // scores name zones by id
+    market_.ask(desired, ledger, zones_, now);
+  }
   if (sweep_ && !small())
     look.due =
         std::min(look.due.value_or(Instant::max()),

@@ -114,6 +114,10 @@ class Observer {
   /// EC2's events of instances (not of volumes) arrive: running ones need fewer looks meanwhile.
   void set_events_live(bool live) { events_live_ = live; }
 
+  /// As MarketWatch has them.
+  bool scores_postponed() const { return market_.postponed(); }
+  void hurry_scores() { market_.hurry(); }
+
   /// A call that names these had no clear answer: the next look asks for them, however fresh they
   /// are.
   void doubt(const std::vector<std::string>& ids);

@@ -228,8 +228,10 @@ Result<TickReport> Reconciler::look() {
   TRY_ASSIGN(auto report, observe_and_plan(view));
   // Nobody looks again for somebody who looks once.
   for (std::size_t left = options_.desired.pools.size();
-       !report.blind && launch_check_.postponed() && left > 0; --left) {
+       !report.blind && (launch_check_.postponed() || observer_.scores_postponed()) && left > 0;
+       --left) {
     launch_check_.hurry();
+    observer_.hurry_scores();
     TRY_ASSIGN(report, observe_and_plan(view));
   }
   return report;

@@ -166,6 +166,7 @@ const std::vector<Row> kReference = {
       "MaxFleetCountExceeded", "ResourceCountExceeded"},
      "CreateFleet",
      R::account},
+    {{"MaxConfigLimitExceeded", "MaxConfigLimitExceededException"}, "", R::account},
     {{"SpotMaxPriceTooLow", "Unsupported", "InsufficientFreeAddressesInSubnet"},
      "RunInstances",
      R::change},

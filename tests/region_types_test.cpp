@@ -91,6 +91,25 @@ TEST_F(TypesTest, scores_follow_the_capacity) {
             "UnauthorizedOperation");
 }
 
+TEST_F(TypesTest, scores_are_given_within_the_accounts_limits) {
+  const std::string three = types({"g4dn.xlarge", "g5.xlarge", "g6.xlarge"});
+  const auto ask = [&](const std::string& more) {
+    return code("Action=GetSpotPlacementScores&SingleAvailabilityZone=true" + three + more);
+  };
+  EXPECT_EQ(ask("&TargetCapacity=2000000001"), "InvalidParameterValue");
+  EXPECT_EQ(ask("&TargetCapacity=1&TargetCapacityUnitType=cores"), "InvalidParameterValue");
+  EXPECT_EQ(ask("&TargetCapacity=1&MaxResults=9"), "InvalidParameterValue");
+  region.knobs.placement_target_limit = 5;
+  EXPECT_EQ(ask("&TargetCapacity=6"), "InvalidParameterValue");
+  EXPECT_EQ(ask("&TargetCapacity=5"), "");
+  region.knobs.placement_configurations = 2;
+  EXPECT_EQ(ask("&TargetCapacity=4"), "");
+  EXPECT_EQ(ask("&TargetCapacity=3"), "MaxConfigLimitExceeded");
+  EXPECT_EQ(ask("&TargetCapacity=5"), "") << "one that was asked before is taken again";
+  region.advance_by(std::chrono::hours{24});
+  EXPECT_EQ(ask("&TargetCapacity=3"), "");
+}
+
 TEST_F(TypesTest, spot_is_cheaper_than_on_demand_and_only_where_offered) {
   for (const auto& facts : type_catalogue())
     for (const char* zone : {"us-east-1a", "us-east-1b"}) {

@@ -39,6 +39,8 @@ constexpr std::string_view kKmsKey =
     "Let this role use the KMS key: CreateGrant, Decrypt, GenerateDataKeyWithoutPlaintext.";
 constexpr std::string_view kTemplateGone =
     "The launch template is gone, or too new to be visible; it is made again.";
+constexpr std::string_view kScores =
+    "No new question for placement scores for up to a day; those asked before are answered.";
 constexpr std::string_view kPageToken = "The page token expired; list again.";
 
 /// An entry with an action goes before the general one of its code.
@@ -219,6 +221,9 @@ constexpr std::array kCodes = std::to_array<CodeEntry>({
     {"InstanceLimitExceeded", "", refused, R::account, "3", kQuota},
     {"MaxFleetCountExceeded", "", refused, R::account, "3", kQuota},
     {"ResourceCountExceeded", "", refused, R::account, "3", kQuota},
+    // Of placement scores. The list of codes has the longer form, answers the shorter.
+    {"MaxConfigLimitExceeded", "", refused, R::account, "API", kScores},
+    {"MaxConfigLimitExceededException", "", refused, R::account, "API", kScores},
     // Tags.
     {"InvalidID", "", gone, R::absent, "API", "What was to be tagged is gone, or too new."},
     {"TagLimitExceeded", "", misconfigured, R::request, "3", "A resource holds 50 tags at most."},

@@ -126,6 +126,8 @@ ControlReply set_knob(Region& region, const Parameter& parameter) {
       {"init_rate_quota", &knobs.init_rate_quota},
       {"copies_per_region", &knobs.copies_per_region},
       {"fsr_quota", &knobs.fsr_quota},
+      {"placement_target_limit", &knobs.placement_target_limit},
+      {"placement_configurations", &knobs.placement_configurations},
       {"fleet_throttles", &knobs.fleet_throttles}};
   const std::map<std::string, bool*> flags = {
       {"empty_first_page", &knobs.empty_first_page},

@@ -183,30 +183,61 @@ int placement_score(const Region& region, const Values& types, const std::string
 
 }  // namespace
 
-Answer<void> get_placement_scores_action(Region& region, const Form& form, XmlWriter& xml) {
-  const auto types = form.list("InstanceType");
+namespace {
+
+/// The request's own limits, then the account's. Source: API reference of GetSpotPlacementScores;
+/// the account's are in the user guide, without the code that says the first (assumed).
+Answer<int> check_placement_question(Region& region, const Form& form, const Values& types) {
+  constexpr std::size_t kMostTypes = 1000;
+  constexpr std::size_t kMostRegions = 10;
+  constexpr int kMostCapacity = 2'000'000'000;
   if (types.empty())
     return refuse("MissingParameter", "The request must contain the parameter InstanceType");
+  if (types.size() > kMostTypes || form.list("RegionName").size() > kMostRegions)
+    return refuse("InvalidParameterValue", "At most 1000 instance types and 10 Regions are taken");
   for (const auto& type : types)
     if (!type_facts(type))
       return refuse("InvalidParameterValue", "Invalid value '" + type + "' for InstanceType.");
   const auto target = form.integer("TargetCapacity");
   if (!target) return tl::unexpected(target.error());
-  if (target->value_or(0) < 1)
-    return refuse("InvalidParameterValue", "TargetCapacity must be at least 1");
+  const int capacity = target->value_or(0);
+  if (capacity < 1 || capacity > kMostCapacity)
+    return refuse("InvalidParameterValue", "TargetCapacity must be from 1 to 2000000000");
+  const auto unit = form.text("TargetCapacityUnitType");
+  if (!unit.empty() && unit != "units" && unit != "vcpu" && unit != "memory-mib")
+    return refuse("InvalidParameterValue",
+                  "Invalid value '" + unit + "' for TargetCapacityUnitType.");
+  const int most = region.knobs.placement_target_limit;
+  if (most > 0 && capacity > most)
+    return refuse("InvalidParameterValue", "TargetCapacity " + std::to_string(capacity) +
+                                               " is above this account's limit of " +
+                                               std::to_string(most));
+  return capacity;
+}
+
+}  // namespace
+
+Answer<void> get_placement_scores_action(Region& region, const Form& form, XmlWriter& xml) {
+  const auto types = form.list("InstanceType");
+  const auto target = check_placement_question(region, form, types);
+  if (!target) return tl::unexpected(target.error());
   const auto single = form.boolean("SingleAvailabilityZone");
   if (!single) return tl::unexpected(single.error());
   constexpr int kLeastResults = 10;
   const auto page = parse_page(region, form, "", {}, kLeastResults);
   if (!page) return tl::unexpected(page.error());
+  if (const auto taken = region.take_placement_question(form.fingerprint()); !taken)
+    return tl::unexpected(taken.error());
   const auto regions = form.list("RegionName");
   const std::string here = region.catalog().region;
   std::vector<std::pair<int, std::string>> scores;  // zone id, empty for the whole Region
   for (const auto& zone : region.catalog().zones)
-    scores.emplace_back(placement_score(region, types, zone.name, **target), zone.id);
+    scores.emplace_back(placement_score(region, types, zone.name, *target), zone.id);
   std::stable_sort(scores.begin(), scores.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   if (!*single && !scores.empty()) scores = {{scores.front().first, ""}};
+  constexpr std::size_t kBest = 10;  // "the top 10 Regions or Availability Zones"
+  if (scores.size() > kBest) scores.resize(kBest);
   xml.open("spotPlacementScoreSet");
   for (const auto& [score, id] : scores) {
     if (!regions.empty() && !contains(regions, here)) break;

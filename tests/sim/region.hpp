@@ -256,6 +256,9 @@ class Region {
   /// Instances of the type that the zone has room for now; kUnlimited without a limit.
   int room(const std::string& type, const std::string& zone) const;
   static constexpr int kUnlimited = 1'000'000;
+  /// Counts a question for placement scores. Errors: MaxConfigLimitExceeded for a new one beyond
+  /// what is taken in 24 hours; one that was answered in that time is none.
+  Answer<void> take_placement_question(const std::string& configuration);
   bool offered(const std::string& type, const std::string& zone) const;
   Hardware& hardware() { return hardware_; }
 
@@ -396,6 +399,7 @@ class Region {
   std::map<std::string, Addresses> addresses_;                   ///< by subnet
   std::map<std::pair<std::string, std::string>, int> occupied_;  ///< (type, zone)
   std::map<std::pair<bool, std::string>, int> vcpus_used_;       ///< (spot, quota class)
+  std::map<std::string, Instant> placement_questions_;           ///< answered last
   std::uint64_t last_number_ = 0;
   std::set<std::string> bad_zones_;
   std::map<std::string, int> fault_counts_;

@@ -98,6 +98,21 @@ int Region::room(const std::string& type, const std::string& where) const {
   return least;
 }
 
+Answer<void> Region::take_placement_question(const std::string& configuration) {
+  constexpr std::chrono::hours kPeriod{24};
+  std::erase_if(placement_questions_,
+                [&](const auto& each) { return now() - each.second >= kPeriod; });
+  const int most = knobs.placement_configurations;
+  if (most > 0 && !placement_questions_.contains(configuration) &&
+      placement_questions_.size() >= static_cast<std::size_t>(most))
+    return refuse("MaxConfigLimitExceeded",
+                  "You have exceeded your maximum allowed Spot placement configurations. You can "
+                  "retry configurations that you used within the last 24 hours, or wait for 24 "
+                  "hours before specifying a new configuration.");
+  placement_questions_.insert_or_assign(configuration, now());
+  return {};
+}
+
 bool Region::offered(const std::string& type, const std::string& where) const {
   if (knobs.not_offered.contains({type, where})) return false;
   for (std::size_t index = 0; index < catalog_.zones.size(); ++index)

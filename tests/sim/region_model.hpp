@@ -92,6 +92,11 @@ struct RegionKnobs {
   bool copies_need_encryption = false;
   /// Whether placement scores are low for fewer than three types (API reference).
   bool few_types_score_low = true;
+  /// Most instances that scores are given for, by the account's use of spot, and most new questions
+  /// for scores in 24 hours (EC2 user guide, "Spot placement score", limitations, which gives
+  /// neither number); 0: no limit.
+  int placement_target_limit = 0;
+  int placement_configurations = 0;
   int fleet_throttles = 0;  ///< so many pools of the next fleets fail with RequestLimitExceeded
                             ///< inside HTTP 200 (karpenter-provider-aws#7012)
   /// Whether a fleet's answer names an override's zone where the request gave a subnet alone. We
