@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "manager/aws/account_facts_client.hpp"
 #include "manager/aws/ebs_direct_client.hpp"
 #include "manager/aws/sqs_client.hpp"
 #include "manager/cli.hpp"
@@ -70,13 +71,18 @@ Result<int> run(const Options& options) {
   TRY_ASSIGN(const auto skew, skew_of(connection));
   const auto identity = connection.identify();
   const UserDataSource user_data(config, load_bootstrap(options.bootstrap), kDefaultPort);
+  aws::AccountFactsClient account(connection);
   const DoctorFacts facts{config.desired,
                           identity ? identity->account : std::string(),
                           skew,
                           user_data,
                           wall_clock(),
                           block_lister(config, connection),
-                          queue_reader(config, connection)};
+                          queue_reader(config, connection),
+                          [&account](const std::string& service, const std::string& code) {
+                            return account.service_quota(service, code);
+                          },
+                          [&account](const std::string& key) { return account.key(key); }};
   const std::vector<Finding> findings = examine(*connection.ec2, facts);
   fmt::print("{}", formatted(finding_table(findings), options.output));
   std::fflush(stdout);

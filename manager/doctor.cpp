@@ -125,9 +125,11 @@ std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts) {
   const TypeFacts types = look_up_types(ec2, types_of(facts.desired));
   for (const auto& pool : facts.desired.pools) {
     check_pool(pool, facts, look.observed, types, findings);
+    check_key(pool, facts, findings);
     check_block_list(pool, facts, look.observed, findings);
     if (!pool.auto_scaling_group.empty()) check_group(ec2, facts, pool, findings);
   }
+  check_quotas(facts, look.observed, types, findings);
   return findings;
 }
 

@@ -1,7 +1,8 @@
 // What `warmroot doctor` finds: one line for each thing that has to be right before the first node
 // is served, with the remedy where it is not. Asks EC2 with reads and dry runs alone; changes
 // nothing. cli_doctor.cpp prints it. doctor_permissions.cpp asks who may do what, doctor_pool.cpp
-// looks at a pool, doctor_group.cpp at its Auto Scaling group, doctor_blocks.cpp at its block list.
+// looks at a pool, doctor_group.cpp at its Auto Scaling group, doctor_blocks.cpp at its block list,
+// doctor_account.cpp at quotas and keys.
 #pragma once
 
 #include <functional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "manager/aws/account_facts.hpp"
 #include "manager/aws/ec2.hpp"
 #include "manager/core/model.hpp"
 
@@ -44,6 +46,10 @@ struct DoctorFacts {
       list_blocks{};
   /// Tries to read the queue of EC2's events. Empty: the spec names none.
   std::function<Ok()> read_queue{};
+  /// Reads a quota of a service ("ec2") by its code, as it is applied. Empty: cannot be asked.
+  std::function<Result<double>(const std::string& service, const std::string& code)> quota{};
+  /// Reads what KMS says of a key. Empty: cannot be asked.
+  std::function<Result<aws::KmsKey>(const std::string& key)> key{};
 };
 
 /// Everything, pools in the spec's order. Never fails: what cannot be asked is a finding.
@@ -69,8 +75,8 @@ struct TypeFacts {
   std::string error;  ///< why one of them is absent
 };
 
-/// Source, architectures, types, subnets, attachment slots, quotas, key, tags and user-data of one
-/// pool. Pure but for facts.user_data.
+/// Source, architectures, types, subnets, attachment slots, tags and user-data of one pool. Pure
+/// but for facts.user_data.
 void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
                 const core::Observed& observed, const TypeFacts& types,
                 std::vector<Finding>& findings);
@@ -82,6 +88,14 @@ void check_group(aws::Ec2& ec2, const DoctorFacts& facts, const core::PoolSpec& 
 /// Whether EBS lists the blocks of the pool's snapshot, which the warmer can do without.
 void check_block_list(const core::PoolSpec& pool, const DoctorFacts& facts,
                       const core::Observed& observed, std::vector<Finding>& findings);
+
+/// Whether the quotas of spot vCPUs and of storage have room for the pools.
+void check_quotas(const DoctorFacts& facts, const core::Observed& observed, const TypeFacts& types,
+                  std::vector<Finding>& findings);
+
+/// Whether the pool's KMS key is there, enabled and one that encrypts.
+void check_key(const core::PoolSpec& pool, const DoctorFacts& facts,
+               std::vector<Finding>& findings);
 
 /// Whether the queue of EC2's events can be read, which the manager can do without.
 Finding check_queue(const Ok& read);

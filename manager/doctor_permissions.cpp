@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "manager/aws/ec2_codec.hpp"
+#include "manager/core/importing.hpp"
 #include "manager/core/pool_source.hpp"
 #include "manager/doctor.hpp"
 
@@ -13,7 +14,8 @@ namespace {
 struct Trial {
   aws::Mutation call;
   std::string pool;
-  std::string need;  ///< "to launch"
+  std::string need;       ///< "launches instances"
+  bool optional = false;  ///< nothing that the spec asks for needs it
 };
 
 bool says(std::string_view message, std::string_view words) {
@@ -87,6 +89,11 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
     trials.push_back({aws::DeleteTags{{volume}, {core::kTagQuarantined}}, "",
                       "returns volumes that were set aside"});
     trials.push_back({aws::DeleteVolume{volume}, "", "deletes volumes by an operator's order"});
+    trials.push_back(
+        {aws::CreateSnapshot{volume,
+                             "warmroot doctor",
+                             {{core::kTagDeployment, deployment}, {core::kTagImport, "doctor"}}},
+         "", "`ami import` needs and nothing else", true});
     if (copies)
       trials.push_back(
           {aws::CopyVolumes{volume, 0, "gp3", {}, {}, "", {}}, "", "copies golden volumes"});
@@ -108,9 +115,10 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
 /// round; EC2 does not say.
 Finding answered(const Trial& trial, const std::string& right, const Error& error) {
   if (aws::bare_code(error.code) == "UnauthorizedOperation")
-    return {Verdict::wrong, "permissions", trial.pool,
+    return {trial.optional ? Verdict::unknown : Verdict::wrong, "permissions", trial.pool,
             right + " is denied, which " + trial.need + ": " + who_denies(error.context)};
-  const bool spec = error.kind == ErrorKind::misconfigured || error.kind == ErrorKind::unauthorised;
+  const bool spec = !trial.optional && (error.kind == ErrorKind::misconfigured ||
+                                        error.kind == ErrorKind::unauthorised);
   return {spec ? Verdict::wrong : Verdict::unknown, "permissions", trial.pool,
           right + " would be refused: " + error.message()};
 }
@@ -154,7 +162,7 @@ std::string who_denies(std::string_view message) {
       {"explicit deny in a resource-based policy",
        "a policy of the resource denies it explicitly: change that policy"},
       {"no identity-based policy allows",
-       "nothing allows it: add it to the policy of this user or role (templates/iam-policy.json)"},
+       "nothing allows it: add it to the policy of this user or role (templates/iam-policy*.json)"},
   };
   for (const Words& known : kKnown)
     if (says(message, known.words)) return std::string(known.remedy);
@@ -167,10 +175,16 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
                        std::vector<Finding>& findings) {
   std::vector<Trial> trials;
   bool copies = false;
+  bool fleets = false;
   for (const auto& pool : facts.desired.pools) {
     add_creates(pool, facts, observed, trials);
     copies = copies || pool.stock.golden;
+    fleets = fleets || (pool.launch && pool.launch->instance_types.size() > 1);
   }
+  const bool has_template = observed.templates && !observed.templates->empty();
+  if (fleets && has_template)
+    trials.push_back({aws::DeleteLaunchTemplate{observed.templates->front().launch_template_id}, "",
+                      "removes launch templates that no spec uses any more"});
   const std::string volume = observed.volumes.empty() ? "" : observed.volumes.begin()->first;
   const auto runs = std::find_if(
       observed.instances.begin(), observed.instances.end(),
@@ -184,8 +198,13 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
                                          right + " is allowed, which " + trial.need}
                                : answered(trial, right, allowed.error()));
   }
+  if (fleets && !has_template)
+    findings.push_back(missing("ec2:DeleteLaunchTemplate", "a launch template"));
   if (volume.empty())
-    findings.push_back(missing("ec2:CreateTags, ec2:DeleteTags and ec2:DeleteVolume", "a volume"));
+    findings.push_back(
+        missing("ec2:CreateTags, ec2:DeleteTags, ec2:DeleteVolume and ec2:CreateSnapshot (which "
+                "only `ami import` needs)",
+                "a volume"));
   if (volume.empty() || instance.empty())
     findings.push_back(
         missing("ec2:AttachVolume and ec2:DetachVolume", "a volume and a running instance"));

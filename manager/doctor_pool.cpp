@@ -1,7 +1,6 @@
 // One pool against what EC2 knows. The planner's own checks (pool_source) come first; the rest is
 // what the planner would meet only when it is too late.
 #include <algorithm>
-#include <set>
 
 #include "manager/core/pool_source.hpp"
 #include "manager/doctor.hpp"
@@ -178,35 +177,6 @@ void check_slots(const core::PoolSpec& pool, const core::Observed& observed, con
   }
 }
 
-/// The quota of spot vCPUs that a type counts against. Source: Service Quotas, by the type's first
-/// letter.
-std::string_view quota_of(const std::string& type) {
-  const std::string family = type.substr(0, type.find_first_of("0123456789"));
-  if (family == "g" || family == "vt" || family == "gr") return "L-3819A6DF (G and VT)";
-  if (family == "p") return "L-7212CCBC (P4, P3 and P2)";
-  if (family == "inf") return "L-B5D1601B (Inf)";
-  if (family == "trn") return "L-6B0D517C (Trn)";
-  if (family == "x") return "L-E3A00192 (X)";
-  return "L-34B43A08 (standard)";
-}
-
-void check_quota(const core::PoolSpec& pool, const TypeFacts& facts, Notes notes) {
-  std::set<std::string> quotas;
-  int largest = 0;
-  for (const std::string& name : existing_types(pool, facts)) {
-    quotas.emplace(quota_of(name));
-    if (!facts.types) continue;
-    if (const auto found = facts.types->find(name); found != facts.types->end())
-      largest = std::max(largest, found->second.vcpus);
-  }
-  const std::string needed = largest == 0
-                                 ? std::to_string(pool.running) + " instances"
-                                 : std::to_string(pool.running * largest) + " vCPUs at most";
-  notes.add(Verdict::unknown, "quota",
-            "the pool needs " + needed + " of spot; EC2 does not tell the quota: look at " +
-                joined({quotas.begin(), quotas.end()}) + " in Service Quotas");
-}
-
 /// Keys that IMDS can show. Source: EC2 user guide; a launch with another key fails as a whole.
 bool imds_shows(const std::string& key) {
   const auto allowed = [](unsigned char c) {
@@ -239,17 +209,6 @@ void check_user_data(const core::PoolSpec& pool, const DoctorFacts& facts, Notes
     notes.add(Verdict::wrong, "user-data", text.error().message());
 }
 
-void check_key(const core::PoolSpec& pool, Notes notes) {
-  if (!pool.volumes.encrypted) return;
-  const std::string key = pool.volumes.kms_key.empty() ? "the account's default key for EBS"
-                                                       : "key " + pool.volumes.kms_key;
-  notes.add(Verdict::unknown, "KMS key",
-            key +
-                ": a dry run does not try it. It must allow CreateGrant (for attaching), Decrypt, "
-                "DescribeKey, GenerateDataKeyWithoutPlaintext and ReEncrypt; without them volumes "
-                "vanish after they were made");
-}
-
 }  // namespace
 
 void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
@@ -257,13 +216,11 @@ void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
                 std::vector<Finding>& findings) {
   Notes notes{pool.name, findings};
   if (observed.complete) check_source(pool, facts, observed, notes);
-  check_key(pool, notes);
   if (!pool.launch) return check_user_data(pool, facts, notes);
   check_types(pool, observed, types, notes);
   check_offerings(pool, types, notes);
   check_subnets(pool, observed, notes);
   check_slots(pool, observed, types, notes);
-  check_quota(pool, types, notes);
   check_tags(pool, notes);
   check_user_data(pool, facts, notes);
 }

@@ -106,6 +106,10 @@ TEST(EndpointOf, services_have_the_names_that_botocore_gives_them) {
            {sqs, "eusc-de-east-1", kDual, "sqs.eusc-de-east-1.api.amazonwebservices.eu"},
            {ebs, "us-gov-west-1", kFips, "ebs-fips.us-gov-west-1.amazonaws.com"},
            {ebs, "ap-southeast-1", {}, "ebs.ap-southeast-1.amazonaws.com"},
+           {service_quotas, "us-gov-west-1", kFips, "servicequotas.us-gov-west-1.amazonaws.com"},
+           {service_quotas, "cn-north-1", {}, "servicequotas.cn-north-1.amazonaws.com.cn"},
+           {kms, "us-gov-west-1", kFips, "kms-fips.us-gov-west-1.amazonaws.com"},
+           {kms, "eusc-de-east-1", {}, "kms.eusc-de-east-1.amazonaws.eu"},
            {sso, "us-east-1", {}, "portal.sso.us-east-1.amazonaws.com"},
            {sso, "us-isob-east-1", kFips, "portal.sso-fips.us-isob-east-1.sc2s.sgov.gov"},
            {sso_oidc, "cn-north-1", kBoth, "oidc-fips.cn-north-1.api.amazonwebservices.com.cn"}}) {

@@ -7,6 +7,7 @@
 
 #include "manager/aws/ec2_client.hpp"
 #include "tests/fleet_harness.hpp"
+#include "tests/sim/account_services.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -43,11 +44,30 @@ struct DoctorTest : ::testing::Test {
   std::optional<Milliseconds> skew = Milliseconds{300};
   Result<std::string> user_data = std::string("#!/bin/sh\n");
 
+  sim::AccountServices services{region};
+  bool asks_account = true;
+  std::vector<std::string> keys_asked;
+
   core::PoolSpec& pool() { return desired.pools.front(); }
   std::vector<Finding> findings() {
-    const DoctorFacts facts{desired, account, skew,
-                            [this](const core::PoolSpec&) { return user_data; }, region.now()};
+    DoctorFacts facts{desired, account, skew, [this](const core::PoolSpec&) { return user_data; },
+                      region.now()};
+    if (asks_account) {
+      facts.quota = [this](const std::string& service, const std::string& code) {
+        return aws::decode_service_quota(asked(aws::encode_get_service_quota(service, code)));
+      };
+      facts.key = [this](const std::string& key) {
+        keys_asked.push_back(key);
+        return aws::decode_key(asked(aws::encode_describe_key(key)));
+      };
+    }
     return examine(ec2, facts);
+  }
+  HttpReply asked(const aws::JsonCall& call) {
+    const auto reply = services.answer(call.target, call.body);
+    HttpReply out{reply.status, {}, reply.body};
+    if (!reply.code.empty()) out.headers["x-amzn-errortype"] = reply.code;
+    return out;
   }
   /// "wrong subnet: ..." a line.
   static std::string lines(const std::vector<Finding>& found) {
@@ -81,7 +101,8 @@ TEST_F(DoctorTest, a_healthy_account_has_nothing_wrong_and_nothing_is_changed) {
         "ok product codes: ", "ok instance type: g5.xlarge runs on Nitro and runs x86_64",
         "ok attachments: g5.xlarge takes 28 volumes, 2 are needed", "ok instance tags: ",
         "ok user-data: 10 of 16384 bytes", "unknown permissions: ec2:AttachVolume",
-        "unknown quota: the pool needs 8 vCPUs at most of spot"})
+        "ok quota: spot quota L-3819A6DF (G and VT) is 64 vCPUs, enough for 2 nodes",
+        "ok quota: the pools' volumes are 16 GiB of gp3, quota L-7A658B76 is 50 TiB"})
     EXPECT_THAT(lines(found), HasSubstr(line));
   for (const auto& call : front.calls()) EXPECT_FALSE(call.effective) << call.action;
   EXPECT_TRUE(region.volumes().empty());
@@ -98,7 +119,7 @@ TEST_F(DoctorTest, rights_on_what_is_there_are_asked_about_once_something_is) {
   const auto found = examine(client, facts);
   for (const char* right :
        {"ec2:AttachVolume", "ec2:DetachVolume", "ec2:TerminateInstances", "ec2:CreateTags",
-        "ec2:DeleteTags", "ec2:DeleteVolume", "ec2:ModifyInstanceAttribute"})
+        "ec2:DeleteTags", "ec2:DeleteVolume", "ec2:ModifyInstanceAttribute", "ec2:CreateSnapshot"})
     EXPECT_THAT(lines(found), HasSubstr(std::string("ok permissions: ") + right + " is allowed"));
   for (const auto& call : fleet.front.calls()) EXPECT_FALSE(call.effective) << call.action;
 }
@@ -254,10 +275,110 @@ TEST_F(DoctorTest, user_data_that_is_too_long_is_wrong) {
   expect_wrong("user-data", "EC2 allows 16384");
 }
 
-TEST_F(DoctorTest, an_encrypted_pools_key_is_unknown_with_what_it_must_allow) {
+TEST_F(DoctorTest, a_spot_quota_that_is_too_small_for_the_nodes_is_wrong) {
+  region.knobs.spot_vcpu_quota["g"] = 7;
+  expect_wrong("quota",
+               "spot quota L-3819A6DF (G and VT) is 7 vCPUs, enough for 1 of 2 nodes: ask AWS");
+  region.knobs.spot_vcpu_quota["g"] = 8;
+  EXPECT_TRUE(healthy(findings())) << lines(findings());
+  ec2.types.push_back({"m6i.4xlarge", {"x86_64"}, "nitro", 16, false, 28});
+  ec2.offerings.push_back({"m6i.4xlarge", "us-east-1a"});
+  pool().launch->instance_types = {"g5.xlarge", "m6i.4xlarge"};
+  region.knobs.spot_vcpu_quota = {{"g", 4}, {"standard", 16}};
+  EXPECT_THAT(lines(findings()), HasSubstr("ok quota: spot quota L-34B43A08 (standard) is 16 "
+                                           "vCPUs, L-3819A6DF (G and VT) is 4 vCPUs, enough for 2 "
+                                           "nodes of the smaller types only"))
+      << "one node of each";
+  pool().running = 0;
+  EXPECT_THAT(lines(findings()), Not(HasSubstr("spot quota"))) << "nothing runs";
+}
+
+TEST_F(DoctorTest, pools_that_each_fit_a_quota_and_do_not_fit_together_are_wrong) {
+  desired.pools.push_back(pool_spec("q", 3, 3));
+  region.knobs.spot_vcpu_quota["g"] = 19;
+  expect_wrong("quota",
+               "2 pools together need 20 vCPUs of spot quota L-3819A6DF (G and VT), "
+               "which is 19: ask AWS");
+  region.knobs.spot_vcpu_quota["g"] = 20;
+  EXPECT_TRUE(healthy(findings())) << lines(findings());
+}
+
+TEST_F(DoctorTest, volumes_beyond_the_storage_quota_are_wrong) {
+  pool().nodes = 10;
+  pool().volumes.size_gib = 5'120;
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("ok quota: the pools' volumes are 50 TiB of gp3, quota L-7A658B76 is 50"));
+  pool().stock.spares = 1;
+  expect_wrong("quota", "the pools' volumes are 55 TiB of gp3, quota L-7A658B76 is 50 TiB: ask");
+}
+
+TEST_F(DoctorTest, a_quota_that_cannot_be_read_is_unknown_with_where_to_look) {
+  region.knobs.denied["servicequotas:GetServiceQuota"] = sim::Denial::implicit;
+  const auto denied = findings();
+  EXPECT_TRUE(healthy(denied)) << lines(denied);
+  EXPECT_THAT(lines(denied),
+              HasSubstr("unknown quota: the pool needs 8 vCPUs at most of spot, and the quota "
+                        "could not be read (servicequotas:GetServiceQuota is denied, nothing "
+                        "allows it: add it to the policy"));
+  EXPECT_THAT(lines(denied), HasSubstr("look at L-3819A6DF (G and VT) in Service Quotas"));
+  asks_account = false;
+  EXPECT_THAT(lines(findings()), HasSubstr("unknown quota: the pool needs 8 vCPUs at most"));
+  asks_account = true;
+  region.knobs.denied.clear();
+  ec2.types.clear();
+  EXPECT_THAT(lines(findings()), Not(HasSubstr("spot quota"))) << "the type does not exist";
+}
+
+TEST_F(DoctorTest, an_encrypted_pools_key_has_to_be_there_enabled_and_for_encryption) {
   pool().volumes.encrypted = true;
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("unknown KMS key: the account's default key for EBS is not asked about"));
+  pool().volumes.kms_key = "alias/aws/ebs";
+  EXPECT_THAT(lines(findings()), HasSubstr("unknown KMS key: key alias/aws/ebs is not asked"));
+  EXPECT_TRUE(keys_asked.empty()) << "to describe an alias of AWS's own may make its key";
   pool().volumes.kms_key = "alias/research";
-  EXPECT_THAT(lines(findings()), HasSubstr("unknown KMS key: key alias/research"));
+  expect_wrong("KMS key", "Alias alias/research is not found");
+  region.knobs.kms_keys["alias/research"] = {};
+  EXPECT_TRUE(healthy(findings())) << lines(findings());
+  EXPECT_THAT(lines(findings()), HasSubstr("ok KMS key: key alias/research is enabled and encrypts"
+                                           ". It must allow CreateGrant"));
+  region.knobs.kms_keys["alias/research"].state = "PendingDeletion";
+  expect_wrong("KMS key", "key alias/research is in state PendingDeletion: enable it");
+  region.knobs.kms_keys["alias/research"] = {"Enabled", "SIGN_VERIFY", "RSA_2048"};
+  expect_wrong("KMS key", "is a key for SIGN_VERIFY of type RSA_2048, EBS takes symmetric");
+  region.knobs.denied["kms:DescribeKey"] = sim::Denial::implicit;
+  EXPECT_TRUE(healthy(findings())) << lines(findings());
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("unknown KMS key: key alias/research could not be looked at: "
+                        "kms:DescribeKey is denied, nothing allows it"));
+}
+
+TEST_F(DoctorTest, a_fleets_right_to_remove_templates_is_asked_about_on_one_of_ours) {
+  pool().launch->instance_types = {"g5.xlarge", "g4dn.xlarge"};
+  ec2.types.push_back({"g4dn.xlarge", {"x86_64"}, "nitro", 4, false, 28});
+  ec2.offerings.push_back({"g4dn.xlarge", "us-east-1a"});
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("unknown permissions: ec2:DeleteLaunchTemplate can be asked about only"));
+  ASSERT_TRUE(region.create_template("ours", {}, {{"warmroot:deployment", "research"}}, "", ""));
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("ok permissions: ec2:DeleteLaunchTemplate is allowed, which removes"));
+  region.knobs.denied["ec2:DeleteLaunchTemplate"] = sim::Denial::implicit;
+  expect_wrong("permissions", "ec2:DeleteLaunchTemplate is denied, which removes launch templates");
+  EXPECT_EQ(region.templates().size(), 1U) << "nothing was deleted";
+}
+
+TEST_F(DoctorTest, a_missing_right_that_imports_alone_need_is_no_mistake) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  fleet.region.knobs.denied["ec2:CreateSnapshot"] = sim::Denial::organisation;
+  TypedEc2 client(
+      fleet.door, [](Milliseconds) {}, [] { return 0.5; });
+  const auto found = examine(client, {fleet.desired, account, skew, {}, fleet.region.now()});
+  EXPECT_TRUE(healthy(found)) << lines(found);
+  EXPECT_THAT(lines(found),
+              HasSubstr("unknown permissions: ec2:CreateSnapshot is denied, which `ami import` "
+                        "needs and nothing else: a service control policy"));
 }
 
 TEST_F(DoctorTest, a_group_whose_instances_lack_our_tag_or_are_elsewhere_is_wrong) {

@@ -74,6 +74,8 @@ const ServiceNames& names_of(Service service) {
       {"ebs", "ebs", "EBS", "ebs"},
       {"", "portal.sso", "SSO", "sso"},
       {"", "oidc", "SSO_OIDC", "sso_oidc"},
+      {"servicequotas", "servicequotas", "SERVICE_QUOTAS", "service_quotas"},
+      {"kms", "kms", "KMS", "kms"},
   });
   return kNames.at(static_cast<std::size_t>(service));
 }
@@ -85,9 +87,9 @@ Result<Endpoint> default_endpoint(Service service, std::string_view region,
                 "'" + std::string(region) + "' is no Region's name (such as us-east-1)");
   const Partition& partition = partition_of(region);
   std::string host(names_of(service).host);
-  // The ordinary endpoints of GovCloud are FIPS endpoints, but for EBS direct's.
-  const bool is_fips_anyway =
-      partition.id == "aws-us-gov" && !variant.dual_stack && service != Service::ebs;
+  // The ordinary endpoints of GovCloud are FIPS endpoints, but for EBS direct's and KMS's.
+  const bool is_fips_anyway = partition.id == "aws-us-gov" && !variant.dual_stack &&
+                              service != Service::ebs && service != Service::kms;
   if (variant.fips && !is_fips_anyway) host += "-fips";
   host += "." + std::string(region) + ".";
   host += variant.dual_stack ? partition.dual_stack_suffix : partition.dns_suffix;

@@ -25,7 +25,7 @@ struct Endpoint {
 Result<Endpoint> parse_endpoint(std::string_view url);
 
 /// The services we call.
-enum class Service { ec2, sts, sqs, ebs, sso, sso_oidc };
+enum class Service { ec2, sts, sqs, ebs, sso, sso_oidc, service_quotas, kms };
 
 struct ServiceNames {
   std::string_view signing;   ///< in SigV4's scope; SSO's two are not signed

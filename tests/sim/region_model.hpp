@@ -63,6 +63,13 @@ struct RegionTimes {
 /// Who says no to an action. An explicit deny reads differently, and no further Allow helps.
 enum class Denial { implicit, policy, organisation };
 
+/// A key as KMS describes it.
+struct KmsKeyRecord {
+  std::string state = "Enabled";
+  std::string usage = "ENCRYPT_DECRYPT";
+  std::string spec = "SYMMETRIC_DEFAULT";
+};
+
 /// Behaviour that real regions show now and then, off by default.
 struct RegionKnobs {
   int page_cap = 1000;                ///< most items a page ever holds
@@ -126,6 +133,8 @@ struct RegionKnobs {
   /// KMS keys that may no longer be used; "*" is every key. A create under one vanishes, an attach
   /// is refused with CustomerKeyHasBeenRevoked.
   std::set<std::string> revoked_keys;
+  /// What KMS knows of keys, by the name they are asked about with. Volumes take any key.
+  std::map<std::string, KmsKeyRecord> kms_keys;
   /// Names ("sdf") that the AMI took although no mapping lists them (CSI driver's allocator).
   std::set<std::string> ami_devices;
 };

@@ -78,7 +78,10 @@ struct RegionServer::Http {
         body.append(data, size);
         return body.size() <= kMaxBody;
       });
-      if (request.has_header("X-Amz-Target"))
+      const std::string target = request.get_header_value("X-Amz-Target");
+      if (!AccountServices::service_of(target).empty())
+        account(request, target, body, response);
+      else if (!target.empty())
         sqs(request, body, response);
       else
         query(request, body, response);
@@ -177,6 +180,27 @@ struct RegionServer::Http {
     response.set_content(reply.body, "application/x-amz-json-1.0");
   }
 
+  void account(const httplib::Request& request, const std::string& target, const std::string& body,
+               httplib::Response& response) {
+    const SignedRequest whole = as_signed(request, body);
+    const std::lock_guard lock(owner.mutex_);
+    const Instant now = wall_clock();
+    AccountReply reply;
+    if (auto verified = owner.identity_.verify(whole, AccountServices::service_of(target), now);
+        !verified) {
+      reply = AccountServices::error(verified.error().code, verified.error().message,
+                                     verified.error().status);
+    } else {
+      owner.region_.advance(now);
+      reply = owner.account_services_.answer(target, body);
+    }
+    response.status = reply.status;
+    response.set_header("Date", http_date());
+    response.set_header("x-amzn-requestid", "00000000-0000-4000-b000-000000000001");
+    if (!reply.code.empty()) response.set_header("x-amzn-errortype", reply.code);
+    response.set_content(reply.body, "application/x-amz-json-1.1");
+  }
+
   void ebs_direct(const httplib::Request& request, httplib::Response& response) {
     const SignedRequest whole = as_signed(request, "");
     const std::lock_guard lock(owner.mutex_);
@@ -213,6 +237,7 @@ RegionServer::RegionServer(Region& region, ServerOptions options)
       sqs_(region, ""),
       events_(region, sqs_),
       ebs_direct_(region),
+      account_services_(region),
       identity_(options_.keys, region.catalog().account_id),
       imds_(region, mutex_) {
   front_.set_throttle_scale(options_.throttle_scale);

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/sim/account_services.hpp"
 #include "tests/sim/ebs_direct.hpp"
 #include "tests/sim/event_bus.hpp"
 #include "tests/sim/identity.hpp"
@@ -68,6 +69,7 @@ class RegionServer {
   Sqs sqs_;
   EventBus events_;
   EbsDirect ebs_direct_;
+  AccountServices account_services_;
   Identity identity_;
   std::mutex mutex_;
   ImdsServer imds_;

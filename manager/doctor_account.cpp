@@ -1,0 +1,286 @@
+// What lies beside EC2: the quotas of Service Quotas, and the KMS key that volumes are encrypted
+// with. Neither has to be readable: what is not says what to look at by hand.
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "manager/core/pool_source.hpp"
+#include "manager/doctor.hpp"
+
+namespace warmroot::manager {
+namespace {
+
+/// A quota of spot vCPUs: what Service Quotas calls it, and the families that count against it.
+struct SpotQuota {
+  std::string_view code;
+  std::string_view name;
+};
+
+/// Source: EC2 user guide, "Spot Instance quotas", and Service Quotas' list of EC2's.
+SpotQuota spot_quota_of(const std::string& type) {
+  const std::string family = type.substr(0, type.find_first_of("0123456789"));
+  if (family == "g" || family == "gr" || family == "vt") return {"L-3819A6DF", "G and VT"};
+  if (family == "p") return {"L-7212CCBC", "P"};
+  if (family == "inf") return {"L-B5D1601B", "Inf"};
+  if (family == "trn") return {"L-6B0D517C", "Trn"};
+  if (family == "dl") return {"L-85EED4F7", "DL"};
+  if (family == "f") return {"L-88CF9481", "F"};
+  if (family == "x") return {"L-E3A00192", "X"};
+  return {"L-34B43A08", "standard"};
+}
+
+/// Of storage in TiB, by volume type; empty for what has none. Source: Service Quotas' list of
+/// EBS's.
+std::string_view storage_quota_of(const std::string& volume_type) {
+  constexpr std::pair<std::string_view, std::string_view> kCodes[] = {
+      {"gp3", "L-7A658B76"},     {"gp2", "L-D18FCD1D"}, {"io1", "L-FD252861"},
+      {"io2", "L-09BD8365"},     {"sc1", "L-17AF77E8"}, {"st1", "L-82ACEF56"},
+      {"standard", "L-9CF3C2EB"}};
+  for (const auto& [type, code] : kCodes)
+    if (type == volume_type) return code;
+  return {};
+}
+
+std::string label_of(const SpotQuota& quota) {
+  return std::string(quota.code) + " (" + std::string(quota.name) + ")";
+}
+
+std::string number(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e9;
+  std::string text = std::to_string(value);
+  return whole ? std::to_string(static_cast<long long>(value)) : text.substr(0, text.find('.') + 2);
+}
+
+constexpr double kGibPerTib = 1024;
+
+std::string storage_text(double gib) {
+  return gib < kGibPerTib ? number(std::ceil(gib)) + " GiB" : number(gib / kGibPerTib) + " TiB";
+}
+
+/// Why a quota could not be read, and what helps.
+std::string why_unread(const Error& error) {
+  if (error.kind == ErrorKind::unauthorised &&
+      error.context.find("not authorized to perform") != std::string::npos)
+    return "servicequotas:GetServiceQuota is denied, " + who_denies(error.context);
+  if (error.kind == ErrorKind::gone) return "the account has no value of its own";
+  return error.message();
+}
+
+/// The vCPUs of the pool's types that count against one quota.
+struct Share {
+  int smallest = 0;
+  int largest = 0;
+};
+using Shares = std::map<std::string_view, std::pair<SpotQuota, Share>>;  ///< by code
+
+/// Absent: what a type has is not known.
+std::optional<Shares> shares_of(const core::PoolSpec& pool, const TypeFacts& facts) {
+  if (!facts.types) return std::nullopt;
+  Shares shares;
+  for (const std::string& name : pool.launch->instance_types) {
+    const auto found = facts.types->find(name);
+    if (found == facts.types->end()) continue;  // told by the types' own check
+    const int vcpus = found->second.vcpus;
+    if (vcpus <= 0) return std::nullopt;
+    const SpotQuota quota = spot_quota_of(name);
+    auto [place, is_new] = shares.try_emplace(quota.code, quota, Share{vcpus, vcpus});
+    auto& share = place->second.second;
+    share = {std::min(share.smallest, vcpus), std::max(share.largest, vcpus)};
+  }
+  return shares;
+}
+
+/// Quotas by service and code, each asked about once.
+class QuotaReader {
+ public:
+  explicit QuotaReader(const DoctorFacts& facts) : facts_(facts) {}
+
+  const Result<double>& read(const std::string& service, std::string_view code) {
+    const auto key = std::pair(service, std::string(code));
+    auto found = read_.find(key);
+    if (found == read_.end())
+      found = read_
+                  .emplace(key, facts_.quota ? facts_.quota(key.first, key.second)
+                                             : Result<double>(fail(ErrorKind::refused,
+                                                                   "Service Quotas was not asked")))
+                  .first;
+    return found->second;
+  }
+
+ private:
+  const DoctorFacts& facts_;
+  std::map<std::pair<std::string, std::string>, Result<double>> read_;
+};
+
+Finding unread_spot_quota(const core::PoolSpec& pool, const Shares* shares, const Error& error) {
+  std::set<std::string> quotas;
+  for (const auto& type : pool.launch->instance_types) quotas.insert(label_of(spot_quota_of(type)));
+  std::string labels;
+  for (const auto& label : quotas) labels += (labels.empty() ? "" : ", ") + label;
+  int largest = 0;
+  if (shares)
+    for (const auto& [code, each] : *shares) largest = std::max(largest, each.second.largest);
+  const std::string needed = largest == 0
+                                 ? std::to_string(pool.running) + " instances"
+                                 : std::to_string(pool.running * largest) + " vCPUs at most";
+  return {Verdict::unknown, "quota", pool.name,
+          "the pool needs " + needed + " of spot, and the quota could not be read (" +
+              why_unread(error) + "): look at " + labels + " in Service Quotas"};
+}
+
+/// What the quotas let run, of the pool alone: what else the account runs counts as well.
+void check_spot_quota(const core::PoolSpec& pool, const TypeFacts& types, QuotaReader& quotas,
+                      std::vector<Finding>& findings) {
+  if (pool.running == 0) return;
+  const auto shares = shares_of(pool, types);
+  if (shares && shares->empty()) return;  // no type exists
+  std::string values;
+  long long nodes = 0;
+  bool roomy = true;
+  if (!shares) {
+    findings.push_back(unread_spot_quota(
+        pool, nullptr, Error{ErrorKind::refused, "the types' vCPUs are not known", {}, {}}));
+    return;
+  }
+  for (const auto& [code, each] : *shares) {
+    const auto& [quota, share] = each;
+    const auto& value = quotas.read("ec2", code);
+    if (!value) {
+      findings.push_back(unread_spot_quota(pool, &*shares, value.error()));
+      return;
+    }
+    values += (values.empty() ? "" : ", ") + label_of(quota) + " is " + number(*value) + " vCPUs";
+    nodes += static_cast<long long>(*value) / share.smallest;
+    roomy = roomy && *value >= static_cast<double>(pool.running) * share.largest;
+  }
+  const std::string wanted = std::to_string(pool.running) + " nodes";
+  if (nodes < pool.running)
+    findings.push_back({Verdict::wrong, "quota", pool.name,
+                        "spot quota " + values + ", enough for " + std::to_string(nodes) + " of " +
+                            wanted + ": ask AWS for more, or lower `running`"});
+  else
+    findings.push_back({Verdict::ok, "quota", pool.name,
+                        "spot quota " + values + ", enough for " + wanted +
+                            (roomy ? "" : " of the smaller types only") +
+                            "; what else the account runs counts as well"});
+}
+
+/// Pools that each fit may not fit together.
+void check_spot_quotas_together(const DoctorFacts& facts, const TypeFacts& types,
+                                QuotaReader& quotas, std::vector<Finding>& findings) {
+  struct Sum {
+    SpotQuota quota;
+    long long vcpus = 0;
+    int pools = 0;
+  };
+  std::map<std::string_view, Sum> sums;
+  for (const auto& pool : facts.desired.pools) {
+    if (!pool.launch || pool.running == 0) continue;
+    const auto shares = shares_of(pool, types);
+    if (!shares || shares->size() != 1) continue;  // another quota may carry it
+    const auto& [code, each] = *shares->begin();
+    auto& sum = sums.try_emplace(code, Sum{each.first}).first->second;
+    sum.vcpus += static_cast<long long>(pool.running) * each.second.smallest;
+    ++sum.pools;
+  }
+  for (const auto& [code, sum] : sums) {
+    if (sum.pools < 2) continue;
+    const auto& value = quotas.read("ec2", code);
+    if (value && *value < static_cast<double>(sum.vcpus))
+      findings.push_back({Verdict::wrong, "quota", "",
+                          std::to_string(sum.pools) + " pools together need " +
+                              std::to_string(sum.vcpus) + " vCPUs of spot quota " +
+                              label_of(sum.quota) + ", which is " + number(*value) +
+                              ": ask AWS for more, or lower `running`"});
+  }
+}
+
+double size_of(const core::PoolSpec& pool, const core::Observed& observed) {
+  if (pool.volumes.size_gib > 0) return pool.volumes.size_gib;
+  const auto found = observed.snapshots.find(core::find_source(pool, observed).snapshot_id);
+  return found != observed.snapshots.end() && found->second.found
+             ? found->second.found->volume_size_gib
+             : 0;
+}
+
+/// Storage of all pools by volume type; the volumes of others count against it as well.
+void check_storage(const DoctorFacts& facts, const core::Observed& observed, QuotaReader& quotas,
+                   std::vector<Finding>& findings) {
+  std::map<std::string, double> gib;
+  for (const auto& pool : facts.desired.pools) {
+    const double size = size_of(pool, observed);
+    const auto zones = static_cast<double>(pool.zones.size());
+    gib[pool.volumes.type] +=
+        size * (pool.nodes + zones * (pool.stock.spares + (pool.stock.golden ? 1 : 0)));
+  }
+  for (const auto& [type, needed] : gib) {
+    const auto code = storage_quota_of(type);
+    if (code.empty() || needed <= 0) continue;
+    const auto& value = quotas.read("ebs", code);
+    const std::string need = "the pools' volumes are " + storage_text(needed) + " of " + type +
+                             ", quota " + std::string(code);
+    if (!value)
+      findings.push_back({Verdict::unknown, "quota", "",
+                          need + " could not be read (" + why_unread(value.error()) +
+                              "): look at it in Service Quotas"});
+    else if (*value * kGibPerTib < needed)
+      findings.push_back(
+          {Verdict::wrong, "quota", "", need + " is " + number(*value) + " TiB: ask AWS for more"});
+    else
+      findings.push_back(
+          {Verdict::ok, "quota", "",
+           need + " is " + number(*value) + " TiB; the account's other volumes count as well"});
+  }
+}
+
+}  // namespace
+
+void check_quotas(const DoctorFacts& facts, const core::Observed& observed, const TypeFacts& types,
+                  std::vector<Finding>& findings) {
+  QuotaReader quotas(facts);
+  for (const auto& pool : facts.desired.pools)
+    if (pool.launch) check_spot_quota(pool, types, quotas, findings);
+  check_spot_quotas_together(facts, types, quotas, findings);
+  check_storage(facts, observed, quotas, findings);
+}
+
+void check_key(const core::PoolSpec& pool, const DoctorFacts& facts,
+               std::vector<Finding>& findings) {
+  if (!pool.volumes.encrypted) return;
+  const std::string& name = pool.volumes.kms_key;
+  const std::string key = name.empty() ? "the account's default key for EBS" : "key " + name;
+  const char* must_allow =
+      "It must allow CreateGrant (for attaching), Decrypt, DescribeKey, "
+      "GenerateDataKeyWithoutPlaintext and ReEncrypt, which nothing tries; without them volumes "
+      "vanish after they were made";
+  const auto add = [&](Verdict verdict, const std::string& text) {
+    findings.push_back({verdict, "KMS key", pool.name, text});
+  };
+  // To describe an alias of AWS's own may make its key. Source: KMS API reference, DescribeKey.
+  if (name.empty() || name.find("alias/aws/") != std::string::npos || !facts.key)
+    return add(Verdict::unknown, key + " is not asked about. " + must_allow);
+  const auto described = facts.key(name);
+  if (!described) {
+    const Error& error = described.error();
+    if (error.kind == ErrorKind::misconfigured)
+      return add(Verdict::wrong, key + ": " + error.message() + ": correct `kms_key`");
+    const bool denied = error.kind == ErrorKind::unauthorised;
+    return add(
+        Verdict::unknown,
+        key + " could not be looked at: " +
+            (denied ? "kms:DescribeKey is denied, " + who_denies(error.context) : error.message()) +
+            ". " + must_allow);
+  }
+  if (described->state != "Enabled")
+    return add(Verdict::wrong, key + " is in state " + described->state +
+                                   ": enable it, or name another in `kms_key`");
+  if (described->usage != "ENCRYPT_DECRYPT" ||
+      (!described->spec.empty() && described->spec != "SYMMETRIC_DEFAULT"))
+    return add(Verdict::wrong, key + " is a key for " + described->usage + " of type " +
+                                   described->spec +
+                                   ", EBS takes symmetric encryption keys only: name another in "
+                                   "`kms_key`");
+  add(Verdict::ok, key + " is enabled and encrypts. " + must_allow);
+}
+
+}  // namespace warmroot::manager
