@@ -191,9 +191,9 @@ void check_launch(TableReader& table, const core::LaunchSpec& spec, bool types_r
                                            spec.max_price, kLowestSpotPriceUsd));
 }
 
-/// `zones` absent: the defaults' own table, of which only form and unknown keys are checked.
+/// `pool` absent: the defaults' own table, of which only form and unknown keys are checked.
 core::LaunchSpec read_launch(TableReader table, const Reading& reading,
-                             const std::vector<std::string>* zones) {
+                             const core::PoolSpec* pool) {
   core::LaunchSpec spec;
   spec.base_ami = table.text("base_ami").value_or("");
   const auto types = table.texts("instance_types");
@@ -203,13 +203,13 @@ core::LaunchSpec read_launch(TableReader table, const Reading& reading,
   spec.key_name = table.text("key_name").value_or("");
   spec.instance_profile = table.text("instance_profile").value_or("");
   spec.max_price = table.decimal("max_price").value_or("");
-  read_market(table, spec, reading.mistakes, zones);
+  read_market(table, spec, reading.mistakes, pool);
   spec.tags = read_tags(table);
   spec.user_data = read_user_data(table, reading.read_file);
-  if (zones != nullptr) {
+  if (pool != nullptr) {
     check_launch(table, spec, types.has_value());
-    if (table.inherited("subnets")) keep_zones(spec.subnets, *zones);
-    check_subnets(table, spec, *zones);
+    if (table.inherited("subnets")) keep_zones(spec.subnets, pool->zones);
+    check_subnets(table, spec, pool->zones);
   }
   table.report_unknown();
   return spec;
@@ -296,7 +296,7 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading, Config&
   if (const toml::table* launch = table.table("launch"))
     pool.launch =
         read_launch(TableReader("[pool.launch]", *launch, reading.default_launch, reading.mistakes),
-                    reading, &pool.zones);
+                    reading, &pool);
   if (pool.launch && !pool.auto_scaling_group.empty())
     table.mistake("auto_scaling_group",
                   "the group launches, and so would [pool.launch]: leave one of them out");

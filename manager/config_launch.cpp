@@ -56,21 +56,28 @@ void check_market(TableReader& table, const core::LaunchSpec& spec,
                                 type, type));
 }
 
+/// A launch call that makes volumes is one of RunInstances, of one type, and makes them cold.
+bool loses_nothing(const core::LaunchSpec& spec, const core::PoolSpec& pool) {
+  return spec.instance_types.size() == 1 && !pool.stock.golden &&
+         pool.stock.ready_within == Milliseconds{0};
+}
+
 }  // namespace
 
 void read_market(TableReader& table, core::LaunchSpec& spec, std::vector<Mistake>& mistakes,
-                 const std::vector<std::string>* zones) {
+                 const core::PoolSpec* pool) {
   spec.zone_fallback = table.flag("zone_fallback").value_or(false);
   spec.on_demand_fallback = table.flag("on_demand_fallback").value_or(false);
   if (const auto after = table.whole("on_demand_after_s", 0, kMostOnDemandAfterSeconds))
     spec.on_demand_after = std::chrono::seconds(*after);
   if (const toml::table* prices = table.table("on_demand_prices"))
-    read_prices(*prices, spec, mistakes, zones != nullptr && !table.inherited("on_demand_prices"));
+    read_prices(*prices, spec, mistakes, pool != nullptr && !table.inherited("on_demand_prices"));
   spec.replace_on_rebalance = table.flag("replace_on_rebalance").value_or(false);
   spec.max_instances = table.whole("max_instances", 1, kMostInstances);
   spec.max_price_hour = table.decimal("max_price_hour").value_or("");
-  spec.volume_with_launch = table.flag("volume_with_launch").value_or(false);
-  if (zones != nullptr) check_market(table, spec, *zones);
+  spec.volume_with_launch =
+      table.flag("volume_with_launch").value_or(pool && loses_nothing(spec, *pool));
+  if (pool != nullptr) check_market(table, spec, pool->zones);
 }
 
 }  // namespace warmroot::manager

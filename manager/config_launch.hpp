@@ -10,9 +10,9 @@
 
 namespace warmroot::manager {
 
-/// Reads the keys into `spec`, whose types and max_price were read before. `zones` absent: the
-/// defaults' own table, of which only the form is checked.
+/// Reads the keys into `spec`, whose types and max_price were read before. `pool`: with zones and
+/// stock read; absent: the defaults' own table, of which only the form is checked.
 void read_market(TableReader& table, core::LaunchSpec& spec, std::vector<Mistake>& mistakes,
-                 const std::vector<std::string>* zones);
+                 const core::PoolSpec* pool);
 
 }  // namespace warmroot::manager

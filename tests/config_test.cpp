@@ -152,7 +152,7 @@ on_demand_prices = { "g5.12xlarge" = 5.672 }
 replace_on_rebalance = true
 max_instances = 3
 max_price_hour = 12
-volume_with_launch = true
+volume_with_launch = false
 )",
                                        no_files);
   ASSERT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
@@ -164,7 +164,7 @@ volume_with_launch = true
   EXPECT_TRUE(launch.replace_on_rebalance);
   EXPECT_EQ(launch.max_instances, 3);
   EXPECT_EQ(launch.max_price_hour, "12");
-  EXPECT_TRUE(launch.volume_with_launch);
+  EXPECT_FALSE(launch.volume_with_launch);
 }
 
 TEST(Config, launches_cost_what_spot_costs_unless_the_spec_says_more) {
@@ -175,7 +175,27 @@ TEST(Config, launches_cost_what_spot_costs_unless_the_spec_says_more) {
   EXPECT_FALSE(launch.replace_on_rebalance);
   EXPECT_FALSE(launch.max_instances.has_value());
   EXPECT_EQ(launch.max_price_hour, "");
-  EXPECT_FALSE(launch.volume_with_launch);
+}
+
+TEST(Config, launches_may_bring_first_volumes_unless_that_costs_a_choice_of_types_or_a_deadline) {
+  const auto read = [](const std::string& more, const std::string& stock = "") {
+    const ParsedSpec parsed = parse_spec(kMinimal + kLaunch + more + stock, no_files);
+    EXPECT_THAT(parsed.mistakes, IsEmpty()) << listed(parsed);
+    return parsed.config.desired.pools.at(0).launch->volume_with_launch;
+  };
+  EXPECT_TRUE(read(""));
+  EXPECT_FALSE(read("volume_with_launch = false\n"));
+  EXPECT_FALSE(read("", "[pool.stock]\nready_within_s = 900\n")) << "a launch pays for no rate";
+  EXPECT_FALSE(read("", "[pool.stock]\ngolden = true\n")) << "a launch copies nothing";
+  EXPECT_TRUE(read("", "[pool.stock]\nspares = 1\n"));
+  EXPECT_TRUE(read("volume_with_launch = true\n", "[pool.stock]\ngolden = true\n"));
+  const ParsedSpec several = parse_spec(kMinimal +
+                                            "[pool.launch]\nbase_ami = \"ami-0fedcba9876543210\"\n"
+                                            "instance_types = [\"g5.12xlarge\", \"g5.24xlarge\"]\n",
+                                        no_files);
+  EXPECT_FALSE(several.config.desired.pools.at(0).launch->volume_with_launch)
+      << "RunInstances takes one type, a fleet chooses";
+  EXPECT_FALSE(read("[defaults.launch]\nvolume_with_launch = false\n")) << "inherited";
 }
 
 TEST(Config, a_pool_without_launch_serves_the_instances_of_others) {
@@ -499,7 +519,7 @@ TEST(BadInput, a_spec_of_10_000_pools_is_read_in_bounded_time_and_memory) {
   ASSERT_TRUE(config.has_value()) << config.error().message().substr(0, 400);
   EXPECT_EQ(config->desired.pools.size(), 10'000U);
   EXPECT_LT(took, std::chrono::seconds(30));  // measured 2 s; a square of the pools takes minutes
-#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed, up to 256 MiB of it
+#ifndef __SANITIZE_ADDRESS__                  // which keeps what was freed, up to 256 MiB of it
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
   EXPECT_LT(used.ru_maxrss, 512 * 1024);  // KiB
