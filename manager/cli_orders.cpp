@@ -15,6 +15,7 @@
 #include "manager/daemon_lock.hpp"
 #include "manager/daemon_signals.hpp"
 #include "manager/order_socket.hpp"
+#include "manager/pool_end.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -190,18 +191,16 @@ Result<int> delete_pool(Context& context, const SignalWatch& signals) {
                               "would be made again",
                               options.pool));
   TRY_ASSIGN(const TickReport report, look(context));
-  std::vector<std::string> free_ones;
-  std::vector<std::string> in_use;
-  for (const auto& [id, volume] : report.observed.volumes) {
-    const auto tag = volume.tags.find(core::kTagPool);
-    if (tag == volume.tags.end() || tag->second != options.pool) continue;
-    (volume.attachments.empty() ? free_ones : in_use).push_back(id);
-  }
-  if (!in_use.empty())
+  TRY_ASSIGN(const auto ledger, context.ledger->view());
+  const auto [free_ones, leased] = end_of_pool(options.pool, report.observed, ledger, report.plan);
+  if (!leased.empty()) {
+    std::vector<std::string> users;
+    for (const auto& [volume, instance] : leased) users.push_back(volume + " to " + instance);
     return fail(
         ErrorKind::refused,
-        fmt::format("{} of pool {} {} attached; end or release the instances first",
-                    fmt::join(in_use, ", "), options.pool, in_use.size() == 1 ? "is" : "are"));
+        fmt::format("of pool {} {} leased: {}; release or end the instances first", options.pool,
+                    leased.size() == 1 ? "one volume is" : "volumes are", fmt::join(users, ", ")));
+  }
   std::ignore =
       context.ledger->resume(options.pool, wall_clock());  // a pool that is gone is not paused
   if (free_ones.empty() || options.keep_volumes) {

@@ -142,7 +142,7 @@ def beside_serve(operator):
 def the_end_of_a_pool(operator):
     operator.run("reconcile", "--until-stable", "--timeout", "60")
     write("warmroot.toml", EMPTY)
-    check("attached" in operator.run("pool", "delete", "imagenet", "--yes", status=2), "a pool whose volume is leased is not deleted")
+    check("is leased: vol-" in operator.run("pool", "delete", "imagenet", "--yes", status=2), "a pool whose volume is leased is not deleted")
     write("warmroot.toml", SPEC.format(nodes=1))
     operator.run("pool", "pause", "imagenet")
     operator.run("reconcile", "--until-stable", "--timeout", "60")

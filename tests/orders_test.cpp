@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "manager/core/ordering.hpp"
+#include "manager/pool_end.hpp"
 #include "tests/fleet_harness.hpp"
 #include "tests/planner_world.hpp"
 
@@ -290,6 +291,43 @@ TEST(Order, that_nobody_could_meet_expires) {
   world.order(OrderKind::release, "i-1");
   world.ledger.orders.back().asked = core::kNow - core::kOrderExpires;
   EXPECT_THAT(world.settled(), HasSubstr("not met within 15 minutes"));
+}
+
+// ---- the end of a pool ----
+
+TEST(PoolEnd, a_volume_that_is_leased_in_any_way_keeps_its_pool) {
+  core::Observed observed;
+  for (const char* id : {"vol-free", "vol-attached", "vol-reserved", "vol-attaching", "vol-over",
+                         "vol-next", "vol-other"}) {
+    aws::Volume volume;
+    volume.volume_id = id;
+    volume.tags[core::kTagPool] = std::string_view(id) == "vol-other" ? "q" : "p";
+    if (std::string_view(id) == "vol-attached") volume.attachments.push_back({id, "i-1"});
+    observed.volumes.insert_or_assign(id, volume);
+  }
+  core::LedgerView ledger;
+  const auto lease = [](const char* volume, const char* instance, core::LeaseState state) {
+    core::Lease made;
+    made.pool = "p";
+    made.volume_id = volume;
+    made.instance_id = instance;
+    made.state = state;
+    return made;
+  };
+  ledger.leases = {lease("vol-reserved", "i-2", core::LeaseState::reserved),
+                   lease("vol-attaching", "i-3", core::LeaseState::attaching),
+                   lease("vol-over", "i-4", core::LeaseState::active),
+                   lease("vol-other", "i-6", core::LeaseState::active)};
+  core::Plan plan;
+  plan.records = {
+      core::RecordLease{lease("vol-over", "i-4", core::LeaseState::ended), "the instance is gone"},
+      core::RecordLease{lease("vol-next", "i-5", core::LeaseState::reserved), ""}};
+  const auto end = manager::end_of_pool("p", observed, ledger, plan);
+  EXPECT_THAT(end.free, ::testing::UnorderedElementsAre("vol-free", "vol-over"));
+  EXPECT_THAT(end.leased, ::testing::UnorderedElementsAre(::testing::Pair("vol-attached", "i-1"),
+                                                          ::testing::Pair("vol-reserved", "i-2"),
+                                                          ::testing::Pair("vol-attaching", "i-3"),
+                                                          ::testing::Pair("vol-next", "i-5")));
 }
 
 // ---- on the region ----
