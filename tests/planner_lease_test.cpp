@@ -194,5 +194,23 @@ TEST(Planner, a_name_that_was_refused_long_ago_or_is_seen_to_be_taken_holds_nobo
   EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-0 to i-0 as /dev/sdg"));
 }
 
+/// Found by fleet_sim seed 13000000177: its owner had given it all tags of a node's instance, and
+/// somebody protected it from its end.
+TEST(Planner, an_instance_of_others_that_never_comes_up_is_waited_for_no_longer_than_ours) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-theirs", aws::InstanceState::pending);
+  world.ledger.instances.clear();
+  const auto first = world.plan();
+  EXPECT_THAT(first.actions, IsEmpty());
+  EXPECT_TRUE(first.watches.contains("pending/i-theirs"));
+  world.ledger.watches["pending/i-theirs"] = {kNow - kPendingPatience + std::chrono::seconds{1}, 5};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.ledger.watches["pending/i-theirs"] = {kNow - kPendingPatience, 6};
+  const auto plan = world.plan();
+  EXPECT_TRUE(only<aws::RunInstances>(plan) != nullptr);
+  EXPECT_EQ(only<aws::TerminateInstances>(plan), nullptr) << "it is not ours to end";
+}
+
 }  // namespace
 }  // namespace warmroot::core

@@ -46,6 +46,13 @@ bool serves_again(Draft& draft, const std::string& id, const Departure& departur
   return !draft.lease_on(id);
 }
 
+/// Since when it has been waited for; one that others launched may stay pending for ever, too.
+Instant pending_since(Draft& draft, const std::string& id) {
+  const auto launched = draft.ledger.instances.find(id);
+  if (launched != draft.ledger.instances.end()) return launched->second.recorded;
+  return draft.hold("pending/" + id).since;
+}
+
 }  // namespace
 
 std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
@@ -93,10 +100,10 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
       break;
   }
   const auto& id = instance.instance_id;
-  if (const auto launched = draft.ledger.instances.find(id);
-      instance.state == pending && launched != draft.ledger.instances.end()) {
-    if (draft.now - launched->second.recorded >= kPendingPatience) return "never came up";
-    draft.wake_at(launched->second.recorded + kPendingPatience);
+  if (instance.state == pending) {
+    const Instant due = pending_since(draft, id) + kPendingPatience;
+    if (draft.now >= due) return "never came up";
+    draft.wake_at(due);
   }
   const auto departure = departure_of(draft, id);
   if (departure && departure->released) return kGaveBack;
