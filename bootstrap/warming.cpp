@@ -10,6 +10,7 @@
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/confine.hpp"
 #include "bootstrap/warm/first_run_files.hpp"
 
 namespace warmroot::bootstrap {
@@ -37,7 +38,7 @@ std::vector<warm::LoginUser> login_users() {
 
 void Warming::disk_likely(const std::string& disk_node) {
   if (!ticket_.warm_enabled) return;
-  early_.start(disk_node, ticket_.max_depth);
+  early_.start(disk_node, ticket_.max_depth, [this] { confine(); });
   if (std::exchange(likely_disk_, disk_node) != disk_node) ask_for_list(disk_node);
 }
 
@@ -105,9 +106,19 @@ void Warming::start_warmer(const Assignment& assignment) {
                     root = assignment.partition.offset_bytes](std::uint64_t device_bytes) {
     return volume_blocks_.on_device(volume_id, device_bytes, root);
   };
+  request.set_up = [this] { confine(); };
   warmer_.start([this, request = std::move(request)](std::stop_token token) mutable {
     warm_up(std::move(request), token);
   });
+}
+
+/// For the thread that calls it. A kernel or a sandbox that refuses filters is no reason not to
+/// warm.
+void Warming::confine() {
+  const Ok done = warm::confine_thread();
+  if (!done && !told_unconfined_.test_and_set())
+    log_event(LogLevel::warning, "the warmer may make any system call",
+              {{"why", done.error().message()}});
 }
 
 void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {

@@ -3,6 +3,7 @@
 // Sessions depend on none of it: what fails is a note. Called by the daemon.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -61,6 +62,7 @@ class Warming {
   void ask_for_list(const std::string& disk_node);
   void ask_for_block_list();
   void start_warmer(const Assignment& assignment);
+  void confine();
   void warm_up(warm::WarmRequest request, std::stop_token token);
   void tell_warm(bool is_warm, bool has_ended);
 
@@ -69,6 +71,7 @@ class Warming {
   Reporter& reporter_;
   const std::function<void(Stage)> enter_;
   std::string likely_disk_;
+  std::atomic_flag told_unconfined_;
   std::mutex mutex_;
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
   warm::EarlyReads early_;

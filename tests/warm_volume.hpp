@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -25,6 +26,7 @@
 
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/confine.hpp"
 #include "bootstrap/warm/warm_progress_json.hpp"
 #include "bootstrap/warm/warmer.hpp"
 #include "tests/must_run.hpp"
@@ -88,6 +90,12 @@ class Loop {
  private:
   std::string device_;
 };
+
+/// For WarmRequest::set_up and its like.
+inline void confine_here() {
+  const Ok done = confine_thread();
+  EXPECT_TRUE(done) << done.error().message();
+}
 
 class WarmerTest : public testing::Test {
  protected:
@@ -205,9 +213,18 @@ class WarmerTest : public testing::Test {
             .volume_id = kVolume};
   }
 
-  WarmProgress run(const WarmRequest& request, std::stop_token stop = {}) {
-    auto result = Warmer(request).run(
-        std::move(stop), [this](const WarmProgress& progress) { reports_.push_back(progress); });
+  /// On a thread of its own, confined as in the bootstrap: what warming needs is on the filter's
+  /// list, or the tests fail. `before` is the thread's first deed.
+  WarmProgress run(WarmRequest request, std::stop_token stop = {},
+                   const std::function<void()>& before = {}) {
+    request.set_up = confine_here;
+    std::optional<Result<WarmProgress>> ended;
+    std::thread([&] {
+      if (before) before();
+      ended = Warmer(request).run(
+          std::move(stop), [this](const WarmProgress& progress) { reports_.push_back(progress); });
+    }).join();
+    auto& result = *ended;
     EXPECT_TRUE(result) << result.error().message();
     if (std::getenv("WARMROOT_SHOW") != nullptr && result)
       std::printf("%s\n", to_json(*result).dump().c_str());

@@ -22,6 +22,7 @@
 
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/warm/warm_progress_json.hpp"
+#include "tests/refuse_call.hpp"
 #include "tests/sim/ebs.hpp"
 #include "tests/warm_volume.hpp"
 
@@ -486,6 +487,19 @@ TEST_F(WarmerTest, a_session_that_misses_waits_little_longer_while_the_warmer_re
   }
   // A queue of 64 would take 107 ms, of all 128 tags 213 ms.
   EXPECT_LT(p50_together, 2 * p50_alone);
+}
+
+TEST_F(WarmerTest, reads_by_threads_under_its_filter_where_a_ring_is_refused) {
+  make_image(0);
+  attach({});
+  mount_root();
+  bool refused = false;
+  const WarmProgress progress =
+      run(request(), {}, [&] { refused = refuse_call(SYS_io_uring_setup); });
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(progress.engine, "pread");
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.note, "");
 }
 
 TEST(WarmerAlone, a_device_that_cannot_be_opened_is_an_error_in_one_sentence) {

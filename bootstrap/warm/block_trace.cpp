@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
 namespace warmroot::warm {
 namespace {
@@ -37,7 +38,9 @@ UniqueFd detached_tracefs() {
   return UniqueFd(static_cast<int>(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
 }
 
-UniqueFd open_instances() {
+}  // namespace
+
+UniqueFd BlockTrace::open_place() {
   for (const char* place : kPlaces) {
     const UniqueFd tracefs(::open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (auto found = open_in(tracefs.get(), "instances", O_RDONLY | O_DIRECTORY)) return found;
@@ -45,6 +48,8 @@ UniqueFd open_instances() {
   const UniqueFd tracefs = detached_tracefs();
   return tracefs ? open_in(tracefs.get(), "instances", O_RDONLY | O_DIRECTORY) : UniqueFd();
 }
+
+namespace {
 
 /// A program that was killed leaves its instance tracing for nobody.
 void remove_leftovers(int instances) {
@@ -104,9 +109,9 @@ std::string filter_for(dev_t disk) {
 
 }  // namespace
 
-Result<BlockTrace> BlockTrace::start(dev_t disk) {
+Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place) {
   BlockTrace trace;
-  trace.instances_ = open_instances();
+  trace.instances_ = std::move(place);
   if (!trace.instances_)
     return fail(ErrorKind::refused, "this kernel has no tracefs, or does not let us use it");
   static std::atomic<unsigned> traces{0};

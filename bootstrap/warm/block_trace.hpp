@@ -37,7 +37,11 @@ class BlockTrace {
   /// Reads of the disk with this number, and through any of its partitions, from now on. Mounts
   /// nothing: tracefs is opened as a detached mount where the machine has none.
   /// Errors: refused where the kernel has no tracefs or this event, or does not let us.
-  static Result<BlockTrace> start(dev_t disk);
+  static Result<BlockTrace> start(dev_t disk) { return start(disk, open_place()); }
+  /// The same in a `place` that was opened before.
+  static Result<BlockTrace> start(dev_t disk, UniqueFd place);
+  /// Where traces are made, or nothing: for threads that may not open it later.
+  static UniqueFd open_place();
 
   BlockTrace(BlockTrace&&) = default;
   BlockTrace& operator=(BlockTrace&&) = delete;

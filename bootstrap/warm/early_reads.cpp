@@ -152,13 +152,14 @@ class EarlyReads::Loop {
   std::deque<Mount> mounts_;
 };
 
-void EarlyReads::start(const std::string& device_path, unsigned max_depth) {
+void EarlyReads::start(const std::string& device_path, unsigned max_depth,
+                       std::function<void()> set_up) {
   if (thread_.joinable() && device_path == device_path_) return;
   finish();
   depth_.reset();
   device_path_ = device_path;
-  thread_ = std::jthread(
-      [this, device_path, max_depth](std::stop_token stop) { run(device_path, max_depth, stop); });
+  thread_ = std::jthread([this, device_path, max_depth, set_up = std::move(set_up)](
+                             std::stop_token stop) { run(device_path, max_depth, set_up, stop); });
 }
 
 void EarlyReads::hot(std::vector<Block> blocks) {
@@ -177,7 +178,7 @@ std::vector<BlockRead> EarlyReads::finish() {
 }
 
 void EarlyReads::run(const std::string& device_path, unsigned max_depth,
-                     const std::stop_token& stop) {
+                     const std::function<void()>& set_up, const std::stop_token& stop) {
   auto device = BlockDevice::open(device_path);
   if (!device) return;
   auto engine = make_read_engine(device->fd(), kCapacity);
@@ -185,6 +186,7 @@ void EarlyReads::run(const std::string& device_path, unsigned max_depth,
   DepthLimits limits = depth_limits(max_depth, device->tags());
   limits.start = std::min(limits.ceiling, kStartDepth);
   depth_.emplace(limits);
+  if (set_up) set_up();
   Loop(*this, *device, **engine, *depth_).run(stop);
 }
 

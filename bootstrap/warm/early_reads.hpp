@@ -5,6 +5,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -30,8 +31,10 @@ class EarlyReads {
   /// partition, and then with what its file system's mount would read. Opens the disk read-only;
   /// one that cannot be read is left alone, whoever mounts it says why. The second of two calls for
   /// one disk does nothing; another disk takes the place of the one before.
-  /// At most `max_depth` reads are in flight; 0: found by measuring.
-  void start(const std::string& device_path, unsigned max_depth = 0);
+  /// At most `max_depth` reads are in flight; 0: found by measuring. `set_up` is called by the
+  /// reading thread once all that it needs is open, as WarmRequest's is.
+  void start(const std::string& device_path, unsigned max_depth = 0,
+             std::function<void()> set_up = {});
   /// Blocks that sessions read first, in this order; read behind what the mount needs.
   void hot(std::vector<Block> blocks);
   /// No read is started any more, and none in flight waited for: the warmer, which comes next,
@@ -43,7 +46,8 @@ class EarlyReads {
 
  private:
   class Loop;
-  void run(const std::string& device_path, unsigned max_depth, const std::stop_token& stop);
+  void run(const std::string& device_path, unsigned max_depth, const std::function<void()>& set_up,
+           const std::stop_token& stop);
 
   std::string device_path_;
   std::mutex mutex_;

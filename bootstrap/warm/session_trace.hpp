@@ -16,10 +16,10 @@ namespace warmroot::warm {
 class SessionTrace {
  public:
   /// Nothing where the disk cannot be traced. The root may be mounted through another block device
-  /// that begins at the partition, as a loop device does.
+  /// that begins at the partition, as a loop device does. `place` is BlockTrace::open_place's.
   static std::optional<SessionTrace> start(const std::string& device_path,
                                            const std::string& mount_point,
-                                           std::uint64_t partition_offset);
+                                           std::uint64_t partition_offset, UniqueFd place);
 
   /// Reads since the last call, on the whole disk, in order; does not wait.
   std::vector<ByteRange> take();

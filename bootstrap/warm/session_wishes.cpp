@@ -15,7 +15,8 @@ void SessionWishes::start(const std::string& device_path, const std::string& mou
                           std::vector<WantedFile> files) {
   if (mount_point.empty()) return;
   if (!files.empty()) finder_.emplace(mount_point, std::move(files));
-  if (auto session = SessionTrace::start(device_path, mount_point, offset_bytes_))
+  if (auto session =
+          SessionTrace::start(device_path, mount_point, offset_bytes_, std::move(trace_place_)))
     session_.emplace(std::move(*session));
 }
 

@@ -10,7 +10,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/block_trace.hpp"
 #include "bootstrap/warm/demand_follow.hpp"
 #include "bootstrap/warm/file_finder.hpp"
 #include "bootstrap/warm/read_pump.hpp"
@@ -24,6 +26,7 @@ class SessionWishes {
   using SteadyClock = std::chrono::steady_clock;
 
   /// The pump reads a device of so many blocks, the root's file system begins at `offset_bytes`.
+  /// Opens what `start` may not open any more.
   SessionWishes(ReadPump& pump, Block blocks, std::uint64_t offset_bytes)
       : pump_(pump), offset_bytes_(offset_bytes), files_(blocks) {}
 
@@ -52,6 +55,7 @@ class SessionWishes {
   ReadPump& pump_;
   std::uint64_t offset_bytes_;
   BlockSet files_;
+  UniqueFd trace_place_ = BlockTrace::open_place();
   std::optional<FileFinder> finder_;
   std::optional<SessionTrace> session_;
   DemandFollow follow_;

@@ -411,6 +411,7 @@ Ok Run::finish(ReadPump::End end) {
 
 Result<WarmProgress> Run::run() {
   TRY(open());
+  if (request_.set_up) request_.set_up();
   report(true);
   auto end = read_everything();
   if (!end) {

@@ -49,6 +49,9 @@ struct WarmRequest {
   /// the needed ones, and no other is read. Asked at the start, and again when it matters;
   /// nullopt, or empty: the file system is asked.
   std::function<std::optional<BlockSet>(std::uint64_t device_bytes)> listed{};
+  /// Called by run's thread once all that the run needs is open: from then on it and the threads
+  /// that it starts make no other calls than those of confine.hpp. May be empty.
+  std::function<void()> set_up{};
 };
 
 class Warmer {
