@@ -65,6 +65,7 @@ Json status_json(const Status& status) {
                    {"volume_id", or_null(status.volume_id)},
                    {"device", status.device},
                    {"filesystem", status.filesystem},
+                   {"root", status.root},
                    {"stage", to_string(status.stage)},
                    {"message", status.message},
                    {"volume_os", status.volume_os},
@@ -186,6 +187,7 @@ Result<std::string> status_text(std::string_view document) {
           or_dash("instance_id") + "\n";
   text += "volume:  " + or_dash("volume_id") + " " + or_dash("device") + " " +
           or_dash("filesystem") + "\n";
+  text += "root:    " + or_dash("root") + "\n";
   text += "system:  " + or_dash("volume_os") + " on base " + or_dash("base_os") + "\n";
   text += "entry:   " + or_dash("entry") + "\n";
   text += "hot list: " + or_dash("hot_list") + "\n";

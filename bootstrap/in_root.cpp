@@ -206,7 +206,9 @@ std::uint16_t native_machine() {
 Ok check_is_root(const RootDirectory& root) {
   if (!root.open_inside("etc/os-release", O_PATH) &&
       !root.open_inside("usr/lib/os-release", O_PATH))
-    return fail(ErrorKind::refused, "it has no etc/os-release");
+    return fail(ErrorKind::refused,
+                "it has no etc/os-release, the pool's source has to be an AMI or the snapshot "
+                "of a root disk");
   if (!root.is_executable("bin/sh")) return fail(ErrorKind::refused, "it has no executable bin/sh");
   TRY_ASSIGN(const UniqueFd shell, root.open_inside("bin/sh", O_RDONLY | O_NONBLOCK));
   char header[64];
@@ -215,7 +217,8 @@ Ok check_is_root(const RootDirectory& root) {
   if (!machine) return fail(ErrorKind::refused, "its bin/sh is no ELF program");
   if (*machine != native_machine())
     return fail(ErrorKind::refused, "its programs are built for " + machine_name(*machine) +
-                                        ", this instance is " + machine_name(native_machine()));
+                                        ", this instance is " + machine_name(native_machine()) +
+                                        ": take an instance type of the volume's architecture");
   return {};
 }
 

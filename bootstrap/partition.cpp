@@ -18,6 +18,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::uint64_t kSectorBytes = 512;
+constexpr char kNoSystem[] = "; the pool's source has to be an AMI or the snapshot of a root disk";
 constexpr int kNodeAttempts = 100;
 constexpr int kNodePauseMs = 20;
 /// include/uapi of ext4: offsets in the superblock.
@@ -76,33 +77,55 @@ Ok add_partition(int disk_fd, const PartitionFacts& partition) {
 
 }  // namespace
 
+std::string describe(const PartitionFacts& partition) {
+  return (partition.number == 0 ? "the whole disk"
+                                : "partition " + std::to_string(partition.number)) +
+         " (" + (partition.content.empty() ? "unknown" : partition.content) + ", " +
+         std::to_string(partition.size_bytes >> 20) + " MiB)";
+}
+
 Result<std::vector<PartitionFacts>> root_candidates(std::span<const PartitionFacts> partitions) {
   std::vector<PartitionFacts> candidates;
   std::string seen;
-  bool encrypted = false, managed = false;
   for (const auto& partition : partitions) {
     if (mountable(partition.content)) candidates.push_back(partition);
-    encrypted = encrypted || partition.content == "crypto_LUKS";
-    managed = managed || partition.content == "LVM2_member";
-    seen +=
-        (seen.empty() ? "" : ", ") +
-        (partition.number == 0 ? "whole disk" : "partition " + std::to_string(partition.number)) +
-        " " + (partition.content.empty() ? "unknown" : partition.content);
+    seen += (seen.empty() ? "" : ", ") + describe(partition);
   }
-  if (candidates.empty()) {
-    std::string text = "the volume has no partition with a root file system (";
-    text += seen.empty() ? "it is empty" : seen;
-    text += ")";
-    if (encrypted)
-      text += "; LUKS encryption is not supported, EBS encryption is";
-    else if (managed)
-      text += "; LVM is not supported, use a plain partition";
-    return fail(ErrorKind::refused, text);
-  }
+  const std::string remedy = root_remedy(partitions);
+  if (candidates.empty())
+    return fail(ErrorKind::refused, "the volume has no partition with a root file system (" +
+                                        (seen.empty() ? "it is empty" : seen) + ")" +
+                                        (remedy.empty() ? kNoSystem : remedy));
   std::stable_sort(
       candidates.begin(), candidates.end(),
       [](const PartitionFacts& a, const PartitionFacts& b) { return a.size_bytes > b.size_bytes; });
   return candidates;
+}
+
+std::string root_remedy(std::span<const PartitionFacts> partitions) {
+  const auto has = [&](std::string_view content) {
+    return std::any_of(partitions.begin(), partitions.end(), [&](const PartitionFacts& partition) {
+      return partition.content == content;
+    });
+  };
+  if (has("crypto_LUKS"))
+    return "; LUKS encryption is not supported, EBS encryption is: copy the system to a plain "
+           "partition of an encrypted volume";
+  if (has("LVM2_member")) return "; LVM is not supported: copy the system to a plain partition";
+  if (has("linux_raid_member"))
+    return "; software RAID is not supported: copy the system to one disk";
+  return {};
+}
+
+std::string root_choice(const PartitionFacts& chosen, std::size_t candidates,
+                        std::span<const std::string> refused) {
+  std::string text = describe(chosen);
+  if (!chosen.table.empty()) text += chosen.table == "dos" ? " of the MBR" : " of the GPT";
+  if (candidates < 2) return text + ", the only Linux file system";
+  text +=
+      ", the largest of " + std::to_string(candidates) + " Linux file systems that holds a system";
+  for (const auto& reason : refused) text += "; not " + reason;
+  return text;
 }
 
 Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
@@ -114,6 +137,8 @@ Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
   blkid_probe_enable_partitions(probe.get(), 1);
   blkid_partlist list = blkid_probe_get_partitions(probe.get());
   const int count = list != nullptr ? blkid_partlist_numof_partitions(list) : 0;
+  const blkid_parttable table = list != nullptr ? blkid_partlist_get_table(list) : nullptr;
+  const char* const kind = table != nullptr ? blkid_parttable_get_type(table) : nullptr;
   for (int i = 0; i < count; ++i) {
     const blkid_partition entry = blkid_partlist_get_partition(list, i);
     if (blkid_partition_is_extended(entry)) continue;
@@ -125,6 +150,7 @@ Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
         static_cast<std::uint64_t>(blkid_partition_get_size(entry)) * kSectorBytes;
     if (partition.size_bytes == 0 || partition.offset_bytes + partition.size_bytes > size) continue;
     partition.content = content_at(disk_fd, partition.offset_bytes, partition.size_bytes);
+    partition.table = kind != nullptr ? kind : "";
     partitions.push_back(std::move(partition));
   }
   if (partitions.empty()) partitions.push_back({0, 0, size, content_at(disk_fd, 0, size), {}});

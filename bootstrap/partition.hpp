@@ -17,12 +17,25 @@ struct PartitionFacts {
   std::uint64_t size_bytes = 0;
   std::string content;  ///< libblkid's TYPE: "ext4", "vfat", "crypto_LUKS"; empty when unknown
   std::string node;     ///< "/dev/nvme1n1p1"; empty until ensure_node
+  std::string table{};  ///< of which it is a part: "gpt", "dos"; empty for the whole disk
 };
+
+/// "partition 1 (ext4, 8191 MiB)", "the whole disk (xfs, 20480 MiB)".
+std::string describe(const PartitionFacts& partition);
 
 /// Partitions that can hold a root file system, the likeliest (largest) first. Errors: refused, one
 /// sentence that lists what is there and says why it cannot be used (LUKS, LVM, no Linux file
 /// system).
 Result<std::vector<PartitionFacts>> root_candidates(std::span<const PartitionFacts> partitions);
+
+/// What to do about a disk without a usable root, by what else is on it: "; LVM is not ...". Empty
+/// where it does not tell.
+std::string root_remedy(std::span<const PartitionFacts> partitions);
+
+/// Why this one of `candidates` Linux file systems is the root: for the timeline and `status`.
+/// `refused` says of each that was tried before why it is none.
+std::string root_choice(const PartitionFacts& chosen, std::size_t candidates,
+                        std::span<const std::string> refused);
 
 /// Reads the partition table (or the bare file system) of an open disk; no node is needed or made.
 Result<std::vector<PartitionFacts>> read_partitions(int disk_fd);

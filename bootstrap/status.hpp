@@ -33,6 +33,7 @@ struct TimedStep {
 
 struct Status {
   std::string instance_id, deployment, pool, device, filesystem, message, volume_os, base_os;
+  std::string root;                  ///< which partition is the root, and why
   std::string dirty_bound;           ///< one sentence: what of the volume may be dirty in memory
   std::string entry;                 ///< one sentence: how sessions get in, and why not otherwise
   std::string hot_list;              ///< one sentence: what is recorded of what sessions read first

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/mount_exec.hpp"
@@ -41,40 +42,41 @@ class RootSearch {
 
  private:
   Result<std::string> read_table() {
-    TRY_ASSIGN(const auto partitions, read_partitions(order_.disk_fd));
-    TRY_ASSIGN(candidates_, root_candidates(partitions));
-    return std::to_string(partitions.size()) + " found, " + std::to_string(candidates_.size()) +
-           " may hold the root";
+    TRY_ASSIGN(partitions_, read_partitions(order_.disk_fd));
+    TRY_ASSIGN(candidates_, root_candidates(partitions_));
+    std::string found;
+    for (const auto& partition : partitions_)
+      found += (found.empty() ? "" : ", ") + describe(partition);
+    return found + ": " + std::to_string(candidates_.size()) + " may hold the root";
   }
 
   /// The largest candidate that turns out to be a root.
   Ok mount_root() {
-    std::string refused;
     for (const auto& candidate : candidates_) {
       TRY(stop_.check());
       assignment_.partition = candidate;
       TRY_ASSIGN(assignment_.partition_node,
                  ensure_node("/sys", order_.disk_name, order_.disk_fd, candidate));
-      if (!order_.confirmed() && !is_clean(candidate)) {
-        const Ok proved = discard(book_.timed("look without writing", [&] { return prove(); }));
-        if (!proved) {
-          if (proved.error().kind != ErrorKind::refused) return proved;
-          refused += (refused.empty() ? "" : "; ") + proved.error().message();
-          continue;
-        }
-      }
-      TRY(book_.timed("check " + candidate.content, [&] { return check(); }));
-      if (refused.empty()) order_.checked();
-      const Ok mounted = discard(book_.timed("mount the root", [&] { return mount_candidate(); }));
+      const Ok mounted = try_candidate();
       if (mounted) return {};
       if (mounted.error().kind != ErrorKind::refused) return mounted;
-      refused += (refused.empty() ? "" : "; ") + mounted.error().message();
+      refused_.push_back(describe(candidate) + ": " + mounted.error().message());
     }
-    return fail(ErrorKind::refused, "the volume has no usable root file system: " + refused);
+    std::string reasons;
+    for (const auto& reason : refused_) reasons += (reasons.empty() ? "" : "; ") + reason;
+    return fail(ErrorKind::refused,
+                "the volume has no usable root file system: " + reasons + root_remedy(partitions_));
   }
 
-  static Ok discard(Result<std::string> result) {
-    if (!result) return fail(std::move(result).error());
+  /// Errors: refused when it is none, and the next one may be.
+  Ok try_candidate() {
+    if (!order_.confirmed() && !is_clean(assignment_.partition))
+      TRY(book_.timed("look without writing", [&] { return prove(); }));
+    // One that may be the root and cannot be repaired ends the search: an older root beside it
+    // would be served in its place.
+    TRY(book_.timed("check " + assignment_.partition.content, [&] { return check(); }));
+    if (refused_.empty()) order_.checked();
+    TRY(book_.timed("mount the root", [&] { return mount_candidate(); }));
     return {};
   }
 
@@ -109,7 +111,8 @@ class RootSearch {
     const std::string e2fsck = first_executable({"/sbin/e2fsck", "/usr/sbin/e2fsck"});
     if (e2fsck.empty() && state.has_errors)
       return fail(ErrorKind::misconfigured,
-                  "the file system has recorded errors, and the base has no e2fsck");
+                  "the file system has recorded errors, and the base has no e2fsck: install "
+                  "e2fsprogs there");
     if (e2fsck.empty())
       return "not left clean; the base has no e2fsck, mounting replays the journal";
     TRY(stop_.check());
@@ -117,9 +120,18 @@ class RootSearch {
     TRY_ASSIGN(const auto done,
                run_program({e2fsck, "-p", assignment_.partition_node}, kFsckLimit, cancelled));
     if (done.exit_status > kFsckCorrected)
-      return fail(ErrorKind::refused, "e2fsck -p ended with " + std::to_string(done.exit_status) +
-                                          ": " + done.output.substr(0, 300));
+      return fail(ErrorKind::misconfigured, beyond_replay(done));
     return "not left clean; e2fsck -p repaired it";
+  }
+
+  std::string beyond_replay(const ProgramResult& e2fsck) const {
+    const std::string& said = e2fsck.output;
+    return "the file system of " + describe(assignment_.partition) +
+           " was not left clean, and e2fsck -p cannot repair it by itself (it ended with " +
+           std::to_string(e2fsck.exit_status) +
+           "): take a snapshot, attach the volume where nothing mounts it, and run e2fsck -f; it "
+           "said: " +
+           without_controls(said.substr(0, 300));
   }
 
   Ok mount_at_point(const std::string& options) const {
@@ -143,12 +155,14 @@ class RootSearch {
     TRY(remount(kVolumePoint, root_mount_options(type, true)));
     assignment_.root_device = mounted_root().value_or(0);
     ::unlink(kHooksRun);  // of an earlier volume
+    const std::string choice = root_choice(assignment_.partition, candidates_.size(), refused_);
     book_.update([&](Status& status) {
       status.filesystem = type;
+      status.root = choice;
       status.volume_os = volume_os_;
       status.message.clear();
     });
-    return assignment_.partition_node + ", " + volume_os_;
+    return assignment_.partition_node + ", " + volume_os_ + ": " + choice;
   }
 
   Ok accept_root() {
@@ -169,7 +183,8 @@ class RootSearch {
   Assignment& assignment_;
   StatusBook& book_;
   const StopRequest& stop_;
-  std::vector<PartitionFacts> candidates_;
+  std::vector<PartitionFacts> partitions_, candidates_;
+  std::vector<std::string> refused_;  ///< which candidate is no root, and why
   std::string volume_os_;
 };
 

@@ -26,8 +26,9 @@ struct RootOrder {
 /// Mounts the largest partition that turns out to be a root, writable, and remembers it in
 /// `assignment`. Unless the disk is confirmed, nothing is written to a partition that is no root.
 /// Returns the name of the system on it. Errors: refused, one sentence, when there is no usable
-/// root; misconfigured when it needs a repair that the base has no program for; retry_later when a
-/// stop is requested. Whether something may still be mounted then, `assignment` says.
+/// root; misconfigured when it needs a repair that people or a program the base lacks have to do;
+/// retry_later when a stop is requested. Whether something may still be mounted then, `assignment`
+/// says.
 Result<std::string> mount_volume_root(const RootOrder& order, Assignment& assignment,
                                       StatusBook& book, const StopRequest& stop);
 

@@ -113,6 +113,18 @@ class BootNamespace : public testing::Test {
     loop_ = *loop;
   }
 
+  /// Makes a disk of 96 MiB by the script ($t: the tree, $image: the file) and a loop device of it.
+  void make_disk(const std::string& script, const std::string& size = "96M") {
+    const auto image = shell("t=$(mktemp -d /tmp/warmroot-tree-XXXXXX)\n" + std::string(kTree) +
+                             "image=$(mktemp /tmp/warmroot-image-XXXXXX)\ntruncate -s " + size +
+                             " $image\n" + script + "\nrm -rf $t\necho $image");
+    ASSERT_TRUE(image) << image.error().message();
+    image_ = *image;
+    const auto loop = shell("losetup -f --show " + image_);
+    ASSERT_TRUE(loop) << loop.error().message();
+    loop_ = *loop;
+  }
+
   void mount_volume() {
     const Ok mounted = mount_device(loop_, kVolumePoint, "ext4", root_mount_options("ext4", true));
     ASSERT_TRUE(mounted) << mounted.error().message();

@@ -53,7 +53,25 @@ class BootWhole : public BootNamespace {
     ASSERT_TRUE(point_sessions_at("/"));
     passwd_ = *read_file("/etc/passwd", 1 << 20);
   }
+  /// The disk's partitions as vdz1, vdz2, ..., known to the kernel and to our /sys/block.
+  void dress_partitions() {
+    const auto dressed = shell("partx -a " + loop_ + R"(
+      for part in /sys/class/block/)" +
+                               loop_.substr(loop_.rfind('/') + 1) + R"(p*; do
+        number=$(cat $part/partition)
+        mkdir -p /run/block/vdz/vdz$number
+        cp $part/dev $part/start $part/size $part/partition /run/block/vdz/vdz$number/
+        rm -f /dev/vdz$number
+        mknod /dev/vdz$number b $(tr : ' ' <$part/dev)
+      done)");
+    ASSERT_TRUE(dressed) << dressed.error().message();
+    partitioned_ = true;
+  }
   void TearDown() override {
+    if (partitioned_) {
+      EXPECT_TRUE(unmount_tree(kVolumePoint));
+      EXPECT_TRUE(shell("partx -d " + loop_ + "; rm -rf /run/block/vdz /dev/vdz?*"));
+    }
     if (reason_.empty()) {
       // Loop devices outlive the test, and with them a bound that nobody took back.
       if (auto bound = DirtyBound::find("vdz", "ext4")) {
@@ -96,6 +114,7 @@ class BootWhole : public BootNamespace {
   StopRequest stop_;
   std::vector<std::string> stages_;
   std::string passwd_;
+  bool partitioned_ = false;
 };
 
 /// A release that was asked for by a test and has so much time; nobody is warned below 22 s.

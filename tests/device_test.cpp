@@ -221,6 +221,20 @@ TEST(RootCandidates, are_linux_file_systems_the_largest_first) {
   EXPECT_EQ(candidates->at(1).number, 2);
 }
 
+TEST(RootChoice, says_which_partition_and_why) {
+  PartitionFacts whole{0, 0, 8ull << 30, "xfs", {}}, second = partition(2, 1024, "ext4");
+  EXPECT_EQ(root_choice(whole, 1, {}),
+            "the whole disk (xfs, 8192 MiB), the only Linux file system");
+  second.table = "gpt";
+  EXPECT_EQ(root_choice(second, 1, {}),
+            "partition 2 (ext4, 1024 MiB) of the GPT, the only Linux file system");
+  second.table = "dos";
+  EXPECT_EQ(
+      root_choice(second, 2, std::vector<std::string>{"partition 1: it has no system"}),
+      "partition 2 (ext4, 1024 MiB) of the MBR, the largest of 2 Linux file systems that holds "
+      "a system; not partition 1: it has no system");
+}
+
 struct Unusable {
   std::vector<PartitionFacts> partitions;
   const char* sentence;
@@ -234,12 +248,15 @@ TEST_P(UnusableDisks, are_refused_with_what_is_on_them) {
   EXPECT_THAT(candidates.error().message(), HasSubstr(GetParam().sentence));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, UnusableDisks,
-                         testing::Values(Unusable{{}, "it is empty"},
-                                         Unusable{{partition(0, 8, "")}, "whole disk unknown"},
-                                         Unusable{{partition(1, 8, "crypto_LUKS")}, "LUKS"},
-                                         Unusable{{partition(1, 8, "LVM2_member")}, "LVM"},
-                                         Unusable{{partition(1, 8, "ntfs")}, "partition 1 ntfs"}));
+INSTANTIATE_TEST_SUITE_P(
+    Table, UnusableDisks,
+    testing::Values(
+        Unusable{{}, "it is empty"},
+        Unusable{{partition(0, 8, "")}, "the whole disk (unknown, 8 MiB)); the pool's source"},
+        Unusable{{partition(1, 8, "crypto_LUKS")},
+                 "copy the system to a plain partition of an encrypted"},
+        Unusable{{partition(1, 8, "LVM2_member")}, "LVM is not supported: copy the system"},
+        Unusable{{partition(1, 8, "ntfs")}, "partition 1 (ntfs, 8 MiB)); the pool's source"}));
 
 std::string superblock(unsigned char state, unsigned char incompatible) {
   std::string bytes(1024, '\0');
