@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bootstrap/dirty_bound.hpp"
 #include "bootstrap/entry.hpp"
@@ -19,7 +20,9 @@ namespace warmroot::bootstrap {
 struct Assignment {
   std::string disk_node;  ///< "/dev/nvme1n1"; empty before the disk was found
   std::string partition_node;
-  PartitionFacts partition;
+  PartitionFacts partition;                ///< the root's
+  std::vector<PartitionFacts> partitions;  ///< all of the disk
+  std::vector<std::string> also_mounted;   ///< what else of it, relative to the root
   std::string volume_id;
   DirtyBound dirty_bound;
   std::shared_ptr<Entry> entry = chroot_entry();  ///< how sessions get in; never null

@@ -20,6 +20,7 @@
 #include "bootstrap/preflight_io.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/volume_fstab.hpp"
 #include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
@@ -51,6 +52,7 @@ class Work {
                           [this] { input_.enter_stage(Stage::checked, {}); }};
     TRY_ASSIGN(volume_os_, mount_volume_root(order, assignment_, book_, stop_));
     bound_dirty_memory();
+    TRY_ASSIGN(remarks_, mount_volume_fstab(disk_.name, disk_fd_.get(), assignment_, book_, stop_));
     TRY(mount_inside());
     const std::int64_t mounted_ms = book_.now_ms();
     book_.update(
@@ -331,7 +333,8 @@ class Work {
   void tell_what_differs() {
     [[maybe_unused]] const auto told = book_.timed("preflight", [&]() -> Result<std::string> {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-      const auto remarks = preflight(preflight_facts(kSys, "/proc", root));
+      auto remarks = preflight(preflight_facts(kSys, "/proc", root));
+      remarks.insert(remarks.end(), remarks_.begin(), remarks_.end());
       book_.update([&](Status& status) {
         status.remarks.clear();
         for (const auto& remark : remarks) status.remarks.push_back(remark.text);
@@ -350,6 +353,7 @@ class Work {
   DiskFacts disk_;
   UniqueFd disk_fd_;
   std::string volume_os_;
+  std::vector<Remark> remarks_;  ///< what of the volume is not as on its own machine
   std::int64_t visible_ms_ = 0;
   bool seen_ = false;
   std::vector<LoginTrial> logins_;

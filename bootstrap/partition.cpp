@@ -30,26 +30,25 @@ struct ProbeDeleter {
 };
 using Probe = std::unique_ptr<blkid_struct_probe, ProbeDeleter>;
 
-/// TYPE of what lies at [offset, offset + size); empty when libblkid does not know it or finds two
-/// answers.
-std::string content_at(int fd, std::uint64_t offset, std::uint64_t size) {
+/// What libblkid knows of what lies there; nothing when it does not know it or finds two answers.
+void identify(int fd, PartitionFacts& partition) {
   const Probe probe(blkid_new_probe());
-  if (!probe || blkid_probe_set_device(probe.get(), fd, static_cast<blkid_loff_t>(offset),
-                                       static_cast<blkid_loff_t>(size)) != 0)
-    return {};
+  if (!probe ||
+      blkid_probe_set_device(probe.get(), fd, static_cast<blkid_loff_t>(partition.offset_bytes),
+                             static_cast<blkid_loff_t>(partition.size_bytes)) != 0)
+    return;
   blkid_probe_enable_superblocks(probe.get(), 1);
-  blkid_probe_set_superblocks_flags(probe.get(), BLKID_SUBLKS_TYPE);
-  if (blkid_do_safeprobe(probe.get()) != 0) return {};
-  const char* type = nullptr;
-  if (blkid_probe_lookup_value(probe.get(), "TYPE", &type, nullptr) != 0 || type == nullptr)
-    return {};
-  return type;
-}
-
-bool mountable(const std::string& content) {
-  for (const char* known : {"ext4", "ext3", "ext2", "xfs", "btrfs"})
-    if (content == known) return true;
-  return false;
+  blkid_probe_set_superblocks_flags(probe.get(),
+                                    BLKID_SUBLKS_TYPE | BLKID_SUBLKS_UUID | BLKID_SUBLKS_LABEL);
+  if (blkid_do_safeprobe(probe.get()) != 0) return;
+  const auto value = [&](const char* name) {
+    const char* text = nullptr;
+    const int found = blkid_probe_lookup_value(probe.get(), name, &text, nullptr);
+    return found == 0 && text != nullptr ? std::string(text) : std::string();
+  };
+  partition.content = value("TYPE");
+  partition.uuid = value("UUID");
+  partition.label = value("LABEL");
 }
 
 std::string partition_name(const std::string& disk_name, int number) {
@@ -88,7 +87,7 @@ Result<std::vector<PartitionFacts>> root_candidates(std::span<const PartitionFac
   std::vector<PartitionFacts> candidates;
   std::string seen;
   for (const auto& partition : partitions) {
-    if (mountable(partition.content)) candidates.push_back(partition);
+    if (is_mountable(partition.content)) candidates.push_back(partition);
     seen += (seen.empty() ? "" : ", ") + describe(partition);
   }
   const std::string remedy = root_remedy(partitions);
@@ -149,11 +148,17 @@ Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
     partition.size_bytes =
         static_cast<std::uint64_t>(blkid_partition_get_size(entry)) * kSectorBytes;
     if (partition.size_bytes == 0 || partition.offset_bytes + partition.size_bytes > size) continue;
-    partition.content = content_at(disk_fd, partition.offset_bytes, partition.size_bytes);
-    partition.table = kind != nullptr ? kind : "";
+    const auto text = [](const char* value) { return std::string(value != nullptr ? value : ""); };
+    partition.table = text(kind);
+    partition.part_uuid = text(blkid_partition_get_uuid(entry));
+    partition.part_label = text(blkid_partition_get_name(entry));
+    identify(disk_fd, partition);
     partitions.push_back(std::move(partition));
   }
-  if (partitions.empty()) partitions.push_back({0, 0, size, content_at(disk_fd, 0, size), {}});
+  if (partitions.empty()) {
+    partitions.push_back({0, 0, size, {}, {}});
+    identify(disk_fd, partitions.back());
+  }
   return partitions;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
@@ -18,7 +19,16 @@ struct PartitionFacts {
   std::string content;  ///< libblkid's TYPE: "ext4", "vfat", "crypto_LUKS"; empty when unknown
   std::string node;     ///< "/dev/nvme1n1p1"; empty until ensure_node
   std::string table{};  ///< of which it is a part: "gpt", "dos"; empty for the whole disk
+  std::string uuid{}, label{};            ///< the file system's
+  std::string part_uuid{}, part_label{};  ///< the table's; empty where it has none
 };
+
+/// Whether libblkid's TYPE is a file system that can hold a root.
+inline bool is_mountable(std::string_view content) {
+  for (const char* known : {"ext4", "ext3", "ext2", "xfs", "btrfs"})
+    if (content == known) return true;
+  return false;
+}
 
 /// "partition 1 (ext4, 8191 MiB)", "the whole disk (xfs, 20480 MiB)".
 std::string describe(const PartitionFacts& partition);

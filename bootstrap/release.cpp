@@ -40,10 +40,17 @@ bool runs(const Work& work) {
   return work.valid() && work.wait_for(Milliseconds(0)) != std::future_status::ready;
 }
 
-Result<std::string> write_back() {
-  const UniqueFd root(::open(kVolumePoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root || ::syncfs(root.get()) != 0) return fail_errno("writing the volume back");
-  return std::string();
+/// The root, and what else of the disk is mounted in it (`places`).
+Result<std::string> write_back(const std::vector<std::string>& places) {
+  TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+  Result<std::string> done;
+  for (const std::string& place : places) {
+    const auto mounted = root.open_inside(place, O_RDONLY | O_DIRECTORY);
+    if (mounted && ::syncfs(mounted->get()) != 0) done = fail_errno("writing /" + place + " back");
+  }
+  TRY_ASSIGN(const UniqueFd top, root.open_inside(".", O_RDONLY | O_DIRECTORY));
+  if (::syncfs(top.get()) != 0) return fail_errno("writing the volume back");
+  return done;
 }
 
 Result<std::vector<TimedStep>> hooks_of_volume(const HookOrder& order, dev_t device) {
@@ -74,7 +81,8 @@ class Release {
       const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
       // Most is written while people save; sync waits for the rest.
       if (device_ && !runs(assignment_.write_back))
-        assignment_.write_back = begin([] { std::ignore = write_back(); });
+        assignment_.write_back =
+            begin([places = assignment_.also_mounted] { std::ignore = write_back(places); });
       if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
       attempt("stop warming", [&] { return stop_own_users(); });
       if (device_) empty_volume(sessions_end_ms);
@@ -261,7 +269,10 @@ class Release {
   }
 
   /// What still writes when its time is over holds the volume, and unmounting waits for it.
-  Result<std::string> sync_volume() { return within(&ReleaseBudget::sync, write_back); }
+  Result<std::string> sync_volume() {
+    return within(&ReleaseBudget::sync,
+                  [places = assignment_.also_mounted] { return write_back(places); });
+  }
 
   Result<std::string> unmount() {
     const std::int64_t deadline = boottime_ms() + budget().unmount.count();

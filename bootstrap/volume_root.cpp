@@ -3,12 +3,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
-#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/filesystem_check.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/mount_plan.hpp"
@@ -20,14 +19,7 @@
 namespace warmroot::bootstrap {
 namespace {
 
-using std::chrono::milliseconds;
-
 constexpr std::size_t kMaxOsRelease = 64 * 1024;
-/// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
-constexpr milliseconds kFsckLimit{std::chrono::minutes(10)};
-/// fsck(8): errors were corrected.
-constexpr int kFsckCorrected = 1;
-
 class RootSearch {
  public:
   RootSearch(const RootOrder& order, Assignment& assignment, StatusBook& book,
@@ -42,10 +34,11 @@ class RootSearch {
 
  private:
   Result<std::string> read_table() {
-    TRY_ASSIGN(partitions_, read_partitions(order_.disk_fd));
-    TRY_ASSIGN(candidates_, root_candidates(partitions_));
+    TRY_ASSIGN(assignment_.partitions, read_partitions(order_.disk_fd));
+    const auto& partitions = assignment_.partitions;
+    TRY_ASSIGN(candidates_, root_candidates(partitions));
     std::string found;
-    for (const auto& partition : partitions_)
+    for (const auto& partition : partitions)
       found += (found.empty() ? "" : ", ") + describe(partition);
     return found + ": " + std::to_string(candidates_.size()) + " may hold the root";
   }
@@ -64,8 +57,8 @@ class RootSearch {
     }
     std::string reasons;
     for (const auto& reason : refused_) reasons += (reasons.empty() ? "" : "; ") + reason;
-    return fail(ErrorKind::refused,
-                "the volume has no usable root file system: " + reasons + root_remedy(partitions_));
+    return fail(ErrorKind::refused, "the volume has no usable root file system: " + reasons +
+                                        root_remedy(assignment_.partitions));
   }
 
   /// Errors: refused when it is none, and the next one may be.
@@ -74,7 +67,10 @@ class RootSearch {
       TRY(book_.timed("look without writing", [&] { return prove(); }));
     // One that may be the root and cannot be repaired ends the search: an older root beside it
     // would be served in its place.
-    TRY(book_.timed("check " + assignment_.partition.content, [&] { return check(); }));
+    TRY(book_.timed("check " + assignment_.partition.content, [&] {
+      return check_filesystem(assignment_.partition, assignment_.partition_node, order_.disk_fd,
+                              stop_);
+    }));
     if (refused_.empty()) order_.checked();
     TRY(book_.timed("mount the root", [&] { return mount_candidate(); }));
     return {};
@@ -99,39 +95,6 @@ class RootSearch {
     assignment_.mounted = false;
     if (!accepted) return fail(std::move(accepted).error().within(assignment_.partition_node));
     return "a root, " + volume_os_;
-  }
-
-  /// Before anything is mounted to stay: what was not left clean is repaired, so that no session
-  /// opens on a doubtful volume.
-  Result<std::string> check() {
-    const PartitionFacts& partition = assignment_.partition;
-    if (partition.content.rfind("ext", 0) != 0) return "its log is replayed by mounting";
-    TRY_ASSIGN(const ExtState state, read_ext_state(order_.disk_fd, partition.offset_bytes));
-    if (state.cleanly_unmounted && !state.has_errors) return "clean";
-    const std::string e2fsck = first_executable({"/sbin/e2fsck", "/usr/sbin/e2fsck"});
-    if (e2fsck.empty() && state.has_errors)
-      return fail(ErrorKind::misconfigured,
-                  "the file system has recorded errors, and the base has no e2fsck: install "
-                  "e2fsprogs there");
-    if (e2fsck.empty())
-      return "not left clean; the base has no e2fsck, mounting replays the journal";
-    TRY(stop_.check());
-    const Cancelled cancelled = [this] { return stop_.reason().has_value(); };
-    TRY_ASSIGN(const auto done,
-               run_program({e2fsck, "-p", assignment_.partition_node}, kFsckLimit, cancelled));
-    if (done.exit_status > kFsckCorrected)
-      return fail(ErrorKind::misconfigured, beyond_replay(done));
-    return "not left clean; e2fsck -p repaired it";
-  }
-
-  std::string beyond_replay(const ProgramResult& e2fsck) const {
-    const std::string& said = e2fsck.output;
-    return "the file system of " + describe(assignment_.partition) +
-           " was not left clean, and e2fsck -p cannot repair it by itself (it ended with " +
-           std::to_string(e2fsck.exit_status) +
-           "): take a snapshot, attach the volume where nothing mounts it, and run e2fsck -f; it "
-           "said: " +
-           without_controls(said.substr(0, 300));
   }
 
   Ok mount_at_point(const std::string& options) const {
@@ -183,7 +146,7 @@ class RootSearch {
   Assignment& assignment_;
   StatusBook& book_;
   const StopRequest& stop_;
-  std::vector<PartitionFacts> partitions_, candidates_;
+  std::vector<PartitionFacts> candidates_;
   std::vector<std::string> refused_;  ///< which candidate is no root, and why
   std::string volume_os_;
 };

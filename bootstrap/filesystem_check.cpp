@@ -1,0 +1,47 @@
+#include "bootstrap/filesystem_check.hpp"
+
+#include <chrono>
+
+#include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/files.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// Preening replays the journal and reads metadata of a volume whose every block may cost 30 ms.
+constexpr std::chrono::milliseconds kFsckLimit{std::chrono::minutes(10)};
+/// fsck(8): errors were corrected.
+constexpr int kFsckCorrected = 1;
+constexpr std::size_t kShownBytes = 300;
+
+std::string beyond_replay(const PartitionFacts& partition, const ProgramResult& e2fsck) {
+  return "the file system of " + describe(partition) +
+         " was not left clean, and e2fsck -p cannot repair it by itself (it ended with " +
+         std::to_string(e2fsck.exit_status) +
+         "): take a snapshot, attach the volume where nothing mounts it, and run e2fsck -f; it "
+         "said: " +
+         without_controls(e2fsck.output.substr(0, kShownBytes));
+}
+
+}  // namespace
+
+Result<std::string> check_filesystem(const PartitionFacts& partition, const std::string& node,
+                                     int disk_fd, const StopRequest& stop) {
+  if (partition.content.rfind("ext", 0) != 0) return "its log is replayed by mounting";
+  TRY_ASSIGN(const ExtState state, read_ext_state(disk_fd, partition.offset_bytes));
+  if (state.cleanly_unmounted && !state.has_errors) return "clean";
+  const std::string e2fsck = first_executable({"/sbin/e2fsck", "/usr/sbin/e2fsck"});
+  if (e2fsck.empty() && state.has_errors)
+    return fail(ErrorKind::misconfigured,
+                "the file system has recorded errors, and the base has no e2fsck: install "
+                "e2fsprogs there");
+  if (e2fsck.empty()) return "not left clean; the base has no e2fsck, mounting replays the journal";
+  TRY(stop.check());
+  const Cancelled cancelled = [&stop] { return stop.reason().has_value(); };
+  TRY_ASSIGN(const auto done, run_program({e2fsck, "-p", node}, kFsckLimit, cancelled));
+  if (done.exit_status > kFsckCorrected)
+    return fail(ErrorKind::misconfigured, beyond_replay(partition, done));
+  return "not left clean; e2fsck -p repaired it";
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,19 @@
+// The check of a file system that was not left clean, before it is mounted to stay: no session
+// opens on a doubtful one. Called by volume_root and volume_fstab.
+#pragma once
+
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/partition.hpp"
+#include "bootstrap/stop_request.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Looks at a partition of the open disk, and repairs at its `node` what e2fsck does by itself;
+/// says in words what was done. Errors: misconfigured when people have to repair it, or the base
+/// lacks the program; retry_later when a stop is requested.
+Result<std::string> check_filesystem(const PartitionFacts& partition, const std::string& node,
+                                     int disk_fd, const StopRequest& stop);
+
+}  // namespace warmroot::bootstrap

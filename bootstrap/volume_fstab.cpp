@@ -1,0 +1,109 @@
+#include "bootstrap/volume_fstab.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "bootstrap/filesystem_check.hpp"
+#include "bootstrap/fstab_plan.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/root_mount.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+class FstabWork {
+ public:
+  FstabWork(const std::string& disk_name, int disk_fd, Assignment& assignment,
+            const StopRequest& stop)
+      : disk_name_(disk_name), disk_fd_(disk_fd), assignment_(assignment), stop_(stop) {}
+
+  /// What was done with each line, for the timeline.
+  Result<std::string> run(std::string_view fstab) {
+    const FstabPlan plan = plan_fstab(fstab, assignment_.partitions, assignment_.partition);
+    for (const FstabMount& mount : plan.mounts) {
+      TRY(stop_.check());
+      const std::string name = "/" + mount.target + " (" + describe(mount.partition) + ")";
+      const auto mounted = mount_one(mount);
+      TRY(stop_.check());
+      if (mounted)
+        say(name + " is mounted, " + *mounted);
+      else
+        leave({name + " is not mounted: " + mounted.error().message(), true});
+    }
+    for (const FstabLeft& left : plan.left) leave(left);
+    return said_.empty() ? "it asks for nothing but the root" : said_;
+  }
+  std::vector<Remark> remarks() && { return std::move(remarks_); }
+
+ private:
+  void say(const std::string& text) { said_ += (said_.empty() ? "" : "; ") + text; }
+  void leave(const FstabLeft& left) {
+    say(left.text);
+    remarks_.push_back({"of the volume's fstab, " + left.text, left.for_people});
+  }
+
+  /// How its file system was found.
+  Result<std::string> mount_one(const FstabMount& mount) {
+    const PartitionFacts& partition = mount.partition;
+    const bool of_root = partition.offset_bytes == assignment_.partition.offset_bytes;
+    TRY_ASSIGN(const std::string node, ensure_node("/sys", disk_name_, disk_fd_, partition));
+    std::string found = "a subvolume of the root's";
+    if (!of_root) {
+      TRY_ASSIGN(found, check_filesystem(partition, node, disk_fd_, stop_));
+    }
+    {
+      TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+      TRY_ASSIGN(const UniqueFd target, root.open_inside(mount.target, O_PATH | O_DIRECTORY));
+      TRY(check_below(root, target));
+      const std::string point = "/proc/self/fd/" + std::to_string(target.get());
+      // The root's own file system is mounted already: another way to it is not a twin of it.
+      TRY(of_root ? mount_device(node, point, partition.content, mount.options)
+                  : mount_root_filesystem(node, disk_fd_, partition.offset_bytes, point,
+                                          partition.content, mount.options));
+    }
+    assignment_.also_mounted.push_back(mount.target);
+    return found;
+  }
+
+  /// A link can make any place of a volume's path the root itself; what is mounted there would be
+  /// served in its place, unproved.
+  static Ok check_below(const RootDirectory& root, const UniqueFd& target) {
+    struct stat top {
+    }, place{};
+    if (::fstat(root.fd(), &top) != 0 || ::fstat(target.get(), &place) != 0)
+      return fail_errno("looking at the mount point");
+    if (top.st_dev == place.st_dev && top.st_ino == place.st_ino)
+      return fail(ErrorKind::refused, "its place leads to the root itself");
+    return {};
+  }
+
+  const std::string& disk_name_;
+  const int disk_fd_;
+  Assignment& assignment_;
+  const StopRequest& stop_;
+  std::string said_;
+  std::vector<Remark> remarks_;
+};
+
+}  // namespace
+
+Result<std::vector<Remark>> mount_volume_fstab(const std::string& disk_name, int disk_fd,
+                                               Assignment& assignment, StatusBook& book,
+                                               const StopRequest& stop) {
+  assignment.also_mounted.clear();
+  std::string fstab;
+  {
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    fstab = root.read("etc/fstab", kMaxFstab).value_or("");
+  }
+  if (parse_fstab(fstab).empty()) return std::vector<Remark>();
+  FstabWork work(disk_name, disk_fd, assignment, stop);
+  TRY(book.timed("the volume's fstab", [&] { return work.run(fstab); }));
+  return std::move(work).remarks();
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,147 @@
+// The volume's own fstab against the real kernel, on the whole way in and out of the bootstrap.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "bootstrap/mount_exec.hpp"
+#include "tests/boot_whole.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr char kHomeUuid[] = "11111111-2222-4333-8444-555555555555";
+
+class VolumeFstab : public BootWhole {
+ protected:
+  /// A GPT with a root of 40 MiB whose fstab is this, a home of 20 MiB and a boot of 10 MiB.
+  void make_parts(const std::string& fstab, const std::string& changes = "") {
+    make_disk("cat >$t/etc/fstab <<'END'\n" + fstab + "END\nmkdir -p $t/boot\n" + changes + R"(
+      printf 'start=2048,size=81920\nstart=83968,size=40960\nstart=124928,size=20480,name=boot\n' |
+        sfdisk --quiet --wipe never --label gpt $image >/dev/null 2>&1
+      mkdir $t.home $t.boot; mkdir $t.home/ada; echo kept >$t.home/ada/file; echo kernel >$t.boot/vmlinuz
+      mke2fs -q -t ext4 -E root_owner=0:0,offset=1048576 -d $t $image 40M
+      mke2fs -q -t ext4 -U )" +
+              std::string(kHomeUuid) + R"( -E root_owner=0:0,offset=42991616 -d $t.home $image 20M
+      mke2fs -q -t ext2 -E root_owner=0:0,offset=63963136 -d $t.boot $image 10M
+      rm -rf $t.home $t.boot)");
+    dress_as_disk();
+    dress_partitions();
+  }
+  std::string step_of_fstab() {
+    for (const auto& step : book_.snapshot().steps)
+      if (step.name == "the volume's fstab") return step.detail;
+    return "none";
+  }
+  void serve() {
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_EQ(session_os(), "Test Volume 1");
+  }
+  void leave() {
+    const Ok released = release(leaving(), assignment_, book_);
+    ASSERT_TRUE(released) << released.error().message();
+    EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+    EXPECT_TRUE(check_device_free("/dev/vdz"));
+  }
+};
+
+TEST_F(VolumeFstab, partitions_of_the_disk_are_mounted_before_sessions_and_given_back) {
+  make_parts("LABEL=x / ext4 defaults\nUUID=" + std::string(kHomeUuid) +
+             " /home ext4 defaults,noexec\nPARTLABEL=boot /boot ext2 ro\n/dev/xvdg none swap sw\n"
+             "server:/x /x nfs defaults\n");
+  std::vector<std::string> when_ready;
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    if (stage == Stage::ready) when_ready = mounts_at(kVolumePoint);
+  };
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_THAT(when_ready, testing::IsSupersetOf({inside("home"), inside("boot")}));
+  EXPECT_LT(std::find(when_ready.begin(), when_ready.end(), inside("home")),
+            std::find(when_ready.begin(), when_ready.end(), inside("proc")));
+  EXPECT_EQ(read_attribute(inside("home/ada/file")), "kept");
+  EXPECT_EQ(read_attribute(inside("boot/vmlinuz")), "kernel");
+  EXPECT_TRUE(write_in_place(inside("home/ada/new"), "written\n"));
+  EXPECT_FALSE(write_in_place(inside("boot/new"), "written\n"));
+  EXPECT_EQ(
+      step_of_fstab(),
+      "/home (partition 2 (ext4, 20 MiB)) is mounted, clean; "
+      "/boot (partition 3 (ext2, 10 MiB)) is mounted, clean; "
+      "swap (/dev/xvdg) is not mounted: memory is the base's; "
+      "/x (server:/x) is not mounted: file systems of the network are not mounted, mount it in "
+      "a hook or in a session");
+  EXPECT_THAT(book_.snapshot().remarks,
+              Contains(HasSubstr("fstab, /x (server:/x) is not mounted")));
+  const std::string motd = read_file(kMessageOfTheDay, 65536).value_or("");
+  EXPECT_THAT(motd, HasSubstr("/x (server:/x)"));
+  EXPECT_THAT(motd, Not(HasSubstr("swap")));
+  ASSERT_NO_FATAL_FAILURE(leave());
+  const auto state = shell("dumpe2fs -h /dev/vdz2 2>/dev/null | grep -i 'state:'; :");
+  EXPECT_THAT(state.value_or(""), HasSubstr("clean"));
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_EQ(read_attribute(inside("home/ada/new")), "written");
+  ASSERT_NO_FATAL_FAILURE(leave());
+}
+
+TEST_F(VolumeFstab, a_partition_that_was_not_left_clean_is_repaired_and_one_beyond_it_left_out) {
+  make_parts("UUID=" + std::string(kHomeUuid) + " /home ext4 defaults\n");
+  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' /dev/vdz2 2>/dev/null; sync /dev/vdz2"));
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_THAT(step_of_fstab(), HasSubstr("is mounted, not left clean; e2fsck -p repaired it"));
+  ASSERT_NO_FATAL_FAILURE(leave());
+  ASSERT_TRUE(
+      shell("printf 'clri <2>\nssv state 0\n' | debugfs -w -f - /dev/vdz2 >/dev/null 2>&1; "
+            "sync /dev/vdz2"));
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_THAT(
+      book_.snapshot().remarks,
+      Contains(testing::AllOf(HasSubstr("/home (partition 2 (ext4, 20 MiB)) is not mounted"),
+                              HasSubstr("run e2fsck -f"))));
+  EXPECT_THAT(mounts_at(kVolumePoint), Not(Contains(inside("home"))));
+  ASSERT_NO_FATAL_FAILURE(leave());
+}
+
+TEST_F(VolumeFstab, links_lead_no_mount_onto_the_base_nor_over_the_root) {
+  const std::string line = "UUID=" + std::string(kHomeUuid);
+  make_parts(line + " /up ext4 defaults\n" + line + " /top ext4 defaults\n" + line +
+                 " /missing ext4 defaults\n" + line + " /etc/fstab ext4 defaults\n",
+             "mkdir $t/opt; ln -s ../../../../../../opt $t/up; ln -s / $t/top\n");
+  const auto opt_before = mounts_at("/opt").size();
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_EQ(mounts_at("/opt").size(), opt_before);
+  EXPECT_THAT(mounts_at(kVolumePoint), Contains(inside("opt")));
+  const auto mounts = mounts_at(kVolumePoint);
+  EXPECT_EQ(std::count(mounts.begin(), mounts.end(), kVolumePoint), 1);
+  EXPECT_THAT(book_.snapshot().remarks,
+              testing::IsSupersetOf({testing::Matcher<std::string>(HasSubstr(
+                                         "/top (partition 2 (ext4, 20 MiB)) is not mounted: its "
+                                         "place leads to the root itself")),
+                                     testing::Matcher<std::string>(HasSubstr("No such file")),
+                                     testing::Matcher<std::string>(HasSubstr("Not a directory"))}));
+  ASSERT_NO_FATAL_FAILURE(leave());
+}
+
+TEST_F(VolumeFstab, a_subvolume_of_the_root_s_btrfs_is_mounted) {
+  const std::string uuid = "99999999-2222-4333-8444-555555555555";
+  make_disk("echo 'UUID=" + uuid + " /home btrfs subvol=@home,compress=zstd 0 0' >$t/etc/fstab\n" +
+                "mkfs.btrfs -q -U " + uuid + " --rootdir $t $image >/dev/null 2>&1\n" + R"(
+      mkdir $t.mnt; mount -o loop,nodiscard $image $t.mnt
+      btrfs -q subvolume create $t.mnt/@home
+      echo kept >$t.mnt/@home/file
+      umount $t.mnt; rmdir $t.mnt)",
+            "300M");
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_EQ(read_attribute(inside("home/file")), "kept");
+  EXPECT_EQ(step_of_fstab(),
+            "/home (the whole disk (btrfs, 300 MiB)) is mounted, a subvolume of the root's");
+  ASSERT_NO_FATAL_FAILURE(leave());
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
