@@ -226,6 +226,8 @@ TEST_F(HttpDoor, an_operator_interrupts_and_crashes_instances) {
   EXPECT_TRUE(state["instances"][0]["spot"]);
   EXPECT_TRUE(state["instances"][0]["interrupted_at"].is_string());
   EXPECT_EQ(state["volumes"].size(), 0U) << "roots of instances are not shown";
+  EXPECT_EQ(control("POST", "power_off?instance=" + id).status, 409) << "it does not run yet";
+  EXPECT_EQ(control("POST", "power_off?instance=i-00000000000000000").status, 404);
   EXPECT_EQ(control("POST", "crash?instance=" + id).status, 200);
   EXPECT_EQ(nlohmann::json::parse(control("GET", "state").body)["instances"][0]["state"],
             "shutting-down");

@@ -267,6 +267,7 @@ ControlReply control(const Controlled& controlled, const std::string& method,
     return outcome(parameter("mode") == "impaired" ? region.impair(instance)
                                                    : region.crash(instance));
   if (what == "end") return outcome(region.end_now(instance));
+  if (what == "power_off") return outcome(region.power_itself_off(instance));
   if (what == "stop") return outcome(region.stop(instance));
   if (what == "zone")
     return outcome(region.impair_zone(parameter("zone"), parameter("state") == "impaired"));

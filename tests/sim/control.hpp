@@ -1,5 +1,5 @@
 // The operator's side of the region's server: /_control/. Unsigned and for loopback only;
-// `warmroot-sim interrupt`, `crash` and `state` call it, and tests inject faults through it.
+// `warmroot-sim interrupt`, `crash`, `power-off` and `state` call it, and tests inject faults through it.
 #pragma once
 
 #include <functional>
@@ -28,6 +28,7 @@ struct Controlled {
 /// shows the world; the rest is POST:
 ///   interrupt?instance=                      spot notice, reclaim after the notice time
 ///   crash?instance=[&mode=impaired]          power cut; with mode the API keeps saying running
+///   power_off?instance=                      the guest powers itself off, as its user-data may
 ///   end?instance=, stop?instance=            terminated at once; stopped, with its attachments
 ///   zone?zone=&state=impaired|available      a whole zone
 ///   volume?volume=                           its status check fails

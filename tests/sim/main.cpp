@@ -1,5 +1,5 @@
-// warmroot-sim: the simulated region as a program. `serve` is the region; `interrupt`, `crash` and
-// `state` are the operator's calls to a running one; `relay` is what QEMU starts for a guest's
+// warmroot-sim: the simulated region as a program. `serve` is the region; `interrupt`, `crash`,
+// `power-off` and `state` are the operator's calls to a running one; `relay` is what QEMU starts for a guest's
 // metadata connections.
 #include <fcntl.h>
 #include <poll.h>
@@ -222,6 +222,7 @@ int run(int argc, char** argv) {
   client("interrupt", "spot notice, then reclaim after the notice time", true);
   client("crash", "power cut at once", true)
       ->add_flag("--impaired", impaired, "EC2 keeps saying running, with failed status checks");
+  client("power-off", "the guest powers itself off, as its user-data may", true);
   client("state", "instances and volumes as JSON", false);
   CLI::App* relaying = app.add_subcommand("relay", "join stdin and stdout to a loopback port");
   relaying->add_option("port", port)->required();
@@ -243,6 +244,8 @@ int run(int argc, char** argv) {
   if (command == "state") done = call_control(endpoint, "GET", "state");
   if (command == "interrupt")
     done = call_control(endpoint, "POST", "interrupt?instance=" + instance);
+  if (command == "power-off")
+    done = call_control(endpoint, "POST", "power_off?instance=" + instance);
   if (command == "crash")
     done = call_control(endpoint, "POST",
                         "crash?instance=" + instance + (impaired ? "&mode=impaired" : ""));

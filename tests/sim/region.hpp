@@ -182,6 +182,8 @@ class Region {
   // ---- what a fault does (region_faults.cpp) ----
   /// The instance and its disks' attachments are gone, now, without any state in between.
   Answer<void> end_now(const std::string& instance_id);
+  /// What its own user-data may do: the guest powers itself off, and EC2 finds that out.
+  Answer<void> power_itself_off(const std::string& instance_id);
   /// Stops it: the machine is asked to end, and the attachments stay.
   Answer<void> stop(const std::string& instance_id);
   /// Its status check fails from now on: I/O is off.

@@ -131,6 +131,15 @@ Answer<void> Region::stop(const std::string& instance_id) {
   return {};
 }
 
+Answer<void> Region::power_itself_off(const std::string& instance_id) {
+  const auto found = instances_.find(instance_id);
+  if (found == instances_.end()) return instance_not_found({instance_id});
+  if (found->second.state != GuestState::running || !found->second.powered)
+    return refuse("IncorrectInstanceState", "The instance '" + instance_id + "' does not run");
+  hardware_.shut_down(instance_id);  // poll_machine() sees the machine end
+  return {};
+}
+
 Answer<void> Region::impair_volume(const std::string& volume_id) {
   const auto found = volumes_.find(volume_id);
   if (found == volumes_.end()) return volume_not_found({volume_id});
