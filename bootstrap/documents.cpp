@@ -98,6 +98,20 @@ double number_at(const Json& object, const char* key) {
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
 
+/// null where there is none, whatever `object` is. No copy: a copy recurses as deep as its document.
+const Json& member_of(const Json& object, const char* key) {
+  static const Json kNone;
+  const auto found = object.find(key);
+  return found != object.end() ? *found : kNone;
+}
+
+/// Empty when it is no list.
+const Json& list_of(const Json& object, const char* key) {
+  static const Json kNone = Json::array();
+  const Json& list = member_of(object, key);
+  return list.is_array() ? list : kNone;
+}
+
 template <typename... Values>
 std::string formatted(const char* format, Values... values) {
   char line[512];
@@ -106,7 +120,7 @@ std::string formatted(const char* format, Values... values) {
 }
 
 std::string latency_text(const Json& warm, const char* key, const char* label) {
-  const Json summary = warm.value(key, Json::object());
+  const Json& summary = member_of(warm, key);
   if (number_at(summary, "count") == 0) return {};
   return formatted("  %-13s %.0f reads, p50 %.2f ms, p90 %.2f ms, p99 %.2f ms\n", label,
                    number_at(summary, "count"), number_at(summary, "p50_us") / 1000,
@@ -192,12 +206,11 @@ Result<std::string> status_text(std::string_view document) {
   text += "entry:   " + or_dash("entry") + "\n";
   text += "hot list: " + or_dash("hot_list") + "\n";
   text += "memory:  " + or_dash("dirty_bound") + "\n";
-  for (const auto& remark : status.value("remarks", Json::array()))
+  for (const auto& remark : list_of(status, "remarks"))
     if (remark.is_string()) text += "remark:  " + remark.get<std::string>() + "\n";
   text += "timeline (ms since the start of up):\n";
-  for (const auto& step : status.value("steps", Json::array())) text += step_text(step) + "\n";
-  return text + warm_text(status.value("warm", Json::object())) +
-         ebs_text(status.value("ebs", Json()));
+  for (const auto& step : list_of(status, "steps")) text += step_text(step) + "\n";
+  return text + warm_text(member_of(status, "warm")) + ebs_text(member_of(status, "ebs"));
 }
 
 StatusFields status_fields(std::string_view document) {
@@ -207,7 +220,7 @@ StatusFields status_fields(std::string_view document) {
                       text_at(status, "device"),      text_at(status, "pool"),
                       text_at(status, "instance_id"), text_at(status, "filesystem"),
                       text_at(status, "volume_id"),   {}};
-  for (const auto& step : status.value("steps", Json::array()))
+  for (const auto& step : list_of(status, "steps"))
     fields.steps.push_back(step_text(step));
   return fields;
 }

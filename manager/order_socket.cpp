@@ -23,6 +23,8 @@ using Json = nlohmann::json;
 constexpr const char* kName = "socket";
 /// A request is an id; more is not for us. It also bounds the depth of its JSON.
 constexpr std::size_t kMaxRequest = 256;
+/// An answer is an id and a sentence that may name what EC2 said.
+constexpr std::size_t kMaxAnswer = 64 * 1'024;
 constexpr std::size_t kReadSize = 4'096;
 /// How often silent connections are looked for.
 constexpr int kSweepMs = 500;
@@ -284,6 +286,8 @@ Result<std::optional<OrderAnswer>> OrderConnection::next(Milliseconds at_most) {
       if (auto answer = answer_in(*line)) return answer;
       return fail(ErrorKind::gone, "the running manager's answer is not understood");
     }
+    if (unread_.size() > kMaxAnswer)
+      return fail(ErrorKind::gone, "the running manager's answer has no end");
     const auto left = std::chrono::ceil<Milliseconds>(until - Clock::now());
     if (left <= Milliseconds(0)) return std::optional<OrderAnswer>();
     pollfd polled{socket_.get(), POLLIN, 0};

@@ -13,9 +13,20 @@ tl::unexpected<Error> not_understood(const std::string& what) {
   return fail(ErrorKind::broken, what);
 }
 
+/// Other programs' objects nest three deep. Writing a token file back recurses as deep as it is.
+constexpr int kDeepest = 32;
+
 Result<json> parse_object(std::string_view text) {
   if (text.size() > kMaxCredentialsText) return not_understood("it is longer than 64 KiB");
-  json value = json::parse(text, nullptr, false);
+  bool too_deep = false;
+  json value = json::parse(
+      text,
+      [&](int depth, json::parse_event_t, json&) {
+        too_deep |= depth > kDeepest;
+        return depth <= kDeepest;
+      },
+      false);
+  if (too_deep) return not_understood("it is nested too deep");
   if (value.is_discarded()) return not_understood("it is no JSON");
   if (!value.is_object()) return not_understood("it is no JSON object");
   return value;
