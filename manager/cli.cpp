@@ -65,6 +65,11 @@ Result<int> run_listing(const Options& options) {
   }
   std::fflush(stdout);
   tell_notes(report.plan.notes);
+  if (options.command == Command::plan && report.untried > 0)
+    fmt::print(stderr,
+               "warmroot: note: the launches of {} pools were not tried with EC2, which takes half "
+               "a second each; `serve` and `reconcile` try each before they make anything for it\n",
+               report.untried);
   return options.command == Command::plan && blocked(report.plan) ? kUnmetStatus : kSuccessStatus;
 }
 

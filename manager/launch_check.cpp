@@ -76,6 +76,8 @@ void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, I
   }
   // A clock that was set back owes no more than one burst.
   spent_until_ = std::min(spent_until_, now + kOneAskedEvery * static_cast<int>(kAskedAtOnce));
+  left_out_ = leaves_out_ ? questions.size() : 0;
+  if (leaves_out_) questions.clear();
   const std::size_t most = allowed(now);
   postponed_ = questions.size() > most;
   if (postponed_) {

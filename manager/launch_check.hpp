@@ -36,6 +36,10 @@ class LaunchCheck {
   bool postponed() const { return postponed_; }
   /// The next look asks kAskedAtOnce questions, whenever the last ones were: nobody looks later.
   void hurry() { spent_until_ = {}; }
+  /// While true nothing is asked, and what was not is left out, as if it were no question.
+  void leave_out(bool rest) { leaves_out_ = rest; }
+  /// How many pools the last look left out.
+  std::size_t left_out() const { return left_out_; }
 
  private:
   struct Answer {
@@ -54,6 +58,8 @@ class LaunchCheck {
   aws::Ec2& ec2_;
   std::map<std::string, Answer> answers_;  ///< by pool
   bool postponed_ = false;
+  bool leaves_out_ = false;
+  std::size_t left_out_ = 0;
   Instant spent_until_{};  ///< when every question asked so far has been made up for
 };
 

@@ -125,10 +125,11 @@ Ok forget_old(Database& database, Instant now) {
 Ok check_pages(Database& database, const std::string& path) {
   const auto found = database.query("PRAGMA quick_check(1)");
   if (!found && found.error().kind != ErrorKind::broken) return fail(found.error());
-  const std::string text = !found           ? found.error().message()
-                           : found->empty() ? "no answer"
-                                            : found->front().text(0);
+  std::string text = !found           ? found.error().message()
+                     : found->empty() ? "no answer"
+                                      : found->front().text(0);
   if (text == "ok") return {};
+  text.erase(0, text.rfind('\n') + 1);  // before it stands which database, and we have one
   return fail(ErrorKind::broken, "the ledger " + path + " is damaged: move it and its -wal file " +
                                      "away, it is rebuilt from what EC2 shows (" + text + ")");
 }

@@ -18,6 +18,9 @@ namespace {
 constexpr std::chrono::hours kPruneEvery{6};
 /// For two dry runs at once; see kOneAskedEvery.
 constexpr Milliseconds kAskOthersAfter{2'000};
+/// Of a single look, each with four dry runs, which EC2 answers at two a second; each plans anew.
+/// Source: our choice; a person waits for a minute at most.
+constexpr int kRoundsOfOneLook = 25;
 /// A replay that got no answer again waits a little longer each time.
 constexpr Milliseconds kReplayBase{200};
 constexpr Milliseconds kReplayCap{30'000};
@@ -227,12 +230,18 @@ Result<TickReport> Reconciler::look() {
   view.created = std::min(view.created, options_.now() - core::kNewLedger);
   TRY_ASSIGN(auto report, observe_and_plan(view));
   // Nobody looks again for somebody who looks once.
-  for (std::size_t left = options_.desired.pools.size();
-       !report.blind && (launch_check_.postponed() || observer_.scores_postponed()) && left > 0;
-       --left) {
+  const auto postponed = [&](int round) {
+    return launch_check_.postponed() ||
+           (observer_.scores_postponed() && round < kRoundsOfOneLook);
+  };
+  for (int round = 1; !report.blind && postponed(round); ++round) {
     launch_check_.hurry();
     observer_.hurry_scores();
-    TRY_ASSIGN(report, observe_and_plan(view));
+    launch_check_.leave_out(round >= kRoundsOfOneLook);
+    auto again = observe_and_plan(view);
+    launch_check_.leave_out(false);
+    TRY_ASSIGN(report, std::move(again));
+    report.untried = launch_check_.left_out();
   }
   return report;
 }

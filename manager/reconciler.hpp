@@ -53,6 +53,7 @@ struct TickReport {
   std::vector<CallReport> calls;
   /// What the plan means for the ledger is in it, so that what was heard may be forgotten.
   bool recorded = false;
+  std::size_t untried = 0;  ///< pools whose launch a single look did not try with EC2
   std::optional<Error>
       blind;  ///< why the listings could not be read; kinds unauthorised and misconfigured stay
 };

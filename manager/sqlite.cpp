@@ -58,7 +58,16 @@ std::string remedy(int code) {
   }
 }
 
+/// A disk without room for the index of the write-ahead log is an "I/O error" to SQLite.
+int plain_code(sqlite3* connection, int code) {
+  const bool no_room =
+      connection && code == SQLITE_IOERR &&
+      sqlite3_extended_errcode(connection) == SQLITE_IOERR_SHMSIZE;
+  return no_room ? SQLITE_FULL : code;
+}
+
 tl::unexpected<Error> sql_error(sqlite3* connection, int code, const std::string& doing) {
+  code = plain_code(connection, code);
   const std::string text = connection ? sqlite3_errmsg(connection) : sqlite3_errstr(code);
   return fail(kind_of(code), doing + ": " + text + "; " + remedy(code),
               "SQLITE_" + std::to_string(code));

@@ -126,6 +126,21 @@ TEST_F(LedgerDiskTest, a_ledger_that_cannot_be_made_for_want_of_room_says_so) {
   EXPECT_THAT(refused.error().message(), HasSubstr("make room on the disk"));
 }
 
+TEST_F(LedgerDiskTest, a_ledger_that_is_there_is_not_blamed_for_a_full_disk) {
+  {
+    auto ledger = open();
+    ASSERT_TRUE(ledger);
+    ASSERT_TRUE(record(*ledger));
+  }
+  fill();
+  const auto refused = open();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::misconfigured);
+  EXPECT_THAT(refused.error().message(), HasSubstr("make room on the disk"));
+  make_room();
+  EXPECT_THAT(open()->view()->intents, SizeIs(1));
+}
+
 TEST_F(LedgerDiskTest, a_read_only_disk_is_said_when_opening_and_when_writing) {
   {
     auto ledger = open();

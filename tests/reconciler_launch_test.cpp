@@ -143,6 +143,24 @@ TEST(ReconcilerLaunch, somebody_who_looks_once_hears_of_every_pool) {
     EXPECT_TRUE(check.found.has_value()) << pool << ": " << check.error;
 }
 
+TEST(ReconcilerLaunch, somebody_who_looks_once_at_very_many_pools_waits_for_a_hundred_tries_alone) {
+  core::Desired desired{kDeployment, {}};
+  for (int i = 0; i < 130; ++i) desired.pools.push_back(pool_spec("p" + std::to_string(i), 1, 1));
+  Fleet fleet(desired);
+  fleet.start();
+  const auto look = fleet.reconciler->look();
+  ASSERT_TRUE(look);
+  EXPECT_EQ(look->untried, 30U);
+  EXPECT_EQ(look->observed.launch_checks.size(), 100U);
+  EXPECT_EQ(calls_seen(fleet, "RunInstances"), 100);
+  EXPECT_EQ(look->plan.nodes.size(), 130U);
+  EXPECT_FALSE(look->plan.actions.empty());
+  fleet.tick();
+  fleet.region.advance_by(Milliseconds{5'000});
+  fleet.tick();
+  EXPECT_GT(calls_seen(fleet, "RunInstances"), 100) << "whoever goes on tries the others";
+}
+
 TEST(ReconcilerLaunch, launches_that_always_fail_stop_and_go_on_when_the_operator_says_so) {
   Fleet fleet(pool_spec("p", 1, 1));
   fleet.region.knobs.failing_launches = 1000;
