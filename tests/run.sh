@@ -18,10 +18,11 @@ time_for() {
   return 1
 }
 
+# What it finds goes to build/corpus, which the next run starts from; the seeds beside it are only read.
 fuzz_for_a_while() {
   mkdir -p "build/corpus/$(basename "$1")"
   run_logged "$(basename "$1")" "$1" -max_total_time="${WARMROOT_FUZZ_SECONDS:-60}" -rss_limit_mb=2048 -timeout=10 \
-    -artifact_prefix="build/corpus/" "build/corpus/$(basename "$1")"
+    -artifact_prefix="build/corpus/" "build/corpus/$(basename "$1")" "build/seeds/$(basename "$1")"
 }
 
 # wait_for_all: ends the run when one of $pids failed.
@@ -73,6 +74,7 @@ if [ "$quick" = no ]; then
   if time_for 900 "the fuzzers"; then
     step "building and running the fuzzers"
     build_preset fuzz
+    python3 tests/fuzz/seeds.py build/seeds
     pids=
     for fuzzer in build/fuzz/fuzz_*; do
       fuzz_for_a_while "$fuzzer" &

@@ -1,0 +1,174 @@
+"""First inputs for the fuzzers: good ones, from the golden files and the template that the other tests read, and short texts
+of each kind besides. A fuzzer that starts from nothing does not find its way into XML or JSON within a minute.
+Usage: seeds.py FOLDER; writes FOLDER/fuzz_NAME/* for every fuzzer, whose numbers of cases are repeated here."""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GOLDEN = f"{TOP}/tests/golden/ec2"
+# ec2_answers.cpp, kDecoders, in its order.
+DECODERS = ["DescribeVolumes", "DescribeInstances", "DescribeInstanceStatus", "DescribeSnapshots", "DescribeImages",
+            "DescribeAvailabilityZones", "DescribeSubnets", "DescribeSpotPriceHistory", "DescribeInstanceTypeOfferings",
+            "DescribeInstanceTypes", "DescribeVolumeStatus", "DescribeFastSnapshotRestores", "DescribeLaunchTemplates",
+            "GetSpotPlacementScores", "GetCallerIdentity", "AssumeRole", "error", "ListSnapshotBlocks", "RunInstances", "CreateVolume",
+            "AttachVolume", "CreateFleet", "CopyVolumes", "CreateSnapshot", "CreateLaunchTemplate", "DeleteVolume", "StopInstances"]
+SECRET = "wJalrXUtnFEMI/K7MDENG"
+STS = {"GetCallerIdentity": "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::111122223333:user/op</Arn><UserId>A"
+                            "</UserId><Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>",
+       "AssumeRole": "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIA</AccessKeyId><SecretAccessKey>s"
+                     "</SecretAccessKey><SessionToken>t</SessionToken><Expiration>2026-01-02T04:04:05Z</Expiration></Credentials>"
+                     "</AssumeRoleResult></AssumeRoleResponse>"}
+BLOCKS = {"BlockSize": 524288, "VolumeSize": 4, "NextToken": "n", "Blocks": [{"BlockIndex": 0, "BlockToken": "x"}, {"BlockIndex": 7}]}
+TICKET = {"version": 1, "deployment": "research", "pool": "imagenet", "manager_url": "http://10.0.0.5:8470",
+          "session": {"entry": "sshd", "host_keys": True, "rescue_port": 2222, "write_mib_s": 250},
+          "warm": {"enabled": True, "record": False, "max_depth": 64}}
+ENVELOPE = {"version": "0", "id": "e-1", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
+            "account": "111122223333", "time": "2026-01-02T03:04:05Z", "region": "us-east-1", "resources": [],
+            "detail": {"instance-id": "i-0123456789abcdef0", "instance-action": "terminate"}}
+CREDENTIALS = (f"[default]\naws_access_key_id = AK\naws_secret_access_key = {SECRET}\n[p]\naws_access_key_id=AK ; why\n"
+               f"aws_secret_access_key={SECRET}\naws_session_token = t\n[q]\ncredential_process = /bin/keys 'a b' \"c\"\n")
+CONFIG = """[default]
+region = us-east-1
+[profile p]
+region = eu-west-1
+role_arn = arn:aws:iam::111122223333:role/manager
+source_profile = q
+external_id = tenant-7
+duration_seconds = 900
+services = local
+ec2 =
+  endpoint_url = http://127.0.0.1:1
+[profile q]
+sso_session = org
+sso_account_id = 111122223333
+sso_role_name = r
+role_arn = arn:aws:iam::111122223333:role/ring
+source_profile = p
+[sso-session org]
+sso_start_url = https://org.awsapps.com/start
+sso_region = us-east-1
+[services local]
+sts =
+  endpoint_url = https://sts.example
+"""
+KEYS = {"Version": 1, "Code": "Success", "AccessKeyId": "AK", "SecretAccessKey": "S", "SessionToken": "T", "Token": "T",
+        "Expiration": "2026-01-02T03:04:05Z"}
+SSO = {"roleCredentials": {"accessKeyId": "AK", "secretAccessKey": "S", "sessionToken": "T", "expiration": 1767323045000}}
+SSO_TOKEN = {"accessToken": "t", "expiresAt": "2026-01-02T03:04:05Z", "refreshToken": "r", "clientId": "c", "clientSecret": "s"}
+SSO_REPLY = {"accessToken": "t1", "expiresIn": 3600, "refreshToken": "r1"}
+REPORT = {"version": 1, "instance_id": "i-1", "volume_id": "vol-1", "stage": "ready", "reason": "", "message": "words",
+          "status": {"warm": {"warmth": 0.5, "first_touch": {"count": 3, "p50_us": 1}}, "remarks": ["r"],
+                     "steps": [{"name": "mount", "ms": 1, "outcome": "ok"}], "ebs": {"read_operations": 1}}}
+PASSWD = "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\neve:x:1001:1001::/home/eve:/bin/zsh\n"
+HOT_LIST = ("warmroot-hot-list 1\ngrid 524288\nlineage snap-1\nworkload python\ndevice 33554432\nrecordings 4\nranges 3\n"
+            "1576960 8192 1000 4096 /usr/bin/env\n528384 8192 1000\n1576960 8192 70 0 /b\n")
+TRACE = (" dd-3093    [000] ..... 40479.775530: block_bio_queue: 254,0 RA 12654392 + 32 [sh]\n"
+         "a-1 [001] .... 1.5: block_bio_queue: 259,1 WS 8 + 8 [a]\n")
+
+
+def text(value):
+    return (value if isinstance(value, str) else json.dumps(value)).encode()
+
+
+def golden(name):
+    with open(f"{GOLDEN}/{name}", "rb") as file:
+        return file.read()
+
+
+def ec2_answers():
+    for number, action in enumerate(DECODERS):
+        if action in STS:
+            yield bytes([number]) + text(STS[action])
+        elif action == "ListSnapshotBlocks":
+            yield bytes([number]) + text(BLOCKS)
+        elif action != "error":
+            yield bytes([number]) + golden(f"{action}.xml")
+        yield bytes([number | 0x80]) + golden("error-IncorrectState.xml")
+
+
+def aws_files():
+    cases = [CREDENTIALS + CONFIG, KEYS, KEYS, SSO, SSO_TOKEN, "/bin/keys 'a b' \"c d\" e\\ f", text(SSO_TOKEN) + text(SSO_REPLY).rjust(
+        len(text(SSO_TOKEN))), STS["AssumeRole"], "Action=AssumeRole&RoleArn=arn%3Aaws&Empty="]
+    return [bytes([number]) + (case if isinstance(case, bytes) else text(case)) for number, case in enumerate(cases)]
+
+
+def events():
+    by_sns = {"Type": "Notification", "Message": json.dumps(ENVELOPE)}
+    ended = {**ENVELOPE, "source": "aws.autoscaling", "detail-type": "EC2 Instance-terminate Lifecycle Action",
+             "detail": {"EC2InstanceId": "i-0123456789abcdef0"}}
+    yield b"\x00" + text({"Messages": [{"MessageId": "m", "ReceiptHandle": "r", "Body": json.dumps(ENVELOPE)}]})
+    yield b"\x01" + text({"__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no such queue"})
+    yield b"\x02" + text({"Successful": [{"Id": "0"}], "Failed": [{"Id": "1"}]})
+    yield b"\x04" + b"https://sqs.us-east-1.amazonaws.com/111122223333/q"
+    for envelope in (ENVELOPE, by_sns, ended):
+        yield b"\x05" + text(envelope)
+
+
+def node_texts():
+    yield b"\x00" + text(TICKET)
+    yield b"\x01" + text(PASSWD + "root:x:0:\nadmin:x:1000:\neve:x:1001:\n" + "root:*:1::::::\nadmin:*:1::::::\neve:*:1::::::\n")
+    yield b"\x02" + b"add@/devices/nvme1n1\0ACTION=add\0DEVNAME=nvme1n1\0SUBSYSTEM=block\0DEVTYPE=disk\0"
+    yield b"\x02" + b"21 1 259:4 / / rw - ext4 /dev/root rw\n30 21 0:22 / /sys rw - sysfs s rw\n"
+    yield b"\x02" + b"812 (a) D 9 (b) R) S 77 812 812 34818 812 4194304 1 2"
+    for words in ({"action": "terminate", "time": "2026-01-02T03:06:05Z"}, {"key": "ab", "node": "imagenet-0", "volume_id": "vol-1"},
+                  {"wishes": {"drain": True, "volume_id": "vol-1", "snapshot_id": "snap-1", "no_volume": None}}, REPORT["status"],
+                  "port 22\nhostkeyalgorithms rsa-sha2-512\nauthorizedkeysfile .ssh/authorized_keys\n"):
+        yield b"\x03" + text(words)
+
+
+def reports():
+    hello = {"version": 1, "instance_id": "i-1", "deployment": "d", "pool": "p", "identity": "YWJj"}
+    return [b"\x00" + text(hello), b"\x01" + text(REPORT)]
+
+
+def spec():
+    with open(f"{TOP}/templates/warmroot.toml", "rb") as file:
+        template = file.read()
+    group = b'deployment = "d"\n[[pool]]\nname = "p"\nsnapshot = "snap-1"\nzones = ["us-east-1a"]\nnodes = 2\nauto_scaling_group = "g"\n'
+    return [template, group]
+
+
+def ticket():
+    return [text(TICKET), text({"version": 1, "deployment": "d", "pool": "p"})]
+
+
+def profile():
+    return [bytes([flags]) + text(CREDENTIALS) + b"\0" + text(CONFIG) for flags in (0, 1, 3, 7, 10)]
+
+
+def volume_bytes():
+    yield b"\x00" + text(HOT_LIST)
+    yield b"\x01" + text(TRACE)
+    with tempfile.TemporaryDirectory() as folder:
+        image = f"{folder}/image"
+        with open(image, "wb") as file:
+            file.truncate(16 << 20)
+        subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", image], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"})
+        with open(image, "rb") as file:
+            start = file.read(64 << 10)
+    yield b"\x02" + start
+    yield b"\x03" + start[1024:]
+    partition = struct.pack("<BBBBBBBBII", 0x80, 0, 2, 0, 0x83, 0xFF, 0xFF, 0xFF, 2048, 129024)
+    yield b"\x04" + bytes(446) + partition + bytes(48) + b"\x55\xaa" + bytes(512)
+    yield b"\x05" + struct.pack("<HH", 3, 2) + struct.pack("<QQ", 0, 2)
+    with open("/bin/true", "rb") as file:
+        yield b"\x06" + file.read(64 << 10)
+
+
+def main():
+    for make in (ec2_answers, aws_files, events, node_texts, reports, spec, ticket, profile, volume_bytes):
+        folder = os.path.join(sys.argv[1], f"fuzz_{make.__name__}")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(folder)
+        for number, seed in enumerate(make()):
+            with open(f"{folder}/{number:02}", "wb") as file:
+                file.write(seed)
+
+
+main()
