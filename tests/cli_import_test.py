@@ -46,7 +46,7 @@ PUBLIC = "ami-0public0000000001"
 
 class Importer:
     def __init__(self, region):
-        self.region = region
+        self.region, self.children = region, []
 
     def command(self, ami, *words):
         return [f"{BUILD}/warmroot", "--bootstrap", "program", "ami", "import", ami, *words]
@@ -54,7 +54,8 @@ class Importer:
     def begin(self, ami, *words):
         """The command beside this test; its stdout and stderr go to files."""
         with open("import.out", "wb") as out, open("import.err", "wb") as err:
-            return subprocess.Popen(self.command(ami, *words), stdout=out, stderr=err, stdin=subprocess.DEVNULL)
+            self.children.append(subprocess.Popen(self.command(ami, *words), stdout=out, stderr=err, stdin=subprocess.DEVNULL))
+        return self.children[-1]
 
     def refused(self, name, words, ami, *options):
         """2, one sentence, nothing launched."""
@@ -185,10 +186,11 @@ def run():
                       AWS_REGION="us-east-1", WARMROOT_SPEC="spec.toml", WARMROOT_STATE="state", no_proxy="*")
     simulator = start("region.log", f"{BUILD}/warmroot-sim", "serve", "--no-machines", "--port", "0", "--dir", "region",
                       "--catalog", "catalog.toml", *FAST)
+    importer = Importer(None)
     try:
         region = until("the region is there", lambda: announced("region.log", "endpoint"))
         os.environ["AWS_ENDPOINT_URL"] = region
-        importer = Importer(region)
+        importer.region = region
         refusals(importer)
         instance_id = interrupted(importer)
         snapshot = finished(importer, instance_id)
@@ -198,8 +200,9 @@ def run():
         print(read("import.err")[-3000:] if os.path.exists("import.err") else "", file=sys.stderr)
         raise
     finally:
-        simulator.terminate()
-        simulator.wait(timeout=20)
+        for child in [each for each in importer.children if each.poll() is None] + [simulator]:
+            child.terminate()
+            child.wait(timeout=20)
 
 
 if __name__ == "__main__":
