@@ -21,6 +21,7 @@
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/volume_fstab.hpp"
+#include "bootstrap/volume_grow.hpp"
 #include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
@@ -66,6 +67,7 @@ class Work {
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
     input_.enter_stage(Stage::ready, {});
     tell_what_differs();
+    if (input_.grow) grow();
     probe_others();
     return {};
   }
@@ -341,6 +343,15 @@ class Work {
       });
       TRY(show_message_of_the_day(remarks));
       return std::to_string(remarks.size()) + " remarks";
+    });
+  }
+
+  /// Behind the switch: on a cold disk it takes a while, and a root that stays small serves too.
+  void grow() {
+    const auto done = book_.timed("grow the root", [&] { return grow_root(assignment_, stop_); });
+    if (done || stop_.reason()) return;
+    book_.update([&](Status& status) {
+      status.remarks.push_back("the root does not fill its disk: " + done.error().message());
     });
   }
 

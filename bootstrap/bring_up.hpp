@@ -28,6 +28,7 @@ struct BringUpInput {
   std::vector<std::uint16_t> base_ports{22};  ///< where the base's sshd lets people in
   std::string sftp_server;
   bool node_host_keys = false;  ///< sshd's HostKey lines can lead to the volume's
+  bool grow = false;            ///< the root's file system is made to fill the disk
   std::string pool;
   unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.

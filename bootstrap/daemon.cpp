@@ -210,6 +210,7 @@ class Daemon {
     input_.base_ports = session_ports();
     input_.sftp_server = sshd_.sftp_server;
     input_.write_mib_s = ticket_.write_mib_s;
+    input_.grow = ticket_.grow;
     // The volume's own sshd is started when they are there, whatever the base's can do.
     input_.node_host_keys =
         sshd_.node_host_keys || (ticket_.host_keys && ticket_.entry == EntryKind::sshd);

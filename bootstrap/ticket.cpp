@@ -97,6 +97,17 @@ Ok read_session(const Json& document, Ticket& ticket) {
   return {};
 }
 
+Ok read_volume(const Json& document, Ticket& ticket) {
+  const auto volume = document.find("volume");
+  if (volume == document.end()) return {};
+  if (!volume->is_object()) return wrong("has a \"volume\" that is not an object");
+  if (const auto grow = volume->find("grow"); grow != volume->end()) {
+    if (!grow->is_boolean()) return wrong("has a \"volume.grow\" that is neither true nor false");
+    ticket.grow = grow->get<bool>();
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Ticket> parse_ticket(std::string_view text) {
@@ -115,6 +126,7 @@ Result<Ticket> parse_ticket(std::string_view text) {
   TRY_ASSIGN(ticket.manager_url, url_of(document));
   TRY(read_session(document, ticket));
   TRY(read_warm(document, ticket));
+  TRY(read_volume(document, ticket));
   return ticket;
 }
 

@@ -21,11 +21,12 @@ struct Ticket {
   std::string
       manager_url;  ///< "http://host:port" without a trailing slash; empty: nobody to report to
   EntryKind entry = EntryKind::chroot;
-  bool host_keys = true;   ///< sshd shows the node's host keys, which its volume keeps
+  bool host_keys = true;     ///< sshd shows the node's host keys, which its volume keeps
   unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
   bool warm_enabled = true;
-  bool record = true;      ///< what the first sessions of a lease read
+  bool record = true;  ///< what the first sessions of a lease read
   unsigned write_mib_s = kDefaultWriteMibS;
+  bool grow = false;       ///< the root's file system is made to fill the volume
   unsigned max_depth = 0;  ///< most reads in flight while warming; 0 lets the controller decide
 };
 

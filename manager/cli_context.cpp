@@ -106,6 +106,7 @@ Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const
   parts.ticket.session_entry = pool.session.entry;
   parts.ticket.host_keys = pool.session.host_keys;
   parts.ticket.rescue_port = static_cast<unsigned>(pool.session.rescue_port);
+  parts.ticket.grow = pool.volumes.grow;
   parts.ticket.warm = pool.warm.enabled;
   parts.ticket.record = pool.warm.record;
   parts.ticket.max_depth = static_cast<unsigned>(pool.warm.max_depth);

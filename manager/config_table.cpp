@@ -28,6 +28,7 @@ constexpr std::pair<std::string_view, std::string_view> kHomeOfKey[] = {
     {"running", "[[pool]], above [pool.volumes] and [pool.launch]"},
     {"type", "[pool.volumes]"},
     {"size_gib", "[pool.volumes]"},
+    {"grow", "[pool.volumes]"},
     {"iops", "[pool.volumes]"},
     {"throughput_mib_s", "[pool.volumes]"},
     {"encrypted", "[pool.volumes]"},

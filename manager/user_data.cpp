@@ -84,6 +84,7 @@ std::string to_json(const Ticket& ticket) {
       {"warm",
        {{"enabled", ticket.warm}, {"record", ticket.record}, {"max_depth", ticket.max_depth}}},
   };
+  if (ticket.grow) json["volume"]["grow"] = true;
   if (ticket.write_mib_s) json["session"]["write_mib_s"] = *ticket.write_mib_s;
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }

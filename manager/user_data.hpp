@@ -24,6 +24,7 @@ struct Ticket {
   std::string session_entry = "chroot";  ///< or "sshd": how a session gets into the volume
   std::optional<unsigned>
       write_mib_s{};         ///< what the volume writes; absent: the bootstrap's default
+  bool grow = false;         ///< the root's file system is made to fill the volume
   bool host_keys = true;     ///< a node's SSH host keys are kept on its volume
   unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
   bool warm = true;          ///< read cold blocks ahead of use

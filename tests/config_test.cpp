@@ -99,6 +99,7 @@ running  = 2
 [pool.volumes]
 type             = "gp3"
 size_gib         = 200
+grow             = true
 iops             = 6000
 throughput_mib_s = 500
 encrypted        = true
@@ -128,6 +129,7 @@ user_data        = "#!/bin/sh\necho hello\n"
   EXPECT_EQ(pool.nodes, 3);
   EXPECT_EQ(pool.running, 2);
   EXPECT_EQ(pool.volumes.size_gib, 200);
+  EXPECT_TRUE(pool.volumes.grow);
   EXPECT_EQ(pool.volumes.iops, 6000);
   EXPECT_EQ(pool.volumes.throughput_mib_s, 500);
   EXPECT_TRUE(pool.volumes.encrypted);
@@ -316,6 +318,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "8:8: [pool.volumes] type: \"gp9\" is not a volume type"},
         BadSpec{kMinimal + "[pool.volumes]\niops = 100\n",
                 "100 is out of range for gp3, write 3000 to 80000"},
+        BadSpec{kMinimal + "[pool.volumes]\ngrow = 1\n", "[pool.volumes] grow: "},
         BadSpec{kMinimal + "[pool.volumes]\nsize_gib = 8\niops = 5000\n",
                 "5000 is too much for 8 GiB of gp3"},
         BadSpec{kMinimal + "[pool.volumes]\ntype = \"gp2\"\niops = 3000\n",

@@ -84,6 +84,13 @@ TEST(UserData, tells_what_the_volume_writes_where_the_spec_does) {
   EXPECT_EQ(session().at("write_mib_s"), 500);
 }
 
+TEST(UserData, asks_for_a_root_that_grows_where_the_spec_does) {
+  Ticket ticket = parts_of_a_pool().ticket;
+  EXPECT_FALSE(nlohmann::json::parse(to_json(ticket)).contains("volume"));
+  ticket.grow = true;
+  EXPECT_EQ(nlohmann::json::parse(to_json(ticket)).at("volume").at("grow"), true);
+}
+
 TEST(UserData, avoids_a_boundary_that_the_operators_part_contains) {
   UserDataParts parts = parts_of_a_pool();
   parts.operators_part = "#!/bin/sh\n--warmroot-boundary\n";

@@ -13,7 +13,8 @@ namespace warmroot::core {
 
 struct VolumeSpec {
   std::string type = "gp3";
-  int size_gib = 0;  ///< 0: the snapshot's size
+  int size_gib = 0;   ///< 0: the snapshot's size
+  bool grow = false;  ///< the root's file system is made to fill a larger volume
   std::optional<int> iops;
   std::optional<int> throughput_mib_s;
   bool encrypted = false;

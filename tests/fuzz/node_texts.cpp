@@ -1,6 +1,7 @@
 // What a node reads from user-data, the kernel, the metadata service, the manager, and a volume that others have written: tickets,
-// uevents, mountinfo, notices, answers, accounts, host keys, warm maps. Merging a
+// uevents, mountinfo, notices, answers, accounts, host keys, warm maps, fstabs, partition tables that are to grow. Merging a
 // hostile volume's accounts must never give the base another root, and reverting must give the base's files back.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,11 +12,14 @@
 #include "bootstrap/device.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/ebs_statistics.hpp"
+#include "bootstrap/fstab_plan.hpp"
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
+#include "bootstrap/partition_grow.hpp"
 #include "bootstrap/process_stat.hpp"
 #include "bootstrap/sshd_config.hpp"
 #include "bootstrap/ticket.hpp"
+#include "bootstrap/warm/little_endian.hpp"
 #include "bootstrap/warm/warm_map.hpp"
 
 using namespace warmroot;
@@ -61,16 +65,76 @@ void read_services(std::string_view text) {
   (void)bootstrap::status_text(text);
 }
 
+/// No line leads out of the root, and none brings an option that this build does not know.
+void fstab(std::string_view text) {
+  bootstrap::PartitionFacts root{1, 1 << 20, 1 << 30, "btrfs", {}}, home{2, 2 << 20, 1 << 30, "ext4", {}};
+  root.uuid = "a";
+  home.uuid = "b";
+  const bootstrap::FstabPlan plan = bootstrap::plan_fstab(text, std::array{root, home}, root);
+  for (const auto& mount : plan.mounts) {
+    CHECK(!mount.target.empty() && mount.target.front() != '/');
+    CHECK(("/" + mount.target + "/").find("/../") == std::string::npos);
+    CHECK(mount.options.find("nodev") != std::string::npos);
+    CHECK(mount.options.find_first_of(" \"\\\n") == std::string::npos);
+  }
+  for (const auto& left : plan.left) CHECK(left.text.find_first_of("\n\033") == std::string::npos);
+}
+
+std::uint32_t crc32(std::string_view bytes) {
+  std::uint32_t crc = UINT32_MAX;
+  for (const char c : bytes) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb88320 : 0);
+  }
+  return ~crc;
+}
+
+/// The input as a master boot record, and as the entries of a GPT whose sums are right: no write reaches into the
+/// partition or beyond the disk.
+void grow(std::string_view text) {
+  constexpr std::uint64_t kDisk = std::uint64_t{64} << 20, kFirst = 1 << 20;
+  constexpr std::size_t kHeader = 512, kEntries = 1024, kEntryBytes = 128 * 128;
+  bootstrap::PartitionFacts root{1, kFirst, 1 << 20, "ext4", {}};
+  for (const bool gpt : {false, true}) {
+    root.table = gpt ? "gpt" : "dos";
+    std::string start(text.substr(0, gpt ? kEntryBytes : 512));
+    if (gpt) {
+      start.resize(kEntryBytes);
+      const std::uint32_t sum = crc32(start);
+      start.insert(0, std::string(kEntries, '\0'));
+      start.replace(kHeader, 8, "EFI PART");
+      const auto put = [&](std::size_t at, std::uint64_t value) { warm::put_little(start, kHeader + at, value, 4); };
+      put(12, 92);
+      put(24, 1);
+      put(72, 2);
+      put(80, 128);
+      put(84, 128);
+      put(88, sum);
+      put(16, crc32(std::string_view(start).substr(kHeader, 92)));
+    }
+    start.resize(bootstrap::kTableBytes);
+    const auto planned = bootstrap::plan_growth(start, kDisk, root);
+    if (!planned || !*planned) continue;
+    CHECK((*planned)->size_bytes <= kDisk - kFirst);
+    for (const auto& write : (*planned)->writes) {
+      const std::uint64_t end = write.offset + write.bytes.size();
+      CHECK(end <= kFirst || (write.offset >= kFirst + (*planned)->size_bytes && end <= kDisk));
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 7) {
     case 0: (void)bootstrap::parse_ticket(text); break;
     case 1: merge(text); break;
     case 2: read_kernel(text); break;
     case 3: read_services(text); break;
+    case 4: fstab(text); break;
+    case 5: grow(text); break;
     default:
       (void)bootstrap::parse_host_key_document(text);
       (void)warm::decode_map(text, {"vol-0123456789abcdef0", std::uint64_t{64} << 20});
