@@ -56,10 +56,9 @@ void check_market(TableReader& table, const core::LaunchSpec& spec,
                                 type, type));
 }
 
-/// A launch call that makes volumes is one of RunInstances, of one type, and makes them cold.
+/// A launch call that makes volumes is a RunInstances, of one type, and makes them cold.
 bool loses_nothing(const core::LaunchSpec& spec, const core::PoolSpec& pool) {
-  return spec.instance_types.size() == 1 && !pool.stock.golden &&
-         pool.stock.ready_within == Milliseconds{0};
+  return spec.instance_types.size() == 1 && pool.stock.ready_within == Milliseconds{0};
 }
 
 }  // namespace

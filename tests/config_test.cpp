@@ -188,9 +188,8 @@ TEST(Config, launches_may_bring_first_volumes_unless_that_costs_a_choice_of_type
   EXPECT_TRUE(read(""));
   EXPECT_FALSE(read("volume_with_launch = false\n"));
   EXPECT_FALSE(read("", "[pool.stock]\nready_within_s = 900\n")) << "a launch pays for no rate";
-  EXPECT_FALSE(read("", "[pool.stock]\ngolden = true\n")) << "a launch copies nothing";
   EXPECT_TRUE(read("", "[pool.stock]\nspares = 1\n"));
-  EXPECT_TRUE(read("volume_with_launch = true\n", "[pool.stock]\ngolden = true\n"));
+  EXPECT_TRUE(read("volume_with_launch = true\n", "[pool.stock]\nready_within_s = 900\n"));
   const ParsedSpec several = parse_spec(kMinimal +
                                             "[pool.launch]\nbase_ami = \"ami-0fedcba9876543210\"\n"
                                             "instance_types = [\"g5.12xlarge\", \"g5.24xlarge\"]\n",
