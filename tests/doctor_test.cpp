@@ -101,7 +101,7 @@ TEST_F(DoctorTest, a_healthy_account_has_nothing_wrong_and_nothing_is_changed) {
         "ok product codes: ", "ok instance type: g5.xlarge runs on Nitro and runs x86_64",
         "ok attachments: g5.xlarge takes 28 volumes, 2 are needed", "ok instance tags: ",
         "ok user-data: 10 of 16384 bytes", "unknown permissions: ec2:AttachVolume",
-        "ok quota: spot quota L-3819A6DF (G and VT) is 64 vCPUs, enough for 2 nodes",
+        "ok quota: spot quota L-3819A6DF (G and VT) is 100000 vCPUs, enough for 2 nodes",
         "ok quota: the pools' volumes are 16 GiB of gp3, quota L-7A658B76 is 50 TiB"})
     EXPECT_THAT(lines(found), HasSubstr(line));
   for (const auto& call : front.calls()) EXPECT_FALSE(call.effective) << call.action;

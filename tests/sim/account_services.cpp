@@ -19,12 +19,13 @@ struct KnownQuota {
   std::string_view spot_class;  ///< of RegionKnobs::spot_vcpu_quota; empty: `value` counts
   double value;
 };
-/// Defaults of an account that launches a lot.
+/// Spot vCPUs without a knob are more than anybody launches, as launches find them.
+constexpr double kPlenty = 100'000;
 constexpr KnownQuota kKnown[] = {
     {"ec2", "L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
-     "standard", 640},
-    {"ec2", "L-3819A6DF", "All G and VT Spot Instance Requests", "g", 64},
-    {"ec2", "L-7212CCBC", "All P Spot Instance Requests", "p", 64},
+     "standard", kPlenty},
+    {"ec2", "L-3819A6DF", "All G and VT Spot Instance Requests", "g", kPlenty},
+    {"ec2", "L-7212CCBC", "All P Spot Instance Requests", "p", kPlenty},
     {"ebs", "L-7A658B76", "Storage for General Purpose SSD (gp3) volumes, in TiB", "", 50},
     {"ebs", "L-D18FCD1D", "Storage for General Purpose SSD (gp2) volumes, in TiB", "", 50},
 };
