@@ -16,6 +16,7 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
+#include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/release_plan.hpp"
@@ -143,13 +144,15 @@ Ok take_back_leftovers() {
 
 }  // namespace
 
-Ok up(const std::string& ticket_path, bool foreground) {
+Ok up(const std::string& ticket_path, UpMode mode) {
   ::umask(022);
   TRY_ASSIGN(const std::string text, read_file(ticket_path, kMaxTicketFile));
   TRY_ASSIGN(const Ticket ticket, parse_ticket(text));
   if (::geteuid() != 0) return fail(ErrorKind::misconfigured, "up has to run as root");
   TRY(make_directory(kRunDirectory, 0755));
   TRY(refuse_second_start());
+  if (mode == UpMode::usual)
+    if (auto done = up_in_own_unit(ticket_path)) return std::move(*done);
   // An instance that lost its power kept the lines of the volume's people, a bootstrap that was
   // killed its mounts as well.
   TRY(clear_leftovers());
@@ -161,7 +164,7 @@ Ok up(const std::string& ticket_path, bool foreground) {
   });
   const auto sshd = prepare_sshd(ticket, book);
   const Ok answer = sshd ? Ok{} : Ok{fail(sshd.error())};
-  if (foreground) return run_daemon(ticket, book, sshd);
+  if (mode == UpMode::foreground) return run_daemon(ticket, book, sshd);
   const pid_t child = ::fork();
   if (child < 0) return fail_errno("fork");
   if (child > 0) return answer;

@@ -8,9 +8,14 @@
 
 namespace warmroot::bootstrap {
 
+enum class UpMode {
+  usual,       ///< in a unit of its own where init is systemd
+  in_unit,     ///< the same, inside that unit
+  foreground,  ///< returns only after the volume was released
+};
 /// Returns once sshd may start. Errors: the ticket, a second daemon, or sshd's configuration;
-/// sessions stay on the base then. With `foreground` it returns only after the volume was released.
-Ok up(const std::string& ticket_path, bool foreground);
+/// sessions stay on the base then.
+Ok up(const std::string& ticket_path, UpMode mode);
 
 /// Asks the running daemon to release the volume and waits for it, printing its steps to standard
 /// output. Where the daemon is gone and left the volume mounted, releases it itself.

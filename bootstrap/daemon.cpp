@@ -81,6 +81,7 @@ class Daemon {
 
   void ask_to_stop(ReleaseCause cause, const std::string& sentence,
                    const std::string& notice_time = {}) {
+    if (cause == ReleaseCause::shutdown) shutting_down_ = true;
     const auto now = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now());
     stop_.request({std::string(to_string(cause)), sentence,
                    boottime_ms() + time_for_release(cause, notice_time, now).count()});
@@ -319,9 +320,9 @@ class Daemon {
   }
 
   /// What the manager has heard it may lose with its ledger: a node goes on saying that its volume
-  /// is free, or it would be given one again. Not while the machine shuts down.
+  /// is free, or it would be given one again. Not while the machine shuts down: init waits for us.
   void stay_until_shutdown() {
-    while (!ticket_.manager_url.empty() && ::access("/run/nologin", F_OK) != 0)
+    while (!ticket_.manager_url.empty() && !shutting_down_ && ::access("/run/nologin", F_OK) != 0)
       std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 
@@ -334,7 +335,7 @@ class Daemon {
   Assignment assignment_;
   std::string served_disk_;  ///< written before serving_ is set
   int ebs_silent_ = 0;       ///< attempts in a row; the ticker's
-  std::atomic<bool> serving_ = false;
+  std::atomic<bool> serving_ = false, shutting_down_ = false;
   std::mutex mutex_, stage_mutex_;
   std::optional<std::string> confirmed_, no_volume_;
   Imds identity_;  ///< the reporter's thread's own

@@ -4,14 +4,15 @@
 #include <cstdio>
 
 #include "bootstrap/commands.hpp"
+#include "bootstrap/own_unit.hpp"
 #include "bootstrap/record_command.hpp"
 
 namespace {
 
-int answer(const warmroot::Ok& result) {
+int answer(const warmroot::Ok& result, int failed = 1) {
   if (result) return 0;
   std::fprintf(stderr, "warmroot-bootstrap: %s\n", result.error().message().c_str());
-  return 1;
+  return failed;
 }
 
 }  // namespace
@@ -22,11 +23,12 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", WARMROOT_VERSION);
   app.require_subcommand(1);
   std::string ticket;
-  bool foreground = false, json = false;
+  bool foreground = false, in_unit = false, json = false;
   CLI::App* up = app.add_subcommand(
       "up", "Prepare sshd, then find, mount and warm the volume in the background");
   up->add_option("--ticket", ticket, "File with the ticket from user-data (JSON)")->required();
   up->add_flag("--foreground", foreground, "Stay until the volume was released");
+  up->add_flag("--in-unit", in_unit)->group("");  // for `up` itself
   CLI::App* status = app.add_subcommand("status", "Show the timeline and the state of warming");
   status->add_flag("--json", json, "Print the status document");
   bootstrap::RecordWish wish;
@@ -40,7 +42,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 86'400));
   app.add_subcommand("down", "Release the volume: end its sessions, sync, unmount");
   CLI11_PARSE(app, argc, argv);
-  if (up->parsed()) return answer(bootstrap::up(ticket, foreground));
+  using bootstrap::UpMode;
+  if (up->parsed() && in_unit)
+    return answer(bootstrap::up(ticket, UpMode::in_unit), bootstrap::kFailedInUnit);
+  if (up->parsed())
+    return answer(bootstrap::up(ticket, foreground ? UpMode::foreground : UpMode::usual));
   if (status->parsed()) return answer(bootstrap::print_status(json));
   if (record->parsed()) {
     wish.limit = std::chrono::seconds(seconds);

@@ -70,5 +70,5 @@ fetch_checked() {
 is_ours "$program" || fetch_checked
 
 # Prepares sshd's configuration and returns; what takes long goes on in the background.
-timeout 60 "$program" up --ticket "$run/ticket.json" </dev/null >>"$run/boothook.log" 2>&1 ||
+timeout 120 "$program" up --ticket "$run/ticket.json" </dev/null >>"$run/boothook.log" 2>&1 ||
   give_up "the bootstrap could not start (status $?), see $run/boothook.log"

@@ -1,0 +1,94 @@
+#include "bootstrap/own_unit.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/files.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// sd_booted(3): init is systemd where this is.
+constexpr char kUnits[] = "/run/systemd/system";
+/// What `up` takes in an emulated guest. The boothook gives up after 120 s.
+constexpr std::chrono::milliseconds kLimit{std::chrono::seconds(90)};
+constexpr std::string_view kOwnWords = "warmroot-bootstrap: ";
+
+/// The last line of what it printed.
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  text.erase(0, text.rfind('\n') + 1);
+  if (text.compare(0, kOwnWords.size(), kOwnWords) == 0) text.erase(0, kOwnWords.size());
+  return text;
+}
+
+Ok write_unit_order() {
+  for (const UnitFile& file : unit_order()) {
+    const std::string path = std::string(kUnits) + "/" + file.path;
+    TRY(make_directory(path.substr(0, path.rfind('/')), 0755));
+    TRY(write_file_atomic(path, file.text, 0644));
+  }
+  return {};
+}
+
+std::string own_program() {
+  char path[4096];
+  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
+  return length <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(length));
+}
+
+}  // namespace
+
+std::vector<UnitFile> unit_order() {
+  const std::string text =
+      "# Written by warmroot-bootstrap: at a shutdown it gives the volume back before.\n"
+      "[Unit]\nBefore=" +
+      std::string(kOwnUnit) + "\n";
+  // By the names' beginnings: of every session, of what is mounted at /run/warmroot/volume and
+  // below.
+  std::vector<UnitFile> files;
+  for (const char* unit :
+       {"session-.scope", "run-warmroot-volume.mount", "run-warmroot-volume-.mount"})
+    files.push_back({std::string(unit) + ".d/50-warmroot.conf", text});
+  return files;
+}
+
+std::vector<std::string> in_own_unit(const std::string& systemd_run,
+                                     const std::vector<std::string>& command) {
+  std::vector<std::string> all{systemd_run, "--scope", "--quiet", "--collect",
+                               std::string("--unit=") + kOwnUnit,
+                               "--description=warmroot: the volume of this instance"};
+  // The boothook comes before the targets that a unit follows by default. The reports need the
+  // network to the last. 80 s are planned for a shutdown (release_plan.cpp).
+  for (const char* property :
+       {"DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target",
+        "After=systemd-networkd.service networking.service NetworkManager.service network.service "
+        "wicked.service",
+        "TimeoutStopSec=90"}) {
+    all.push_back("-p");
+    all.push_back(property);
+  }
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+std::optional<Ok> up_in_own_unit(const std::string& ticket_path) {
+  const std::string systemd_run = first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
+  const std::string program = own_program();
+  if (::access(kUnits, F_OK) != 0 || systemd_run.empty() || program.empty()) return std::nullopt;
+  if (const Ok written = write_unit_order(); !written)
+    log_event(LogLevel::warning, "order of units", {{"why", written.error().message()}});
+  const auto done = run_program(
+      in_own_unit(systemd_run, {program, "up", "--in-unit", "--ticket", ticket_path}), kLimit);
+  if (done && done->exit_status == 0) return Ok{};
+  if (done && done->exit_status == kFailedInUnit)
+    return Ok{fail(ErrorKind::broken, last_line(done->output))};
+  log_event(LogLevel::warning, "no unit of our own",
+            {{"why", done ? last_line(done->output) : done.error().message()}});
+  return std::nullopt;
+}
+
+}  // namespace warmroot::bootstrap
