@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "bootstrap/base_accounts.hpp"
+#include "bootstrap/cloud_init.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/paths.hpp"
@@ -27,11 +28,16 @@ class ChrootEntry : public Entry {
   bool by_base_sshd() const override { return true; }
   std::string describe() const override { return "chroot: the base's sshd"; }
 
-  Result<std::string> prepare(const EntryInput&) override {
+  Result<std::string> prepare(const EntryInput& input) override {
+    const auto waited = wait_for_cloud_init_users(input.cancelled);
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY_ASSIGN(accounts_, import_accounts(root));
-    std::string detail = std::to_string(accounts_.passwd_added.size()) + " users and " +
-                         std::to_string(accounts_.group_added.size()) + " groups added to the base";
+    std::string detail =
+        waited.count() == 0
+            ? ""
+            : "waited " + std::to_string(waited.count()) + " ms for cloud-init's users; ";
+    detail += std::to_string(accounts_.passwd_added.size()) + " users and " +
+              std::to_string(accounts_.group_added.size()) + " groups added to the base";
     for (const auto& note : accounts_.notes) detail += "; " + note;
     return detail;
   }

@@ -1,9 +1,11 @@
-// The bootstrap on a base with systemd: which command makes it a unit of its own, and what is put
-// before it.
+// The bootstrap on a base with systemd and cloud-init: as a unit of its own (which command makes it
+// one, what is put before it), and what cloud-init says of itself.
 #include "bootstrap/own_unit.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "bootstrap/cloud_init.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -42,6 +44,24 @@ TEST(OwnUnit, comes_after_sessions_and_the_volume_s_mounts_so_that_it_ends_befor
                          "session-.scope.d/50-warmroot.conf",
                          "run-warmroot-volume.mount.d/50-warmroot.conf",
                          "run-warmroot-volume-.mount.d/50-warmroot.conf"));
+}
+
+TEST(CloudInit, makes_its_users_until_the_stage_that_runs_boothooks_has_ended) {
+  // As version 22.4 writes it.
+  const auto status = [](const std::string& stage, const std::string& finished) {
+    return R"({"v1": {"datasource": null, "init": {"errors": [], "finished": )" + finished +
+           R"(, "start": 1764022712.5}, "init-local": {"errors": [], "finished": 17.5, )"
+           R"("start": 17.4}, "stage": )" +
+           stage + "}}";
+  };
+  EXPECT_TRUE(cloud_init_makes_users(status("\"init\"", "null")));
+  EXPECT_FALSE(cloud_init_makes_users(status("\"init\"", "1764022790.25")));
+  EXPECT_FALSE(cloud_init_makes_users(status("\"modules-config\"", "1764022790.25")));
+  EXPECT_FALSE(cloud_init_makes_users(status("null", "1764022790.25")));
+  for (const char* other : {"", "{", "[]", "{}", R"({"v1": 1})", R"({"v1": {"stage": "init"}})",
+                            R"({"v1": {"stage": "init", "init": 3}})",
+                            R"({"v1": {"stage": 7, "init": {}}})"})
+    EXPECT_FALSE(cloud_init_makes_users(other)) << other;
 }
 
 }  // namespace
