@@ -1,5 +1,7 @@
 // What an instance of the simulated region reads of itself (IMDSv2), and the region's check of
 // signatures.
+#include <sstream>
+
 #include "tests/region_fixture.hpp"
 #include "tests/sim/imds.hpp"
 #include "tests/sim/query_form.hpp"
@@ -74,6 +76,41 @@ TEST_F(ImdsTest, the_tree_tells_who_the_instance_is) {
   const auto signature = base64_decode(get("/latest/dynamic/instance-identity/rsa2048").body);
   ASSERT_TRUE(signature);
   EXPECT_THAT(*signature, HasSubstr(get("/latest/dynamic/instance-identity/document").body));
+}
+
+TEST_F(ImdsTest, a_crawl_of_the_whole_tree_meets_nothing_that_it_cannot_read) {
+  // As cloud-init goes through it: names ending with a slash are directories, "0=NAME" a key.
+  std::vector<std::string> directories{"meta-data/", "dynamic/instance-identity/"};
+  int leaves = 0;
+  while (!directories.empty()) {
+    const std::string directory = directories.back();
+    directories.pop_back();
+    const auto listing = get("/2021-03-23/" + directory);
+    ASSERT_EQ(listing.status, 200) << directory;
+    std::istringstream lines(listing.body);
+    for (std::string name; std::getline(lines, name);) {
+      if (name.ends_with("/")) {
+        directories.push_back(directory + name);
+        continue;
+      }
+      const auto key = name.find('=');
+      const std::string path =
+          directory + (key == std::string::npos ? name : name.substr(0, key) + "/openssh-key");
+      EXPECT_EQ(get("/2021-03-23/" + path).status, 200) << path;
+      ++leaves;
+    }
+  }
+  EXPECT_GT(leaves, 30);
+}
+
+TEST_F(ImdsTest, the_network_card_is_found_by_its_address) {
+  const std::string mac = get("/latest/meta-data/mac").body;
+  EXPECT_EQ(get("/latest/meta-data/network/interfaces/macs/").body, mac + "/");
+  EXPECT_EQ(get("/latest/meta-data/network/interfaces/macs/" + mac + "/").body,
+            "device-number\nlocal-hostname\nlocal-ipv4s\nmac\nowner-id\nsecurity-groups\n"
+            "subnet-id\nsubnet-ipv4-cidr-block\nvpc-id");
+  EXPECT_EQ(get("/latest/meta-data/network/interfaces/macs/" + mac + "/subnet-ipv4-cidr-block").body,
+            region.subnet(region.instance(id)->subnet_id)->cidr);
 }
 
 TEST_F(ImdsTest, tags_are_live_and_the_block_devices_are_those_of_the_launch) {

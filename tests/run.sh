@@ -2,7 +2,8 @@
 # The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
 # address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers,
 # one full guest run. Usage: sh tests/run.sh [--quick|--all]   (--quick: no sanitizers, no guests; --all: also what takes
-# too long for every change, 10,000 power cuts by replay and 100 in guests; leaves nothing out for want of time)
+# too long for every change, 10,000 power cuts by replay, 100 in guests, and a guest with systemd and cloud-init; leaves nothing
+# out for want of time)
 # WARMROOT_FUZZ_SECONDS is how long each fuzzer runs (60).
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure, and a stage for which there is no time.
 set -eu
@@ -48,7 +49,7 @@ need_space_mib "$repo" 3000
 step "building build/release"
 build_preset release
 step "unit and contract tests"
-ctest --test-dir build/release -LE guest --output-on-failure --timeout 300 -j "$(nproc)"
+ctest --test-dir build/release -LE 'guest|slow' --output-on-failure --timeout 300 -j "$(nproc)"
 
 if [ "$quick" = no ]; then
   step "building build/asan"
@@ -57,7 +58,7 @@ if [ "$quick" = no ]; then
   # What runs the same code as its neighbours, only longer, is left to the plain build, and so is the bench's own test,
   # which compares times.
   ctest --test-dir build/asan --output-on-failure --timeout 600 -j "$(nproc)" \
-    -LE guest -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test|power_log_test)$'
+    -LE 'guest|slow' -E '^(reactions_fleet_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test|power_log_test)$'
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
   step "one full guest run, and ten power cuts in guests"
@@ -90,5 +91,8 @@ if [ "$all" = yes ]; then
   grep -a ' cuts: ' build/logs/power-cuts.log >&2
   step "100 power cuts in guests"
   python3 tests/guest_cuts_test.py --cuts 100
+  step "a guest with systemd and cloud-init"
+  sh tests/sim/images.sh cloud
+  ctest --test-dir build/release -L slow --verbose
 fi
 step "all tests passed"

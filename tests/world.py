@@ -26,10 +26,12 @@ snapshots = [
   {{ id = "snap-0xfs0000000000001", size_gib = 1, image_file = "{images}/xfs.img" }},
   {{ id = "snap-0btrfs00000000001", size_gib = 1, image_file = "{images}/btrfs.img" }},
   {{ id = "snap-0noroot0000000001", size_gib = 1, image_file = "{images}/noroot.img" }},
+  {{ id = "snap-0cloud00000000001", size_gib = 2, image_file = "{images}/cloud.img" }},
 ]
 images = [
   {{ id = "ami-0base000000000001", name = "base", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0base000000000001" }},
   {{ id = "ami-0twins000000000001", name = "base with twins", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0twins00000000001" }},
+  {{ id = "ami-0cloud00000000001", name = "base with cloud-init", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0cloud00000000001" }},
   {{ id = "ami-0imagenet00000001", name = "imagenet", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0ami0000000000001" }},
 ]
 subnets = [
@@ -76,8 +78,9 @@ def free_port():
 class World:
     """The region, the manager and their files below `directory`. `controls` are done before the manager starts."""
 
-    def __init__(self, directory, pools, sim_options=(), controls=()):
+    def __init__(self, directory, pools, sim_options=(), controls=(), kernel="vmlinuz"):
         self.directory = directory
+        self.kernel = kernel
         self.pools = pools
         self.sim_options = list(sim_options)
         self.controls = controls
@@ -142,7 +145,7 @@ class World:
         with open(self.path("catalog.toml"), "w", encoding="utf-8") as file:
             file.write(CATALOG.format(images=IMAGES))
         child = self.start("region", [f"{BUILD}/warmroot-sim", "serve", "--port", "0", "--dir", self.path("region"),
-                                      "--catalog", self.path("catalog.toml"), "--kernel", f"{IMAGES}/vmlinuz",
+                                      "--catalog", self.path("catalog.toml"), "--kernel", f"{IMAGES}/{self.kernel}",
                                       "--manager-port", str(self.manager_port), *self.sim_options])
         self.endpoint = self.wait_for_line("region", child, "endpoint=", 60)
 

@@ -23,6 +23,7 @@ struct MachineSpec {
   std::uint16_t imds_port = 0;  ///< loopback port of this instance's IMDS; 0 where there is none
   std::string root_volume_id;   ///< whose id its root disk carries as a serial
   std::string private_ip{};     ///< as its metadata and the region say
+  std::string mac{};            ///< likewise; cloud-init finds the network card by it
 };
 
 /// What a volume's disk has done so far. Blocks are those of the first-touch grid.

@@ -8,14 +8,21 @@
 #   xfs.img, btrfs.img small AMIs whose roots are of these types
 #   arm64.img, noroot.img   an AMI of another architecture and one without a root file system, for refusals
 #   id_ed25519{,.pub}  the key pair that instances are launched with
+# and, where the word `cloud` is given:
+#   cloud.img          a base system as AMIs have it: Debian with systemd, cloud-init and OpenSSH
+#   vmlinuz-cloud      the kernel whose modules it has
 # Called by tests/run.sh and tests/demo.sh from the top directory; skips what this version of the script already made.
+# Usage: sh tests/sim/images.sh [cloud]
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/lib.sh
 
 images=$repo/build/images
+case "${1:-}" in "" | cloud) ;; *) die "usage: sh tests/sim/images.sh [cloud]" ;; esac
 stamp=$(cat tests/sim/images.sh tests/sim/guest/* | sha256sum | cut -c1-16)
-[ "$(cat "$images/stamp" 2>/dev/null)" != "$stamp" ] || exit 0
+stamp_of() { cat "$images/$1" 2>/dev/null; }
+[ "$(stamp_of stamp)" != "$stamp" ] || [ "${1:-}" = cloud ] || exit 0
+[ "$(stamp_of stamp)$(stamp_of stamp-cloud)" != "$stamp$stamp" ] || exit 0
 [ "$(id -u)" = 0 ] || die "guest images can only be made by root (mmdebstrap needs device nodes)"
 need_space_mib "$repo" 4000
 mkdir -p "$images"
@@ -85,6 +92,38 @@ print("/dev/null\n0 0")
 entry(sys.argv[1], "", "")
 END
 }
+
+# The cloud image needs nothing of the others but the key pair, which outlives them.
+cloud_image() {
+  step "guest images: the base system with systemd and cloud-init"
+  debian cloud-kernel extract linux-image-cloud-amd64
+  debian cloud minbase systemd-sysv,udev,dbus,libpam-systemd,systemd-resolved,cloud-init,cloud-guest-utils,isc-dhcp-client,e2fsprogs,openssh-server,sudo,iproute2,curl,kmod,procps
+  cp "$work"/cloud-kernel/boot/vmlinuz-* "$images/vmlinuz-cloud"
+  tree=$work/cloud
+  cp -r "$work/cloud-kernel/lib/modules" "$tree/lib/"
+  chroot "$tree" depmod "$(ls "$tree/lib/modules")"
+  install -m 755 tests/sim/guest/agent "$tree/usr/local/sbin/"
+  cp tests/sim/guest/warmroot-agent.service "$tree/etc/systemd/system/"
+  # Debian's AMIs call their user so, and let networkd do what cloud-init finds out. An RSA key takes an emulated CPU minutes.
+  printf 'system_info:\n  default_user:\n    name: admin\nmanage_etc_hosts: true\nssh_genkeytypes: [ed25519, ecdsa]\n' >"$tree/etc/cloud/cloud.cfg.d/50_user.cfg"
+  # An emulated machine beside other work is slow: a service is not to be ended for that.
+  mkdir -p "$tree/etc/systemd/system.conf.d" "$tree/etc/systemd/system/service.d"
+  printf '[Manager]\nDefaultTimeoutStartSec=15min\n' >"$tree/etc/systemd/system.conf.d/50-slow.conf"
+  printf '[Service]\nWatchdogSec=0\n' >"$tree/etc/systemd/system/service.d/50-slow.conf"
+  chroot "$tree" systemctl --quiet enable warmroot-agent.service systemd-networkd.service
+  chroot "$tree" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
+  sed -i 's/^PRETTY_NAME=.*/PRETTY_NAME="warmroot test base (Debian 12 with cloud-init)"/' "$tree/usr/lib/os-release"
+  echo 'LABEL=cloudimg-rootfs / ext4 rw,errors=remount-ro 0 1' >"$tree/etc/fstab"
+  echo base >"$tree/etc/hostname"
+  echo "127.0.0.1 localhost" >"$tree/etc/hosts"
+  : >"$tree/etc/machine-id"
+  rm -f "$tree"/etc/ssh/ssh_host_*
+  rm -rf "$tree"/var/lib/apt/lists/* "$tree"/var/cache/apt/*
+  ext4_image "$images/cloud.img" 2048 "$tree" 0
+  echo "$stamp" >"$images/stamp-cloud"
+}
+if [ "${1:-}" = cloud ] && [ "$(stamp_of stamp-cloud)" != "$stamp" ]; then cloud_image; fi
+[ "$(stamp_of stamp)" != "$stamp" ] || exit 0
 
 step "guest images: kernel"
 debian kernel extract linux-image-cloud-amd64

@@ -42,13 +42,18 @@ std::string identity_document(const Region& region, const InstanceRecord& guest)
   return document.dump(2);
 }
 
-void add_network(std::map<std::string, std::string>& leaves, const InstanceRecord& guest) {
+void add_network(std::map<std::string, std::string>& leaves, const Region& region,
+                 const InstanceRecord& guest) {
   const std::string card = "meta-data/network/interfaces/macs/" + guest.mac + "/";
   leaves[card + "device-number"] = "0";
   leaves[card + "mac"] = guest.mac;
   leaves[card + "local-ipv4s"] = guest.private_ip;
   leaves[card + "local-hostname"] = private_name(guest);
+  leaves[card + "owner-id"] = region.catalog().account_id;
+  leaves[card + "security-groups"] = "default";
   leaves[card + "subnet-id"] = guest.subnet_id;
+  if (const SubnetRecord* subnet = region.subnet(guest.subnet_id))
+    leaves[card + "subnet-ipv4-cidr-block"] = subnet->cidr;
   leaves[card + "vpc-id"] = guest.vpc_id;
 }
 
@@ -83,6 +88,7 @@ std::map<std::string, std::string> imds_leaves(const Region& region, const Insta
   std::map<std::string, std::string> leaves = {
       {"meta-data/ami-id", guest.image_id},
       {"meta-data/ami-launch-index", std::to_string(guest.launch_index)},
+      {"meta-data/ami-manifest-path", "(unknown)"},
       {"meta-data/hostname", private_name(guest)},
       {"meta-data/local-hostname", private_name(guest)},
       {"meta-data/instance-action", "none"},
@@ -94,10 +100,12 @@ std::map<std::string, std::string> imds_leaves(const Region& region, const Insta
       {"meta-data/placement/availability-zone", guest.zone},
       {"meta-data/placement/availability-zone-id", zone_id},
       {"meta-data/placement/region", region.catalog().region},
+      {"meta-data/profile", "default-hvm"},
       {"meta-data/reservation-id", guest.reservation_id},
       {"meta-data/security-groups", "default"},
       {"meta-data/services/domain", "amazonaws.com"},
       {"meta-data/services/partition", "aws"},
+      {"meta-data/system", "nitro"},
       {"meta-data/events/maintenance/scheduled", "[]"},
       {kDocument, identity_document(region, guest)},
       {kDocumentSignature, ""},
@@ -110,7 +118,7 @@ std::map<std::string, std::string> imds_leaves(const Region& region, const Insta
   if (guest.metadata_tags)
     for (const auto& [key, value] : guest.tags) leaves["meta-data/tags/instance/" + key] = value;
   if (!guest.user_data.empty()) leaves["user-data"] = guest.user_data;
-  add_network(leaves, guest);
+  add_network(leaves, region, guest);
   add_notice(leaves, guest);
   return leaves;
 }

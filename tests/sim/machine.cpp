@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -91,6 +92,13 @@ void append(std::vector<std::string>& arguments, std::initializer_list<std::stri
   arguments.insert(arguments.end(), more);
 }
 
+/// What the firmware says of an instance: who made it, and one id as serial and UUID, by which
+/// cloud-init knows EC2. Source: EC2 user guide, "Detect whether a host is an EC2 instance".
+std::string smbios(const MachineSpec& spec) {
+  const std::string id = smbios_uuid(spec);
+  return "type=1,manufacturer=Amazon EC2,serial=" + id + ",uuid=" + id;
+}
+
 /// slirp's own way to the host's loopback would make all guests come from one address.
 std::string manager_forward(const MachineOptions& options, const MachineSpec& spec) {
   if (options.manager_port == 0) return {};
@@ -100,6 +108,16 @@ std::string manager_forward(const MachineOptions& options, const MachineSpec& sp
 }
 
 }  // namespace
+
+std::string smbios_uuid(const MachineSpec& spec) {
+  std::string digits;
+  for (const char letter : spec.instance_id + spec.mac)
+    if (std::isxdigit(static_cast<unsigned char>(letter))) digits += letter;
+  digits.resize(29, '0');
+  digits.insert(0, "ec2");
+  for (const std::size_t dash : {8, 13, 18, 23}) digits.insert(dash, "-");
+  return digits;
+}
 
 std::string find_accelerator(const std::string& kernel) {
   if (::access("/dev/kvm", R_OK | W_OK) != 0) return "tcg";
@@ -160,7 +178,8 @@ Result<std::unique_ptr<Machine>> Machine::start(const MachineOptions& options,
               ",guestfwd=tcp:169.254.169.254:80-cmd:" +
               options.relay_program + " relay " + std::to_string(spec.imds_port) +
               manager_forward(options, spec),
-          "-device", "virtio-net-pci,netdev=net0", "-device", "virtio-rng-pci", "-device",
+          "-device", "virtio-net-pci,netdev=net0" + (spec.mac.empty() ? "" : ",mac=" + spec.mac),
+          "-smbios", smbios(spec), "-device", "virtio-rng-pci", "-device",
           "virtio-serial-pci", "-chardev",
           "socket,id=agent,path=" + base + ".agent,server=on,wait=off", "-device",
           "virtserialport,chardev=agent,name=warmroot.agent"});

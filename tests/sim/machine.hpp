@@ -33,6 +33,9 @@ struct MachineOptions {
 /// proves nothing: KVM that aborts or hangs after the BIOS has been seen.
 std::string find_accelerator(const std::string& kernel);
 
+/// The same for an instance at each of its starts, another for every other; begins with "ec2".
+std::string smbios_uuid(const MachineSpec& spec);
+
 class Machine {
  public:
   /// Starts a guest from a throw-away overlay of `disk_image`. Returns when QEMU's monitor answers,

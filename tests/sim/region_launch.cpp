@@ -415,8 +415,9 @@ void Region::power_on(const std::string& instance_id) {
   InstanceRecord& guest = instances_.at(instance_id);
   if (guest.state != GuestState::pending || guest.powered || !make_disks_ready(guest)) return;
   if (open_imds && guest.imds_port == 0) guest.imds_port = open_imds(instance_id);
-  const auto started = hardware_.power_on(
-      {instance_id, guest.image_id, guest.imds_port, guest.root_volume_id, guest.private_ip});
+  const auto started =
+      hardware_.power_on({instance_id, guest.image_id, guest.imds_port, guest.root_volume_id,
+                          guest.private_ip, guest.mac});
   guest.powered = started.has_value();
   if (started) return plug_disks(instance_id);
   note("power on failed instance=" + instance_id + " reason=" + started.error().message());

@@ -1,0 +1,263 @@
+"""The rendered user-data on a base system as AMIs have it: a guest of the simulated region boots Debian with systemd,
+cloud-init (EC2 data source) and OpenSSH, and everything from the metadata service to a person's session happens by itself.
+Then what only such a system shows: mounts are shared with every service, services have mount namespaces of their own,
+and init itself unmounts and ends things at a shutdown. Each check is a line; ends with `N passed, N failed`.
+Slow, some minutes a boot without KVM: `ctest -L slow`, tests/run.sh --all. Needs `sh tests/sim/images.sh cloud`."""
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+
+from guest_test import Checks
+from session_matrix import VOLUME_OS
+from world import IMAGES, TOP, World
+
+DIRECTORY = os.path.join(TOP, "build", "cloud_init_test")
+# The operator's own part of user-data: a person who lands on the base, by the group that warmroot leaves there. Without a
+# uid cloud-init gives them 1000 and its default user 1001, which is nobody's on the volume.
+OPERATORS_PART = """#cloud-config
+groups: [warmroot-base]
+users:
+  - default
+  - name: steward
+    uid: 3000
+    groups: [warmroot-base]
+    shell: /bin/bash
+    sudo: "ALL=(ALL) NOPASSWD:ALL"
+    ssh_authorized_keys: ["{key}"]
+"""
+POOL = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1,
+        "base_ami": "ami-0cloud00000000001", "launch": 'user_data = "operators_part"'}
+NODE = "imagenet-0"
+BASE_OS = "warmroot test base (Debian 12 with cloud-init)"
+SESSION_STAGES = ("ready", "warming", "warm")
+# Emulated, beside other work, a boot takes three to six minutes to user-data.
+BOOT_SECONDS = 1500
+SSHD_SECONDS = 900
+COMMAND_SECONDS = 600
+# The instance is looked at after it has given its volume back; without this EC2 would have taken it by then.
+NOTICE_MS = 600_000
+VOLUME = "/run/warmroot/volume"
+KEEPER = "warmroot-test-keeper"
+PRIVATE = "warmroot-test-private"
+
+
+def session(world, instance, command, options=()):
+    """As World.ssh, for a guest that takes a minute to shake hands."""
+    done = subprocess.run([*world.ssh_command(instance, options=("-o", "ConnectTimeout=180", *options)), command], capture_output=True,
+                          text=True, timeout=COMMAND_SECONDS, stdin=subprocess.DEVNULL, check=False)
+    return done.returncode, (done.stdout + done.stderr).strip()
+
+
+def known_host(world, instance, checking):
+    """A login by a client that knows the node by its name: `accept-new` learns its host key, `yes` insists on it."""
+    return session(world, instance, "echo in", ("-o", f"UserKnownHostsFile={world.path('known_hosts')}", "-o", f"HostKeyAlias={NODE}",
+                                                "-o", f"StrictHostKeyChecking={checking}"))[1]
+
+
+def console_end(world, instance):
+    """The last line of the guest's serial console, for progress."""
+    try:
+        with open(world.path(f"region/machines/{instance}.console"), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+            return lines[-1][:100] if lines else "-"
+    except FileNotFoundError:
+        return "-"
+
+
+def wait_for(world, what, condition, seconds):
+    """As World.wait, for minutes: a line every 20 s with the guest's own last word."""
+    deadline, spoken = time.monotonic() + seconds, time.monotonic()
+    while True:
+        node = world.node(NODE)
+        result = condition(node)
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise SystemExit(f"gave up after {seconds} s waiting for {what} ({node}); logs are in {world.directory}")
+        if time.monotonic() - spoken > 20:
+            spoken = time.monotonic()
+            world.say(f"  waiting for {what} ({node.get('lease')}/{node.get('stage') or '-'}): {console_end(world, node.get('instance_id'))}")
+        time.sleep(1)
+
+
+def ready(world, not_on=()):
+    def condition(node):
+        if node.get("instance_id") in (None, *not_on):
+            return None
+        if node.get("stage") == "failed":
+            raise SystemExit(f"{NODE} failed: {(node.get('status') or {}).get('message', '')}")
+        return node if node.get("stage") in SESSION_STAGES else None
+
+    node = wait_for(world, f"sessions on {NODE}", condition, BOOT_SECONDS)
+    world.say(f"{node['instance_id']} is ready for sessions")
+    # The bootstrap comes before sshd, which waits for the rest of cloud-init's stage.
+    code, text = 255, ""
+    deadline = time.monotonic() + SSHD_SECONDS
+    while code == 255 and time.monotonic() < deadline:
+        time.sleep(1)
+        code, text = session(world, node["instance_id"], "true")
+    world.say(f"first login: {code} {text}")
+    return node
+
+
+class Base:
+    """Commands of the operator, as root on the base; one connection for all of them."""
+
+    def __init__(self, world, instance):
+        self.command = world.ssh_command(instance, "steward", ("-o", "ControlMaster=auto", "-o", "ControlPersist=yes",
+                                                               "-o", f"ControlPath={world.path('%C')}", "-o", "ConnectTimeout=180"))
+        wait = time.monotonic() + SSHD_SECONDS
+        while self.run("echo in") != "in" and time.monotonic() < wait:
+            time.sleep(1)
+
+    def run(self, command):
+        """What it printed, and any error."""
+        done = subprocess.run([*self.command, "sudo sh -s"], input=command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
+        return (done.stdout + done.stderr).strip()
+
+    def close(self):
+        subprocess.run([*self.command[:-1], "-O", "exit", self.command[-1]], capture_output=True, timeout=60, check=False)
+
+
+def steps_of(text):
+    return {step["name"]: step for step in json.loads(text)["steps"]}
+
+
+def base_mounts(mountinfo):
+    """What init's namespace has mounted that is neither ours nor a person's runtime directory."""
+    points = [line.split()[4] for line in mountinfo.splitlines() if len(line.split()) > 4]
+    return sorted(point for point in points if not point.startswith(("/run/warmroot", "/run/user/", "/run/credentials")))
+
+
+def boots(world, checks, node, base):
+    """Everything up to the session has happened by itself."""
+    code, text = session(world, node["instance_id"], ". /etc/os-release; echo $PRETTY_NAME; id -un; echo kept > kept; sync; "
+                           'test -w "$XDG_RUNTIME_DIR" && echo runtime directory')
+    checks.that("a session by the stock client lands in the volume", code == 0 and VOLUME_OS in text and "admin" in text, text)
+    checks.that("its XDG_RUNTIME_DIR is there", "runtime directory" in text, text)
+    text = base.run(". /etc/os-release; echo $PRETTY_NAME; dpkg-query -W cloud-init openssh-server systemd-sysv; cat /proc/self/cgroup; "
+                    "systemctl is-active warmroot-bootstrap.scope")
+    world.say(" ".join(text.split()))
+    checks.that("who is in the group warmroot-base lands on the base, by the operator's part of user-data", BASE_OS in text, text)
+    checks.that("cloud-init is 22.4 and the bootstrap is a unit of its own", "cloud-init\t22.4" in text and text.endswith("\nactive"), text)
+    steps = steps_of(base.run("cat /run/warmroot/status.json"))
+    checks.that("the boothook came before sshd", "loaded when sshd starts" in steps["configure sshd"]["detail"], steps["configure sshd"])
+    checks.that("a client learns the node's host key", known_host(world, node["instance_id"], "accept-new") == "in")
+
+
+def ended_well(world, checks, base):
+    """The rest of cloud-init has gone on meanwhile."""
+    wait_for(world, "the end of cloud-init", lambda _: base.run("cat /run/cloud-init/result.json 2>&1").startswith("{"), BOOT_SECONDS)
+    text = base.run("cat /run/cloud-init/result.json; echo failed: $(systemctl --failed --no-legend --plain | cut -d' ' -f1)")
+    checks.that("cloud-init knew EC2 by its firmware and metadata", "DataSourceEc2Local" in text, text)
+    checks.that("it ended without an error", '"errors": []' in text, text)
+    checks.that("no unit has failed", text.endswith("failed:"), text)
+
+
+def shared_mounts(world, checks, base):
+    """The mounts of the base before the release, and two services that have copies of the volume's."""
+    text = base.run(f"findmnt -no PROPAGATION /; cat /proc/1/mountinfo; "
+                    f"systemd-run --quiet --unit={PRIVATE} -p PrivateTmp=yes sleep 1d; "
+                    f"systemd-run --quiet --unit={KEEPER} -p PrivateMounts=yes -p MountFlags=private sleep 1d; sleep 3; "
+                    f"for u in {PRIVATE} {KEEPER}; do grep -c ' {VOLUME} ' /proc/$(systemctl show -P MainPID $u)/mountinfo; done")
+    lines = text.splitlines()
+    checks.that("mounts of the base are shared", lines[0] == "shared", lines[0])
+    checks.that("services started meanwhile have the volume in their namespaces", lines[-2:] == ["1", "1"], lines[-2:])
+    return base_mounts("\n".join(lines[1:-2]))
+
+
+def given_back(world, checks, node, base, mounts_before):
+    """A spot notice under shared propagation, while a service keeps a copy of the mount to itself."""
+    instance = node["instance_id"]
+    code, text = session(world, instance, "nohup sleep 1d >/dev/null 2>&1 & sleep 1; echo left")
+    checks.that("a program is left running in the volume", code == 0 and text == "left", text)
+    world.say(f"spot notice for {instance}")
+    world.post("interrupt", instance=instance)
+    wait_for(world, "new sessions on the base", lambda _: BASE_OS in session(
+        world, instance, ". /etc/os-release; echo $PRETTY_NAME")[1], 300)
+    said = base.run("n=0; until grep -q 'still mounted in the namespace of' /run/warmroot/status.json || [ $n = 60 ]; do n=$((n+1)); sleep 1; done; "
+                    f"grep -o 'still mounted in the namespace of [^\"]*' /run/warmroot/status.json | tail -1; systemctl show -P MainPID {KEEPER}; "
+                    f"systemctl stop {KEEPER}")
+    lines = said.splitlines()
+    checks.that("what keeps the disk in a namespace of its own is named, and nothing else", len(lines) == 2
+                and lines[0] == f"still mounted in the namespace of sleep ({lines[1]})", said)
+    world.say(said.replace("\n", "; "))
+    text = base.run('n=0; until grep -q \'"stage": *"released"\' /run/warmroot/status.json || [ $n = 60 ]; do n=$((n+1)); sleep 1; done; '
+                    "cat /run/warmroot/status.json; echo; echo =====; cat /proc/1/mountinfo; echo =====; "
+                    f"grep -l ' {VOLUME}' /proc/[0-9]*/mountinfo; echo =====; systemctl is-active {PRIVATE}; "
+                    "systemctl list-units --all --plain --no-legend 'run-warmroot*.mount' --state=active")
+    status, mountinfo, holding, units = (part.strip() for part in text.split("====="))
+    checks.that("the volume was released", json.loads(status)["stage"] == "released", status[-600:])
+    mounts_after = base_mounts(mountinfo)
+    checks.that("everything that the base had mounted is mounted still", mounts_after == mounts_before,
+                f"gone {sorted(set(mounts_before) - set(mounts_after))} new {sorted(set(mounts_after) - set(mounts_before))}")
+    checks.that("among it /dev/pts, /proc, /sys and /run", {"/dev/pts", "/dev/shm", "/proc", "/sys", "/run"} <= set(mounts_after), mounts_after)
+    checks.that("no mount of the volume is left in any namespace", holding == "", holding)
+    checks.that("the service with a private /tmp runs on, and systemd knows of no mount of ours", units == "active", units)
+    code, text = session(world, instance, "tty; sudo id -un", ("-tt",))
+    checks.that("the base's own user, made by cloud-init, is there as before and gets a terminal", "/dev/pts/" in text and "root" in text, text)
+
+
+def replaced(world, checks, first):
+    node = ready(world, {first["instance_id"]})
+    checks.that("the same volume serves the replacement", node["volume_id"] == first["volume_id"], str(node))
+    shown = known_host(world, node["instance_id"], "yes")
+    checks.that("the replacement shows the node's host key", shown == "in", shown)
+    base = Base(world, node["instance_id"])
+    steps = steps_of(base.run("cat /run/warmroot/status.json"))
+    checks.that("the volume had been left clean", "left clean" in steps["check ext4"]["detail"] and "not" not in steps["check ext4"]["detail"],
+                steps["check ext4"])
+    return node, base
+
+
+def shut_down(world, checks, node, base):
+    """`systemctl reboot`: init's own order of things, in which the bootstrap has to come before everything it needs."""
+    code, text = session(world, node["instance_id"], "cat kept && sudo mkdir -p /etc/warmroot/hooks.d && printf '#!/bin/sh\\necho $WARMROOT_REASON "
+                           "$(test -e /dev/null && echo with /dev) >/var/hooked\\n' | sudo tee /etc/warmroot/hooks.d/save >/dev/null && "
+                           "sudo chmod 755 /etc/warmroot/hooks.d/save && echo written >unsynced")
+    checks.that("what was written before the notice is there", code == 0 and text == "kept", text)
+    world.say(f"systemctl reboot on {node['instance_id']}")
+    base.run("systemctl reboot")
+    base.close()
+    # What it left there is read where nothing has it mounted; another boot would tell no more.
+    wait_for(world, "the volume to be free", lambda _: world.volume(node["volume_id"])["instance_id"] != node["instance_id"], BOOT_SECONDS)
+    volume = world.path(f"region/volumes/{node['volume_id']}")
+    shown = [subprocess.run(["debugfs", "-R", f"cat {path}", f"{volume}?offset=1048576"], capture_output=True, text=True, timeout=60, check=False).stdout
+             for path in ("/var/lib/warmroot/state", "/var/hooked", "/home/admin/unsynced")]
+    checks.that("it was left clean by that instance", shown[0] == f"clean {node['instance_id']}\n", shown)
+    checks.that("the hook was run in a whole system, and what was written is there", shown[1:] == ["shutdown with /dev\n", "written\n"], shown)
+    with open(world.path("manager.log"), encoding="utf-8", errors="replace") as file:
+        detached = [line for line in file if "DetachVolume" in line and node["instance_id"] in line and "outcome=accepted" in line]
+    checks.that("the manager had heard it in time", detached != [], "".join(detached))
+
+
+def main():
+    checks = Checks()
+    subprocess.run(["rm", "-rf", DIRECTORY], check=True)
+    try:
+        os.makedirs(DIRECTORY)
+        with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{DIRECTORY}/operators_part", "w", encoding="ascii") as part:
+            part.write(OPERATORS_PART.format(key=key.read().strip()))
+        with World(DIRECTORY, [POOL], ("--notice-ms", str(NOTICE_MS)), kernel="vmlinuz-cloud") as world:
+            first = ready(world)
+            base = Base(world, first["instance_id"])
+            boots(world, checks, first, base)
+            mounts = shared_mounts(world, checks, base)
+            given_back(world, checks, first, base, mounts)
+            ended_well(world, checks, base)
+            base.close()
+            second, base = replaced(world, checks, first)
+            shut_down(world, checks, second, base)
+    except (Exception, SystemExit):  # one lost guest must not hide the counts
+        traceback.print_exc()
+        checks.that("the run came to its end", False)
+    print(f"{checks.passed} passed, {len(checks.failed)} failed")
+    sys.exit(1 if checks.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
