@@ -13,15 +13,22 @@ constexpr unsigned kHardCeiling = 64;
 /// border between "still mostly latency" and noise of a window (11 %).
 constexpr double kWorthwhileGrowth = 1.3;
 /// In flight over the bandwidth-delay product. Latencies vary, so at exactly 1 the pipe runs dry
-/// now and then (92 % in simulation); 1.3 reaches 98 % and queues a third of one latency.
-constexpr double kGain = 1.3;
+/// now and then (91 % in simulation); 1.15 reaches 97 to 99 %, 1.3 no more and queues a third of
+/// one latency.
+constexpr double kGain = 1.15;
 constexpr double kDrainGain = 0.5;
+/// Right behind that: whether more in flight would bring more now than when it was searched for.
+constexpr double kRaiseGain = 1.5;
+constexpr double kWorthwhileRaise = 1.2;
 constexpr double kYieldingGain = 1.0;
 /// A window whose mean is this much over the base latency had a queue. Below kGain on purpose:
 /// steady windows must not teach their own queue to the base.
 constexpr double kQueued = 1.2;
 constexpr double kNoQueueBelow =
     1.05;                            // of the product: only then may a steady window teach the base
+/// The window's quick reads over its middle one: where all wait in one queue, none is quick.
+/// Lognormal first touches without a queue have 0.5.
+constexpr double kQueuedSpread = 0.8;
 constexpr double kFullFrom = 0.85;   // of the best throughput
 constexpr double kChangedBy = 1.45;  // four deviations of a window's mean: the law has changed
 constexpr double kSlowestTrimmed = 0.03;  // stalls of seconds happen once in 1,000 to 1,000,000
@@ -31,9 +38,10 @@ constexpr double kPresentBelow = 0.1;
 constexpr unsigned kPresentInARow = 1024;  // the volume is warm, which is another law
 constexpr double kColdFrom = 10;           // times the base latency: it was that of present blocks
 constexpr std::size_t kSearchSamples = 24;
-constexpr std::size_t kSteadySamples = 32;
+constexpr std::size_t kSteadySamples = 64;
 constexpr double kBaseWeightLimit = 256;               // samples; older ones fade
 constexpr auto kDrainEvery = std::chrono::seconds(5);  // costs one small window: 1 % of throughput
+constexpr auto kFirstLookAfter = std::chrono::milliseconds(400);
 constexpr auto kSearchAtMostEvery = std::chrono::seconds(1);
 constexpr double kFellBy = 0.7;       // of the best throughput: the device has changed
 constexpr unsigned kFellWindows = 3;  // in a row
@@ -51,7 +59,9 @@ DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags
   return limits;
 }
 
-DepthControl::DepthControl(DepthLimits limits) : limits_(limits), depth_(limits.start) {}
+/// The first to come back are the quick ones of the first round, which says nothing of throughput.
+DepthControl::DepthControl(DepthLimits limits)
+    : limits_(limits), depth_(limits.start), settling_(limits.start) {}
 
 unsigned DepthControl::depth() const {
   if (!foreground_ || phase_ != Phase::steady) return depth_;
@@ -74,7 +84,8 @@ std::chrono::microseconds DepthControl::base_latency() const {
 
 std::size_t DepthControl::window_samples() const {
   // As many as are in flight take one latency; over a shorter time completions come in bunches.
-  return std::max<std::size_t>(phase_ == Phase::steady ? kSteadySamples : kSearchSamples, depth_);
+  const bool is_long = phase_ == Phase::steady || phase_ == Phase::raise;
+  return std::max<std::size_t>(is_long ? kSteadySamples : kSearchSamples, depth_);
 }
 
 void DepthControl::completed(Time now, std::chrono::microseconds latency) {
@@ -108,10 +119,12 @@ DepthControl::Window DepthControl::measure_window(Time now) {
       latencies_us_.begin(),
       std::lower_bound(latencies_us_.begin(), latencies_us_.end(), kPresentBelow * slower));
   window.samples = latencies_us_.size();
+  if (window.samples == 0) return window;
   window.throughput = static_cast<double>(window.samples) / seconds;
   const auto trimmed =
       static_cast<std::size_t>(std::ceil(kSlowestTrimmed * static_cast<double>(window.samples)));
   const std::size_t kept = std::max<std::size_t>(window.samples - trimmed, 1);
+  window.spread = latencies_us_[window.samples / 10] / latencies_us_[window.samples / 2];
   window.mean_us = std::accumulate(latencies_us_.begin(),
                                    latencies_us_.begin() + static_cast<std::ptrdiff_t>(kept), 0.0) /
                    static_cast<double>(kept);
@@ -129,7 +142,7 @@ void DepthControl::close_window(Time now) {
     case Phase::search: {
       after_search_window(window);
       if (phase_ == Phase::steady) {
-        last_look_ = now;
+        last_look_ = now - kDrainEvery + kFirstLookAfter;
         set_depth(kGain * best_throughput_ * base_us_ / 1e6);
       } else {
         set_depth(2.0 * depth_);
@@ -140,7 +153,10 @@ void DepthControl::close_window(Time now) {
       after_steady_window(window, now);
       break;
     case Phase::drain:
-      after_drain_window(window, now);
+      after_drain_window(window);
+      break;
+    case Phase::raise:
+      after_raise_window(window, now);
       break;
   }
 }
@@ -162,11 +178,18 @@ void DepthControl::remember_throughput(double throughput) {
 }
 
 void DepthControl::after_search_window(const Window& window) {
-  if (base_weight_ == 0 || window.mean_us < kQueued * base_us_) pool_base(window, kBaseWeightLimit);
-  remember_throughput(window.throughput);
+  const bool queued = window.spread > kQueuedSpread;
+  if (base_weight_ == 0) {
+    pool_base(window, kBaseWeightLimit);
+    if (queued) base_us_ /= kGain;  // at least; the depth stays until a look at it
+  } else if (!queued && window.mean_us < kQueued * base_us_) {
+    pool_base(window, kBaseWeightLimit);
+  }
   const bool grew = window.throughput > kWorthwhileGrowth * previous_throughput_;
+  if (grew) recent_throughput_.fill(0);  // of half the depth
+  remember_throughput(window.throughput);
   previous_throughput_ = window.throughput;
-  if (!grew || depth_ >= limits_.ceiling) phase_ = Phase::steady;
+  if (!grew || queued || depth_ >= limits_.ceiling) phase_ = Phase::steady;
 }
 
 void DepthControl::after_steady_window(const Window& window, Time now) {
@@ -175,7 +198,8 @@ void DepthControl::after_steady_window(const Window& window, Time now) {
   const double pipe = best_throughput_ * base_us_ / 1e6;
   const bool as_before = depth_ <= kNoQueueBelow * pipe && window.mean_us < kQueued * base_us_;
   // A pipe that is not full has no queue, so that whatever its reads took is the latency.
-  const bool not_full = window.throughput < kFullFrom * best_throughput_;
+  const bool not_full =
+      window.throughput < kFullFrom * best_throughput_ && window.spread < kQueuedSpread;
   if (as_before || not_full) pool_base(window, kBaseWeightLimit / 4);
   // While yielding, throughput is what we ask for, not what there is: it may only teach more, or a
   // lasting fall.
@@ -186,6 +210,12 @@ void DepthControl::after_steady_window(const Window& window, Time now) {
     return;
   }
   if (since_look >= kDrainEvery) {
+    // All that is allowed is in flight, and nothing waits: this window was the look.
+    if (depth_ >= limits_.ceiling && window.spread < kQueuedSpread &&
+        window.mean_us < kQueued * base_us_) {
+      last_look_ = now;
+      return pool_base(window, kBaseWeightLimit);
+    }
     phase_ = Phase::drain;
     set_depth(kDrainGain * pipe);
     return;
@@ -204,14 +234,23 @@ void DepthControl::search_again() {
   set_depth(limits_.start);
 }
 
-void DepthControl::after_drain_window(const Window& window, Time now) {
+void DepthControl::after_drain_window(const Window& window) {
   const double ratio = window.mean_us / base_us_;
   if (ratio > kChangedBy || ratio < 1 / kChangedBy) base_weight_ = 0;
   pool_base(window, static_cast<double>(window.samples));
-  last_look_ = now;
   poor_windows_ = 0;
-  phase_ = Phase::steady;
-  set_depth(kGain * best_throughput_ * base_us_ / 1e6);
+  phase_ = Phase::raise;
+  set_depth(kRaiseGain * best_throughput_ * base_us_ / 1e6);
+}
+
+void DepthControl::after_raise_window(const Window& window, Time now) {
+  last_look_ = now;
+  const bool grew = window.throughput > kWorthwhileRaise * best_throughput_;
+  if (grew) recent_throughput_.fill(0);
+  remember_throughput(window.throughput);
+  previous_throughput_ = window.throughput;
+  phase_ = grew && depth_ < limits_.ceiling ? Phase::search : Phase::steady;
+  set_depth(phase_ == Phase::search ? 2.0 * depth_ : kGain * best_throughput_ * base_us_ / 1e6);
 }
 
 void DepthControl::set_depth(double depth) {

@@ -24,8 +24,9 @@ DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags
 
 /// Phases: *search* doubles the depth while that brings 1.3 times the throughput; *steady* keeps
 /// gain x throughput x base latency in flight (Little's law; base latency is the mean of windows
-/// without a queue); *drain* halves the depth for one window every 5 s, to see the base latency
-/// again. A lasting fall of throughput means that the device's law has changed, and starts the
+/// without a queue); *drain* halves the depth for one window soon after a search and every 5 s, to
+/// see the base latency again, and *raise* goes above it for the next one, to see whether more
+/// would bring more by now. A lasting fall of throughput means that the device's law has changed, and starts the
 /// search again. A windowed mean without its slowest samples stands where TCP's relatives use a
 /// minimum: latencies are lognormal, Little's law is about means, and where absent and present
 /// blocks mix the median means nothing. Reads of present blocks are known by being far quicker than
@@ -56,10 +57,11 @@ class DepthControl {
   std::chrono::microseconds base_latency() const;
 
  private:
-  enum class Phase { search, steady, drain };
+  enum class Phase { search, steady, drain, raise };
   struct Window {
     double throughput = 0;  // completions a second
     double mean_us = 0;     // trimmed
+    double spread = 0;      // quick reads over the middle one
     std::size_t samples = 0;
   };
 
@@ -67,7 +69,8 @@ class DepthControl {
   Window measure_window(Time now);
   void after_search_window(const Window& window);
   void after_steady_window(const Window& window, Time now);
-  void after_drain_window(const Window& window, Time now);
+  void after_drain_window(const Window& window);
+  void after_raise_window(const Window& window, Time now);
   void search_again();
   void pool_base(const Window& window, double weight_limit);
   void remember_throughput(double throughput);
