@@ -12,6 +12,7 @@ constexpr std::size_t kMaxTicketBytes = 16 * 1024;
 constexpr int kTicketVersion = 1;
 /// An NVMe queue pair takes no more.
 constexpr unsigned kMaxDepth = 1024;
+constexpr unsigned kMaxWarmMibS = 16384;
 /// More than any volume or instance writes.
 constexpr unsigned kMostWriteMibS = 100'000;
 constexpr unsigned kMaxPort = 65535;
@@ -65,6 +66,11 @@ Ok read_warm(const Json& document, Ticket& ticket) {
     if (!depth->is_number_unsigned() || depth->get<std::uint64_t>() > kMaxDepth)
       return wrong("has a \"warm.max_depth\" that is not a whole number from 0 to 1024");
     ticket.max_depth = depth->get<unsigned>();
+  }
+  if (const auto rate = warm->find("max_mib_s"); rate != warm->end()) {
+    if (!rate->is_number_unsigned() || rate->get<std::uint64_t>() > kMaxWarmMibS)
+      return wrong("has a \"warm.max_mib_s\" that is not a whole number from 0 to 16384");
+    ticket.max_mib_s = rate->get<unsigned>();
   }
   return {};
 }

@@ -28,6 +28,7 @@ struct Ticket {
   unsigned write_mib_s = kDefaultWriteMibS;
   bool grow = false;       ///< the root's file system is made to fill the volume
   unsigned max_depth = 0;  ///< most reads in flight while warming; 0 lets the controller decide
+  unsigned max_mib_s = 0;  ///< most that warming brings in a second; 0: whatever the volume gives
 };
 
 /// Parses a ticket; unknown keys are ignored, so that a newer manager can talk to an older

@@ -38,7 +38,7 @@ std::vector<warm::LoginUser> login_users() {
 
 void Warming::disk_likely(const std::string& disk_node) {
   if (!ticket_.warm_enabled) return;
-  early_.start(disk_node, ticket_.max_depth, [this] { confine(); });
+  early_.start(disk_node, ticket_.max_depth, ticket_.max_mib_s, [this] { confine(); });
   if (std::exchange(likely_disk_, disk_node) != disk_node) ask_for_list(disk_node);
 }
 
@@ -101,6 +101,7 @@ void Warming::start_warmer(const Assignment& assignment) {
   request.map_path = kVolumeMap;
   request.volume_id = assignment.volume_id;
   request.max_depth = ticket_.max_depth;
+  request.max_mib_s = ticket_.max_mib_s;
   request.used_before = recording_.is_of_volume();
   request.listed = [this, volume_id = assignment.volume_id,
                     root = assignment.partition.offset_bytes](std::uint64_t device_bytes) {
@@ -124,13 +125,13 @@ void Warming::confine() {
 void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   if (recording_.knows_nothing() && list_answered_.valid()) list_answered_.wait_for(kListLimit);
   request.read_before = early_.finish();
+  request.under_way = early_.under_way();
   request.depth = early_.depth();
   if (const auto disk = warm::BlockDevice::open(request.device_path))
     request.hot = recording_.hot_blocks(disk->size_bytes());
   if (request.hot.empty()) {
     request.files = recording_.files_elsewhere();
-    const auto guessed = warm::first_run_files(login_users());
-    request.files.insert(request.files.end(), guessed.begin(), guessed.end());
+    request.guess = [] { return warm::first_run_files(login_users()); };
   }
   const auto show = [this](const warm::WarmProgress& progress) {
     book_.update([&](Status& status) { status.warm = progress; });

@@ -2,12 +2,19 @@
 // read for real.
 #include "bootstrap/warm/block_trace.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "bootstrap/base/unique_fd.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -99,6 +106,24 @@ TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
     EXPECT_THAT(direct, testing::IsSupersetOf({7u, 3u}));
     EXPECT_LT(std::find(direct.begin(), direct.end(), 7u),
               std::find(direct.begin(), direct.end(), 3u));
+  }
+  {
+    auto trace = BlockTrace::start(seen.st_rdev, ::gettid());
+    ASSERT_TRUE(trace) << trace.error().message();
+    const UniqueFd fd(::open(disk.device().c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
+    const std::unique_ptr<void, decltype(&std::free)> page(std::aligned_alloc(4096, 4096),
+                                                           &std::free);
+    const auto read = [&](off_t at) { return ::pread(fd.get(), page.get(), 4096, at * 4096); };
+    ASSERT_EQ(read(11), 4096);
+    std::jthread([&] { read(13); }).join();
+    pollfd waiting{trace->fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&waiting, 1, 1000), 1);
+    const auto reads = trace->take();
+    ASSERT_TRUE(reads) << reads.error().message();
+    std::vector<std::uint64_t> pages;
+    for (const auto& each : *reads) pages.push_back(each.device.offset / 4096);
+    EXPECT_THAT(pages, testing::Contains(13u));
+    EXPECT_THAT(pages, testing::Not(testing::Contains(11u))) << "of the thread that is left out";
   }
   auto again = BlockTrace::start(seen.st_rdev);  // nothing is left of the one before
   EXPECT_TRUE(again);

@@ -128,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Profiles, ClosedLoop,
 
 struct FirstSecond {
   Law law;
-  double product;        ///< what fills the pipe, or 64
-  double least_of_bound; ///< throughput of the first second, the first latency in it
+  double product;         ///< what fills the pipe, or 64
+  double least_of_bound;  ///< throughput of the first second, the first latency in it
 };
 
 /// From where early reads start. Within a quarter of the product either way for most seeds; the

@@ -121,7 +121,7 @@ TEST_P(MountOf, finds_present_what_it_would_have_waited_for) {
   {
     EarlyReads early;
     const auto start = Clock::now();
-    early.start(disk_loop_.device(), 0, confine_here);
+    early.start(disk_loop_.device(), 0, 0, confine_here);
     mount_cold();  // at once: nobody waits for early reads
     beside_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     settle();
@@ -160,7 +160,7 @@ TEST_F(EarlyReadsTest, a_list_that_is_known_before_the_mount_is_read_too) {
   for (const Block block : {400, 300, 350, 200}) hot.push_back(block);
   hot.push_back(grid_blocks(kFsBytes));  // beyond the device
   EarlyReads early;
-  early.start(disk_loop_.device(), 0, confine_here);
+  early.start(disk_loop_.device(), 0, 0, confine_here);
   early.hot(hot);
   settle();
   hot.pop_back();
@@ -173,7 +173,7 @@ TEST_F(EarlyReadsTest, no_more_are_in_flight_than_the_operator_allows) {
   make_image(0);
   cold_volume();
   EarlyReads early;
-  early.start(disk_loop_.device(), 2, confine_here);
+  early.start(disk_loop_.device(), 2, 0, confine_here);
   early.hot({400, 300, 350, 200, 250, 450});
   settle();
   early.finish();
@@ -200,7 +200,7 @@ TEST_F(EarlyReadsTest, a_disk_that_is_none_or_another_one_is_no_trouble) {
   early.start("/dev/null");
   EXPECT_THAT(early.finish(), IsEmpty());
   early.start("/dev/does-not-exist");
-  early.start(disk_loop_.device(), 0, confine_here);
+  early.start(disk_loop_.device(), 0, 0, confine_here);
   settle();
   EXPECT_THAT(early.finish(), Not(IsEmpty()));
   EXPECT_THAT(early.finish(), IsEmpty());
@@ -210,7 +210,7 @@ TEST_F(EarlyReadsTest, the_warmer_counts_what_was_read_before_it) {
   make_image(0);
   cold_volume();
   EarlyReads early;
-  early.start(disk_loop_.device(), 0, confine_here);
+  early.start(disk_loop_.device(), 0, 0, confine_here);
   settle();
   mount_root();
   auto wanted = request();
@@ -233,7 +233,7 @@ TEST_F(EarlyReadsTest,
   cold_volume();
   ebs_->mark_all_present(kVolume);
   EarlyReads early;
-  early.start(disk_loop_.device(), 0, confine_here);
+  early.start(disk_loop_.device(), 0, 0, confine_here);
   mount_root();
   settle();
   auto wanted = request();

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/base/units.hpp"
 #include "bootstrap/warm/read_pump.hpp"
 #include "tests/must_run.hpp"
 
@@ -163,7 +164,8 @@ class ScriptedEngine : public ReadEngine {
     most_in_flight = std::max(most_in_flight, in_flight());
     return {};
   }
-  Ok wait(milliseconds timeout, std::vector<ReadResult>& results) override {
+  using ReadEngine::wait;
+  Ok wait(milliseconds timeout, std::vector<ReadResult>& results, unsigned) override {
     const auto until = Clock::now() + timeout;
     while (results.empty() && Clock::now() < until) {
       std::erase_if(flights_, [&](const Flight& flight) {
@@ -210,13 +212,14 @@ class Pump : public testing::Test {
       if (on_tick_) on_tick_();
       return std::vector<Block>{};
     };
-    return ReadPump(engine_, control_, kDevice, std::move(events));
+    return ReadPump(engine_, control_, kDevice, std::move(events), RateCap(mib_s_ * kMiB));
   }
 
   ScriptedEngine engine_;
   DepthControl control_{depth_limits(16, std::nullopt)};
   std::set<Block> present_;
   std::function<void()> on_tick_;
+  std::uint64_t mib_s_ = 0;
   unsigned ticks_ = 0;
 };
 
@@ -229,6 +232,17 @@ TEST_F(Pump, reads_each_block_with_one_touch_where_that_suffices) {
   EXPECT_LE(engine_.offsets.size(), 201U + 28U) << "a few second reads to learn it, no more";
   EXPECT_LE(engine_.most_in_flight, 16U + 2U);
   EXPECT_EQ(reader.bytes_read(), engine_.offsets.size() * kTouchBytes);
+}
+
+TEST_F(Pump, brings_in_no_more_a_second_than_the_operator_allows) {
+  mib_s_ = 20;
+  engine_.reach = 64 * 1024;  // blocks are read whole, and count the same
+  ReadPump reader = pump();
+  const auto blocks = first_blocks(20);
+  const auto start = Clock::now();
+  ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::finished);
+  EXPECT_EQ(present_.size(), 20U);
+  EXPECT_GE(Clock::now() - start, milliseconds(400));  // 10 MiB, 40 ms held, and one block
 }
 
 TEST_F(Pump, preferred_blocks_come_before_the_list_and_needless_ones_not_at_all) {

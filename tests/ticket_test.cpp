@@ -10,7 +10,7 @@ using testing::HasSubstr;
 TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   const auto ticket = parse_ticket(
       R"({"version":1,"deployment":"research","pool":"imagenet","manager_url":"http://10.0.0.1:8470/",
-          "session":{"entry":"sshd","write_mib_s":500,"host_keys":false,"rescue_port":2222},"warm":{"enabled":false,"record":false,"max_depth":64},
+          "session":{"entry":"sshd","write_mib_s":500,"host_keys":false,"rescue_port":2222},"warm":{"enabled":false,"record":false,"max_depth":64,"max_mib_s":80},
           "volume":{"grow":true}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->deployment, "research");
@@ -22,6 +22,7 @@ TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   EXPECT_FALSE(ticket->warm_enabled);
   EXPECT_FALSE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 64u);
+  EXPECT_EQ(ticket->max_mib_s, 80u);
   EXPECT_EQ(ticket->write_mib_s, 500u);
   EXPECT_TRUE(ticket->grow);
 }
@@ -37,6 +38,7 @@ TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
   EXPECT_TRUE(ticket->warm_enabled);
   EXPECT_TRUE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 0u);
+  EXPECT_EQ(ticket->max_mib_s, 0u);
   EXPECT_EQ(ticket->write_mib_s, kDefaultWriteMibS);
   EXPECT_FALSE(ticket->grow);
 }
@@ -87,7 +89,9 @@ INSTANTIATE_TEST_SUITE_P(
                   "volume.grow"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","volume":7})", "\"volume\""},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"max_depth":-3}})",
-                  "warm.max_depth"}));
+                  "warm.max_depth"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"max_mib_s":99999}})",
+                  "warm.max_mib_s"}));
 
 TEST(Ticket, a_file_longer_than_user_data_can_be_is_refused) {
   EXPECT_FALSE(parse_ticket(std::string(20000, ' ')));

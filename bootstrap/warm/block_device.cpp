@@ -52,6 +52,11 @@ Result<BlockDevice> BlockDevice::open(const std::string& path) {
   return device;
 }
 
+std::uint64_t BlockDevice::size_now() const {
+  const off_t end = ::lseek(fd(), 0, SEEK_END);
+  return end < 0 ? size_bytes_ : static_cast<std::uint64_t>(end);
+}
+
 std::optional<unsigned> BlockDevice::in_flight() const {
   if (!inflight_) return std::nullopt;
   unsigned reads = 0;

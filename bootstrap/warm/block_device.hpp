@@ -20,7 +20,10 @@ class BlockDevice {
   static Result<BlockDevice> open(const std::string& path);
 
   int fd() const { return fd_.get(); }
+  /// When it was opened.
   std::uint64_t size_bytes() const { return size_bytes_; }
+  /// Now; as when it was opened where the kernel does not say.
+  std::uint64_t size_now() const;
 
   /// The device's tags (queue/nr_requests); nullopt for files.
   std::optional<unsigned> tags() const { return tags_; }

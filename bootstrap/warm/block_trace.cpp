@@ -99,17 +99,18 @@ std::vector<dev_t> with_partitions(dev_t disk) {
 }
 
 /// In the kernel's own encoding (MKDEV), which the event's field has.
-std::string filter_for(dev_t disk) {
+std::string filter_for(dev_t disk, pid_t except) {
   std::string filter;
   for (const dev_t number : with_partitions(disk))
     filter += (filter.empty() ? "dev == " : " || dev == ") +
               std::to_string((std::uint64_t{major(number)} << 20) | minor(number));
+  if (except != 0) filter = "(" + filter + ") && common_pid != " + std::to_string(except);
   return filter;
 }
 
 }  // namespace
 
-Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place) {
+Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place, pid_t except) {
   BlockTrace trace;
   trace.instances_ = std::move(place);
   if (!trace.instances_)
@@ -124,7 +125,7 @@ Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place) {
   trace.name_ = name;
   const std::string event = name + "/events/block/block_bio_queue/";
   TRY(write_in(instances, name + "/buffer_size_kb", kBufferKib));
-  TRY(write_in(instances, event + "filter", filter_for(disk)));
+  TRY(write_in(instances, event + "filter", filter_for(disk, except)));
   trace.pipe_ = open_in(instances, name + "/trace_pipe", O_RDONLY | O_NONBLOCK);
   if (!trace.pipe_) return fail_errno("tracing block reads: trace_pipe");
   TRY(write_in(instances, event + "enable", "1"));

@@ -34,12 +34,15 @@ std::vector<TracedRead> parse_trace(std::string& text);
 
 class BlockTrace {
  public:
-  /// Reads of the disk with this number, and through any of its partitions, from now on. Mounts
-  /// nothing: tracefs is opened as a detached mount where the machine has none.
+  /// Reads of the disk with this number, and through any of its partitions, from now on, but not
+  /// those of thread `except`: a warmer's would be more than all others. Mounts nothing: tracefs is
+  /// opened as a detached mount where the machine has none.
   /// Errors: refused where the kernel has no tracefs or this event, or does not let us.
-  static Result<BlockTrace> start(dev_t disk) { return start(disk, open_place()); }
+  static Result<BlockTrace> start(dev_t disk, pid_t except = 0) {
+    return start(disk, open_place(), except);
+  }
   /// The same in a `place` that was opened before.
-  static Result<BlockTrace> start(dev_t disk, UniqueFd place);
+  static Result<BlockTrace> start(dev_t disk, UniqueFd place, pid_t except);
   /// Where traces are made, or nothing: for threads that may not open it later.
   static UniqueFd open_place();
 

@@ -25,12 +25,12 @@ constexpr double kYieldingGain = 1.0;
 /// steady windows must not teach their own queue to the base.
 constexpr double kQueued = 1.2;
 constexpr double kNoQueueBelow =
-    1.05;                            // of the product: only then may a steady window teach the base
+    1.05;  // of the product: only then may a steady window teach the base
 /// The window's quick reads over its middle one: where all wait in one queue, none is quick.
 /// Lognormal first touches without a queue have 0.5.
 constexpr double kQueuedSpread = 0.8;
-constexpr double kFullFrom = 0.85;   // of the best throughput
-constexpr double kChangedBy = 1.45;  // four deviations of a window's mean: the law has changed
+constexpr double kFullFrom = 0.85;        // of the best throughput
+constexpr double kChangedBy = 1.45;       // four deviations of a window's mean: the law has changed
 constexpr double kSlowestTrimmed = 0.03;  // stalls of seconds happen once in 1,000 to 1,000,000
 /// Of the latency of the window's slower reads: below it a block was present. One of 10,000 first
 /// touches is as quick.

@@ -26,12 +26,12 @@ DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags
 /// gain x throughput x base latency in flight (Little's law; base latency is the mean of windows
 /// without a queue); *drain* halves the depth for one window soon after a search and every 5 s, to
 /// see the base latency again, and *raise* goes above it for the next one, to see whether more
-/// would bring more by now. A lasting fall of throughput means that the device's law has changed, and starts the
-/// search again. A windowed mean without its slowest samples stands where TCP's relatives use a
-/// minimum: latencies are lognormal, Little's law is about means, and where absent and present
-/// blocks mix the median means nothing. Reads of present blocks are known by being far quicker than
-/// the rest and left out: they pass the fetch pipe by, and would teach a throughput that it has
-/// not.
+/// would bring more by now. A lasting fall of throughput means that the device's law has changed,
+/// and starts the search again. A windowed mean without its slowest samples stands where TCP's
+/// relatives use a minimum: latencies are lognormal, Little's law is about means, and where absent
+/// and present blocks mix the median means nothing. Reads of present blocks are known by being far
+/// quicker than the rest and left out: they pass the fetch pipe by, and would teach a throughput
+/// that it has not.
 class DepthControl {
  public:
   using Time = std::chrono::microseconds;  ///< since any fixed instant

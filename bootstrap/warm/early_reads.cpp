@@ -16,7 +16,13 @@ using std::chrono::microseconds;
 
 /// Superblocks of all kinds that libblkid looks for at the start of a partition, and at its end.
 constexpr std::uint64_t kEndBytes = 128 * 1024;
+/// Most tools let the first partition begin at 1 MiB; superblock, descriptors, first bitmaps and
+/// inodes are in the first 5 MiB of an ext4. Guessed, so that they need not wait for the table.
+constexpr ByteRange kGuessedHead{1024 * 1024, 5 * 1024 * 1024};
+/// Where libblkid looks for superblocks besides a partition's start and end.
+constexpr std::uint64_t kProbedAt[] = {512 * 1024, 1024 * 1024, 2048 * 1024, 4096 * 1024};
 constexpr unsigned kCapacity = 64;
+constexpr std::uint64_t kMib = 1024 * 1024;
 /// Nobody else reads yet: a round of the mount's goes out at once.
 constexpr unsigned kStartDepth = 32;
 
@@ -25,16 +31,22 @@ constexpr unsigned kStartDepth = 32;
 /// The thread's own state.
 class EarlyReads::Loop {
  public:
-  Loop(EarlyReads& owner, BlockDevice& device, ReadEngine& engine, DepthControl& control)
+  Loop(EarlyReads& owner, BlockDevice& device, ReadEngine& engine, DepthControl& control,
+       RateCap cap)
       : owner_(owner),
         device_(device),
-        pump_(engine, control, device.size_bytes(), events(), std::chrono::milliseconds(0)),
+        pump_(engine, control, device.size_bytes(), events(), cap, std::chrono::milliseconds(0)),
         asked_(grid_blocks(device.size_bytes())),
         present_(grid_blocks(device.size_bytes())) {}
 
   void run(const std::stop_token& stop) {
     table_ = {0, std::min(device_.size_bytes(), kTableBytes)};
-    touch(std::vector<ByteRange>{table_});
+    const std::uint64_t end = std::min(device_.size_bytes(), kEndBytes);
+    take_hot();
+    std::vector<ByteRange> first = {table_, {device_.size_bytes() - end, end}};
+    add_probed(first, {kGuessedHead.offset, device_.size_bytes() - kGuessedHead.offset});
+    touch(first);
+    touch_later(std::vector<ByteRange>{kGuessedHead});
     while (!stop.stop_requested()) {
       const auto done = pump_.read({}, stop);
       if (!done || *done != ReadPump::End::finished) return;
@@ -44,6 +56,9 @@ class EarlyReads::Loop {
       take_hot();
     }
   }
+
+  /// Asked for, and neither there nor failed.
+  std::vector<Block> under_way() const { return asked_.difference(present_).members(); }
 
  private:
   /// One mount that is being worked out: its present round is read, then the next one asked for.
@@ -73,14 +88,26 @@ class EarlyReads::Loop {
     return events;
   }
 
-  /// In this order, before what is hot: the mount cannot do without.
-  void touch(std::span<const ByteRange> ranges) {
+  std::vector<Block> blocks_in(std::span<const ByteRange> ranges) const {
     std::vector<Block> blocks;
     for (const ByteRange& range : ranges) {
       const auto more = blocks_of(range, asked_.size());
       blocks.insert(blocks.end(), more.begin(), more.end());
     }
-    pump_.prefer_to_all(blocks);
+    return blocks;
+  }
+
+  /// In this order, before what is hot: the mount cannot do without.
+  void touch(std::span<const ByteRange> ranges) { pump_.prefer_to_all(blocks_in(ranges)); }
+
+  /// What will be wanted after the mount: a hot list has it in the right order, and is read before.
+  void touch_later(std::span<const ByteRange> ranges) { pump_.prefer(blocks_in(ranges)); }
+
+  /// What finding out what a partition holds reads of its start.
+  static void add_probed(std::vector<ByteRange>& ranges, ByteRange partition) {
+    ranges.push_back({partition.offset, 1});
+    for (const std::uint64_t at : kProbedAt)
+      if (at < partition.length) ranges.push_back({partition.offset + at, 1});
   }
 
   void take_hot() {
@@ -90,7 +117,7 @@ class EarlyReads::Loop {
       hot = std::exchange(owner_.hot_, {});
     }
     std::erase_if(hot, [this](Block block) { return block >= asked_.size(); });
-    pump_.prefer(hot);
+    pump_.prefer_to_all(hot);
   }
 
   /// Both ends of the disk and of each partition: superblocks of all kinds, copies of tables.
@@ -104,7 +131,7 @@ class EarlyReads::Loop {
     partitions.push_back({0, device_.size_bytes()});
     for (const ByteRange& place : partitions) {
       const std::uint64_t length = std::min(place.length, kEndBytes);
-      ends.push_back({place.offset, length});
+      add_probed(ends, place);
       ends.push_back({place.offset + place.length - length, length});
     }
     touch(ends);
@@ -116,6 +143,7 @@ class EarlyReads::Loop {
     std::vector<ByteRange> all = round.contents;
     all.insert(all.end(), round.touches.begin(), round.touches.end());
     touch(all);
+    touch_later(round.later);
   }
 
   bool is_present(ByteRange range) const {
@@ -152,14 +180,16 @@ class EarlyReads::Loop {
   std::deque<Mount> mounts_;
 };
 
-void EarlyReads::start(const std::string& device_path, unsigned max_depth,
+void EarlyReads::start(const std::string& device_path, unsigned max_depth, unsigned max_mib_s,
                        std::function<void()> set_up) {
   if (thread_.joinable() && device_path == device_path_) return;
   finish();
   depth_.reset();
+  under_way_.clear();
   device_path_ = device_path;
-  thread_ = std::jthread([this, device_path, max_depth, set_up = std::move(set_up)](
-                             std::stop_token stop) { run(device_path, max_depth, set_up, stop); });
+  const Bounds bounds{max_depth, max_mib_s};
+  thread_ = std::jthread([this, device_path, bounds, set_up = std::move(set_up)](
+                             std::stop_token stop) { run(device_path, bounds, set_up, stop); });
 }
 
 void EarlyReads::hot(std::vector<Block> blocks) {
@@ -177,17 +207,19 @@ std::vector<BlockRead> EarlyReads::finish() {
   return std::exchange(read_, {});
 }
 
-void EarlyReads::run(const std::string& device_path, unsigned max_depth,
+void EarlyReads::run(const std::string& device_path, Bounds bounds,
                      const std::function<void()>& set_up, const std::stop_token& stop) {
   auto device = BlockDevice::open(device_path);
   if (!device) return;
   auto engine = make_read_engine(device->fd(), kCapacity);
   if (!engine) return;
-  DepthLimits limits = depth_limits(max_depth, device->tags());
+  DepthLimits limits = depth_limits(bounds.depth, device->tags());
   limits.start = std::min(limits.ceiling, kStartDepth);
   depth_.emplace(limits);
   if (set_up) set_up();
-  Loop(*this, *device, **engine, *depth_).run(stop);
+  Loop loop(*this, *device, **engine, *depth_, RateCap(bounds.mib_s * kMib));
+  loop.run(stop);
+  under_way_ = loop.under_way();
 }
 
 }  // namespace warmroot::warm

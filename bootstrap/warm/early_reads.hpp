@@ -27,26 +27,35 @@ class EarlyReads {
   EarlyReads& operator=(const EarlyReads&) = delete;
   ~EarlyReads() { finish(); }
 
-  /// Begins with both ends of the disk, where partition tables are, goes on with those of each
-  /// partition, and then with what its file system's mount would read. Opens the disk read-only;
+  /// Begins with both ends of the disk, where partition tables are and mostly the root's head as
+  /// well, goes on with those of each partition, and then with what its file system's mount would
+  /// read. Opens the disk read-only;
   /// one that cannot be read is left alone, whoever mounts it says why. The second of two calls for
   /// one disk does nothing; another disk takes the place of the one before.
-  /// At most `max_depth` reads are in flight; 0: found by measuring. `set_up` is called by the
-  /// reading thread once all that it needs is open, as WarmRequest's is.
-  void start(const std::string& device_path, unsigned max_depth = 0,
+  /// At most `max_depth` reads are in flight; 0: found by measuring. At most `max_mib_s` are
+  /// brought in; 0: whatever the volume gives. `set_up` is called by the reading thread once all
+  /// that it needs is open, as WarmRequest's is.
+  void start(const std::string& device_path, unsigned max_depth = 0, unsigned max_mib_s = 0,
              std::function<void()> set_up = {});
-  /// Blocks that sessions read first, in this order; read behind what the mount needs.
+  /// Blocks that sessions read first, in this order; read behind what the mount cannot do without,
+  /// and before what the file system says will be wanted after it.
   void hot(std::vector<Block> blocks);
   /// No read is started any more, and none in flight waited for: the warmer, which comes next,
   /// finds those under way. What was read since start, in order.
   std::vector<BlockRead> finish();
+  /// Of those under way, once, for after finish: in the order of their numbers.
+  std::vector<Block> under_way() { return std::exchange(under_way_, {}); }
   /// What those reads have taught about depth, once; for after finish. Nothing where none was
   /// measured.
   std::optional<DepthControl> depth() { return std::exchange(depth_, std::nullopt); }
 
  private:
   class Loop;
-  void run(const std::string& device_path, unsigned max_depth, const std::function<void()>& set_up,
+  struct Bounds {
+    unsigned depth = 0;
+    unsigned mib_s = 0;
+  };
+  void run(const std::string& device_path, Bounds bounds, const std::function<void()>& set_up,
            const std::stop_token& stop);
 
   std::string device_path_;
@@ -54,6 +63,7 @@ class EarlyReads {
   std::condition_variable_any changed_;
   std::vector<Block> hot_;  // not taken yet
   std::vector<BlockRead> read_;
+  std::vector<Block> under_way_;       // the thread's until it has ended
   std::optional<DepthControl> depth_;  // the thread's until it has ended
   std::jthread thread_;
 };

@@ -43,15 +43,33 @@ ByteRange cut(const FileExtent& extent, std::uint64_t from, std::uint64_t end) {
 
 }  // namespace
 
-FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files)
+FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files,
+                       std::function<std::vector<WantedFile>()> guess)
     : root_(::open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   want_first(std::move(files));
+  if (guess) busy_ = 1;  // take_guess's
   for (unsigned i = 0; root_ && i < kThreads; ++i) try {
-      threads_.emplace_back([this](std::stop_token stop) { work(stop); });
+      threads_.emplace_back([this, guess = std::exchange(guess, {})](std::stop_token stop) {
+        if (guess) take_guess(guess);
+        work(stop);
+      });
     } catch (const std::system_error&) {
       break;  // fewer threads do, and none is found by is_done
     }
-  if (threads_.empty()) wanted_.clear();
+  if (!threads_.empty()) return;
+  wanted_.clear();
+  busy_ = 0;
+}
+
+/// Behind what was wanted from the start.
+void FileFinder::take_guess(const std::function<std::vector<WantedFile>()>& guess) {
+  std::vector<WantedFile> files = guess();
+  const std::lock_guard lock(mutex_);
+  files = not_known(std::move(files));
+  wanted_.insert(wanted_.end(), std::make_move_iterator(files.begin()),
+                 std::make_move_iterator(files.end()));
+  --busy_;
+  changed_.notify_all();
 }
 
 FileFinder::~FileFinder() {
@@ -155,13 +173,19 @@ void FileFinder::want_libraries(int file) {
   want_first(std::move(files));
 }
 
-void FileFinder::want_first(std::vector<WantedFile> files) {
-  const std::lock_guard lock(mutex_);
+/// Under the lock.
+std::vector<WantedFile> FileFinder::not_known(std::vector<WantedFile> files) {
   std::erase_if(files, [this](const WantedFile& file) {
     if (!file.path.starts_with('/') || known_.size() >= kMostWanted) return true;
     // Ranges of one file may be many; a whole file is looked up once.
     return file.length == UINT64_MAX && !known_.insert(file.path).second;
   });
+  return files;
+}
+
+void FileFinder::want_first(std::vector<WantedFile> files) {
+  const std::lock_guard lock(mutex_);
+  files = not_known(std::move(files));
   wanted_.insert(wanted_.begin(), std::make_move_iterator(files.begin()),
                  std::make_move_iterator(files.end()));
   changed_.notify_all();

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -30,7 +31,9 @@ class FileFinder {
  public:
   /// Begins at once. Only regular files and directories are ever opened; links are followed inside
   /// the root alone, other mounts are not entered. What is not there is left out.
-  FileFinder(std::string mount_point, std::vector<WantedFile> files);
+  /// `guess` (or none) is asked once for more of them, on a thread that may wait for the root.
+  FileFinder(std::string mount_point, std::vector<WantedFile> files,
+             std::function<std::vector<WantedFile>()> guess = {});
   FileFinder(const FileFinder&) = delete;
   FileFinder& operator=(const FileFinder&) = delete;
   /// Waits for lookups that wait for the device.
@@ -47,10 +50,12 @@ class FileFinder {
 
  private:
   void work(const std::stop_token& stop);
+  void take_guess(const std::function<std::vector<WantedFile>()>& guess);
   void find(const WantedFile& file, const std::stop_token& stop);
   void list_directory(int directory, const std::string& path, bool deep);
   void want_libraries(int file);
   void want_first(std::vector<WantedFile> files);
+  std::vector<WantedFile> not_known(std::vector<WantedFile> files);
   UniqueFd open_inside(const std::string& path) const;
 
   UniqueFd root_;

@@ -70,18 +70,48 @@ constexpr const char* kLoginPrograms[] = {
     "/usr/libexec/openssh/sftp-server",
 };
 
-constexpr const char* kInterpreters[] = {"/usr/bin/python3", "/usr/bin/perl", "/usr/bin/git",
-                                         "/usr/bin/make",    "/usr/bin/gcc",  "/usr/bin/g++",
-                                         "/usr/bin/as",      "/usr/bin/ld",   "/usr/bin/node"};
+/// With the libraries of each. What is large and seldom wanted comes further down.
+constexpr const char* kPrograms[] = {"/usr/bin/python3",
+                                     "/usr/bin/perl",
+                                     "/usr/bin/git",
+                                     "/usr/lib/git-core/git",
+                                     "/usr/libexec/git-core/git",
+                                     "/usr/bin/ssh",
+                                     "/usr/bin/curl",
+                                     "/usr/bin/openssl",
+                                     "/usr/bin/make",
+                                     "/usr/bin/gcc",
+                                     "/usr/bin/g++",
+                                     "/usr/bin/as",
+                                     "/usr/bin/ld"};
+
+/// What those read at their start.
+constexpr const char* kProgramFiles[] = {"/etc/ssl/openssl.cnf",
+                                         "/etc/ssh/ssh_config",
+                                         "/etc/gitconfig",
+                                         "/usr/share/git-core/templates/**",
+                                         "/usr/lib/x86_64-linux-gnu/perl-base/**",
+                                         "/usr/lib/aarch64-linux-gnu/perl-base/**"};
 
 /// In the order in which an interpreter's start needs them; then what it imports.
-constexpr const char* kPythonParts[] = {"/encodings/__pycache__/*",
-                                        "/__pycache__/*",
-                                        "/collections/__pycache__/*",
-                                        "/importlib/__pycache__/*",
-                                        "/re/__pycache__/*",
-                                        "/lib-dynload/*",
-                                        "/**"};
+constexpr const char* kPythonParts[] = {"/encodings/__pycache__/*",   "/__pycache__/*",
+                                        "/collections/__pycache__/*", "/importlib/__pycache__/*",
+                                        "/re/__pycache__/*",          "/lib-dynload/*"};
+
+/// Modules that people's scripts import; those of one version are found below.
+constexpr const char* kModules[] = {"/usr/lib/python3/dist-packages/**", "/usr/share/perl5/**",
+                                    "/usr/lib64/perl5/**"};
+constexpr const char* kPerlPlaces[] = {"/usr/lib/x86_64-linux-gnu/perl/5.",
+                                       "/usr/lib/aarch64-linux-gnu/perl/5.", "/usr/share/perl/5."};
+constexpr int kOldestPerl = 26;  // stable ones have even numbers
+constexpr int kNewestPerl = 42;
+
+/// A compiler's first headers.
+constexpr const char* kHeaders[] = {"/usr/include/stdc-predef.h",
+                                    "/usr/include/x86_64-linux-gnu/bits/*",
+                                    "/usr/include/aarch64-linux-gnu/bits/*", "/usr/include/*"};
+constexpr const char* kCxxHeaders[] = {"/usr/include/c++/", "/usr/include/x86_64-linux-gnu/c++/",
+                                       "/usr/include/aarch64-linux-gnu/c++/"};
 constexpr int kOldestPython = 6;  // 3.6, RHEL 8
 constexpr int kNewestPython = 15;
 constexpr int kOldestGcc = 8;
@@ -116,16 +146,30 @@ std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
     if (user.home.size() > 1)
       for (const char* name : kHome) add(user.home + name);
   for (const char* path : kLoginPrograms) add(path, true);
-  for (const char* path : kInterpreters) add(path, true);
-  for (int minor = kNewestPython; minor >= kOldestPython; --minor)
-    for (const char* place : {"/usr/lib/python3.", "/usr/lib64/python3."})
-      for (const char* part : kPythonParts) add(place + std::to_string(minor) + part);
-  for (int major = kNewestGcc; major >= kOldestGcc; --major) {
-    const std::string version = std::to_string(major);
-    for (const char* place : kGccPlaces)
-      for (const char* program : {"/cc1plus", "/cc1", "/collect2", "/*"})
-        add(place + version + program, std::string_view(program) != "/*");
-  }
+  for (const char* path : kPrograms) add(path, true);
+  for (const char* path : kProgramFiles) add(path);
+  const auto of_pythons = [&add](const char* part) {
+    for (int minor = kNewestPython; minor >= kOldestPython; --minor)
+      for (const char* place : {"/usr/lib/python3.", "/usr/lib64/python3."})
+        add(place + std::to_string(minor) + part);
+  };
+  const auto of_gccs = [&add](const char* place, const char* part, bool is_program) {
+    for (int major = kNewestGcc; major >= kOldestGcc; --major)
+      add(place + std::to_string(major) + part, is_program);
+  };
+  for (const char* part : kPythonParts) of_pythons(part);
+  for (const char* path : kModules) add(path);
+  for (int minor = kNewestPerl; minor >= kOldestPerl; minor -= 2)
+    for (const char* place : kPerlPlaces) add(place + std::to_string(minor) + "/**");
+  for (const char* program : {"/cc1plus", "/collect2"})
+    for (const char* place : kGccPlaces) of_gccs(place, program, true);
+  for (const char* path : kHeaders) add(path);
+  for (const char* place : kCxxHeaders)
+    for (const char* part : {"/*", "/bits/*"}) of_gccs(place, part, false);
+  of_pythons("/**");
+  for (const char* place : kGccPlaces) of_gccs(place, "/cc1", true);
+  for (const char* place : kGccPlaces) of_gccs(place, "/*", false);
+  add("/usr/bin/node", true);
   for (const char* path : kWholeDirectories) add(path);
   return files;
 }

@@ -123,7 +123,7 @@ MountRound MountReads::next(std::span<const std::string> contents) {
       step_ = Step::parse;
       MountRound round;
       add(round.contents, {0, kSuperblockBytes});
-      add(round.touches, {0, kHeadBytes});
+      add(round.later, {0, kHeadBytes});
       return round;
     }
     case Step::parse:
@@ -190,7 +190,7 @@ MountRound MountReads::inodes_of(const std::string& descriptors) {
   // Every lookup needs the tables, and who asks what is free the bitmaps.
   const FsMetadata metadata = ext_metadata(first_bytes_, descriptors);
   for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps})
-    for (const ByteRange& range : ranges) add(round.touches, range);
+    for (const ByteRange& range : ranges) add(round.later, range);
   return round;
 }
 

@@ -17,8 +17,9 @@ namespace warmroot::warm {
 struct MountRound {
   std::vector<ByteRange> contents;  ///< wanted back, in this order
   std::vector<ByteRange> touches;   ///< wanted present, nothing more
+  std::vector<ByteRange> later;     ///< not by the mount itself, but by the first lookups after it
 
-  bool empty() const { return contents.empty() && touches.empty(); }
+  bool empty() const { return contents.empty() && touches.empty() && later.empty(); }
 };
 
 /// How much of a disk's start partitions_of wants.

@@ -76,6 +76,7 @@ void serve(const std::shared_ptr<Pool>& pool) {
 
 class PreadEngine : public ReadEngine {
  public:
+  using ReadEngine::wait;
   PreadEngine(int fd, unsigned capacity) : capacity_(capacity), pool_(std::make_shared<Pool>()) {
     pool_->fd.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   }
@@ -106,7 +107,8 @@ class PreadEngine : public ReadEngine {
     return {};
   }
 
-  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results) override {
+  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
+          [[maybe_unused]] unsigned batch) override {
     std::unique_lock lock(pool_->mutex);
     if (in_flight_ == 0) return {};
     pool_->ended.wait_for(lock, timeout, [&] { return !pool_->results.empty(); });

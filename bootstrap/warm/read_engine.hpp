@@ -50,8 +50,17 @@ class ReadEngine {
   /// Errors: broken when the kernel takes no requests any more.
   virtual Ok submit(std::span<const ReadRequest> requests) = 0;
 
-  /// Appends what has ended, after waiting for at least one or for `timeout`.
-  virtual Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results) = 0;
+  /// Appends what has ended, after waiting for at least one or for `timeout`. Where there is one it
+  /// may wait for up to `batch` of them, but no longer than kBatchTime: to be woken for each costs
+  /// more than the read itself.
+  virtual Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
+                  unsigned batch) = 0;
+  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results) {
+    return wait(timeout, results, 1);
+  }
+
+  /// A tenth of what a first touch takes.
+  static constexpr std::chrono::milliseconds kBatchTime{4};
 };
 
 enum class EngineChoice { automatic, io_uring, pread };

@@ -21,6 +21,8 @@ constexpr auto kLostAfter = milliseconds(10'000);  // an NVMe controller reset t
 /// A sample of a volume that is being looked at must not wait for a stalled read.
 constexpr auto kSampleTime = milliseconds(1000);
 constexpr unsigned kSamplesInFlight = 4;
+/// Reads that are seen to have ended together leave so little of the pipe empty.
+constexpr unsigned kDepthPerBatch = 8;
 constexpr unsigned kProbesInFlight = 2;
 constexpr std::uint64_t kSector = 512;
 
@@ -29,6 +31,11 @@ std::uint64_t mixed(
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
   return value ^ (value >> 31);
+}
+
+microseconds since_epoch() {
+  return std::chrono::duration_cast<microseconds>(
+      std::chrono::steady_clock::now().time_since_epoch());
 }
 
 }  // namespace
@@ -128,6 +135,8 @@ Ok ReadPump::fill(const std::stop_token& stop) {
   }
   // A whole block may exceed the depth by its last pieces, never the engine's room.
   while (in_flight < depth && (free_flights_.size() >= pieces)) {
+    if (is_started() && retries_.empty()) break;
+    if (!cap_.take(since_epoch(), kGridBytes)) break;
     const auto block = next_block();
     if (!block) break;
     const std::size_t before = started_.size();
@@ -220,7 +229,9 @@ void ReadPump::block_ended(Block block, int error, microseconds latency) {
 
 void ReadPump::failed(Block block, int error) {
   const unsigned attempts = ++attempts_[block];
-  if (attempts >= kAttempts || error == ENODEV || error == ENXIO) {
+  const bool gone = events_.exists && !events_.exists(block);
+  if (attempts >= kAttempts || error == ENODEV || error == ENXIO || gone) {
+    if (gone) errors_in_a_row_ = 0;  // the rest of the device may answer
     ++given_up_;
     attempts_.erase(block);
     if (events_.given_up) events_.given_up(block);
@@ -256,11 +267,10 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
     if (enough ? is_started() && enough() : is_done()) return End::finished;
     results.clear();
     if (engine_.in_flight() > 0)
-      TRY(engine_.wait(kLongestWait, results));
+      TRY(engine_.wait(kLongestWait, results, std::max(1U, control_.depth() / kDepthPerBatch)));
     else
       std::this_thread::sleep_for(kLongestWait);  // only what is not due yet is left
-    const auto now =
-        std::chrono::duration_cast<microseconds>(SteadyClock::now().time_since_epoch());
+    const auto now = since_epoch();
     for (const ReadResult& result : results) {
       const Kind kind = flights_[result.tag].kind;
       if (kind == Kind::touch || kind == Kind::piece) control_.completed(now, result.latency);

@@ -16,6 +16,7 @@
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
 #include "bootstrap/warm/depth_control.hpp"
+#include "bootstrap/warm/rate_cap.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/touch_probe.hpp"
 
@@ -30,6 +31,9 @@ struct PumpEvents {
   std::function<void(std::span<const Block>)> not_present;
   /// A block's last attempt has failed; a list may name it again.
   std::function<void(Block)> given_up;
+  /// After a failed read: false where the device does not reach to that block any more, which is
+  /// then given up at once. Empty: it always does.
+  std::function<bool(Block)> exists;
   /// A sampled re-read has ended.
   std::function<void(std::chrono::microseconds latency)> sampled;
   /// Every few milliseconds: saving, progress. May offer blocks to re-read by the way.
@@ -46,8 +50,9 @@ class ReadPump {
   /// The engine's capacity is the most that is ever in flight. Requires room for one whole block (4
   /// pieces).
   ReadPump(ReadEngine& engine, DepthControl& control, std::uint64_t device_bytes, PumpEvents events,
-           std::chrono::milliseconds drain_time = kDrainTime)
+           RateCap cap = RateCap(0), std::chrono::milliseconds drain_time = kDrainTime)
       : engine_(engine),
+        cap_(cap),
         control_(control),
         device_bytes_(device_bytes),
         events_(std::move(events)),
@@ -132,6 +137,7 @@ class ReadPump {
   Ok drain();
 
   ReadEngine& engine_;
+  RateCap cap_;
   DepthControl& control_;
   std::uint64_t device_bytes_;
   PumpEvents events_;

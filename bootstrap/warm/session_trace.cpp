@@ -27,7 +27,8 @@ std::optional<SessionTrace> SessionTrace::start(const std::string& device_path,
       !S_ISBLK(device.st_mode))
     return std::nullopt;
   const bool other = root.st_dev != device.st_rdev && is_whole_disk(root.st_dev);
-  auto trace = BlockTrace::start(other ? root.st_dev : device.st_rdev, std::move(place));
+  auto trace =
+      BlockTrace::start(other ? root.st_dev : device.st_rdev, std::move(place), ::gettid());
   if (!trace) return std::nullopt;
   return SessionTrace(std::move(*trace), other ? partition_offset : 0);
 }

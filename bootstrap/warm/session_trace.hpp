@@ -15,8 +15,9 @@ namespace warmroot::warm {
 
 class SessionTrace {
  public:
-  /// Nothing where the disk cannot be traced. The root may be mounted through another block device
-  /// that begins at the partition, as a loop device does. `place` is BlockTrace::open_place's.
+  /// Nothing where the disk cannot be traced. Without the calling thread's own reads. The root may
+  /// be mounted through another block device that begins at the partition, as a loop device does.
+  /// `place` is BlockTrace::open_place's.
   static std::optional<SessionTrace> start(const std::string& device_path,
                                            const std::string& mount_point,
                                            std::uint64_t partition_offset, UniqueFd place);

@@ -12,9 +12,10 @@ constexpr auto kFollowEvery = std::chrono::milliseconds(10);
 }  // namespace
 
 void SessionWishes::start(const std::string& device_path, const std::string& mount_point,
-                          std::vector<WantedFile> files) {
+                          std::vector<WantedFile> files,
+                          std::function<std::vector<WantedFile>()> guess) {
   if (mount_point.empty()) return;
-  if (!files.empty()) finder_.emplace(mount_point, std::move(files));
+  if (!files.empty() || guess) finder_.emplace(mount_point, std::move(files), std::move(guess));
   if (auto session =
           SessionTrace::start(device_path, mount_point, offset_bytes_, std::move(trace_place_)))
     session_.emplace(std::move(*session));

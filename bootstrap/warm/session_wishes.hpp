@@ -5,7 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -33,7 +35,9 @@ class SessionWishes {
   /// Begins the lookups in the root and the session's trace. An empty `mount_point`: there is
   /// neither.
   void start(const std::string& device_path, const std::string& mount_point,
-             std::vector<WantedFile> files);
+             std::vector<WantedFile> files, std::function<std::vector<WantedFile>()> guess = {});
+  /// These come anyway: that a session waits for one says nothing of what it will want next.
+  void expect(std::span<const Block> blocks) { missed_.insert(blocks.begin(), blocks.end()); }
   /// No lookup is begun any more; waits for none.
   void stop_lookups() {
     if (finder_) finder_->stop();
@@ -59,7 +63,7 @@ class SessionWishes {
   std::optional<FileFinder> finder_;
   std::optional<SessionTrace> session_;
   DemandFollow follow_;
-  std::unordered_set<Block> missed_;  // by the session
+  std::unordered_set<Block> missed_;  // by the session, or expected
   SteadyClock::time_point last_follow_{};
 };
 

@@ -37,6 +37,7 @@ constexpr std::size_t kFirstDrawn = 8;
 /// 3,000 a second; of first touches one in four is as quick.
 constexpr auto kMayBeWarmBelow = milliseconds(25);
 constexpr double kMayBeWarmShare = 0.75;
+constexpr std::uint64_t kMib = 1024 * 1024;
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
@@ -73,6 +74,7 @@ class Run {
   void report(bool now);
   std::vector<Block> random_of(const BlockSet& set, std::size_t count);
   void note(std::string text);
+  bool reaches(Block block);
   std::uint64_t partition_bytes() const;
 
   WarmRequest& request_;
@@ -81,6 +83,7 @@ class Run {
   SteadyClock::time_point start_ = SteadyClock::now();
 
   std::optional<BlockDevice> device_;
+  std::uint64_t end_bytes_ = UINT64_MAX;  // of a device that has become smaller
   // The order matters: the engine reads from the device, the pump through the engine, and all that
   // follow through the pump.
   std::unique_ptr<ReadEngine> engine_;
@@ -114,6 +117,17 @@ std::uint64_t Run::partition_bytes() const {
                                             : std::min(after, request_.partition_size_bytes);
 }
 
+/// EBS volumes only grow; whatever else makes a disk smaller, nothing is lost by not reading on.
+bool Run::reaches(Block block) {
+  if (const std::uint64_t now = device_->size_now(); now < device_->size_bytes()) {
+    if (end_bytes_ == UINT64_MAX)
+      note("the device has become smaller: " + std::to_string(device_->size_bytes()) + " bytes, " +
+           std::to_string(now) + " now");
+    end_bytes_ = now;
+  }
+  return std::uint64_t{block} * kGridBytes < end_bytes_;
+}
+
 /// Notes add up: what was unexpected stays visible.
 void Run::note(std::string text) {
   if (progress_.note.find(text) != std::string::npos) return;
@@ -140,11 +154,15 @@ Ok Run::open() {
       if (before.block < presence_.size() && presence_.erase_read(before.block))
         --progress_.blocks_read;
   };
+  events.exists = [this](Block block) { return reaches(block); };
   events.given_up = [this](Block block) { reader_->give_up(block); };
   events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
   events.tick = [this] { return on_tick(); };
-  events.wanted = [this](Block block) { return reader_->is_wanted(block); };
-  pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events));
+  events.wanted = [this](Block block) {
+    return std::uint64_t{block} * kGridBytes < end_bytes_ && reader_->is_wanted(block);
+  };
+  pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events),
+                RateCap(std::uint64_t{request_.max_mib_s} * kMib));
   const Block blocks = grid_blocks(device_->size_bytes());
   presence_ = Presence(blocks);
   hot_ = BlockSet(blocks);
@@ -237,6 +255,14 @@ Result<ReadPump::End> Run::read_hot() {
     if (block < hot_.size()) hot_.insert(block);
   progress_.hot_blocks = hot_.count();
   if (progress_.hot_blocks == 0) return ReadPump::End::finished;
+  // Two reads of one block bring no more than one, and the pipe has room for few: what is under way
+  // is asked for when the others have been, and is there by then.
+  BlockSet under_way(presence_.size());
+  for (const Block block : request_.under_way)
+    if (block < under_way.size()) under_way.insert(block);
+  std::ranges::stable_partition(request_.hot, [&](Block block) {
+    return block >= under_way.size() || !under_way.contains(block);
+  });
   const BlockSet none(presence_.size());
   const auto end = reader_->read(plan_reads({&none, &presence_.present(), request_.hot, {}, {}}),
                                  [] { return true; });
@@ -324,7 +350,10 @@ Result<ReadPump::End> Run::read_everything() {
     TRY_ASSIGN(const bool warm, is_warm_already());
     if (warm) return end;
   }
-  wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files));
+  wishes_->expect(request_.hot);
+  wishes_->expect(request_.under_way);
+  wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
+                 std::move(request_.guess));
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!looked_for_map) TRY(take_map());

@@ -38,13 +38,18 @@ struct WarmRequest {
   std::string map_path;  ///< inside mount_point, symlinks resolved inside it; empty: no map is kept
   std::string volume_id;   ///< a map of another volume is not believed
   unsigned max_depth = 0;  ///< operator's cap on reads in flight; 0: none
+  unsigned max_mib_s = 0;  ///< operator's cap on what is brought in, 512 KiB a block; 0: none
   std::vector<Block>
       hot{};  ///< read before all else, in this order; those beyond the device are not
   bool used_before = false;  ///< the map is looked at before the hot list is read
   std::vector<WantedFile>
       files{};  ///< read behind `hot` and before the rest; looked up in the mounted root
+  /// Asked once for more of them, behind these, on a thread that may wait for the root.
+  std::function<std::vector<WantedFile>()> guess{};
   std::vector<BlockRead> read_before{};  ///< counted as read by this run
-  std::optional<DepthControl> depth{};   ///< of who read them: the search goes on from there
+  /// Asked for by them and not there yet: of the hot list, these are asked for last.
+  std::vector<Block> under_way{};
+  std::optional<DepthControl> depth{};  ///< of who read them: the search goes on from there
   /// The blocks that the volume's snapshot holds, as a set over a device of so many bytes: they are
   /// the needed ones, and no other is read. Asked at the start, and again when it matters;
   /// nullopt, or empty: the file system is asked.

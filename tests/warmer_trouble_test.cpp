@@ -1,0 +1,132 @@
+// The warmer on a volume that changes under it: files come and go, the root is unmounted, the disk
+// becomes smaller; and what it does with the operator's bound. Needs root, FUSE and loop devices;
+// see warm_volume.hpp.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+
+#include "bootstrap/base/unique_fd.hpp"
+#include "tests/warm_volume.hpp"
+
+namespace warmroot::warm {
+namespace {
+
+using std::chrono::milliseconds;
+
+class TroubledWarmer : public WarmerTest {
+ protected:
+  /// Slow enough for something to happen meanwhile.
+  WarmRequest bounded(unsigned mib_s) const {
+    WarmRequest wanted = request();
+    wanted.max_mib_s = mib_s;
+    return wanted;
+  }
+  /// Asked of the file system itself, once nobody has it.
+  void expect_sound() {
+    unmount();
+    EXPECT_TRUE(shell("e2fsck -fn " + fs_device()));
+  }
+};
+
+TEST_F(TroubledWarmer, brings_in_no_more_a_second_than_the_operator_allows) {
+  make_image(0);
+  attach({});
+  mount_root();
+  const auto start = Clock::now();
+  const auto before = touched().size();
+  const WarmProgress progress = run(bounded(40));
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.warmth, 1);
+  const auto brought_in = static_cast<double>(touched().size() - before) / 2;  // MiB
+  EXPECT_GE(seconds, 0.8 * brought_in / 40);
+  EXPECT_LE(seconds, 3 * brought_in / 40 + 2) << "and uses what it may";
+}
+
+TEST_F(TroubledWarmer, files_that_come_and_go_meanwhile_cost_it_nothing_and_keep_what_they_hold) {
+  make_image(0);
+  attach({});
+  mount_root();
+  std::jthread session([this](const std::stop_token& stop) {
+    for (int round = 0; !stop.stop_requested(); ++round) {
+      const std::string at = root().string();
+      const std::string name = "/d" + std::to_string(round % 10) + "/" + std::to_string(round % 30);
+      if (!shell("rm -f " + at + name + " && head -c 300000 /dev/urandom > " + at + "/new" +
+                 std::to_string(round % 40) + " && md5sum < " + at + "/new" +
+                 std::to_string(round % 40) + " > " + at + "/sum" + std::to_string(round % 40) +
+                 " && sync -f " + at))
+        ADD_FAILURE() << "the session in round " << round;
+    }
+  });
+  WarmRequest wanted = bounded(60);
+  wanted.files = {{"/**"}};  // looks files up that are being deleted
+  const WarmProgress progress = run(wanted);
+  session.request_stop();
+  session.join();
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.errors, 0U);
+  EXPECT_GE(progress.warmth, 0.95) << "what was allocated meanwhile may be left";
+  EXPECT_TRUE(shell("cd " + root().string() +
+                    " && for f in new*; do md5sum < $f | cmp - sum${f#new}; done"));
+  expect_sound();
+}
+
+TEST_F(TroubledWarmer, lets_the_root_be_unmounted_and_writes_nowhere_else) {
+  make_image(0);
+  attach({});
+  mount_root();
+  std::stop_source stop;
+  WarmProgress progress;
+  std::jthread warmer([&] { progress = run(bounded(20), stop.get_token()); });
+  // Past the map and the question what is needed: from then on nothing of the mount is held.
+  for (int i = 0; i < 400 && touched().size() < 60; ++i)
+    std::this_thread::sleep_for(milliseconds(10));
+  int unmounted = -1;
+  const auto start = Clock::now();
+  while (unmounted != 0 && Clock::now() - start < std::chrono::seconds(10)) {
+    unmounted = ::umount(root().c_str());
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  ASSERT_EQ(unmounted, 0);
+  mounted_ = false;
+  std::this_thread::sleep_for(milliseconds(1000));
+  stop.request_stop();
+  warmer.join();
+  EXPECT_NE(progress.state, WarmState::failed) << progress.note;
+  EXPECT_TRUE(fs::is_empty(root())) << "no map in the directory below the mount";
+  expect_sound();
+}
+
+/// A loop over a plain file, which can be made smaller while it is in use.
+TEST_F(TroubledWarmer, a_disk_that_becomes_smaller_is_given_up_in_bounded_time) {
+  constexpr std::uint64_t kBefore = 64 * kMiB;
+  constexpr std::uint64_t kAfter = 24 * kMiB;
+  const fs::path file = top_ / "plain";
+  ASSERT_TRUE(shell("head -c " + std::to_string(kBefore) + " /dev/urandom > " + file.string()));
+  ASSERT_TRUE(disk_loop_.attach(file, 0));
+  const auto sum = shell("head -c " + std::to_string(kAfter) + " " + file.string() + " | md5sum");
+  std::jthread shrinks([&] {
+    std::this_thread::sleep_for(milliseconds(500));
+    fs::resize_file(file, kAfter);
+    const UniqueFd loop(::open(disk_loop_.device().c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_EQ(::ioctl(loop.get(), LOOP_SET_CAPACITY, 0), 0);
+  });
+  WarmRequest wanted;
+  wanted.device_path = disk_loop_.device();
+  wanted.volume_id = kVolume;
+  wanted.max_mib_s = 20;
+  const auto start = Clock::now();
+  const WarmProgress progress = run(wanted);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(15));
+  EXPECT_EQ(progress.state, WarmState::done);
+  EXPECT_GT(progress.errors, 0U);
+  EXPECT_LT(progress.warmth, 1);
+  EXPECT_THAT(progress.note, testing::HasSubstr("the device has become smaller: 67108864 bytes, "
+                                                "25165824 now"));
+  EXPECT_EQ(shell("head -c " + std::to_string(kAfter) + " " + file.string() + " | md5sum"), sum);
+}
+
+}  // namespace
+}  // namespace warmroot::warm
