@@ -3,6 +3,7 @@
 // spec is told before anything is touched.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,7 @@ class UserDataSource {
 
  private:
   std::string deployment_;
+  std::map<std::string, int> warm_max_mib_s_;
   Result<std::string> manager_url_;
   Result<std::string> bootstrap_sha256_;
 };

@@ -291,6 +291,7 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading, Config&
     const auto read = read_warm(TableReader("[pool.warm]", *warm, nullptr, reading.mistakes));
     pool.warm = read.spec;
     if (!read.block_list) config.without_block_lists.insert(pool.name);
+    if (read.max_mib_s > 0) config.warm_max_mib_s[pool.name] = read.max_mib_s;
   }
   if (const toml::table* session = table.table("session"))
     pool.session = read_session(TableReader("[pool.session]", *session, nullptr, reading.mistakes));

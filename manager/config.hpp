@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct Config {
   std::string manager_url;  ///< how instances reach `warmroot serve`; empty: found by the caller
   std::string queue_url;    ///< [events]: EC2's events in an SQS queue; empty: nobody listens
   std::set<std::string> without_block_lists;  ///< pools with warm.block_list = false
+  std::map<std::string, int> warm_max_mib_s;  ///< of pools with such a bound
   std::string region;                         ///< empty: from the command line or the AWS settings
 };
 

@@ -11,6 +11,7 @@ namespace {
 constexpr int kMostReadyWithinSeconds = 7 * 24 * 3600;
 /// More tags than any device has.
 constexpr int kMostDepth = 1024;
+constexpr int kMostWarmMibS = 16'384;
 constexpr int kMostPort = 65535;
 constexpr int kSshPort = 22;
 /// useradd's limit.
@@ -74,8 +75,10 @@ WarmTable read_warm(TableReader table) {
   spec.record = table.flag("record").value_or(true);
   spec.max_depth = table.whole("max_depth", 0, kMostDepth).value_or(0);
   read.block_list = table.flag("block_list").value_or(true);
-  if (!spec.enabled && table.has("max_depth"))
-    table.mistake("max_depth", "nothing is read with enabled = false; remove one of them");
+  read.max_mib_s = table.whole("max_mib_s", 0, kMostWarmMibS).value_or(0);
+  for (const char* key : {"max_depth", "max_mib_s"})
+    if (!spec.enabled && table.has(key))
+      table.mistake(key, "nothing is read with enabled = false; remove one of them");
   table.report_unknown();
   return read;
 }

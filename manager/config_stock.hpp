@@ -16,6 +16,7 @@ core::RolloutSpec read_rollout(TableReader table, int max_nodes);
 struct WarmTable {
   core::WarmSpec spec;
   bool block_list = true;  ///< EBS is asked which blocks of the snapshot hold data
+  int max_mib_s = 0;       ///< of what the warmer brings in; 0: whatever the volume gives
 };
 WarmTable read_warm(TableReader table);
 

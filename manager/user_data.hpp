@@ -30,6 +30,7 @@ struct Ticket {
   bool warm = true;          ///< read cold blocks ahead of use
   bool record = true;        ///< of what sessions read first, for other volumes
   unsigned max_depth = 0;    ///< of reads in flight; 0: found by measuring
+  unsigned max_mib_s = 0;    ///< brought in by warming; 0: whatever the volume gives
 };
 
 /// The ticket, version 1, as one line of ASCII JSON.

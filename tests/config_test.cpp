@@ -383,6 +383,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + "[pool.warm]\nenabled = false\nmax_depth = 8\n",
                 "[pool.warm] max_depth: nothing is read with enabled = false"},
         BadSpec{kMinimal + "[pool.warm]\nmax_depth = 2000\n", "[pool.warm] max_depth: "},
+        BadSpec{kMinimal + "[pool.warm]\nenabled = false\nmax_mib_s = 8\n",
+                "[pool.warm] max_mib_s: nothing is read with enabled = false"},
+        BadSpec{kMinimal + "[pool.warm]\nmax_mib_s = -1\n", "[pool.warm] max_mib_s: "},
         BadSpec{kMinimal + "[pool.session]\nhost_keys = \"no\"\n", "[pool.session] host_keys: "},
         BadSpec{kMinimal + "[pool.session]\nentry = \"nspawn\"\n",
                 "[pool.session] entry: the bootstrap cannot boot a volume as a container yet"},
@@ -419,6 +422,7 @@ max_unavailable = 3
 [pool.warm]
 record = false
 max_depth = 24
+max_mib_s = 80
 block_list = false
 [pool.session]
 entry = "sshd"
@@ -437,6 +441,7 @@ user = "ada"
   EXPECT_EQ(pool.rollout.max_unavailable, 3);
   EXPECT_FALSE(pool.warm.record);
   EXPECT_EQ(pool.warm.max_depth, 24);
+  EXPECT_EQ(parsed.config.warm_max_mib_s.at(pool.name), 80);
   EXPECT_THAT(parsed.config.without_block_lists, ElementsAre(pool.name));
   EXPECT_THAT(parse_spec(kMinimal, no_files).config.without_block_lists, IsEmpty());
   EXPECT_EQ(pool.session.entry, "sshd");

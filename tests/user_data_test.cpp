@@ -74,6 +74,14 @@ TEST(UserData, carries_the_ticket_as_the_bootstrap_reads_it) {
       "manager_url":"http://127.0.0.1:1","session":{"entry":"chroot","host_keys":true,"rescue_port":0},"warm":{"enabled":true,"record":true,"max_depth":0}})"));
 }
 
+TEST(UserData, bounds_the_warmer_where_the_spec_does) {
+  Ticket ticket = parts_of_a_pool().ticket;
+  const auto warm = [&] { return nlohmann::json::parse(to_json(ticket)).at("warm"); };
+  EXPECT_FALSE(warm().contains("max_mib_s"));
+  ticket.max_mib_s = 80;
+  EXPECT_EQ(warm().at("max_mib_s"), 80);
+}
+
 TEST(UserData, tells_what_the_volume_writes_where_the_spec_does) {
   Ticket ticket = parts_of_a_pool().ticket;
   const auto session = [&] { return nlohmann::json::parse(to_json(ticket)).at("session"); };
