@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -195,6 +196,35 @@ Ok down() {
   if (end.stage == "released") return {};
   return fail(ErrorKind::refused,
               end.message.empty() ? "the volume was not released in time" : end.message);
+}
+
+Ok watch_warming() {
+  constexpr std::chrono::milliseconds kRedraw{200};
+  constexpr std::int64_t kLineEveryMs = 10'000;
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  std::int64_t shown_ms = -kLineEveryMs;
+  for (;;) {
+    const auto document = read_file(kStatusFile, kMaxStatusFile);
+    if (!document)
+      return fail(ErrorKind::gone,
+                  "no warmroot-bootstrap has run on this machine since it started");
+    winsize window{};
+    const bool sized = terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;
+    const WarmLine line = warm_line(*document, sized && window.ws_col > 0 ? window.ws_col : 80);
+    const bool over = line.ended || running_daemon() == 0;
+    if (terminal) {
+      std::printf("\r%s\033[K%s", line.text.c_str(), over ? "\n" : "");
+    } else if (over || boottime_ms() - shown_ms >= kLineEveryMs) {
+      std::printf("%s\n", line.text.c_str());
+      shown_ms = boottime_ms();
+    }
+    std::fflush(stdout);
+    if (line.failed)
+      return fail(ErrorKind::broken, "warming has failed: warmroot-bootstrap status");
+    if (line.ended) return {};
+    if (over) return fail(ErrorKind::gone, "no warmroot-bootstrap is running");
+    std::this_thread::sleep_for(kRedraw);
+  }
 }
 
 Ok print_status(bool json) {

@@ -1,5 +1,5 @@
-// The program's three commands, as main.cpp calls them. `up` does in the foreground, in well under
-// a second, what has to be done before sshd starts; everything else happens in the daemon.
+// The program's commands but `record`, as main.cpp calls them. `up` does in the foreground, in well
+// under a second, what has to be done before sshd starts; everything else happens in the daemon.
 #pragma once
 
 #include <string>
@@ -20,6 +20,10 @@ Ok up(const std::string& ticket_path, UpMode mode);
 /// Asks the running daemon to release the volume and waits for it, printing its steps to standard
 /// output. Where the daemon is gone and left the volume mounted, releases it itself.
 Ok down();
+
+/// Shows how far warming is until it has ended: a bar on a terminal, else a line every ten seconds.
+/// Errors: nothing runs, or warming failed.
+Ok watch_warming();
 
 /// Prints the status document (`json`) or a readable form of it.
 Ok print_status(bool json);

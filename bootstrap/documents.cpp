@@ -136,16 +136,35 @@ std::string needed_text(const Json& warm) {
   return words == nullptr ? std::string() : formatted("  %-13s %s\n", "needed set", words);
 }
 
+/// Nothing while it cannot be told.
+std::string eta_text(const Json& warm) {
+  if (text_at(warm, "state") != "running" || !warm.contains("eta_ms") ||
+      !warm["eta_ms"].is_number())
+    return {};
+  return formatted(", %.1f s to go", number_at(warm, "eta_ms") / 1000);
+}
+
+std::string hot_text(const Json& warm) {
+  const double blocks = number_at(warm, "hot_blocks");
+  if (blocks == 0) return {};
+  std::string text =
+      formatted("  %-13s %.0f of %.0f blocks", "hot list", number_at(warm, "hot_present"), blocks);
+  if (const double ms = number_at(warm, "hot_ms"); ms > 0)
+    text += formatted(", all after %.1f s", ms / 1000);
+  return text + "\n";
+}
+
 std::string warm_text(const Json& warm) {
-  std::string text = formatted("warming: %s, %.1f %% of %.0f needed blocks of 512 KiB present\n",
+  std::string text = formatted("warming: %s, %.1f %% of %.0f needed blocks of 512 KiB present%s\n",
                                text_at(warm, "state").c_str(), number_at(warm, "warmth") * 100,
-                               number_at(warm, "needed_blocks"));
+                               number_at(warm, "needed_blocks"), eta_text(warm).c_str());
   text +=
       formatted("  %-13s %.0f blocks, %.1f MiB in %.1f s (%s, depth %.0f, %.0f errors)\n", "read",
                 number_at(warm, "blocks_read"), number_at(warm, "bytes_read") / (1024.0 * 1024.0),
                 number_at(warm, "elapsed_ms") / 1000, text_at(warm, "engine").c_str(),
                 number_at(warm, "depth"), number_at(warm, "errors"));
-  return text + needed_text(warm) + latency_text(warm, "first_touch", "first touch") +
+  return text + needed_text(warm) + hot_text(warm) +
+         latency_text(warm, "first_touch", "first touch") +
          latency_text(warm, "warm_reads", "warm reads");
 }
 
@@ -211,6 +230,31 @@ Result<std::string> status_text(std::string_view document) {
   text += "timeline (ms since the start of up):\n";
   for (const auto& step : list_of(status, "steps")) text += step_text(step) + "\n";
   return text + warm_text(member_of(status, "warm")) + ebs_text(member_of(status, "ebs"));
+}
+
+WarmLine warm_line(std::string_view document, unsigned columns) {
+  constexpr unsigned kWidestBar = 60;
+  const Json status = Json::parse(document, nullptr, false);
+  const Json warm = status.is_object() ? status.value("warm", Json::object()) : Json::object();
+  const std::string state = warm.is_object() ? text_at(warm, "state") : std::string();
+  if (state.empty() || state == "waiting") return {};
+  const double warmth = std::clamp(number_at(warm, "warmth"), 0.0, 1.0);
+  const double needed = number_at(warm, "needed_blocks");
+  std::string right =
+      needed == 0 ? formatted("%.0f blocks read", number_at(warm, "blocks_read"))
+                  : formatted("%5.1f %%  %.0f of %.0f blocks%s", warmth * 100,
+                              number_at(warm, "present_blocks"), needed, eta_text(warm).c_str());
+  if (state != "running") right += ", " + state;
+  WarmLine line{"warming ", state != "running", state == "failed"};
+  // "[", "] " and a column that stays free, so that the terminal does not wrap.
+  const auto used = static_cast<unsigned>(line.text.size() + right.size() + 4);
+  if (const unsigned width = columns > used ? std::min(columns - used, kWidestBar) : 0;
+      width >= 8) {
+    const auto filled = static_cast<std::size_t>(warmth * width);
+    line.text += "[" + std::string(filled, '#') + std::string(width - filled, '-') + "] ";
+  }
+  line.text += right;
+  return line;
 }
 
 StatusFields status_fields(std::string_view document) {

@@ -17,6 +17,13 @@ std::string status_document(const Status& status);
 /// The same for people: what is where, the timeline, the warming. Errors: broken when `document` is
 /// none.
 Result<std::string> status_text(std::string_view document);
+/// How far warming is, in a line for a terminal of so many columns; for who waits for its end.
+struct WarmLine {
+  std::string text = "warming: not begun";
+  bool ended = false;
+  bool failed = false;
+};
+WarmLine warm_line(std::string_view document, unsigned columns);
 /// What `down` needs of a status document; all empty when it is none.
 struct StatusFields {
   std::string stage, message, device, pool, instance_id, filesystem, volume_id;

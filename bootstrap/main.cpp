@@ -1,5 +1,5 @@
 // warmroot-bootstrap: the one program that user-data starts on an instance. Commands: up, status,
-// record, down. Only this file exits, prints errors, and includes CLI11.
+// warm, record, down. Only this file exits, prints errors, and includes CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -31,6 +31,8 @@ int main(int argc, char** argv) {
   up->add_flag("--in-unit", in_unit)->group("");  // for `up` itself
   CLI::App* status = app.add_subcommand("status", "Show the timeline and the state of warming");
   status->add_flag("--json", json, "Print the status document");
+  CLI::App* warm =
+      app.add_subcommand("warm", "Show how far warming is, until all needed blocks are there");
   bootstrap::RecordWish wish;
   std::int64_t seconds = wish.limit.count();
   CLI::App* record =
@@ -48,6 +50,7 @@ int main(int argc, char** argv) {
   if (up->parsed())
     return answer(bootstrap::up(ticket, foreground ? UpMode::foreground : UpMode::usual));
   if (status->parsed()) return answer(bootstrap::print_status(json));
+  if (warm->parsed()) return answer(bootstrap::watch_warming());
   if (record->parsed()) {
     wish.limit = std::chrono::seconds(seconds);
     return answer(bootstrap::record(wish));

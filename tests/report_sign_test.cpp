@@ -98,6 +98,62 @@ TEST(StatusText, sends_no_escape_sequence_of_the_volume_to_a_terminal) {
   EXPECT_EQ(report_body(status, Stage::failed, "failed", clear).find("\\u001b"), std::string::npos);
 }
 
+TEST(StatusText, says_how_long_warming_will_take_and_what_became_of_the_hot_list) {
+  Status status;
+  status.warm.state = warm::WarmState::running;
+  status.warm.needed_blocks = 400;
+  status.warm.warmth = 0.25;
+  EXPECT_EQ(status_text(status_document(status))->find("to go"), std::string::npos);
+  status.warm.eta_ms = 4650;
+  status.warm.hot_blocks = 30;
+  status.warm.hot_present = 30;
+  status.warm.hot_ms = 610;
+  const std::string text = *status_text(status_document(status));
+  EXPECT_NE(text.find("25.0 % of 400 needed blocks of 512 KiB present, 4.7 s to go"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("30 of 30 blocks, all after 0.6 s"), std::string::npos) << text;
+}
+
+struct WarmLineCase {
+  warm::WarmState state;
+  double warmth;
+  std::optional<std::uint64_t> eta_ms;
+  unsigned columns;
+  const char* text;
+};
+
+TEST(WarmLine, fits_the_terminal) {
+  using warm::WarmState;
+  for (const WarmLineCase& c : {
+           WarmLineCase{WarmState::waiting, 0, {}, 80, "warming: not begun"},
+           WarmLineCase{WarmState::running, 0.5, 2000, 60,
+                        "warming [#####-----]  50.0 %  50 of 100 blocks, 2.0 s to go"},
+           WarmLineCase{WarmState::running, 0.5, 2000, 20,
+                        "warming  50.0 %  50 of 100 blocks, 2.0 s to go"},
+           WarmLineCase{WarmState::done, 1, 0, 60,
+                        "warming [################] 100.0 %  100 of 100 blocks, done"},
+           WarmLineCase{WarmState::failed,
+                        0.1,
+                        {},
+                        55,
+                        "warming [#---------]  10.0 %  10 of 100 blocks, failed"},
+       }) {
+    Status status;
+    status.warm.state = c.state;
+    status.warm.needed_blocks = 100;
+    status.warm.warmth = c.warmth;
+    status.warm.present_blocks = static_cast<std::uint64_t>(c.warmth * 100);
+    status.warm.eta_ms = c.eta_ms;
+    const WarmLine line = warm_line(status_document(status), c.columns);
+    EXPECT_EQ(line.text, c.text);
+    EXPECT_EQ(line.ended, c.state == WarmState::done || c.state == WarmState::failed);
+    EXPECT_EQ(line.failed, c.state == WarmState::failed);
+  }
+  for (const char* odd : {"", "<html>", "[]", R"({"warm":7})", R"({"warm":{"state":7}})"})
+    EXPECT_FALSE(warm_line(odd, 80).ended) << odd;
+}
+
 TEST(StatusText, of_something_else_is_an_error) {
   EXPECT_FALSE(status_text("<html>"));
   EXPECT_EQ(status_fields("<html>").stage, "");

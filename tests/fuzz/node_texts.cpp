@@ -63,6 +63,7 @@ void read_services(std::string_view text) {
   (void)bootstrap::parse_own_sshd_facts(text);
   (void)bootstrap::status_fields(text);
   (void)bootstrap::status_text(text);
+  (void)bootstrap::warm_line(text, 80);
 }
 
 /// No line leads out of the root, and none brings an option that this build does not know.
