@@ -27,7 +27,8 @@ fi
 
 [ "${1:-}" = warm ] || die "usage: bench/run.sh hotpath|handover [--json FILE] [--seed S] [--repetitions N] [--cases LIST]
 or bench/run.sh warm [--profile FILE] [--seed S] [--image ext4|xfs|aged] [--contenders LIST]
-  [--workloads LIST] [--repetitions N] [--limit SECONDS] [--reader] [--json FILE] [--logs DIRECTORY]"
+  [--workloads LIST] [--repetitions N] [--limit SECONDS] [--reader] [--rarely LIST [--rarely-every N]]
+  [--change-to FILE [--change-after SECONDS]] [--json FILE] [--logs DIRECTORY]"
 shift
 image=ext4 next=""
 for word in "$@"; do

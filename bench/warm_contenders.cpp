@@ -80,6 +80,20 @@ const std::vector<Contender>& all_contenders() {
        .list = ListFrom::older_image,
        .what = "with a list of this workload from a disk one package upgrade older"},
       {.name = "ours-nolist", .method = Method::ours, .what = "without a list"},
+      {.name = "ours-blocks",
+       .method = Method::ours,
+       .list = ListFrom::this_workload,
+       .has_block_list = true,
+       .what = "with a list of this workload and the snapshot's block list"},
+      {.name = "ours-nolist-blocks",
+       .method = Method::ours,
+       .has_block_list = true,
+       .what = "without a hot list, with the snapshot's block list"},
+      {.name = "ours-pread",
+       .method = Method::ours,
+       .list = ListFrom::this_workload,
+       .without_ring = true,
+       .what = "as ours, where io_uring is refused"},
       {.name = "ours-warm",
        .method = Method::ours,
        .volume_is_warm = true,
@@ -146,7 +160,9 @@ std::optional<Command> command_of(const Contender& contender, const Places& plac
                        std::to_string(places.partition_offset),
                        std::to_string(places.partition_bytes),
                        places.list_file,
-                       places.lineage};
+                       places.lineage,
+                       places.held_file,
+                       contender.without_ring ? "pread" : "automatic"};
       break;
   }
   return command;

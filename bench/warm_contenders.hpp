@@ -26,7 +26,9 @@ struct Contender {
   unsigned depth = 0;        ///< oracle, touch, fio; ours: 0, its own
   std::string block_size{};  ///< of fio
   bool volume_is_warm = false;
-  std::string what;  ///< for the table's legend
+  bool without_ring = false;    ///< ours: where io_uring is refused
+  bool has_block_list = false;  ///< ours: what the snapshot holds (ListSnapshotBlocks)
+  std::string what;             ///< for the table's legend
 };
 
 /// All that there are, in the table's order.
@@ -46,6 +48,7 @@ struct Places {
   std::uint64_t partition_bytes = 0;
   std::string blocks_file{};  ///< offsets that oracle and touch read
   std::string list_file{};    ///< hot list of ours; empty: none
+  std::string held_file{};    ///< 512 KiB blocks that the snapshot holds; empty: not known
   std::string lineage{};      ///< of the volume; lists of another are used by their files' names
   std::string output{};       ///< of the command
 };

@@ -184,10 +184,23 @@ std::vector<std::uint64_t> needed_list(const VolumeFacts& volume) {
   return blocks;
 }
 
+std::vector<std::uint64_t> held_blocks(const VolumeFacts& volume) {
+  constexpr std::uint64_t kSnapshotBlock = 512 * 1024;
+  std::vector<std::uint64_t> blocks;
+  for (const ByteRange& range : volume.data) {
+    if (range.length == 0) continue;
+    const std::uint64_t last = (range.offset + range.length - 1) / kSnapshotBlock;
+    for (std::uint64_t block = range.offset / kSnapshotBlock; block <= last; ++block)
+      if (blocks.empty() || blocks.back() < block) blocks.push_back(block);
+  }
+  return blocks;
+}
+
 RunMetrics measure(const RunLog& log, const VolumeFacts& volume, std::span<const std::uint64_t> hot,
                    SimTime warm_latency) {
   RunMetrics metrics;
-  metrics.mount_s = seconds(log.mounted - log.start);
+  metrics.mounted_s = seconds(log.mounted - log.start);
+  metrics.mount_s = seconds(log.mounted - log.found);
   metrics.session_s = seconds(log.session_end - log.start);
   metrics.session_requests = static_cast<std::uint64_t>(std::ranges::count_if(
       log.requests, [&](const DeviceRequest& request) { return is_session_read(log, request); }));
@@ -233,6 +246,22 @@ double fetch_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& v
   SimTime last{};
   for (const auto& [block, at] : arrivals(blocks, volume, profile, seed)) last = std::max(last, at);
   return seconds(last);
+}
+
+/// Late blocks end as points of a Poisson process do whose rate x before the end is
+/// rate * mean * exp(-x / mean); the expected value of the latest is the integral of its survival.
+double expected_tail_s(const sim::VolumeProfile& profile) {
+  const double mean_s = profile.tail_mean_ms / 1e3;
+  const double rate =
+      profile.tail_probability *
+      sim::theoretical_blocks_per_second(
+          profile, static_cast<unsigned>(std::lround(pipe_depth(profile).value_or(64))));
+  if (mean_s <= 0 || rate <= 0) return 0;
+  constexpr double kStep = 1e-3, kLongest = 12;  // of the mean
+  double sum = 0;
+  for (double x = kStep / 2; x < kLongest; x += kStep)
+    sum += (1 - std::exp(-rate * mean_s * std::exp(-x))) * kStep * mean_s;
+  return sum;
 }
 
 std::optional<double> pipe_depth(sim::VolumeProfile profile) {

@@ -22,8 +22,9 @@ struct RunLog {
   std::vector<sim::FirstTouch> touches;  ///< in the order of the requests that made them
   unsigned session_opener = 0;           ///< of the device that the root is mounted from
   unsigned contender_opener = 0;         ///< of the device that the contender reads; 0: the same
-  SimTime start{};                       ///< of mount and contender
-  SimTime mounted{};
+  SimTime start{};                       ///< of contender and search: a disk is there
+  SimTime found{};                       ///< the root's partition is known, and mount(2) begins
+  SimTime mounted{};                     ///< mount(2) has ended
   SimTime session_end{};
   SimTime end{};             ///< of the log
   bool all_present = false;  ///< nothing was absent
@@ -54,7 +55,8 @@ struct Stalls {
 /// Times in seconds since the start. Nothing where the log ends before, or where session and
 /// contender share a device and cannot be told apart.
 struct RunMetrics {
-  double mount_s = 0;
+  double mounted_s = 0;  ///< the search for the root and mount(2)
+  double mount_s = 0;    ///< mount(2) alone
   double session_s = 0;
   std::optional<Stalls> stalls;
   std::optional<double> needed_50_s, needed_90_s, needed_99_s, needed_100_s;
@@ -86,12 +88,20 @@ double replay_bound_s(const RunLog& local, const VolumeFacts& volume,
 double fetch_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& volume,
                      const sim::VolumeProfile& profile, std::uint64_t seed);
 
+/// How much later than without tails the last of many blocks is there, on average, if they are
+/// asked for as fast as they can be brought in, in any order: a late one of the last second stalls
+/// the end. Nothing to do with whoever reads.
+double expected_tail_s(const sim::VolumeProfile& profile);
+
 /// How many reads in flight just fill the fetch pipe: bandwidth x mean latency without tails, in
 /// blocks, or the slots where there are fewer; nothing without either limit.
 std::optional<double> pipe_depth(sim::VolumeProfile profile);
 
 /// The needed blocks in ascending order.
 std::vector<std::uint64_t> needed_list(const VolumeFacts& volume);
+
+/// What ListSnapshotBlocks says of it: blocks of 512 KiB that hold data, ascending.
+std::vector<std::uint64_t> held_blocks(const VolumeFacts& volume);
 
 /// Latencies in milliseconds of the cold reads of one opener: those that met an absent block or one
 /// under way.

@@ -16,10 +16,12 @@ namespace warmroot::bench {
 
 /// What no contender can beat in one repetition of one workload.
 struct Bounds {
-  double replay_s = 0;            ///< replay_bound_s()
-  double needed_s = 0;            ///< fetch_bound_s() of the needed blocks
-  double hot_s = 0;               ///< of the session's blocks
-  std::optional<double> depth{};  ///< pipe_depth()
+  double replay_s = 0;                    ///< replay_bound_s()
+  double needed_s = 0;                    ///< fetch_bound_s() of the needed blocks
+  double hot_s = 0;                       ///< of the session's blocks
+  std::optional<double> depth{};          ///< pipe_depth()
+  double tail_s = 0;                      ///< expected_tail_s()
+  std::optional<double> depth_changed{};  ///< pipe_depth() of the law that it changes to
 };
 
 /// One run.
@@ -30,12 +32,15 @@ struct Row {
   std::string contender;
   RunMetrics metrics{};
   Bounds bounds{};
-  std::optional<double> cpu_s{}, peak_mib{};  ///< of the contender's process
-  std::optional<double> made_warm_gib{};      ///< what its reads brought in
-  bool contender_ended = false;               ///< by itself, before the limit
-  std::optional<double> list_recall{};        ///< of the session's blocks: in the hot list
-  std::optional<double> depth_at_1s{};        ///< of ours
-  std::string warmer{};                       ///< last status of ours, JSON; empty: none
+  std::optional<double> cpu_s{}, peak_mib{};   ///< of the contender's process
+  std::optional<double> made_warm_gib{};       ///< what its reads brought in
+  bool contender_ended = false;                ///< by itself, before the limit
+  std::optional<double> list_recall{};         ///< of the session's blocks: in the hot list
+  std::optional<double> depth_at_1s{};         ///< of ours
+  std::optional<double> depth_after_change{};  ///< of ours, a second after the law has changed
+  std::optional<double> depth_at_end{};        ///< of ours, where the law has changed
+  std::optional<double> decided_s{};           ///< of ours: that the volume is warm already
+  std::string warmer{};                        ///< last status of ours, JSON; empty: none
 };
 
 /// The contenders' medians for one workload, in the order of `contenders`.

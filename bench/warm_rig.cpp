@@ -15,6 +15,7 @@
 #include "bench/warm_loop.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/base/units.hpp"
+#include "bootstrap/partition.hpp"
 #include "bootstrap/warm/recorder.hpp"
 #include "tests/sim/ebs_disk.hpp"
 
@@ -30,6 +31,8 @@ constexpr auto kRecorderPoll = milliseconds(200);
 constexpr auto kSessionLimit = std::chrono::minutes(3);
 constexpr std::uint64_t kTouchBytes = 4096;
 constexpr std::uint64_t kGrid = 512 * kKiB;
+/// Openers of the volume's file, in the order in which a run opens it.
+constexpr unsigned kRootOpener = 1, kContenderOpener = 2, kSearchOpener = 3, kReaderOpener = 4;
 
 Ok write_lines(const fs::path& file, const std::vector<std::uint64_t>& values) {
   std::ofstream out(file);
@@ -74,6 +77,7 @@ class Rig::Session {
  private:
   Ok attach();
   Ok start_contender();
+  Ok find_root();
   Ok mount();
   Ok start_session();
   Ok wait_for_session();
@@ -81,6 +85,7 @@ class Rig::Session {
   Ok start_recording();
   void poll_recorder();
   bool all_present() const;
+  void change_when_due();
   fs::path root() const { return rig_.directory_ / "root"; }
   fs::path own(const std::string& name) const { return rig_.directory_ / name; }
 
@@ -89,10 +94,11 @@ class Rig::Session {
   const std::string id_;
   RunResult result_;
   // In this order: what comes later is undone first.
-  std::optional<LoopDevice> fs_loop_, disk_loop_;
+  std::optional<LoopDevice> fs_loop_, disk_loop_, search_loop_;
   std::vector<Mount> mounts_;
   std::optional<warm::Recorder> recorder_;
   SteadyClock::time_point last_poll_{};
+  bool changed_ = false;
   std::atomic<bool> reader_end_ = false;
   std::jthread reader_;
   std::optional<Process> contender_, session_;
@@ -106,6 +112,7 @@ Rig::Session::~Session() {
   // Nobody measures any more: what is written back need not pay.
   rig_.ebs_.mark_all_present(id_);
   while (!mounts_.empty()) mounts_.pop_back();
+  search_loop_.reset();
   disk_loop_.reset();
   fs_loop_.reset();
   rig_.ebs_.delete_volume(id_);
@@ -121,8 +128,26 @@ Ok Rig::Session::attach() {
   TRY_ASSIGN(fs_loop_,
              LoopDevice::attach(file, rig_.image_.partition_offset, rig_.image_.partition_bytes));
   TRY_ASSIGN(disk_loop_, LoopDevice::attach(file, 0, 0));
-  result_.log.session_opener = 1;
-  result_.log.contender_opener = spec_.contender.method == Method::cat ? 0 : 2;
+  TRY_ASSIGN(search_loop_, LoopDevice::attach(file, 0, 0));
+  result_.log.session_opener = kRootOpener;
+  result_.log.contender_opener = spec_.contender.method == Method::cat ? 0 : kContenderOpener;
+  return {};
+}
+
+/// As the bootstrap does between "a disk is there" and the mount, for every contender: the table,
+/// what each partition holds, how the root was left.
+Ok Rig::Session::find_root() {
+  const UniqueFd disk(::open(search_loop_->path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (!disk) return fail_errno("opening " + search_loop_->path());
+  TRY_ASSIGN(const auto partitions, bootstrap::read_partitions(disk.get()));
+  TRY_ASSIGN(const auto candidates, bootstrap::root_candidates(partitions));
+  const bootstrap::PartitionFacts& root = candidates.front();
+  if (root.offset_bytes != rig_.image_.partition_offset)
+    return fail(ErrorKind::misconfigured,
+                rig_.image_.file.string() + ": the root is not where it is said to be");
+  if (root.content.starts_with("ext"))
+    TRY(bootstrap::read_ext_state(disk.get(), root.offset_bytes));
+  result_.log.found = rig_.ebs_.now();
   return {};
 }
 
@@ -135,6 +160,7 @@ Ok Rig::Session::start_contender() {
                 .partition_bytes = rig_.image_.partition_bytes,
                 .blocks_file = own("blocks").string(),
                 .list_file = spec_.list_file,
+                .held_file = spec_.held_blocks.empty() ? "" : own("held").string(),
                 .lineage = rig_.image_.file.stem().string(),
                 .output = own("contender").string()};
   const auto command = command_of(spec_.contender, places);
@@ -192,6 +218,7 @@ Ok Rig::Session::wait_for_session() {
   while (session_) {
     if (contender_) contender_->poll();
     poll_recorder();
+    change_when_due();
     if (const auto usage = session_->poll()) {
       result_.log.session_end = rig_.ebs_.now();
       if (usage->status != 0)
@@ -209,6 +236,14 @@ Ok Rig::Session::wait_for_session() {
   return {};
 }
 
+/// The contender hears nothing of it.
+void Rig::Session::change_when_due() {
+  if (!spec_.change_to || changed_ || rig_.ebs_.now() - result_.log.start < spec_.change_after)
+    return;
+  changed_ = true;
+  rig_.ebs_.set_profile(id_, *spec_.change_to);
+}
+
 bool Rig::Session::all_present() const {
   const sim::EbsCounters counters = rig_.ebs_.counters(id_);
   return counters.present_blocks == counters.total_blocks;
@@ -221,6 +256,7 @@ Ok Rig::Session::wait_for_contender() {
       break;
     }
     TRY(rig_.stopped());
+    change_when_due();
     // Who reads on over a volume that is warm already has nothing more to show.
     if (spec_.contender.method != Method::ours && all_present()) break;
     if (rig_.ebs_.now() - result_.log.start > spec_.limit) break;
@@ -245,6 +281,7 @@ Result<RunResult> Rig::Session::run() {
     for (std::uint64_t at = 0; at < rig_.image_.size_bytes; at += kGrid) offsets.push_back(at);
     TRY(write_lines(own("blocks"), offsets));
   }
+  if (!spec_.held_blocks.empty()) TRY(write_lines(own("held"), spec_.held_blocks));
   TRY(attach());
   if (spec_.record) TRY(start_recording());
   if (!spec_.reader_blocks.empty()) {
@@ -257,6 +294,7 @@ Result<RunResult> Rig::Session::run() {
   }
   result_.log.start = rig_.ebs_.now();
   if (!starts_after_mount(spec_.contender)) TRY(start_contender());
+  TRY(find_root());
   TRY(mount());
   if (starts_after_mount(spec_.contender)) TRY(start_contender());
   if (contender_ && spec_.contender.method == Method::ours) contender_->notify();
@@ -266,8 +304,9 @@ Result<RunResult> Rig::Session::run() {
   result_.log.end = rig_.ebs_.now();
   reader_end_ = true;
   result_.log.requests = rig_.ebs_.request_log(id_);
+  for (sim::DeviceRequest& request : result_.log.requests)
+    if (request.opener == kSearchOpener) request.opener = kRootOpener;
   result_.log.touches = rig_.ebs_.touch_log(id_);
-  constexpr unsigned kReaderOpener = 3;
   result_.reader_cold_ms = cold_latencies_ms(result_.log.requests, kReaderOpener);
   if (contender_) {
     result_.contender = contender_->stop();

@@ -41,8 +41,11 @@ struct RunSpec {
   std::string session{};                       ///< script for `bash -l`; empty: no session
   std::vector<std::uint64_t> blocks{};         ///< what an oracle reads
   std::string list_file{};                     ///< hot list of ours
+  std::vector<std::uint64_t> held_blocks{};    ///< of 512 KiB, in the snapshot, for ours; or empty
   bool record = false;                         ///< what the session reads first
   std::vector<std::uint64_t> reader_blocks{};  ///< an unrelated reader's, one after the other
+  std::optional<sim::VolumeProfile> change_to{};  ///< the volume's law from change_after on
+  std::chrono::milliseconds change_after{0};
   std::chrono::seconds limit{60};  ///< of the contender from the start; sessions have their own
 };
 

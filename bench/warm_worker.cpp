@@ -1,16 +1,24 @@
 #include "bench/warm_worker.hpp"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/confine.hpp"
 #include "bootstrap/warm/early_reads.hpp"
 #include "bootstrap/warm/first_run_files.hpp"
 #include "bootstrap/warm/hot_list.hpp"
@@ -44,6 +52,36 @@ Ok take_list(const std::string& list_file, const std::string& lineage, std::uint
   return {};
 }
 
+/// As containers' and hardened systems' filters do.
+Ok refuse_rings() {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{std::size(code), code};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    return fail_errno("refusing io_uring");
+  return {};
+}
+
+/// As the manager hands the snapshot's block list on.
+Ok take_held(const std::string& held_file, warm::WarmRequest& request) {
+  if (held_file.empty()) return {};
+  std::vector<warm::Block> held;
+  std::ifstream in(held_file);
+  for (warm::Block block = 0; in >> block;) held.push_back(block);
+  if (held.empty()) return fail(ErrorKind::broken, "no blocks in " + held_file);
+  request.listed = [held = std::move(held)](std::uint64_t device_bytes) {
+    warm::BlockSet blocks(warm::grid_blocks(device_bytes));
+    for (const warm::Block block : held) blocks.insert(block);
+    return std::optional(std::move(blocks));
+  };
+  return {};
+}
+
 /// Who may log in on the volume, as the bootstrap finds them.
 std::vector<warm::LoginUser> login_users(const std::string& root) {
   std::ifstream in(root + "/etc/passwd", std::ios::binary);
@@ -58,7 +96,8 @@ std::vector<warm::LoginUser> login_users(const std::string& root) {
 }  // namespace
 
 Ok run_warmer(std::span<const std::string> words) {
-  if (words.size() != 7) return usage();
+  if (words.size() != 9) return usage();
+  if (words[8] == "pread") TRY(refuse_rings());
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
@@ -74,8 +113,11 @@ Ok run_warmer(std::span<const std::string> words) {
   request.volume_id = "vol-bench";
   TRY_ASSIGN(const auto device, warm::BlockDevice::open(request.device_path));
   TRY(take_list(words[5], words[6], device.size_bytes(), request));
+  TRY(take_held(words[7], request));
   warm::EarlyReads early;
-  early.start(request.device_path);
+  const auto confine = [] { [[maybe_unused]] const Ok done = warm::confine_thread(); };
+  request.set_up = confine;
+  early.start(request.device_path, 0, 0, confine);
   early.hot(request.hot);
   int signal = 0;
   ::sigwait(&signals, &signal);
@@ -87,11 +129,12 @@ Ok run_warmer(std::span<const std::string> words) {
     stop.request_stop();
   }).detach();
   request.read_before = early.finish();
+  request.under_way = early.under_way();
   request.depth = early.depth();
-  if (request.hot.empty()) {
-    const auto guessed = warm::first_run_files(login_users(request.mount_point));
-    request.files.insert(request.files.end(), guessed.begin(), guessed.end());
-  }
+  if (request.hot.empty())
+    request.guess = [root = request.mount_point] {
+      return warm::first_run_files(login_users(root));
+    };
   const auto show = [](const warm::WarmProgress& progress) {
     std::printf("%s\n", warm::to_json(progress).dump().c_str());
     std::fflush(stdout);

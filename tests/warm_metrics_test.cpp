@@ -46,6 +46,7 @@ RunLog small_log() {
   log.session_opener = 1;
   log.contender_opener = 2;
   log.start = 1s;
+  log.found = 1060ms;
   log.mounted = 1100ms;
   log.session_end = 2s;
   log.end = 3s;
@@ -66,6 +67,12 @@ TEST(WarmMetrics, needed_is_what_the_snapshot_holds_and_the_file_system_uses) {
   EXPECT_THAT(volume.costly, ElementsAre(true, true, true, true, true, true, false, false));
   EXPECT_THAT(volume.needed, ElementsAre(true, true, true, true, true, false, false, false));
   EXPECT_THAT(needed_list(volume), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(WarmMetrics, the_snapshots_blocks_are_of_512_kib_whatever_a_volume_brings_in_at_once) {
+  const VolumeFacts volume =
+      volume_facts(8 * kUnit, 2 * kUnit, {{0, 100}, {200, kUnit}, {3 * kUnit, kUnit}}, {});
+  EXPECT_THAT(held_blocks(volume), ElementsAre(0, 1, 3));
 }
 
 TEST(WarmMetrics, the_sessions_blocks_are_costly_ones_in_first_use_order) {
@@ -96,7 +103,8 @@ TEST(WarmMetrics, times_count_from_the_start_and_what_the_log_does_not_reach_has
   RunLog log = small_log();
   const std::vector<std::uint64_t> hot = {0, 1, 2};
   RunMetrics metrics = measure(log, eight_blocks(), hot, 1ms);
-  EXPECT_THAT(metrics.mount_s, DoubleNear(0.1, 1e-9));
+  EXPECT_THAT(metrics.mounted_s, DoubleNear(0.1, 1e-9));
+  EXPECT_THAT(metrics.mount_s, DoubleNear(0.04, 1e-9));
   EXPECT_THAT(metrics.session_s, DoubleNear(1, 1e-9));
   EXPECT_THAT(*metrics.needed_50_s, DoubleNear(0.3, 1e-9));    // third of five
   EXPECT_THAT(*metrics.needed_100_s, DoubleNear(1.54, 1e-9));  // block 4
