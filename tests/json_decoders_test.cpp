@@ -189,8 +189,7 @@ Outcome told(const std::string& text) {
 
 Outcome identity(const std::string& document) {
   static sim::IdentitySigner signer(1024);
-  static const auto certificates =
-      *manager::IdentityCertificates::parse(signer.certificate());
+  static const auto certificates = *manager::IdentityCertificates::parse(signer.certificate());
   // Nothing cannot be signed.
   return outcome_of(
       manager::verify_identity(certificates, signer.sign(document.empty() ? " " : document)));
@@ -202,8 +201,7 @@ Outcome text_outcome(const std::string& text) {
 }
 
 std::vector<Decoder> of_sqs() {
-  const std::string messages =
-      R"({"Messages":[{"MessageId":"m","ReceiptHandle":"r","Body":"b"}]})";
+  const std::string messages = R"({"Messages":[{"MessageId":"m","ReceiptHandle":"r","Body":"b"}]})";
   return {
       {"sqs_receive",
        messages,
@@ -425,11 +423,20 @@ void pointers_in(const json& value, const std::string& at, std::vector<std::stri
 
 /// Two of each type: what is empty is not what has something in it.
 const std::vector<json>& of_every_type() {
-  static const std::vector<json> values = {
-      nullptr,       true,          false,           -1,
-      0,             1.5,           1e300,           18'446'744'073'709'551'615U,
-      "",            "text",        json::array(),   json::array({json::array({1})}),
-      json::object(), {{"a", {{"b", nullptr}}}}};
+  static const std::vector<json> values = {nullptr,
+                                           true,
+                                           false,
+                                           -1,
+                                           0,
+                                           1.5,
+                                           1e300,
+                                           18'446'744'073'709'551'615U,
+                                           "",
+                                           "text",
+                                           json::array(),
+                                           json::array({json::array({1})}),
+                                           json::object(),
+                                           {{"a", {{"b", nullptr}}}}};
   return values;
 }
 
@@ -453,7 +460,9 @@ class JsonDecoder : public ::testing::TestWithParam<Decoder> {
     const Outcome outcome = GetParam().decode(text);
     EXPECT_LT(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC, kMostSeconds) << what;
     EXPECT_LE(outcome.why.size(), kLongestSentence) << what;
-    if (!outcome.read && !GetParam().lenient) EXPECT_NE(outcome.why, "") << what;
+    if (!outcome.read && !GetParam().lenient) {
+      EXPECT_NE(outcome.why, "") << what;
+    }
     return outcome;
   }
   void expect_refused(const std::string& text, const std::string& what) {
@@ -490,8 +499,9 @@ TEST_P(JsonDecoder, bears_depth_in_place_of_every_member) {
       std::string text = changed.dump();
       text.replace(text.find("\"@@\""), 4, nested(depth, "[", "]", "0"));
       const auto outcome = decode(text, pointer + " nested " + std::to_string(depth));
-      if (GetParam().strict.contains(pointer))
+      if (GetParam().strict.contains(pointer)) {
         EXPECT_FALSE(outcome.read) << pointer;
+      }
     }
     json more = good;
     more["zz"] = "@@";
@@ -525,13 +535,14 @@ TEST_P(JsonDecoder, refuses_or_overlooks_members_of_a_wrong_type) {
       const auto outcome = decode(changed.dump(), what);
       const bool wrong = !same_type(good[at], value);
       const bool tolerated = value.is_null() && GetParam().may_be_null.contains(pointer);
-      if (wrong && !tolerated && GetParam().strict.contains(pointer))
+      if (wrong && !tolerated && GetParam().strict.contains(pointer)) {
         EXPECT_FALSE(outcome.read) << what << " is taken for good";
+      }
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, JsonDecoder, ::testing::ValuesIn(all_decoders()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& decoder) { return std::string(decoder.param.name); });
 
 }  // namespace
 }  // namespace warmroot
