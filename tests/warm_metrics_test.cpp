@@ -151,6 +151,13 @@ TEST(WarmBounds, the_pipe_is_full_at_bandwidth_times_latency_or_at_all_slots) {
   EXPECT_THAT(*pipe_depth(slots), DoubleNear(24, 1e-9));
 }
 
+TEST(WarmBounds, late_blocks_of_the_last_second_stall_the_end_by_half_a_second_on_average) {
+  sim::VolumeProfile profile;  // 600 blocks a second, one in 1,000 takes a second more
+  EXPECT_THAT(expected_tail_s(profile), DoubleNear(0.52, 0.03));
+  profile.tail_probability = 0;
+  EXPECT_EQ(expected_tail_s(profile), 0);
+}
+
 TEST(WarmBounds, the_replay_waits_for_each_block_and_keeps_the_floors_gaps) {
   RunLog local;
   local.session_opener = 1;
@@ -258,7 +265,7 @@ TEST(WarmReport, what_ours_never_reached_is_missed_and_not_left_out_of_the_media
   auto all = goals(rows, "w", 1);
   EXPECT_EQ(goal_of(all, "needed blocks warm, own list / bound").repetitions, 3u);
   EXPECT_GT(*goal_of(all, "needed blocks warm, own list / bound").median, 1'000);
-  EXPECT_THAT(goal_table(all), HasSubstr("needed blocks warm, own list / bound | <= 1.05 | inf"));
+  EXPECT_THAT(goal_table(all), HasSubstr("needed blocks warm, own list / bound with the expected tail | <= 1.05 | inf"));
 }
 
 TEST(WarmReport, a_depth_far_below_what_fills_the_pipe_is_as_wrong_as_one_above) {
