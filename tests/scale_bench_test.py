@@ -35,7 +35,7 @@ def main():
         if case["case"] == "running":
             assert case["calls"]["AttachVolume"] == case["nodes"], case
             assert set(case["calls"]) - {"AttachVolume"} <= {
-                name for name in case["calls"] if name.startswith("Describe")}, case
+                name for name in case["calls"] if name.startswith(("Describe", "Get"))}, case
         if case["case"] == "launch":
             assert case["calls"].get("AttachVolume", 0) <= case["nodes"], case
     wanted = {(kind, nodes) for kind in ("running", "launch", "faults") for nodes in (3, 60)}
