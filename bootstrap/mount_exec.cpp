@@ -107,6 +107,18 @@ Ok mount_device(const std::string& node, const std::string& point, const std::st
   return {};
 }
 
+Ok renew_mount_group(const std::string& directory) {
+  const auto change = [&](unsigned long flags, const char* source) {
+    return ::mount(source, directory.c_str(), nullptr, flags, nullptr) == 0;
+  };
+  // Refused where it is no mount. Not looked up: another mount may hide one of the same path.
+  if (!change(MS_PRIVATE, nullptr) &&
+      (errno != EINVAL || !change(MS_BIND, directory.c_str()) || !change(MS_PRIVATE, nullptr)))
+    return fail_errno("making " + directory + " a mount of its own");
+  if (!change(MS_SHARED, nullptr)) return fail_errno("sharing " + directory);
+  return {};
+}
+
 Ok remount(const std::string& point, const std::string& options) {
   auto done = call_mount({{}, point, {}, options, MS_REMOUNT});
   if (!done) return fail(std::move(done).error().within("remounting " + point));

@@ -20,6 +20,12 @@ namespace warmroot::bootstrap {
 /// Mounts a block device at a directory of the base that we made ourselves.
 Ok mount_device(const std::string& node, const std::string& point, const std::string& filesystem,
                 const std::string& options);
+/// Makes the directory a mount whose events reach only the mount namespaces that are copied from
+/// ours from now on. A service with a namespace of its own that runs already would otherwise get
+/// the volume, too, and keep it: the copies that it gets of a bound tree follow the base's tree, not
+/// our unmounts. Requires: nothing is mounted inside.
+Ok renew_mount_group(const std::string& directory);
+
 /// Changes options of a mounted file system, e.g. from read-only to writable.
 Ok remount(const std::string& point, const std::string& options);
 

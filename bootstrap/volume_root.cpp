@@ -99,6 +99,7 @@ class RootSearch {
 
   Ok mount_at_point(const std::string& options) const {
     const PartitionFacts& partition = assignment_.partition;
+    TRY(renew_mount_group(kRunDirectory));
     return mount_root_filesystem(assignment_.partition_node, order_.disk_fd, partition.offset_bytes,
                                  kVolumePoint, partition.content, options);
   }

@@ -110,6 +110,39 @@ TEST_F(BootNamespace, a_device_held_by_another_mount_namespace_is_not_free) {
   EXPECT_TRUE(check_device_free(loop_));
 }
 
+TEST_F(BootNamespace, a_service_that_had_its_own_namespace_before_the_mount_does_not_keep_the_volume) {
+  make_volume();
+  // As systemd has it: shared on the base, slaves in the namespace of networkd or logind.
+  ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr), 0);
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char byte = ::unshare(CLONE_NEWNS) == 0 &&
+                        ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0
+                    ? 'y'
+                    : 'n';
+    [[maybe_unused]] const auto put = ::write(ready[1], &byte, 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  for (const char* time : {"first", "second"}) {
+    ASSERT_TRUE(renew_mount_group(kRunDirectory)) << time;
+    mount_volume();
+    ASSERT_TRUE(perform_plan()) << time;
+    EXPECT_TRUE(unmount_tree(kVolumePoint)) << time;
+    const Ok free = check_device_free(loop_);
+    EXPECT_TRUE(free) << time << ": " << (free ? "" : free.error().message());
+  }
+  EXPECT_EQ(::access("/dev/null", W_OK), 0) << "unmounting took the base's /dev along";
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+}
+
 TEST_F(BootNamespace, a_file_that_was_written_has_its_name_after_a_power_cut) {
   make_volume();
   mount_volume();
