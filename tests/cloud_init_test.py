@@ -189,7 +189,7 @@ def given_back(world, checks, node, base, mounts_before):
     text = base.run('n=0; until grep -q \'"stage": *"released"\' /run/warmroot/status.json || [ $n = 60 ]; do n=$((n+1)); sleep 1; done; '
                     "cat /run/warmroot/status.json; echo; echo =====; cat /proc/1/mountinfo; echo =====; "
                     f"grep -l ' {VOLUME}' /proc/[0-9]*/mountinfo; echo =====; systemctl is-active {PRIVATE}; "
-                    "systemctl list-units --all --plain --no-legend 'run-warmroot*.mount' --state=active")
+                    "systemctl list-units --all --plain --no-legend 'run-warmroot-*.mount' --state=active")
     status, mountinfo, holding, units = (part.strip() for part in text.split("====="))
     checks.that("the volume was released", json.loads(status)["stage"] == "released", status[-600:])
     mounts_after = base_mounts(mountinfo)
