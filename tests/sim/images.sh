@@ -104,8 +104,9 @@ cloud_image() {
   chroot "$tree" depmod "$(ls "$tree/lib/modules")"
   install -m 755 tests/sim/guest/agent "$tree/usr/local/sbin/"
   cp tests/sim/guest/warmroot-agent.service "$tree/etc/systemd/system/"
-  # Debian's AMIs call their user so, and let networkd do what cloud-init finds out. An RSA key takes an emulated CPU minutes.
-  printf 'system_info:\n  default_user:\n    name: admin\nmanage_etc_hosts: true\nssh_genkeytypes: [ed25519, ecdsa]\n' >"$tree/etc/cloud/cloud.cfg.d/50_user.cfg"
+  # Debian's AMIs call their user so, and let networkd do what cloud-init finds out. An RSA key takes an emulated CPU
+  # minutes; locales are not installed.
+  printf 'system_info:\n  default_user:\n    name: admin\nmanage_etc_hosts: true\nssh_genkeytypes: [ed25519, ecdsa]\nlocale: false\n' >"$tree/etc/cloud/cloud.cfg.d/50_user.cfg"
   # An emulated machine beside other work is slow: a service is not to be ended for that.
   mkdir -p "$tree/etc/systemd/system.conf.d" "$tree/etc/systemd/system/service.d"
   printf '[Manager]\nDefaultTimeoutStartSec=15min\n' >"$tree/etc/systemd/system.conf.d/50-slow.conf"
