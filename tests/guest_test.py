@@ -96,7 +96,7 @@ def rebooted(world, checks, node):
     world.say(f"resetting {instance} while no manager runs")
     world.ssh(instance, "(sleep 1; echo b > /proc/sysrq-trigger) >/dev/null 2>&1 &", user="root")
     time.sleep(2)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     shown = ""
     while shown.split() != ["rebooted", "other"] and time.monotonic() < deadline:
         time.sleep(1)

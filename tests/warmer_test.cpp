@@ -124,6 +124,31 @@ TEST_F(WarmerTest, a_warm_volume_without_a_map_is_recognised_by_a_few_of_its_blo
   EXPECT_GE(second.resumed_blocks + 2, second.needed_blocks) << "it has a map now";
 }
 
+/// A guest's map was not believed on a busy machine, its reads before the mount were quick, and its
+/// hot list was never said to be there.
+TEST_F(WarmerTest, a_volume_that_early_reads_show_to_be_warm_has_its_hot_list_too) {
+  make_image(0);
+  attach({});
+  ebs_->mark_all_present(kVolume);
+  mount_root();
+  auto wanted = request();
+  const auto used = used_blocks(fs_device());
+  for (const auto block : used) {
+    wanted.hot.push_back(static_cast<Block>(block));
+    if (wanted.read_before.size() < 16)
+      wanted.read_before.push_back({static_cast<Block>(block), std::chrono::milliseconds{1}});
+  }
+  WarmProgress progress = run(wanted);
+  for (int again = 0; again < 4 && progress.note.empty(); ++again) {
+    fs::remove(root() / kMap);
+    progress = run(wanted);
+  }
+  EXPECT_THAT(progress.note, HasSubstr("warm already"));
+  EXPECT_EQ(progress.hot_blocks, used.size());
+  EXPECT_EQ(progress.hot_present, used.size());
+  EXPECT_TRUE(progress.hot_ms.has_value());
+}
+
 TEST_F(WarmerTest, a_volume_that_is_warm_only_where_its_metadata_lies_is_not_taken_for_warm) {
   make_image(0);
   attach({});

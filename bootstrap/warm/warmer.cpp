@@ -348,7 +348,7 @@ Result<ReadPump::End> Run::read_everything() {
     }
     if (end != ReadPump::End::finished) return end;
     TRY_ASSIGN(const bool warm, is_warm_already());
-    if (warm) return end;
+    if (warm) return read_hot();  // what of it the needed blocks do not cover, and that it is there
   }
   wishes_->expect(request_.hot);
   wishes_->expect(request_.under_way);
