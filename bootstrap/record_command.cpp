@@ -18,6 +18,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/warm/hot_list.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 #include "bootstrap/warm/volume_file.hpp"
 
 namespace warmroot::bootstrap {

@@ -11,6 +11,7 @@
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 #include "bootstrap/warm/volume_file.hpp"
 
 namespace warmroot::bootstrap {

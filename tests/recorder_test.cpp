@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include "bootstrap/warm/own_threads.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -120,15 +121,7 @@ TEST_F(RecorderTest, all_first_touches_of_a_session_are_in_its_list_and_the_warm
   for (const char* file : {"/d0/1", "/d5/22", "/d9/29", "/d3/17"})
     ASSERT_TRUE(shell("cat " + root().string() + file + " > /dev/null"));
   const auto after = touched();
-  {  // as the daemon does it: whose a thread is can be asked only while it lives
-    std::jthread polls([&](std::stop_token stop) {
-      while (!stop.stop_requested()) {
-        EXPECT_TRUE(recorder->poll());
-        std::this_thread::sleep_for(std::chrono::milliseconds{10});
-      }
-    });
-    run(request());
-  }
+  run(request());  // on a thread that has ended before anybody asks whose it was
   ASSERT_TRUE(recorder->poll());
   std::set<std::uint64_t> listed;
   for (const Block block : hot_blocks(recorder->list(), grid_blocks(kFsBytes)))

@@ -4,6 +4,7 @@
 
 #include "bootstrap/paths.hpp"
 #include "bootstrap/record_command.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::bootstrap {

@@ -6,6 +6,7 @@
 
 #include "bootstrap/warm/block_device.hpp"
 #include "bootstrap/warm/mount_reads.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/read_pump.hpp"
 
@@ -209,6 +210,7 @@ std::vector<BlockRead> EarlyReads::finish() {
 
 void EarlyReads::run(const std::string& device_path, Bounds bounds,
                      const std::function<void()>& set_up, const std::stop_token& stop) {
+  enlist_own_thread();
   auto device = BlockDevice::open(device_path);
   if (!device) return;
   auto engine = make_read_engine(device->fd(), kCapacity);

@@ -12,6 +12,7 @@
 
 #include "bootstrap/warm/elf_needs.hpp"
 #include "bootstrap/warm/file_places.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -50,6 +51,7 @@ FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files,
   if (guess) busy_ = 1;  // take_guess's
   for (unsigned i = 0; root_ && i < kThreads; ++i) try {
       threads_.emplace_back([this, guess = std::exchange(guess, {})](std::stop_token stop) {
+        enlist_own_thread();
         if (guess) take_guess(guess);
         work(stop);
       });

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -56,6 +57,7 @@ ReadResult perform(int fd, void* buffer, const Pool::Job& job) {
 }
 
 void serve(const std::shared_ptr<Pool>& pool) {
+  enlist_own_thread();
   const std::unique_ptr<void, FreeDeleter> buffer(std::aligned_alloc(kTouchBytes, kPieceBytes));
   CHECK(buffer != nullptr);
   std::unique_lock lock(pool->mutex);

@@ -143,11 +143,4 @@ void Recorder::read_pages_in_memory() {
   }
 }
 
-bool OwnThreads::contains(pid_t thread) {
-  if (known_.contains(thread)) return true;
-  if (::access(("/proc/self/task/" + std::to_string(thread)).c_str(), F_OK) != 0) return false;
-  known_.insert(thread);
-  return true;
-}
-
 }  // namespace warmroot::warm

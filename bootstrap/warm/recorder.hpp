@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -73,16 +72,6 @@ class Recorder {
   std::optional<OpenedFiles> opened_;
   PlaceMap places_;
   std::vector<ByteRange> reads_;  // on the volume, in order
-};
-
-/// The threads of this process, for Recorder; those that were asked for while they ran are known
-/// after their end too.
-class OwnThreads {
- public:
-  bool contains(pid_t thread);
-
- private:
-  std::set<pid_t> known_;
 };
 
 }  // namespace warmroot::warm

@@ -9,7 +9,7 @@
 
 #include "bootstrap/warm/block_set.hpp"
 #include "bootstrap/warm/block_trace.hpp"
-#include "bootstrap/warm/recorder.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 
 namespace warmroot::warm {
 

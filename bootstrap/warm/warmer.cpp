@@ -11,6 +11,7 @@
 #include "bootstrap/warm/map_keeper.hpp"
 #include "bootstrap/warm/needed_search.hpp"
 #include "bootstrap/warm/needed_set.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 #include "bootstrap/warm/presence.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/read_pump.hpp"
@@ -439,6 +440,7 @@ Ok Run::finish(ReadPump::End end) {
 }
 
 Result<WarmProgress> Run::run() {
+  enlist_own_thread();
   TRY(open());
   if (request_.set_up) request_.set_up();
   report(true);
