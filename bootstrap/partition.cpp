@@ -60,16 +60,22 @@ unsigned little16(std::string_view bytes, std::size_t at) {
   return static_cast<unsigned char>(bytes[at]) | static_cast<unsigned char>(bytes[at + 1]) << 8;
 }
 
-Ok add_partition(int disk_fd, const PartitionFacts& partition) {
+/// False, with errno: the kernel did not take it.
+bool tell_kernel(int disk_fd, int operation, const PartitionFacts& partition) {
   blkpg_partition description{};
   description.start = static_cast<long long>(partition.offset_bytes);
   description.length = static_cast<long long>(partition.size_bytes);
   description.pno = partition.number;
   blkpg_ioctl_arg argument{};
-  argument.op = BLKPG_ADD_PARTITION;
+  argument.op = operation;
   argument.datalen = sizeof description;
   argument.data = &description;
-  if (::ioctl(disk_fd, BLKPG, &argument) != 0 && errno != EBUSY)
+  return ::ioctl(disk_fd, BLKPG, &argument) == 0;
+}
+
+/// EBUSY: somebody else has told it.
+Ok add_partition(int disk_fd, const PartitionFacts& partition) {
+  if (!tell_kernel(disk_fd, BLKPG_ADD_PARTITION, partition) && errno != EBUSY)
     return fail_errno("adding partition " + std::to_string(partition.number) + " to the kernel");
   return {};
 }
@@ -160,6 +166,12 @@ Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
     identify(disk_fd, partitions.back());
   }
   return partitions;
+}
+
+Ok resize_partition(int disk_fd, const PartitionFacts& partition) {
+  if (!tell_kernel(disk_fd, BLKPG_RESIZE_PARTITION, partition))
+    return fail_errno("telling the kernel that " + describe(partition) + " has grown");
+  return {};
 }
 
 Result<std::string> ensure_node(const std::string& sys_root, const std::string& disk_name,

@@ -55,6 +55,9 @@ Result<std::vector<PartitionFacts>> read_partitions(int disk_fd);
 Result<std::string> ensure_node(const std::string& sys_root, const std::string& disk_name,
                                 int disk_fd, const PartitionFacts& partition);
 
+/// Tells the kernel the size that the partition has now; it may be mounted. Errors: the kernel's.
+Ok resize_partition(int disk_fd, const PartitionFacts& partition);
+
 /// What an ext2/3/4 superblock says about how the file system was left.
 struct ExtState {
   bool needs_recovery = false;  ///< the journal has to be replayed

@@ -72,8 +72,8 @@ class FstabWork {
   /// A link can make any place of a volume's path the root itself; what is mounted there would be
   /// served in its place, unproved.
   static Ok check_below(const RootDirectory& root, const UniqueFd& target) {
-    struct stat top {
-    }, place{};
+    struct stat top {};
+    struct stat place {};
     if (::fstat(root.fd(), &top) != 0 || ::fstat(target.get(), &place) != 0)
       return fail_errno("looking at the mount point");
     if (top.st_dev == place.st_dev && top.st_ino == place.st_ino)

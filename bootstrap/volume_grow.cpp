@@ -1,7 +1,6 @@
 #include "bootstrap/volume_grow.hpp"
 
 #include <fcntl.h>
-#include <linux/blkpg.h>
 #include <linux/btrfs.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
@@ -14,6 +13,7 @@
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/in_root.hpp"
+#include "bootstrap/partition.hpp"
 #include "bootstrap/partition_grow.hpp"
 #include "bootstrap/paths.hpp"
 
@@ -62,21 +62,6 @@ Ok write_synced(int disk, const TableWrite& write) {
   return {};
 }
 
-/// The kernel lets a partition that is mounted grow.
-Ok tell_kernel(int disk, const PartitionFacts& partition) {
-  blkpg_partition description{};
-  description.start = static_cast<long long>(partition.offset_bytes);
-  description.length = static_cast<long long>(partition.size_bytes);
-  description.pno = partition.number;
-  blkpg_ioctl_arg argument{};
-  argument.op = BLKPG_RESIZE_PARTITION;
-  argument.datalen = sizeof description;
-  argument.data = &description;
-  if (::ioctl(disk, BLKPG, &argument) != 0)
-    return fail_errno("telling the kernel that " + describe(partition) + " has grown");
-  return {};
-}
-
 Result<std::uint64_t> size_of_device(const UniqueFd& device, const std::string& node) {
   std::uint64_t bytes = 0;
   if (!device || ::ioctl(device.get(), BLKGETSIZE64, &bytes) != 0)
@@ -106,7 +91,7 @@ Result<PartitionFacts> grow_partition(const Assignment& assignment, const StopRe
   // Also where one that was killed has written the table and told nobody.
   const UniqueFd known(::open(assignment.partition_node.c_str(), O_RDONLY | O_CLOEXEC));
   TRY_ASSIGN(const std::uint64_t known_bytes, size_of_device(known, assignment.partition_node));
-  if (known_bytes < partition.size_bytes) TRY(tell_kernel(disk.get(), partition));
+  if (known_bytes < partition.size_bytes) TRY(resize_partition(disk.get(), partition));
   return partition;
 }
 

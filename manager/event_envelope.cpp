@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bootstrap/base/nesting.hpp"
+
 namespace warmroot::manager {
 namespace {
 
@@ -27,18 +29,10 @@ EventKind kind_of(const std::string& source, const std::string& detail_type) {
   return EventKind::other;
 }
 
-/// Nesting is bounded before anything is built: a parser's callbacks see the depth.
+constexpr int kDeepest = 16;
+
 json parse_shallow(std::string_view text) {
-  constexpr int kDeepest = 16;
-  bool too_deep = false;
-  json value = json::parse(
-      text,
-      [&](int depth, json::parse_event_t, json&) {
-        too_deep |= depth > kDeepest;
-        return depth <= kDeepest;
-      },
-      false);
-  return too_deep ? json() : value;
+  return nests_deeper(text, kDeepest) ? json() : json::parse(text, nullptr, false);
 }
 
 bool is_instance_id(const std::string& id) {

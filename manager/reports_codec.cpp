@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bootstrap/base/nesting.hpp"
 #include "manager/identity.hpp"
 
 namespace warmroot::manager {
@@ -28,27 +29,8 @@ constexpr std::size_t kMaxMessageCharacters = 1024;
 constexpr int kVersion = 1;
 constexpr std::size_t kKeyBytes = 32;
 
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kMaxDepth) return true;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return false;
-}
-
 Result<Json> parse_object(std::string_view body) {
-  if (too_deep(body))
+  if (nests_deeper(body, kMaxDepth))
     return fail(ErrorKind::refused, fmt::format("the body nests deeper than {} levels", kMaxDepth));
   Json json = Json::parse(body, nullptr, false);
   if (!json.is_object()) return fail(ErrorKind::refused, "the body is not a JSON object");

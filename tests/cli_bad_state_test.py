@@ -15,7 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from cli_serve_test import BUILD, CATALOG, FAST, SPEC, announced, call, check, read, start, until, write  # noqa: E402
+from cli_serve_test import BUILD, SPEC, announced, call, check, read, start, start_region, until, write  # noqa: E402
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNS, MS_RDONLY, MS_REMOUNT, MS_REC, MS_PRIVATE = 0x20000, 1, 32, 0x4000, 0x40000
@@ -224,15 +224,7 @@ def main():
 
 
 def run(mounts):
-    write("catalog.toml", CATALOG)
-    write("spec.toml", SPEC.format(nodes=1))
-    write("program", "#!/bin/sh\n")
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
-    os.environ.update(AWS_ACCESS_KEY_ID="AKIDEXAMPLE", AWS_SECRET_ACCESS_KEY="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
-                      AWS_REGION="us-east-1", WARMROOT_SPEC="spec.toml", no_proxy="*")
-    simulator = start("region.log", f"{BUILD}/warmroot-sim", "serve", "--no-machines", "--port", "0", "--dir", "region",
-                      "--catalog", "catalog.toml", *FAST)
+    simulator = start_region()
     try:
         region = until("the region is there", lambda: announced("region.log", "endpoint"))
         os.environ["AWS_ENDPOINT_URL"] = region

@@ -206,16 +206,22 @@ def main():
         os.chdir("/")
 
 
-def run():
+def start_region():
+    """In this folder: catalogue, spec and program, the environment of who uses them, and the region's process."""
     write("catalog.toml", CATALOG)
     write("spec.toml", SPEC.format(nodes=1))
     write("program", "#!/bin/sh\n")
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
     os.environ.update(AWS_ACCESS_KEY_ID="AKIDEXAMPLE", AWS_SECRET_ACCESS_KEY="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
-                      AWS_REGION="us-east-1", WARMROOT_SPEC="spec.toml", WARMROOT_STATE="state", no_proxy="*")
-    children = [start("region.log", f"{BUILD}/warmroot-sim", "serve", "--no-machines", "--port", "0", "--dir", "region",
-                      "--catalog", "catalog.toml", *FAST)]
+                      AWS_REGION="us-east-1", WARMROOT_SPEC="spec.toml", no_proxy="*")
+    return start("region.log", f"{BUILD}/warmroot-sim", "serve", "--no-machines", "--port", "0", "--dir", "region",
+                 "--catalog", "catalog.toml", *FAST)
+
+
+def run():
+    os.environ["WARMROOT_STATE"] = "state"
+    children = [start_region()]
     try:
         region = until("the region is there", lambda: announced("region.log", "endpoint"))
         os.environ["AWS_ENDPOINT_URL"] = region

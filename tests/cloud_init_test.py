@@ -70,19 +70,9 @@ def console_end(world, instance):
 
 
 def wait_for(world, what, condition, seconds):
-    """As World.wait, for minutes: a line every 20 s with the guest's own last word."""
-    deadline, spoken = time.monotonic() + seconds, time.monotonic()
-    while True:
-        node = world.node(NODE)
-        result = condition(node)
-        if result:
-            return result
-        if time.monotonic() > deadline:
-            raise SystemExit(f"gave up after {seconds} s waiting for {what} ({node}); logs are in {world.directory}")
-        if time.monotonic() - spoken > 20:
-            spoken = time.monotonic()
-            world.say(f"  waiting for {what} ({node.get('lease')}/{node.get('stage') or '-'}): {console_end(world, node.get('instance_id'))}")
-        time.sleep(1)
+    """As World.wait, of the node, for minutes: with the guest's own last word."""
+    return world.wait(what, lambda status: condition(world.node(NODE, status)), seconds, every=20,
+                      hint=lambda: console_end(world, world.node(NODE).get("instance_id")))
 
 
 def ready(world, not_on=()):

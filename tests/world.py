@@ -249,8 +249,8 @@ class World:
                 return text
             time.sleep(0.5)
 
-    def wait(self, what, condition, seconds):
-        """Polls until `condition(status)` gives something true; a line every 5 s says what it waits for."""
+    def wait(self, what, condition, seconds, every=5, hint=lambda: ""):
+        """Polls until `condition(status)` gives something true; a line each `every` seconds says what it waits for, and `hint()`."""
         deadline = time.monotonic() + seconds
         spoken = time.monotonic()
         while True:
@@ -260,9 +260,9 @@ class World:
                 return result
             if time.monotonic() > deadline:
                 raise SystemExit(f"gave up after {seconds} s waiting for {what}; logs are in {self.directory}")
-            if time.monotonic() - spoken > 5:
+            if time.monotonic() - spoken > every:
                 spoken = time.monotonic()
                 shown = [node for node in status["nodes"] if node.get("instance_id")] or status["nodes"][:4]
                 stages = ", ".join(f"{node['node']} {node.get('lease')}/{node.get('stage') or '-'}" for node in shown)
-                self.say(f"  waiting for {what} ({stages})")
+                self.say(f"  waiting for {what} ({stages}) {hint()}".rstrip())
             time.sleep(0.25)

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bootstrap/base/nesting.hpp"
+
 namespace warmroot::aws {
 namespace {
 
@@ -18,15 +20,8 @@ constexpr int kDeepest = 32;
 
 Result<json> parse_object(std::string_view text) {
   if (text.size() > kMaxCredentialsText) return not_understood("it is longer than 64 KiB");
-  bool too_deep = false;
-  json value = json::parse(
-      text,
-      [&](int depth, json::parse_event_t, json&) {
-        too_deep |= depth > kDeepest;
-        return depth <= kDeepest;
-      },
-      false);
-  if (too_deep) return not_understood("it is nested too deep");
+  if (nests_deeper(text, kDeepest)) return not_understood("it is nested too deep");
+  json value = json::parse(text, nullptr, false);
   if (value.is_discarded()) return not_understood("it is no JSON");
   if (!value.is_object()) return not_understood("it is no JSON object");
   return value;
