@@ -108,8 +108,7 @@ Ok Daemon::listen_to_events() {
 }
 
 Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
-  TRY_ASSIGN(const std::unique_ptr<LedgerKeys> keys,
-             LedgerKeys::open(ledger_path(context_.options), wall_clock));
+  LedgerKeys keys(*context_.ledger, wall_clock);
   last_good_look_ms_ = wall_clock().time_since_epoch().count();
   rules_.region = view_.region;
   TRY_ASSIGN(rules_.account_id, context_.ledger->account());
@@ -117,7 +116,7 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
     log_event(LogLevel::warning, "identities are not verified",
               {{"remedy", "serve --identity-certificates FILE"}});
   TRY_ASSIGN(const std::unique_ptr<ReportServer> server,
-             ReportServer::start(address, rules_, board_, *keys, program_, hot_lists_, pages()));
+             ReportServer::start(address, rules_, board_, keys, program_, hot_lists_, pages()));
   port_ = server->port();
   user_data_ = std::make_unique<UserDataSource>(context_.config, program_, port_);
   const bool is_ipv6 = address.host.find(':') != std::string::npos;

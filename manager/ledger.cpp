@@ -202,6 +202,11 @@ Ok Ledger::begin_anew(Instant now) {
 }
 
 Result<core::LedgerView> Ledger::view() {
+  TRY_ASSIGN(const auto shared, shared_view());
+  return *shared;
+}
+
+Result<std::shared_ptr<const core::LedgerView>> Ledger::shared_view() {
   TRY_ASSIGN(const auto version, database_.version());
   if (version != viewed_version_) TRY(read_what_changed());
   return viewed_;
@@ -214,9 +219,11 @@ Ok Ledger::read_what_changed() {
   TRY_ASSIGN(const auto version, database_.version());  // of the moment that is read
   const auto written = database_.take_written();
   if (version.first == known.first) {
-    TRY(read_again(database_, written, viewed_));
+    if (viewed_.use_count() > 1) viewed_ = std::make_shared<core::LedgerView>(*viewed_);
+    TRY(read_again(database_, written, *viewed_));
   } else {
-    TRY_ASSIGN(viewed_, read_view(database_));
+    TRY_ASSIGN(auto view, read_view(database_));
+    viewed_ = std::make_shared<core::LedgerView>(std::move(view));
   }
   TRY(reading.commit());
   viewed_version_ = version;
@@ -410,6 +417,7 @@ Result<std::vector<core::Intent>> Ledger::record(const core::Plan& plan,
 // ---- the operator's word, and words for people ----
 
 Result<bool> Ledger::pause(const std::string& pool, Instant now) {
+  const auto lock = database_.lock();
   TRY(database_.run("INSERT OR IGNORE INTO paused_pools VALUES (?, ?)", {pool, to_sql(now)}));
   const bool changed = database_.changes() > 0;
   if (changed) TRY(add_history({now, pool, "", "paused by the operator"}));
@@ -417,6 +425,7 @@ Result<bool> Ledger::pause(const std::string& pool, Instant now) {
 }
 
 Result<bool> Ledger::resume(const std::string& pool, Instant now) {
+  const auto lock = database_.lock();
   TRY(database_.run("DELETE FROM paused_pools WHERE pool = ?", {pool}));
   const bool was_paused = database_.changes() > 0;
   TRY(database_.run("DELETE FROM launch_streaks WHERE pool = ?", {pool}));

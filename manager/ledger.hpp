@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,7 @@ struct Settlement {
   aws::MutationAnswer answer;  ///< of accepted calls, and of a fleet that launched nothing
 };
 
-/// One connection, one thread; several may be open on one file. Errors: as Database's.
+/// One connection, which LedgerKeys shares, and one thread; several may be open on one file. Errors: as Database's.
 class Ledger {
  public:
   /// Opens or creates the ledger. Errors: misconfigured when it belongs to another deployment or
@@ -63,6 +64,8 @@ class Ledger {
 
   /// What matters of it now. Read again only after a change.
   Result<core::LedgerView> view();
+  /// The same without a copy; it stays as it is while it is held.
+  Result<std::shared_ptr<const core::LedgerView>> shared_view();
 
   /// Writes the plan's records and watches, and its actions as open intents, in one transaction.
   /// `calls` are the plan's actions, encoded, in the same order. Returns the intents.
@@ -93,6 +96,7 @@ class Ledger {
   std::function<void(const char* what)> on_write;
 
  private:
+  friend class LedgerKeys;
   explicit Ledger(Database database) : database_(std::move(database)) {}
 
   Ok read_what_changed();
@@ -120,7 +124,8 @@ class Ledger {
   Ok commit(Transaction& transaction, const char* what);
 
   Database database_;
-  core::LedgerView viewed_;  ///< as of `viewed_version_`
+  /// As of `viewed_version_`.
+  std::shared_ptr<core::LedgerView> viewed_ = std::make_shared<core::LedgerView>();
   std::pair<std::int64_t, std::int64_t> viewed_version_{-1, -1};
 };
 

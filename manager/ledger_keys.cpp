@@ -1,32 +1,24 @@
-// See the header. The mutex makes read-compare-write of a sequence one step for the threads of this
-// process.
+// See the header. What takes two statements holds the connection meanwhile.
 #include "manager/ledger_keys.hpp"
-
-#include <charconv>
 
 namespace warmroot::manager {
 
-Result<std::unique_ptr<LedgerKeys>> LedgerKeys::open(const std::string& path, Clock now) {
-  TRY_ASSIGN(auto database, Database::open(path));
-  return std::unique_ptr<LedgerKeys>(new LedgerKeys(std::move(database), std::move(now)));
-}
-
 Result<bool> LedgerKeys::add_key(const std::string& instance_id, const Secret& key_hex) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = database_.lock();
   TRY(database_.run("INSERT OR IGNORE INTO keys (instance_id, key_hex, heard_ms) VALUES (?, ?, ?)",
                     {instance_id, key_hex.reveal(), now_ms()}));
   return database_.changes() > 0;
 }
 
 Ok LedgerKeys::replace_key(const std::string& instance_id, const Secret& key_hex) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = database_.lock();
   return database_.run(
       "INSERT OR REPLACE INTO keys (instance_id, key_hex, heard_ms) VALUES (?, ?, ?)",
       {instance_id, key_hex.reveal(), now_ms()});
 }
 
 Result<bool> LedgerKeys::replace_unused_key(const std::string& instance_id, const Secret& key_hex) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = database_.lock();
   TRY(
       database_.run("UPDATE keys SET key_hex = ?2, heard_ms = ?3 "
                     "WHERE instance_id = ?1 AND last_sequence = ''",
@@ -35,7 +27,7 @@ Result<bool> LedgerKeys::replace_unused_key(const std::string& instance_id, cons
 }
 
 Result<std::optional<Secret>> LedgerKeys::key_of(const std::string& instance_id) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = database_.lock();
   TRY_ASSIGN(const auto rows,
              database_.query("SELECT key_hex FROM keys WHERE instance_id = ?", {instance_id}));
   if (rows.empty()) return std::nullopt;
@@ -43,26 +35,24 @@ Result<std::optional<Secret>> LedgerKeys::key_of(const std::string& instance_id)
 }
 
 Result<Turn> LedgerKeys::advance(const std::string& instance_id, std::uint64_t sequence) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = database_.lock();
+  // Decimal numbers without leading zeros: the longer is the greater.
+  TRY(database_.run(
+      "UPDATE keys SET last_sequence = ?2, heard_ms = ?3 WHERE instance_id = ?1 AND "
+      "(length(last_sequence), last_sequence) < (length(?2), ?2)",
+      {instance_id, std::to_string(sequence), now_ms()}));
+  if (database_.changes() > 0) return Turn::fresh;
   TRY_ASSIGN(
       const auto rows,
       database_.query("SELECT last_sequence FROM keys WHERE instance_id = ?", {instance_id}));
-  if (rows.empty()) return Turn::late;
-  const std::string text = rows.front().text(0);
-  if (!text.empty()) {
-    std::uint64_t last = 0;
-    std::from_chars(text.data(), text.data() + text.size(), last);
-    if (sequence <= last) return sequence == last ? Turn::replayed : Turn::late;
-  }
-  TRY(database_.run("UPDATE keys SET last_sequence = ?, heard_ms = ? WHERE instance_id = ?",
-                    {std::to_string(sequence), now_ms(), instance_id}));
-  return Turn::fresh;
+  const bool replayed = !rows.empty() && rows.front().text(0) == std::to_string(sequence);
+  return replayed ? Turn::replayed : Turn::late;
 }
 
 Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
   const bool released = report.stage == NodeStage::released;
   if (!released && report.stage != NodeStage::draining) return {};
-  const std::lock_guard lock(mutex_);
+  const auto lock = database_.lock();
   // A report of a volume that the instance has no lease of any more says nothing about its present
   // one.
   return database_.run(

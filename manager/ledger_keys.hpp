@@ -1,11 +1,11 @@
 // The report server's keys, kept in the ledger's file, so that a replayed report stays a replay
-// after a restart. A connection of its own, because the server's threads use it beside the
-// reconciler.
+// after a restart. The reconciler's own connection, so that a report, of which it has nothing to
+// read, does not make it read the whole ledger again.
 #pragma once
 
 #include <functional>
-#include <mutex>
 
+#include "manager/ledger.hpp"
 #include "manager/reports_board.hpp"
 #include "manager/sqlite.hpp"
 
@@ -14,8 +14,8 @@ namespace warmroot::manager {
 class LedgerKeys : public KeyStore {
  public:
   using Clock = std::function<Instant()>;
-  /// `path` is that of a Ledger which was opened before. `now` tells when a key was last used.
-  static Result<std::unique_ptr<LedgerKeys>> open(const std::string& path, Clock now);
+  /// Of the ledger's file, from any thread. `now` tells when a key was last used.
+  LedgerKeys(const Ledger& ledger, Clock now) : database_(ledger.database_), now_(std::move(now)) {}
 
   Result<bool> add_key(const std::string& instance_id, const Secret& key_hex) override;
   Ok replace_key(const std::string& instance_id, const Secret& key_hex) override;
@@ -25,10 +25,8 @@ class LedgerKeys : public KeyStore {
   Ok keep_departure(const core::NodeReport& report) override;
 
  private:
-  LedgerKeys(Database database, Clock now) : database_(std::move(database)), now_(std::move(now)) {}
   std::int64_t now_ms() const { return now_().time_since_epoch().count(); }
 
-  std::mutex mutex_;
   Database database_;
   Clock now_;
 };

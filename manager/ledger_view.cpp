@@ -3,6 +3,8 @@
 #include "manager/ledger_view.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace warmroot::manager {
 
@@ -13,176 +15,190 @@ core::IntentState intent_state_from(const std::string& text) {
 }
 
 Ok read_leases(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto rows,
-             database.query("SELECT pool, node, volume_id, instance_id, device, state, since_ms "
-                            "FROM leases WHERE state <> 'ended' ORDER BY id"));
   view.leases.clear();
-  for (const auto& row : rows) {
-    const auto state = core::lease_state_from(row.text(5));
-    if (!state) return fail(ErrorKind::broken, "the ledger holds a lease in state " + row.text(5));
-    view.leases.push_back({row.text(0), row.text(1), row.text(2), row.text(3), row.text(4), *state,
-                           instant_from_sql(row.number(6))});
-  }
-  return {};
+  return database.each(
+      "SELECT pool, node, volume_id, instance_id, device, state, since_ms "
+      "FROM leases WHERE state <> 'ended' ORDER BY id",
+      [&](const SqlCursor& row) -> Ok {
+        const auto state = core::lease_state_from(row.text(5));
+        if (!state)
+          return fail(ErrorKind::broken, "the ledger holds a lease in state " + row.text(5));
+        view.leases.push_back({row.text(0), row.text(1), row.text(2), row.text(3), row.text(4),
+                               *state, instant_from_sql(row.number(6))});
+        return {};
+      });
 }
 
 Ok read_intents(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto rows,
-             database.query("SELECT id, action, body, pool, nodes, resources, zone, token, state, "
-                            "recorded_ms, attempts, tried_ms, error, silent_ms FROM intents "
-                            "WHERE state IN ('open', 'unknown') ORDER BY id"));
   view.intents.clear();
-  for (const auto& row : rows) {
-    core::Intent intent;
-    intent.id = row.number(0);
-    intent.call = {row.text(1), row.text(2)};
-    intent.pool = row.text(3);
-    intent.nodes = split_words(row.text(4));
-    intent.resources = split_words(row.text(5));
-    intent.zone = row.text(6);
-    intent.token = row.text(7);
-    intent.state = intent_state_from(row.text(8));
-    intent.recorded = instant_from_sql(row.number(9));
-    intent.attempts = static_cast<int>(row.number(10));
-    intent.tried = instant_from_sql(row.number(11));
-    intent.error = row.text(12);
-    intent.silent = instant_from_sql(row.number(13));
-    view.intents.push_back(std::move(intent));
-  }
-  return {};
+  return database.each(
+      "SELECT id, action, body, pool, nodes, resources, zone, token, state, "
+      "recorded_ms, attempts, tried_ms, error, silent_ms FROM intents "
+      "WHERE state IN ('open', 'unknown') ORDER BY id",
+      [&](const SqlCursor& row) -> Ok {
+        core::Intent intent;
+        intent.id = row.number(0);
+        intent.call = {row.text(1), row.text(2)};
+        intent.pool = row.text(3);
+        intent.nodes = split_words(row.text(4));
+        intent.resources = split_words(row.text(5));
+        intent.zone = row.text(6);
+        intent.token = row.text(7);
+        intent.state = intent_state_from(row.text(8));
+        intent.recorded = instant_from_sql(row.number(9));
+        intent.attempts = static_cast<int>(row.number(10));
+        intent.tried = instant_from_sql(row.number(11));
+        intent.error = row.text(12);
+        intent.silent = instant_from_sql(row.number(13));
+        view.intents.push_back(std::move(intent));
+        return {};
+      });
+}
+
+/// Rows that come in the order of their keys go to the end.
+template <typename T>
+void put_last(std::map<std::string, T>& map, std::string key, T value) {
+  map.insert_or_assign(map.end(), std::move(key), std::move(value));
 }
 
 Ok read_volumes(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(
-      const auto volumes,
-      database.query("SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used, role "
-                     "FROM volumes WHERE gone_ms IS NULL"));
   view.volumes.clear();
-  for (const auto& row : volumes)
-    view.volumes[row.text(0)] = {
-        row.text(1),
-        row.text(2),
-        row.text(3),
-        instant_from_sql(row.number(4)),
-        row.number(5) != 0,
-        row.number(6) != 0,
-        core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)};
-  return {};
+  return database.each(
+      "SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used, role "
+      "FROM volumes WHERE gone_ms IS NULL",
+      [&](const SqlCursor& row) -> Ok {
+        put_last(view.volumes, row.text(0),
+                 core::OwnedVolume{
+                     row.text(1), row.text(2), row.text(3), instant_from_sql(row.number(4)),
+                     row.number(5) != 0, row.number(6) != 0,
+                     core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)});
+        return {};
+      });
 }
 
 Ok read_instances(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto instances,
-             database.query("SELECT instance_id, pool, zone, recorded_ms, fate FROM instances "
-                            "WHERE gone_ms IS NULL"));
   view.instances.clear();
-  for (const auto& row : instances)
-    view.instances[row.text(0)] = {row.text(1), row.text(2), instant_from_sql(row.number(3)),
-                                   core::instance_fate_from(row.text(4))};
-  return {};
+  return database.each(
+      "SELECT instance_id, pool, zone, recorded_ms, fate FROM instances WHERE gone_ms IS NULL",
+      [&](const SqlCursor& row) -> Ok {
+        put_last(view.instances, row.text(0),
+                 core::LaunchedInstance{row.text(1), row.text(2), instant_from_sql(row.number(3)),
+                                        core::instance_fate_from(row.text(4))});
+        return {};
+      });
 }
 
 Ok read_departures(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto departures,
-             database.query("SELECT instance_id, released, since_ms, reclaim_ms, advised, "
-                            "volume_id FROM departures"));
   view.departures.clear();
-  for (const auto& row : departures) {
-    core::Departure departure{
-        row.number(1) != 0, instant_from_sql(row.number(2)), {}, false, row.text(5)};
-    if (row.number(3) != 0) departure.reclaim_at = instant_from_sql(row.number(3));
-    departure.advised = row.number(4) != 0;
-    view.departures[row.text(0)] = departure;
-  }
-  return {};
+  return database.each(
+      "SELECT instance_id, released, since_ms, reclaim_ms, advised, volume_id FROM departures",
+      [&](const SqlCursor& row) -> Ok {
+        core::Departure departure{
+            row.number(1) != 0, instant_from_sql(row.number(2)), {}, false, row.text(5)};
+        if (row.number(3) != 0) departure.reclaim_at = instant_from_sql(row.number(3));
+        departure.advised = row.number(4) != 0;
+        put_last(view.departures, row.text(0), std::move(departure));
+        return {};
+      });
 }
 
 /// Names given or refused, of instances that are not known to be gone.
 Ok read_devices(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(
-      const auto given,
-      database.query("SELECT l.instance_id, l.device FROM leases l LEFT JOIN instances i "
-                     "ON i.instance_id = l.instance_id WHERE l.device <> '' AND i.gone_ms IS NULL"));
   view.used_devices.clear();
-  for (const auto& row : given) view.used_devices[row.text(0)].insert(row.text(1));
-  TRY_ASSIGN(
-      const auto refused,
-      database.query("SELECT r.instance_id, r.device, r.time_ms FROM refused_devices r LEFT JOIN "
-                     "instances i ON i.instance_id = r.instance_id WHERE i.gone_ms IS NULL"));
+  TRY(database.each(
+      "SELECT l.instance_id, l.device FROM leases l LEFT JOIN instances i "
+      "ON i.instance_id = l.instance_id WHERE l.device <> '' AND i.gone_ms IS NULL",
+      [&](const SqlCursor& row) -> Ok {
+        view.used_devices[row.text(0)].insert(row.text(1));
+        return {};
+      }));
   view.refused_devices.clear();
-  for (const auto& row : refused) {
-    view.used_devices[row.text(0)].insert(row.text(1));
-    view.refused_devices[row.text(0)][row.text(1)] = instant_from_sql(row.number(2));
-  }
-  return {};
+  return database.each(
+      "SELECT r.instance_id, r.device, r.time_ms FROM refused_devices r LEFT JOIN "
+      "instances i ON i.instance_id = r.instance_id WHERE i.gone_ms IS NULL",
+      [&](const SqlCursor& row) -> Ok {
+        view.used_devices[row.text(0)].insert(row.text(1));
+        view.refused_devices[row.text(0)][row.text(1)] = instant_from_sql(row.number(2));
+        return {};
+      });
 }
 
 Ok read_offers(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto offers,
-             database.query("SELECT instance_type, zone, spot, since_ms, last_ms, count, code, "
-                            "sentence FROM refused_offers"));
   view.refused_offers.clear();
-  for (const auto& row : offers)
-    view.refused_offers[{row.text(0), row.text(1), row.number(2) != 0}] = {
-        instant_from_sql(row.number(3)), instant_from_sql(row.number(4)),
-        static_cast<int>(row.number(5)), row.text(6), row.text(7)};
-  return {};
+  return database.each(
+      "SELECT instance_type, zone, spot, since_ms, last_ms, count, code, "
+      "sentence FROM refused_offers",
+      [&](const SqlCursor& row) -> Ok {
+        view.refused_offers[{row.text(0), row.text(1), row.number(2) != 0}] = {
+            instant_from_sql(row.number(3)), instant_from_sql(row.number(4)),
+            static_cast<int>(row.number(5)), row.text(6), row.text(7)};
+        return {};
+      });
 }
 
 Ok read_streaks(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto streaks,
-             database.query("SELECT pool, failures, last_ms, reason FROM launch_streaks"));
   view.streaks.clear();
-  for (const auto& row : streaks)
-    view.streaks[row.text(0)] = {static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
-                                 row.text(3)};
-  return {};
+  return database.each(
+      "SELECT pool, failures, last_ms, reason FROM launch_streaks",
+      [&](const SqlCursor& row) -> Ok {
+        put_last(view.streaks, row.text(0),
+                 core::LaunchStreak{static_cast<int>(row.number(1)),
+                                    instant_from_sql(row.number(2)), row.text(3)});
+        return {};
+      });
 }
 
 Ok read_orders(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto rows,
-             database.query("SELECT id, kind, subject, pool, detail, asked_ms FROM orders "
-                            "WHERE state = 'open' ORDER BY id"));
   view.orders.clear();
-  for (const auto& row : rows) {
-    const auto kind = core::order_kind_from(row.text(1));
-    if (!kind) return fail(ErrorKind::broken, "the ledger holds an order of kind " + row.text(1));
-    view.orders.push_back({row.number(0), *kind, row.text(2), row.text(3), row.text(4),
-                           instant_from_sql(row.number(5))});
-  }
-  return {};
+  return database.each(
+      "SELECT id, kind, subject, pool, detail, asked_ms FROM orders "
+      "WHERE state = 'open' ORDER BY id",
+      [&](const SqlCursor& row) -> Ok {
+        const auto kind = core::order_kind_from(row.text(1));
+        if (!kind)
+          return fail(ErrorKind::broken, "the ledger holds an order of kind " + row.text(1));
+        view.orders.push_back({row.number(0), *kind, row.text(2), row.text(3), row.text(4),
+                               instant_from_sql(row.number(5))});
+        return {};
+      });
 }
 
 Ok read_failures(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto failures,
-             database.query("SELECT key, count, last_ms, code, transient, sentence FROM failures"));
   view.failures.clear();
-  for (const auto& row : failures)
-    view.failures[row.text(0)] = {static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
-                                  row.text(3), row.number(4) != 0, row.text(5)};
-  return {};
+  return database.each(
+      "SELECT key, count, last_ms, code, transient, sentence FROM failures",
+      [&](const SqlCursor& row) -> Ok {
+        put_last(view.failures, row.text(0),
+                 core::Failure{static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
+                               row.text(3), row.number(4) != 0, row.text(5)});
+        return {};
+      });
 }
 
 Ok read_generations(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto generations, database.query("SELECT key, value FROM generations"));
   view.generations.clear();
-  for (const auto& row : generations)
-    view.generations[row.text(0)] = static_cast<int>(row.number(1));
-  return {};
+  return database.each("SELECT key, value FROM generations", [&](const SqlCursor& row) -> Ok {
+    put_last(view.generations, row.text(0), static_cast<int>(row.number(1)));
+    return {};
+  });
 }
 
 Ok read_watches(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto watches, database.query("SELECT key, since_ms, looks FROM watches"));
   view.watches.clear();
-  for (const auto& row : watches)
-    view.watches[row.text(0)] = {instant_from_sql(row.number(1)), static_cast<int>(row.number(2))};
-  return {};
+  return database.each(
+      "SELECT key, since_ms, looks FROM watches", [&](const SqlCursor& row) -> Ok {
+        put_last(view.watches, row.text(0),
+                 core::Watch{instant_from_sql(row.number(1)), static_cast<int>(row.number(2))});
+        return {};
+      });
 }
 
 Ok read_paused(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto paused, database.query("SELECT pool FROM paused_pools"));
   view.paused_pools.clear();
-  for (const auto& row : paused) view.paused_pools.insert(row.text(0));
-  return {};
+  return database.each("SELECT pool FROM paused_pools", [&](const SqlCursor& row) -> Ok {
+    view.paused_pools.insert(row.text(0));
+    return {};
+  });
 }
 
 Ok read_created(Database& database, core::LedgerView& view) {

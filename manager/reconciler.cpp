@@ -407,16 +407,17 @@ Result<TickReport> Reconciler::tick(std::stop_token stop) {
     // call, and looks go on until then.
     [[maybe_unused]] const Ok pruned = ledger_.prune(options_.now());
   }
-  TRY_ASSIGN(auto view, ledger_.view());
-  if (!view.intents.empty()) {
-    TRY(replay(view, replays));
-    TRY_ASSIGN(view, ledger_.view());
+  TRY_ASSIGN(auto view, ledger_.shared_view());
+  if (!view->intents.empty()) {
+    TRY(replay(*view, replays));
+    view.reset();  // while it is held, what changed is read into a copy
+    TRY_ASSIGN(view, ledger_.shared_view());
   }
-  TRY_ASSIGN(auto report, observe_and_plan(view));
+  TRY_ASSIGN(auto report, observe_and_plan(*view));
   report.calls = std::move(replays.calls);
   if (report.observed.complete) shown_on_ = attachments_of(report.observed);
-  TRY(act(view, stop, report));
-  pace(view, report);
+  TRY(act(*view, stop, report));
+  pace(*view, report);
   return report;
 }
 

@@ -3,8 +3,8 @@
 
 #include <sqlite3.h>
 
-#include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 namespace warmroot::manager {
@@ -110,14 +110,40 @@ std::int64_t SqlRow::number(std::size_t column) const {
   return number ? *number : 0;
 }
 
+namespace {
+
+sqlite3_stmt* statement_of(void* statement) {
+  return static_cast<sqlite3_stmt*>(statement);
+}
+
+}  // namespace
+
+std::string SqlCursor::text(int column) const {
+  const auto* bytes =
+      reinterpret_cast<const char*>(sqlite3_column_text(statement_of(statement_), column));
+  if (bytes == nullptr) return {};
+  return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_of(statement_), column))};
+}
+
+std::int64_t SqlCursor::number(int column) const {
+  return sqlite3_column_int64(statement_of(statement_), column);
+}
+
 struct Database::State {
   struct Prepared {
     Statement statement;
     std::set<std::string> writes;  ///< tables
   };
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
   // Statements go before their connection.
   Connection connection;
-  std::map<std::string, Prepared, std::less<>> statements;
+  std::unordered_map<std::string, Prepared, TextHash, std::equal_to<>> statements;
+  std::recursive_mutex mutex;
   std::set<std::string> compiled_writes;  ///< of what was compiled last
   std::set<std::string> written;
 
@@ -145,13 +171,14 @@ struct Database::State {
   }
 };
 
-Database::Database(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Database::Database(Database&&) noexcept = default;
-Database& Database::operator=(Database&&) noexcept = default;
-Database::~Database() = default;
+Database::Database(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+std::unique_lock<std::recursive_mutex> Database::lock() {
+  return std::unique_lock(state_->mutex);
+}
 
 Result<Database> Database::open(const std::string& path) {
-  auto state = std::make_unique<State>();
+  auto state = std::make_shared<State>();
   sqlite3* raw = nullptr;
   // One thread uses it at a time: SQLite need not lock for each call.
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -171,6 +198,7 @@ Result<Database> Database::open(const std::string& path) {
 }
 
 Ok Database::run_script(const std::string& sql) {
+  const std::lock_guard guard(state_->mutex);
   char* message = nullptr;
   state_->compiled_writes.clear();
   const int code = sqlite3_exec(state_->connection.get(), sql.c_str(), nullptr, nullptr, &message);
@@ -180,17 +208,24 @@ Ok Database::run_script(const std::string& sql) {
   return {};
 }
 
+namespace {
+
+struct Reset {
+  sqlite3_stmt* statement;
+  ~Reset() {
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+  }
+};
+
+}  // namespace
+
 Result<std::vector<SqlRow>> Database::query(std::string_view sql, std::vector<SqlValue> values) {
+  const std::lock_guard guard(state_->mutex);
   TRY_ASSIGN(const auto* prepared, state_->prepare(sql));
   sqlite3_stmt* statement = prepared->statement.get();
+  const Reset reset{statement};
   state_->written.insert(prepared->writes.begin(), prepared->writes.end());
-  struct Reset {
-    sqlite3_stmt* statement;
-    ~Reset() {
-      sqlite3_reset(statement);
-      sqlite3_clear_bindings(statement);
-    }
-  } reset{statement};
   for (std::size_t i = 0; i < values.size(); ++i)
     if (const int code = bind_value(statement, static_cast<int>(i) + 1, values[i]);
         code != SQLITE_OK)
@@ -201,9 +236,24 @@ Result<std::vector<SqlRow>> Database::query(std::string_view sql, std::vector<Sq
     if (code == SQLITE_DONE) return rows;
     if (code != SQLITE_ROW) return sql_error(state_->connection.get(), code, "ledger");
     SqlRow row;
+    row.columns.reserve(static_cast<std::size_t>(sqlite3_column_count(statement)));
     for (int column = 0; column < sqlite3_column_count(statement); ++column)
       row.columns.push_back(column_of(statement, column));
     rows.push_back(std::move(row));
+  }
+}
+
+Ok Database::each(std::string_view sql, const std::function<Ok(const SqlCursor&)>& take) {
+  const std::lock_guard guard(state_->mutex);
+  TRY_ASSIGN(const auto* prepared, state_->prepare(sql));
+  sqlite3_stmt* statement = prepared->statement.get();
+  const Reset reset{statement};
+  state_->written.insert(prepared->writes.begin(), prepared->writes.end());
+  for (;;) {
+    const int code = sqlite3_step(statement);
+    if (code == SQLITE_DONE) return {};
+    if (code != SQLITE_ROW) return sql_error(state_->connection.get(), code, "ledger");
+    TRY(take(SqlCursor(statement)));
   }
 }
 
@@ -231,17 +281,19 @@ std::set<std::string> Database::take_written() {
 }
 
 Result<Transaction> Transaction::begin(Database& database) {
+  auto lock = database.lock();
   TRY(database.run("BEGIN IMMEDIATE"));
-  return Transaction(database);
+  return Transaction(database, std::move(lock));
 }
 
 Result<Transaction> Transaction::begin_reading(Database& database) {
+  auto lock = database.lock();
   TRY(database.run("BEGIN"));
-  return Transaction(database);
+  return Transaction(database, std::move(lock));
 }
 
 Transaction::Transaction(Transaction&& other) noexcept
-    : database_(std::exchange(other.database_, nullptr)) {}
+    : lock_(std::move(other.lock_)), database_(std::exchange(other.database_, nullptr)) {}
 
 Transaction::~Transaction() {
   // What failed is undone; that the undoing may fail too changes nothing for the caller.
@@ -251,6 +303,7 @@ Transaction::~Transaction() {
 Ok Transaction::commit() {
   TRY(database_->run("COMMIT"));
   database_ = nullptr;
+  lock_.unlock();
   return {};
 }
 

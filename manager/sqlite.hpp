@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -28,21 +29,35 @@ struct SqlRow {
   std::int64_t number(std::size_t column) const;
 };
 
-/// One connection of one thread. Errors: retry_later when another process holds the lock for longer
+/// The row on which a statement stands; gone with the next one.
+class SqlCursor {
+ public:
+  explicit SqlCursor(void* statement) : statement_(statement) {}
+  /// As SqlRow's.
+  std::string text(int column) const;
+  std::int64_t number(int column) const;
+
+ private:
+  void* statement_;
+};
+
+/// One connection. Its copies are the same connection, for other threads: what consists of several
+/// calls holds lock() meanwhile, and a transaction does so by itself. Errors: retry_later when another process holds the lock for longer
 /// than the busy timeout, misconfigured for a file that cannot be written or is full, broken for
 /// one that is damaged.
 class Database {
  public:
   /// Opens or creates the file with a write-ahead log; ":memory:" is kept in memory.
   static Result<Database> open(const std::string& path);
-  Database(Database&&) noexcept;
-  Database& operator=(Database&&) noexcept;
-  ~Database();
 
+  /// Nobody else uses the connection while it is held.
+  std::unique_lock<std::recursive_mutex> lock();
   /// Runs statements separated by semicolons, without values.
   Ok run_script(const std::string& sql);
   /// Runs one statement and returns its rows.
   Result<std::vector<SqlRow>> query(std::string_view sql, std::vector<SqlValue> values = {});
+  /// The same for many rows, of which none is kept. What `take` fails with ends it.
+  Ok each(std::string_view sql, const std::function<Ok(const SqlCursor&)>& take);
   /// Runs one statement whose rows do not matter.
   Ok run(std::string_view sql, std::vector<SqlValue> values = {});
   std::int64_t last_id() const;
@@ -55,8 +70,8 @@ class Database {
 
  private:
   struct State;
-  explicit Database(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit Database(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
 };
 
 /// Rolls back when it goes out of scope without commit().
@@ -72,7 +87,9 @@ class Transaction {
   Ok commit();
 
  private:
-  explicit Transaction(Database& database) : database_(&database) {}
+  Transaction(Database& database, std::unique_lock<std::recursive_mutex> lock)
+      : lock_(std::move(lock)), database_(&database) {}
+  std::unique_lock<std::recursive_mutex> lock_;
   Database* database_;
 };
 

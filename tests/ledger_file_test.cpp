@@ -151,9 +151,9 @@ TEST_F(LedgerFile, a_directory_that_is_not_there_is_named) {
 }
 
 TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_restart) {
-  { open(); }
   {
-    auto keys = *LedgerKeys::open(path_, [] { return kNow; });
+    auto ledger = open();
+    auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });
     EXPECT_EQ(*keys->add_key("i-1", Secret("aa")), true);
     EXPECT_EQ(*keys->add_key("i-1", Secret("bb")), false);
     EXPECT_EQ(*keys->replace_unused_key("i-2", Secret("bb")), false);
@@ -164,7 +164,8 @@ TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
     EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'615U), Turn::fresh);
     EXPECT_EQ(*keys->advance("i-2", 1), Turn::late) << "no hello, no report";
   }
-  auto keys = *LedgerKeys::open(path_, [] { return kNow; });
+  auto ledger = open();
+  auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });
   EXPECT_EQ((*keys->key_of("i-1"))->reveal(), "aa");
   EXPECT_EQ(*keys->advance("i-1", 18'446'744'073'709'551'614U), Turn::late);
   EXPECT_EQ(*keys->replace_unused_key("i-1", Secret("dd")), false) << "it was used";
@@ -177,7 +178,7 @@ TEST_F(LedgerFile, keys_are_given_once_and_sequences_only_grow_also_after_a_rest
 
 TEST_F(LedgerFile, a_report_of_draining_one_volume_does_not_make_anothers_release_its_own) {
   auto ledger = open();
-  auto keys = *LedgerKeys::open(path_, [] { return kNow; });
+  auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });
   const auto released_after = [&](NodeStage stage, const std::string& volume_id) {
     core::NodeReport report;
     report.instance_id = "i-1";
@@ -205,7 +206,7 @@ TEST_F(LedgerFile, keys_of_instances_that_are_long_gone_are_forgotten_and_no_oth
   plan.records.push_back(core::RecordLease{lease, "test"});
   ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
   Instant now = kNow;
-  auto keys = *LedgerKeys::open(path_, [&] { return now; });
+  auto keys = std::make_unique<LedgerKeys>(ledger, [&] { return now; });
   for (const char* id : {"i-leased", "i-gone", "i-heard"})
     ASSERT_TRUE(*keys->add_key(id, Secret("aa")));
   now += std::chrono::hours{24 * 6};

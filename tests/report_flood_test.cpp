@@ -46,8 +46,9 @@ class ReportFlood : public testing::Test {
  protected:
   ReportFlood() {
     const Instant now{};
-    CHECK(Ledger::open(path_, {"research", "us-east-1"}, now).has_value());
-    keys_ = *LedgerKeys::open(path_, [] { return Instant{}; });
+    const auto ledger = Ledger::open(path_, {"research", "us-east-1"}, now);
+    CHECK(ledger.has_value());
+    keys_ = std::make_unique<LedgerKeys>(*ledger, [] { return Instant{}; });
     board_.set_known("research", {{kInstance, {"imagenet", "imagenet-0", ""}}});
     AdmissionRules rules{*IdentityCertificates::parse(region_.certificate()), "111122223333",
                          "us-east-1"};

@@ -27,15 +27,10 @@ Letter letter_of(Guest& guest, const core::NodeReport& report) {
   return letter;
 }
 
-Result<std::unique_ptr<ReportDoor>> ReportDoor::open(DoorSetup setup) {
-  TRY_ASSIGN(auto keys, manager::LedgerKeys::open(setup.ledger_path, setup.clock));
-  return std::unique_ptr<ReportDoor>(new ReportDoor(std::move(setup), std::move(keys)));
-}
-
-ReportDoor::ReportDoor(DoorSetup setup, std::unique_ptr<manager::LedgerKeys> keys)
+ReportDoor::ReportDoor(const manager::Ledger& ledger, DoorSetup setup)
     : setup_(std::move(setup)),
-      keys_(std::move(keys)),
-      desk_(setup_.rules, board, *keys_,
+      keys_(ledger, setup_.clock),
+      desk_(setup_.rules, board, keys_,
             {[this] { return manager::Admission::Time(setup_.steady().time_since_epoch()); },
              setup_.clock}) {}
 
@@ -53,11 +48,13 @@ ReportDoor::Reply ReportDoor::report(const Letter& letter) {
                                  letter.signature, letter.body};
   if (const auto fault = desk_.find_fault(body); fault && !setup_.believes_anybody)
     return {fault->status};
-  may_wake =
-      may_wake || !board.known(letter.instance_id) || said_[letter.instance_id] != letter.body;
-  said_[letter.instance_id] = letter.body;
+  auto& last = said_[letter.instance_id];
+  may_wake = may_wake || !board.known(letter.instance_id) || last != letter.body;
+  last = letter.body;
   const auto said = desk_.report(body);
-  return {said.status, {}, bootstrap::parse_wishes(said.body).drain};
+  const auto [drain, is_new] = drains_.try_emplace(said.body, false);
+  if (is_new) drain->second = bootstrap::parse_wishes(said.body).drain;
+  return {said.status, {}, drain->second};
 }
 
 }  // namespace warmroot::fleet

@@ -27,7 +27,6 @@ struct Letter {
 Letter letter_of(Guest& guest, const core::NodeReport& report);
 
 struct DoorSetup {
-  std::string ledger_path;
   std::function<Instant()> clock;   ///< of the process
   std::function<Instant()> steady;  ///< never set
   manager::AdmissionRules rules;
@@ -36,8 +35,7 @@ struct DoorSetup {
 
 class ReportDoor {
  public:
-  /// Errors: those of the ledger.
-  static Result<std::unique_ptr<ReportDoor>> open(DoorSetup setup);
+  ReportDoor(const manager::Ledger& ledger, DoorSetup setup);
 
   struct Reply {
     int status = 200;
@@ -55,11 +53,11 @@ class ReportDoor {
   manager::ReportBoard board;
 
  private:
-  ReportDoor(DoorSetup setup, std::unique_ptr<manager::LedgerKeys> keys);
   DoorSetup setup_;
-  std::unique_ptr<manager::LedgerKeys> keys_;
+  manager::LedgerKeys keys_;
   manager::ReportDesk desk_;
   std::map<std::string, std::string> said_;  ///< the last body of each instance
+  std::map<std::string, bool> drains_;       ///< what answers say, by their text
 };
 
 }  // namespace warmroot::fleet

@@ -48,18 +48,13 @@ std::string identity_of(const sim::Region& region, const sim::InstanceRecord& in
 
 void World::open_door(Host& host) {
   DoorSetup setup;
-  setup.ledger_path = host.ledger_path;
   setup.clock = [this, &host] { return time_of(host); };
   setup.steady = [this] { return region.now(); };
   if (signed_hellos) setup.rules.certificates = certificates();
   setup.rules.account_id = region.catalog().account_id;
   setup.rules.region = region.catalog().region;
   setup.believes_anybody = options.planted == kBelievesAnybody;
-  auto opened = ReportDoor::open(std::move(setup));
-  if (opened)
-    host.door = std::move(*opened);
-  else
-    invariants.violated(0, "the door for reports does not open: " + opened.error().message());
+  host.door = std::make_unique<ReportDoor>(*host.process.ledger, std::move(setup));
 }
 
 /// As Daemon::publish_known.
