@@ -136,6 +136,11 @@ Ok check_pages(Database& database, const std::string& path) {
 
 }  // namespace
 
+Ledger::Ledger(Database database)
+    : database_(std::move(database)), viewed_(std::make_shared<Viewed>()) {
+  database_.watch_rows("leases");
+}
+
 Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Instant now) {
   TRY_ASSIGN(auto database, Database::open(path));
   TRY(check_pages(database, path));
@@ -209,7 +214,7 @@ Result<core::LedgerView> Ledger::view() {
 Result<std::shared_ptr<const core::LedgerView>> Ledger::shared_view() {
   TRY_ASSIGN(const auto version, database_.version());
   if (version != viewed_version_) TRY(read_what_changed());
-  return viewed_;
+  return std::shared_ptr<const core::LedgerView>(viewed_, &viewed_->view);
 }
 
 /// What others have written is not known by table: then everything is read.
@@ -217,13 +222,13 @@ Ok Ledger::read_what_changed() {
   const auto known = std::exchange(viewed_version_, {-1, -1});  // until all of it is read
   TRY_ASSIGN(auto reading, Transaction::begin_reading(database_));
   TRY_ASSIGN(const auto version, database_.version());  // of the moment that is read
-  const auto written = database_.take_written();
+  const Written written{database_.take_written(), database_.take_written_rows()};
   if (version.first == known.first) {
-    if (viewed_.use_count() > 1) viewed_ = std::make_shared<core::LedgerView>(*viewed_);
+    if (viewed_.use_count() > 1) viewed_ = std::make_shared<Viewed>(*viewed_);
     TRY(read_again(database_, written, *viewed_));
   } else {
-    TRY_ASSIGN(auto view, read_view(database_));
-    viewed_ = std::make_shared<core::LedgerView>(std::move(view));
+    TRY_ASSIGN(auto viewed, read_view(database_));
+    viewed_ = std::make_shared<Viewed>(std::move(viewed));
   }
   TRY(reading.commit());
   viewed_version_ = version;
@@ -252,7 +257,8 @@ Ok Ledger::write_lease(const core::RecordLease& record, Instant now) {
                       {lease.pool, lease.node, lease.volume_id, lease.instance_id, lease.device,
                        std::string(core::to_string(lease.state)), to_sql(lease.since)}));
   if (lease.state != core::LeaseState::reserved && lease.state != core::LeaseState::ended)
-    TRY(database_.run("UPDATE volumes SET ever_used = 1 WHERE volume_id = ?", {lease.volume_id}));
+    TRY(database_.run("UPDATE volumes SET ever_used = 1 WHERE volume_id = ? AND ever_used = 0",
+                      {lease.volume_id}));
   return add_history({now, lease.pool, lease.node, event_of(record)});
 }
 

@@ -16,6 +16,8 @@
 
 namespace warmroot::manager {
 
+struct Viewed;
+
 /// What a ledger belongs to for ever.
 struct LedgerPins {
   std::string deployment;
@@ -42,7 +44,8 @@ struct Settlement {
   aws::MutationAnswer answer;  ///< of accepted calls, and of a fleet that launched nothing
 };
 
-/// One connection, which LedgerKeys shares, and one thread; several may be open on one file. Errors: as Database's.
+/// One connection, which LedgerKeys shares, and one thread; several may be open on one file.
+/// Errors: as Database's.
 class Ledger {
  public:
   /// Opens or creates the ledger. Errors: misconfigured when it belongs to another deployment or
@@ -97,7 +100,7 @@ class Ledger {
 
  private:
   friend class LedgerKeys;
-  explicit Ledger(Database database) : database_(std::move(database)) {}
+  explicit Ledger(Database database);
 
   Ok read_what_changed();
   Ok write_records(const core::Plan& plan, Instant now);
@@ -125,7 +128,7 @@ class Ledger {
 
   Database database_;
   /// As of `viewed_version_`.
-  std::shared_ptr<core::LedgerView> viewed_ = std::make_shared<core::LedgerView>();
+  std::shared_ptr<Viewed> viewed_;
   std::pair<std::int64_t, std::int64_t> viewed_version_{-1, -1};
 };
 

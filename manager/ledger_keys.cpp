@@ -37,10 +37,10 @@ Result<std::optional<Secret>> LedgerKeys::key_of(const std::string& instance_id)
 Result<Turn> LedgerKeys::advance(const std::string& instance_id, std::uint64_t sequence) {
   const auto lock = database_.lock();
   // Decimal numbers without leading zeros: the longer is the greater.
-  TRY(database_.run(
-      "UPDATE keys SET last_sequence = ?2, heard_ms = ?3 WHERE instance_id = ?1 AND "
-      "(length(last_sequence), last_sequence) < (length(?2), ?2)",
-      {instance_id, std::to_string(sequence), now_ms()}));
+  TRY(
+      database_.run("UPDATE keys SET last_sequence = ?2, heard_ms = ?3 WHERE instance_id = ?1 AND "
+                    "(length(last_sequence), last_sequence) < (length(?2), ?2)",
+                    {instance_id, std::to_string(sequence), now_ms()}));
   if (database_.changes() > 0) return Turn::fresh;
   TRY_ASSIGN(
       const auto rows,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace warmroot::manager {
@@ -14,19 +15,93 @@ core::IntentState intent_state_from(const std::string& text) {
   return text == "unknown" ? core::IntentState::unknown : core::IntentState::open;
 }
 
-Ok read_leases(Database& database, core::LedgerView& view) {
-  view.leases.clear();
+Result<core::Lease> lease_from(const SqlCursor& row) {
+  const auto state = core::lease_state_from(row.text(6));
+  if (!state) return fail(ErrorKind::broken, "the ledger holds a lease in state " + row.text(6));
+  return core::Lease{row.text(1),
+                     row.text(2),
+                     row.text(3),
+                     row.text(4),
+                     row.text(5),
+                     *state,
+                     instant_from_sql(row.number(7))};
+}
+
+Ok read_leases(Database& database, Viewed& viewed) {
+  viewed.view.leases.clear();
+  viewed.lease_rows.clear();
   return database.each(
-      "SELECT pool, node, volume_id, instance_id, device, state, since_ms "
+      "SELECT id, pool, node, volume_id, instance_id, device, state, since_ms "
       "FROM leases WHERE state <> 'ended' ORDER BY id",
       [&](const SqlCursor& row) -> Ok {
-        const auto state = core::lease_state_from(row.text(5));
-        if (!state)
-          return fail(ErrorKind::broken, "the ledger holds a lease in state " + row.text(5));
-        view.leases.push_back({row.text(0), row.text(1), row.text(2), row.text(3), row.text(4),
-                               *state, instant_from_sql(row.number(6))});
+        TRY_ASSIGN(auto lease, lease_from(row));
+        viewed.view.leases.push_back(std::move(lease));
+        viewed.lease_rows.push_back(row.number(0));
         return {};
       });
+}
+
+/// Takes the lease of a row that was written in, or out once it is over or gone.
+void put_lease(Viewed& viewed, std::int64_t row, std::optional<core::Lease> lease) {
+  auto& rows = viewed.lease_rows;
+  auto& leases = viewed.view.leases;
+  const auto at = std::lower_bound(rows.begin(), rows.end(), row);
+  const auto place = leases.begin() + (at - rows.begin());
+  const bool known = at != rows.end() && *at == row;
+  const bool open = lease && lease->state != core::LeaseState::ended;
+  if (known && open) {
+    *place = std::move(*lease);
+  } else if (known) {
+    leases.erase(place);
+    rows.erase(at);
+  } else if (open) {
+    leases.insert(place, std::move(*lease));
+    rows.insert(at, row);
+  }
+}
+
+/// Device names of one instance, as read_devices().
+Ok read_devices_of(Database& database, const std::string& instance, core::LedgerView& view) {
+  auto& names = view.used_devices[instance];
+  names.clear();
+  TRY(database.each(
+      "SELECT l.device FROM leases l LEFT JOIN instances i ON i.instance_id = l.instance_id "
+      "WHERE l.instance_id = ? AND l.device <> '' AND i.gone_ms IS NULL",
+      [&](const SqlCursor& row) -> Ok {
+        names.insert(row.text(0));
+        return {};
+      },
+      {instance}));
+  if (const auto refused = view.refused_devices.find(instance);
+      refused != view.refused_devices.end())
+    for (const auto& [name, at] : refused->second) names.insert(name);
+  if (names.empty()) view.used_devices.erase(instance);
+  return {};
+}
+
+/// Returns the instances whose leases were written; nothing when a row is gone, of which nobody can
+/// tell whose it was.
+Result<std::optional<std::set<std::string>>> read_written_leases(Database& database,
+                                                                 const std::set<std::int64_t>& rows,
+                                                                 Viewed& viewed) {
+  std::set<std::string> instances;
+  bool all_known = true;
+  for (const auto id : rows) {
+    std::optional<core::Lease> lease;
+    TRY(
+        database.each("SELECT id, pool, node, volume_id, instance_id, device, state, since_ms "
+                      "FROM leases WHERE id = ?",
+                      [&](const SqlCursor& row) -> Ok {
+                        TRY_ASSIGN(lease, lease_from(row));
+                        return {};
+                      },
+                      {id}));
+    if (lease) instances.insert(lease->instance_id);
+    all_known = all_known && lease;
+    put_lease(viewed, id, std::move(lease));
+  }
+  if (!all_known) return std::nullopt;
+  return instances;
 }
 
 Ok read_intents(Database& database, core::LedgerView& view) {
@@ -67,11 +142,11 @@ Ok read_volumes(Database& database, core::LedgerView& view) {
       "SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used, role "
       "FROM volumes WHERE gone_ms IS NULL",
       [&](const SqlCursor& row) -> Ok {
-        put_last(view.volumes, row.text(0),
-                 core::OwnedVolume{
-                     row.text(1), row.text(2), row.text(3), instant_from_sql(row.number(4)),
-                     row.number(5) != 0, row.number(6) != 0,
-                     core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)});
+        view.volumes.insert_or_assign(
+            row.text(0), core::OwnedVolume{
+                             row.text(1), row.text(2), row.text(3), instant_from_sql(row.number(4)),
+                             row.number(5) != 0, row.number(6) != 0,
+                             core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)});
         return {};
       });
 }
@@ -81,9 +156,10 @@ Ok read_instances(Database& database, core::LedgerView& view) {
   return database.each(
       "SELECT instance_id, pool, zone, recorded_ms, fate FROM instances WHERE gone_ms IS NULL",
       [&](const SqlCursor& row) -> Ok {
-        put_last(view.instances, row.text(0),
-                 core::LaunchedInstance{row.text(1), row.text(2), instant_from_sql(row.number(3)),
-                                        core::instance_fate_from(row.text(4))});
+        view.instances.insert_or_assign(
+            row.text(0),
+            core::LaunchedInstance{row.text(1), row.text(2), instant_from_sql(row.number(3)),
+                                   core::instance_fate_from(row.text(4))});
         return {};
       });
 }
@@ -105,13 +181,13 @@ Ok read_departures(Database& database, core::LedgerView& view) {
 /// Names given or refused, of instances that are not known to be gone.
 Ok read_devices(Database& database, core::LedgerView& view) {
   view.used_devices.clear();
-  TRY(database.each(
-      "SELECT l.instance_id, l.device FROM leases l LEFT JOIN instances i "
-      "ON i.instance_id = l.instance_id WHERE l.device <> '' AND i.gone_ms IS NULL",
-      [&](const SqlCursor& row) -> Ok {
-        view.used_devices[row.text(0)].insert(row.text(1));
-        return {};
-      }));
+  TRY(
+      database.each("SELECT l.instance_id, l.device FROM leases l LEFT JOIN instances i "
+                    "ON i.instance_id = l.instance_id WHERE l.device <> '' AND i.gone_ms IS NULL",
+                    [&](const SqlCursor& row) -> Ok {
+                      view.used_devices[row.text(0)].insert(row.text(1));
+                      return {};
+                    }));
   view.refused_devices.clear();
   return database.each(
       "SELECT r.instance_id, r.device, r.time_ms FROM refused_devices r LEFT JOIN "
@@ -138,14 +214,13 @@ Ok read_offers(Database& database, core::LedgerView& view) {
 
 Ok read_streaks(Database& database, core::LedgerView& view) {
   view.streaks.clear();
-  return database.each(
-      "SELECT pool, failures, last_ms, reason FROM launch_streaks",
-      [&](const SqlCursor& row) -> Ok {
-        put_last(view.streaks, row.text(0),
-                 core::LaunchStreak{static_cast<int>(row.number(1)),
-                                    instant_from_sql(row.number(2)), row.text(3)});
-        return {};
-      });
+  return database.each("SELECT pool, failures, last_ms, reason FROM launch_streaks",
+                       [&](const SqlCursor& row) -> Ok {
+                         put_last(view.streaks, row.text(0),
+                                  core::LaunchStreak{static_cast<int>(row.number(1)),
+                                                     instant_from_sql(row.number(2)), row.text(3)});
+                         return {};
+                       });
 }
 
 Ok read_orders(Database& database, core::LedgerView& view) {
@@ -185,12 +260,11 @@ Ok read_generations(Database& database, core::LedgerView& view) {
 
 Ok read_watches(Database& database, core::LedgerView& view) {
   view.watches.clear();
-  return database.each(
-      "SELECT key, since_ms, looks FROM watches", [&](const SqlCursor& row) -> Ok {
-        put_last(view.watches, row.text(0),
-                 core::Watch{instant_from_sql(row.number(1)), static_cast<int>(row.number(2))});
-        return {};
-      });
+  return database.each("SELECT key, since_ms, looks FROM watches", [&](const SqlCursor& row) -> Ok {
+    put_last(view.watches, row.text(0),
+             core::Watch{instant_from_sql(row.number(1)), static_cast<int>(row.number(2))});
+    return {};
+  });
 }
 
 Ok read_paused(Database& database, core::LedgerView& view) {
@@ -207,34 +281,48 @@ Ok read_created(Database& database, core::LedgerView& view) {
   return {};
 }
 
-/// A part of the view, and the tables that it is read from.
+/// A part of the view, and the table that it is read from. Leases and device names are read apart.
 struct Part {
   Ok (*read)(Database&, core::LedgerView&);
-  std::initializer_list<const char*> tables;
+  const char* table;
 };
-const Part kParts[] = {
-    {read_leases, {"leases"}},           {read_intents, {"intents"}},
-    {read_volumes, {"volumes"}},         {read_instances, {"instances"}},
-    {read_departures, {"departures"}},   {read_devices, {"leases", "refused_devices", "instances"}},
-    {read_offers, {"refused_offers"}},   {read_streaks, {"launch_streaks"}},
-    {read_orders, {"orders"}},           {read_failures, {"failures"}},
-    {read_generations, {"generations"}}, {read_watches, {"watches"}},
-    {read_paused, {"paused_pools"}},     {read_created, {"meta"}}};
+constexpr Part kParts[] = {{read_intents, "intents"},         {read_volumes, "volumes"},
+                           {read_instances, "instances"},     {read_departures, "departures"},
+                           {read_offers, "refused_offers"},   {read_streaks, "launch_streaks"},
+                           {read_orders, "orders"},           {read_failures, "failures"},
+                           {read_generations, "generations"}, {read_watches, "watches"},
+                           {read_paused, "paused_pools"},     {read_created, "meta"}};
+
+bool same_ids(const core::SharedMap<core::LaunchedInstance>& left,
+              const core::SharedMap<core::LaunchedInstance>& right) {
+  return std::equal(left.begin(), left.end(), right.begin(), right.end(),
+                    [](const auto& one, const auto& other) { return one.first == other.first; });
+}
 
 }  // namespace
 
-Ok read_again(Database& database, const std::set<std::string>& tables, core::LedgerView& view) {
+Ok read_again(Database& database, const Written& written, Viewed& viewed) {
+  const auto instances = viewed.view.instances;
   for (const auto& part : kParts)
-    if (std::any_of(part.tables.begin(), part.tables.end(),
-                    [&](const char* table) { return tables.contains(table); }))
-      TRY(part.read(database, view));
+    if (written.tables.contains(part.table)) TRY(part.read(database, viewed.view));
+  std::optional<std::set<std::string>> changed{std::in_place};
+  if (written.tables.contains("leases")) {
+    TRY_ASSIGN(changed, read_written_leases(database, written.lease_rows, viewed));
+  }
+  // Names depend on leases, on refusals, and on who is gone.
+  if (!changed || written.tables.contains("refused_devices") ||
+      !same_ids(instances, viewed.view.instances))
+    return read_devices(database, viewed.view);
+  for (const auto& instance : *changed) TRY(read_devices_of(database, instance, viewed.view));
   return {};
 }
 
-Result<core::LedgerView> read_view(Database& database) {
-  core::LedgerView view;
-  for (const auto& part : kParts) TRY(part.read(database, view));
-  return view;
+Result<Viewed> read_view(Database& database) {
+  Viewed viewed;
+  for (const auto& part : kParts) TRY(part.read(database, viewed.view));
+  TRY(read_leases(database, viewed));
+  TRY(read_devices(database, viewed.view));
+  return viewed;
 }
 
 std::int64_t to_sql(Instant instant) {

@@ -81,20 +81,6 @@ CallReport describe_call(const core::Intent& intent, const std::string& reason, 
   return report;
 }
 
-/// But for the disks that instances boot from, which may carry our tags.
-std::map<std::string, std::string> attachments_of(const core::Observed& observed) {
-  std::map<std::string, std::string> shown;
-  for (const auto& [id, volume] : observed.volumes) {
-    const auto* attachment = core::attachment_of(volume);
-    if (!attachment) continue;
-    const auto instance = observed.instances.find(attachment->instance_id);
-    if (instance == observed.instances.end() ||
-        instance->second.root_device_name != attachment->device)
-      shown[id] = attachment->instance_id;
-  }
-  return shown;
-}
-
 /// What was called for is not as the last look had it, or may not be. Of what changes by itself the
 /// observer knows when to look.
 bool tells_of_a_change(std::string_view action, const Outcome& outcome) {
@@ -324,8 +310,18 @@ bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& 
   if (!intent.token.empty() || intent.resources.empty()) return true;
   if (intent.call.action != "AttachVolume") return false;
   if (options_.now() - intent.recorded > kPlanExpires) return false;
-  const auto shown = shown_on_.find(intent.resources.front());
-  return shown == shown_on_.end() || shown->second == intent.resources.back();
+  const auto* volume = shown_volumes_.get(intent.resources.front());
+  const auto* instance = volume ? shown_on(*volume) : nullptr;
+  return !instance || *instance == intent.resources.back();
+}
+
+/// The instance, or nullptr; but for the disks that instances boot from, which may carry our tags.
+const std::string* Reconciler::shown_on(const aws::Volume& volume) const {
+  const auto* attachment = core::attachment_of(volume);
+  if (!attachment) return nullptr;
+  const auto* instance = shown_instances_.get(attachment->instance_id);
+  const bool is_root = instance && instance->root_device_name == attachment->device;
+  return is_root ? nullptr : &attachment->instance_id;
 }
 
 Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& report) {
@@ -350,8 +346,10 @@ Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& re
 /// doing, or people's. The call waits until that ends, or until it is too old.
 bool Reconciler::is_taken(const core::Intent& intent) const {
   if (intent.call.action != "AttachVolume" || intent.resources.empty()) return false;
-  return std::any_of(shown_on_.begin(), shown_on_.end(), [&](const auto& shown) {
-    return shown.second == intent.resources.back() && shown.first != intent.resources.front();
+  return std::any_of(shown_volumes_.begin(), shown_volumes_.end(), [&](const auto& shown) {
+    const auto* instance = shown_on(shown.second);
+    return instance && *instance == intent.resources.back() &&
+           shown.first != intent.resources.front();
   });
 }
 
@@ -367,8 +365,7 @@ Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
   for (const auto& intent : view.intents) {
     if (!may_replay(intent, view))
       stale.push_back(intent);
-    else if (options_.now() >= replay_at(intent) && !is_taken(intent) &&
-             afford(intent.call.action))
+    else if (options_.now() >= replay_at(intent) && !is_taken(intent) && afford(intent.call.action))
       due.push_back(intent);
   }
   TRY(withdraw(stale, report));
@@ -415,7 +412,10 @@ Result<TickReport> Reconciler::tick(std::stop_token stop) {
   }
   TRY_ASSIGN(auto report, observe_and_plan(*view));
   report.calls = std::move(replays.calls);
-  if (report.observed.complete) shown_on_ = attachments_of(report.observed);
+  if (report.observed.complete) {
+    shown_volumes_ = report.observed.volumes;
+    shown_instances_ = report.observed.instances;
+  }
   TRY(act(*view, stop, report));
   pace(*view, report);
   return report;

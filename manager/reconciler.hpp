@@ -89,6 +89,7 @@ class Reconciler {
   Ok act(const core::LedgerView& view, std::stop_token stop, TickReport& report);
   Ok replay(const core::LedgerView& view, TickReport& report);
   Ok withdraw(const std::vector<core::Intent>& intents, TickReport& report);
+  const std::string* shown_on(const aws::Volume& volume) const;
   bool is_taken(const core::Intent& intent) const;
   bool may_replay(const core::Intent& intent, const core::LedgerView& view) const;
   bool launches_at_all(const std::string& pool, const core::LedgerView& view) const;
@@ -104,7 +105,9 @@ class Reconciler {
   Observer observer_;
   bool began_ = false;
   Instant pruned_{};
-  std::map<std::string, std::string> shown_on_;  ///< volume to instance, at the last complete look
+  /// At the last complete look.
+  core::SharedMap<aws::Volume> shown_volumes_;
+  core::SharedMap<aws::Instance> shown_instances_;
   LaunchCheck launch_check_;
   core::Budget budget_;
   core::Heard heard_;                      ///< at the beginning of this tick

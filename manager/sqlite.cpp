@@ -146,6 +146,8 @@ struct Database::State {
   std::recursive_mutex mutex;
   std::set<std::string> compiled_writes;  ///< of what was compiled last
   std::set<std::string> written;
+  std::string watched;  ///< the table whose rows are noted
+  std::set<std::int64_t> written_rows;
 
   /// SQLite asks for each thing that a statement will do while it compiles it.
   static int allow(void* state, int doing, const char* table, const char*, const char*,
@@ -154,6 +156,19 @@ struct Database::State {
         (doing == SQLITE_INSERT || doing == SQLITE_UPDATE || doing == SQLITE_DELETE))
       static_cast<State*>(state)->compiled_writes.insert(table);
     return SQLITE_OK;
+  }
+
+  static void note_row(void* state, int, const char*, const char* table, sqlite3_int64 row) {
+    auto& self = *static_cast<State*>(state);
+    if (self.watched == table) self.written_rows.insert(row);
+  }
+
+  Ok bind(sqlite3_stmt* statement, const std::vector<SqlValue>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (const int code = bind_value(statement, static_cast<int>(i) + 1, values[i]);
+          code != SQLITE_OK)
+        return sql_error(connection.get(), code, "ledger value");
+    return {};
   }
 
   Result<Prepared*> prepare(std::string_view sql) {
@@ -225,15 +240,17 @@ Result<std::vector<SqlRow>> Database::query(std::string_view sql, std::vector<Sq
   TRY_ASSIGN(const auto* prepared, state_->prepare(sql));
   sqlite3_stmt* statement = prepared->statement.get();
   const Reset reset{statement};
-  state_->written.insert(prepared->writes.begin(), prepared->writes.end());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (const int code = bind_value(statement, static_cast<int>(i) + 1, values[i]);
-        code != SQLITE_OK)
-      return sql_error(state_->connection.get(), code, "ledger value");
+  const int before = sqlite3_total_changes(state_->connection.get());
+  TRY(state_->bind(statement, values));
   std::vector<SqlRow> rows;
   for (;;) {
     const int code = sqlite3_step(statement);
-    if (code == SQLITE_DONE) return rows;
+    if (code == SQLITE_DONE) {
+      // What a statement found nothing to change in is as it was.
+      if (!prepared->writes.empty() && sqlite3_total_changes(state_->connection.get()) != before)
+        state_->written.insert(prepared->writes.begin(), prepared->writes.end());
+      return rows;
+    }
     if (code != SQLITE_ROW) return sql_error(state_->connection.get(), code, "ledger");
     SqlRow row;
     row.columns.reserve(static_cast<std::size_t>(sqlite3_column_count(statement)));
@@ -243,12 +260,13 @@ Result<std::vector<SqlRow>> Database::query(std::string_view sql, std::vector<Sq
   }
 }
 
-Ok Database::each(std::string_view sql, const std::function<Ok(const SqlCursor&)>& take) {
+Ok Database::each(std::string_view sql, const std::function<Ok(const SqlCursor&)>& take,
+                  std::vector<SqlValue> values) {
   const std::lock_guard guard(state_->mutex);
   TRY_ASSIGN(const auto* prepared, state_->prepare(sql));
   sqlite3_stmt* statement = prepared->statement.get();
   const Reset reset{statement};
-  state_->written.insert(prepared->writes.begin(), prepared->writes.end());
+  TRY(state_->bind(statement, values));
   for (;;) {
     const int code = sqlite3_step(statement);
     if (code == SQLITE_DONE) return {};
@@ -278,6 +296,15 @@ Result<std::pair<std::int64_t, std::int64_t>> Database::version() {
 
 std::set<std::string> Database::take_written() {
   return std::exchange(state_->written, {});
+}
+
+void Database::watch_rows(std::string table) {
+  state_->watched = std::move(table);
+  sqlite3_update_hook(state_->connection.get(), &State::note_row, state_.get());
+}
+
+std::set<std::int64_t> Database::take_written_rows() {
+  return std::exchange(state_->written_rows, {});
 }
 
 Result<Transaction> Transaction::begin(Database& database) {

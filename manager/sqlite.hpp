@@ -42,9 +42,9 @@ class SqlCursor {
 };
 
 /// One connection. Its copies are the same connection, for other threads: what consists of several
-/// calls holds lock() meanwhile, and a transaction does so by itself. Errors: retry_later when another process holds the lock for longer
-/// than the busy timeout, misconfigured for a file that cannot be written or is full, broken for
-/// one that is damaged.
+/// calls holds lock() meanwhile, and a transaction does so by itself. Errors: retry_later when
+/// another process holds the lock for longer than the busy timeout, misconfigured for a file that
+/// cannot be written or is full, broken for one that is damaged.
 class Database {
  public:
   /// Opens or creates the file with a write-ahead log; ":memory:" is kept in memory.
@@ -56,8 +56,9 @@ class Database {
   Ok run_script(const std::string& sql);
   /// Runs one statement and returns its rows.
   Result<std::vector<SqlRow>> query(std::string_view sql, std::vector<SqlValue> values = {});
-  /// The same for many rows, of which none is kept. What `take` fails with ends it.
-  Ok each(std::string_view sql, const std::function<Ok(const SqlCursor&)>& take);
+  /// Reads many rows, of which none is kept. What `take` fails with ends it.
+  Ok each(std::string_view sql, const std::function<Ok(const SqlCursor&)>& take,
+          std::vector<SqlValue> values = {});
   /// Runs one statement whose rows do not matter.
   Ok run(std::string_view sql, std::vector<SqlValue> values = {});
   std::int64_t last_id() const;
@@ -67,6 +68,10 @@ class Database {
   Result<std::pair<std::int64_t, std::int64_t>> version();
   /// The tables that this connection's statements may have written since the last call.
   std::set<std::string> take_written();
+  /// From now on remembers which rows of the table, one with row ids, its statements write.
+  void watch_rows(std::string table);
+  /// Those since the last call.
+  std::set<std::int64_t> take_written_rows();
 
  private:
   struct State;

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "manager/ledger_keys.hpp"
 #include "tests/ledger_fixture.hpp"
@@ -192,6 +193,39 @@ TEST_F(LedgerFile, a_report_of_draining_one_volume_does_not_make_anothers_releas
   EXPECT_FALSE(released_after(NodeStage::draining, "vol-now"));
   EXPECT_TRUE(released_after(NodeStage::released, "vol-now"));
   EXPECT_TRUE(released_after(NodeStage::draining, "vol-now")) << "it is not taken back";
+}
+
+/// What the view has of leases and device names, as text.
+std::string leases_of(const core::LedgerView& view) {
+  std::string text;
+  for (const auto& lease : view.leases)
+    text += lease.node + " " + lease.volume_id + " " + lease.instance_id + " " + lease.device +
+            " " + std::string(core::to_string(lease.state)) + "\n";
+  for (const auto& [instance, names] : view.used_devices)
+    for (const auto& name : names) text += instance + " used " + name + "\n";
+  return text;
+}
+
+TEST_F(LedgerFile, what_is_read_again_of_it_is_what_is_in_it) {
+  auto ledger = open();
+  std::mt19937 random(1);
+  const auto draw = [&](unsigned below) { return static_cast<int>(random() % below); };
+  for (int step = 0; step < 300; ++step) {
+    core::Plan plan;
+    const auto number = std::to_string(draw(6));
+    core::Lease lease{"p", "p-" + number, "vol-" + number, "i-" + std::to_string(draw(8)), "",
+                      {},  kNow};
+    lease.state = draw(2) == 0 ? core::LeaseState::ended : core::LeaseState::reserved;
+    if (lease.state == core::LeaseState::reserved && draw(2) == 0) lease.device = "/dev/sdf";
+    plan.records.push_back(core::RecordLease{lease, "test"});
+    if (draw(5) == 0)
+      plan.records.push_back(core::RecordInstance{lease.instance_id, {"p", "z-a", kNow}});
+    if (draw(7) == 0) plan.records.push_back(core::RecordInstanceGone{lease.instance_id});
+    ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+    if (step % 100 == 99) ASSERT_TRUE(ledger.prune(kNow + std::chrono::hours{24 * 8}));
+    auto other = open();
+    ASSERT_EQ(leases_of(*ledger.view()), leases_of(*other.view())) << "step " << step;
+  }
 }
 
 TEST_F(LedgerFile, keys_of_instances_that_are_long_gone_are_forgotten_and_no_others) {

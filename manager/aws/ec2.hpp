@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/base/text_map.hpp"
 #include "bootstrap/base/units.hpp"
 
 namespace warmroot::aws {
 
-using Tags = std::map<std::string, std::string>;
+using Tags = TextMap;
 
 /// One Filter of a Describe call: names are AND-ed, values OR-ed, `*` and `?` are wildcards.
 struct Filter {

@@ -331,16 +331,15 @@ void count_shown_instances(Draft& draft) {
     made.zone = instance.availability_zone;
     made.seen = &instance;
     made.group = tag_of(instance.tags, kTagGroup);
-    const bool own = is_own_launch(draft.desired.deployment, instance.client_token, instance.tags);
-    made.launched = (recorded && made.group.empty()) || own;
+    made.launched = (recorded && made.group.empty()) ||
+                    is_own_launch(draft.desired.deployment, instance.client_token, instance.tags);
     made.pending = instance.state == aws::InstanceState::pending;
     made.running = instance.state == aws::InstanceState::running;
     made.stopped = instance.state == aws::InstanceState::stopped;
     made.departing = why_departing(draft, instance);
     if (made.launched && !recorded)
       draft.record(RecordInstance{id, {made.pool, made.zone, draft.now}});
-    const auto place = draft.instances.emplace_hint(draft.instances.end(), id, std::move(made));
-    pool->instances.push_back(&place->second);
+    pool->instances.push_back(&draft.add_instance(std::move(made)));
   }
 }
 
@@ -370,21 +369,22 @@ void count_missing_instances(Draft& draft) {
     made.launched = true;
     made.pending = true;
     if (departure_of(draft, id)) made.departing = "is leaving";
-    const auto place = draft.instances.emplace_hint(draft.instances.end(), id, std::move(made));
-    pool->instances.push_back(&place->second);
+    pool->instances.push_back(&draft.add_instance(std::move(made)));
   }
 }
 
 }  // namespace
 
 std::optional<int> node_index(const std::string& pool, const std::string& node) {
-  if (!node.starts_with(pool + "-")) return std::nullopt;
+  if (node.size() <= pool.size() + 1 || node[pool.size()] != '-' || !node.starts_with(pool))
+    return std::nullopt;
+  // As node_name() writes it: no sign, and no zero before other digits.
   const char* first = node.data() + pool.size() + 1;
   const char* last = node.data() + node.size();
+  if (*first < '0' || *first > '9' || (*first == '0' && last - first > 1)) return std::nullopt;
   int index = 0;
   const auto [end, error] = std::from_chars(first, last, index);
-  if (error != std::errc{} || end != last || index < 0 || node != node_name(pool, index))
-    return std::nullopt;
+  if (error != std::errc{} || end != last) return std::nullopt;
   return index;
 }
 

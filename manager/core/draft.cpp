@@ -69,6 +69,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
     pool.spec = &spec;
     pool.source = find_source(spec, observed);
     const int running = ledger.paused_pools.contains(spec.name) ? 0 : spec.running;
+    pool.nodes.reserve(static_cast<std::size_t>(std::max(spec.nodes, 0)));
     for (int index = 0; index < spec.nodes; ++index) {
       NodeDraft node;
       node.name = node_name(spec.name, index);
@@ -84,6 +85,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
   }
   leases_by_volume_.ends.reserve(leases.size());
   leases_by_instance_.ends.reserve(leases.size());
+  instances_by_id_.reserve(observed.instances.size());
   for (std::size_t place = 0; place < leases.size(); ++place) index_lease(place);
   for (const auto& intent : ledger.intents) {
     undecided_.insert(intent.resources.begin(), intent.resources.end());
@@ -141,9 +143,16 @@ PoolDraft* Draft::find_pool_of(std::string_view node) {
   return pool && node_index(pool->spec->name, std::string(node)) ? pool : nullptr;
 }
 
-InstanceDraft* Draft::find_instance(const std::string& id) {
-  const auto found = instances.find(id);
-  return found == instances.end() ? nullptr : &found->second;
+InstanceDraft* Draft::find_instance(std::string_view id) {
+  const auto* found = instances_by_id_.find(id);
+  return found ? *found : nullptr;
+}
+
+InstanceDraft& Draft::add_instance(InstanceDraft made) {
+  const std::string id = made.id;
+  const auto place = instances.emplace_hint(instances.end(), id, std::move(made));
+  instances_by_id_.add(place->first, &place->second);
+  return place->second;
 }
 
 const NodeReport* Draft::report_of(const std::string& instance_id) const {
@@ -157,11 +166,12 @@ const NodeReport* Draft::fresh_report_of(const std::string& instance_id) const {
 }
 
 void Draft::LeaseIndex::add(std::string_view id, std::size_t place) {
-  next.push_back(place);
-  const auto [chain, is_new] = ends.try_emplace(id, Ends{place, place});
-  if (is_new) return;
-  next[chain->second.last] = place;
-  chain->second.last = place;
+  const auto at = static_cast<std::uint32_t>(place);
+  next.push_back(at);
+  auto* chain = ends.find(id);
+  if (!chain) return ends.add(id, {at, at});
+  next[chain->last] = at;
+  chain->last = at;
 }
 
 void Draft::index_lease(std::size_t place) {
@@ -171,9 +181,9 @@ void Draft::index_lease(std::size_t place) {
 
 template <typename Fits>
 Lease* Draft::first_of(const LeaseIndex& index, const std::string& id, Fits fits) {
-  const auto found = index.ends.find(id);
-  if (found == index.ends.end()) return nullptr;
-  for (auto place = found->second.first;; place = index.next[place]) {
+  const auto* found = index.ends.find(id);
+  if (!found) return nullptr;
+  for (auto place = found->first;; place = index.next[place]) {
     if (fits(leases[place])) return &leases[place];
     if (index.next[place] == place) return nullptr;
   }
@@ -314,6 +324,7 @@ bool Draft::surely(const std::string& key) {
 }
 
 bool Draft::backing_off(std::string_view action, const std::string& resource) {
+  if (ledger.failures.empty()) return false;
   const auto key = failure_key(action, resource);
   const auto found = ledger.failures.find(key);
   if (found == ledger.failures.end()) return false;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "manager/core/id_index.hpp"
 #include "manager/core/model.hpp"
 #include "manager/core/pool_source.hpp"
 
@@ -125,7 +127,7 @@ class Draft {
   const Instant now;
 
   std::vector<PoolDraft> pools;
-  std::map<std::string, InstanceDraft> instances;
+  std::map<std::string, InstanceDraft> instances;  ///< grown by add_instance alone
   /// As projected, changed by set_lease alone; ended ones stay, and so do references.
   std::deque<Lease> leases;
   std::vector<const aws::Volume*> parked;       ///< left behind by nodes that changed their zone
@@ -139,7 +141,8 @@ class Draft {
   PoolDraft* find_pool(std::string_view name);
   /// The pool that a node of this name belongs to; nullptr when the spec names none such.
   PoolDraft* find_pool_of(std::string_view node);
-  InstanceDraft* find_instance(const std::string& id);
+  InstanceDraft* find_instance(std::string_view id);
+  InstanceDraft& add_instance(InstanceDraft made);
   const NodeReport* report_of(const std::string& instance_id) const;
   /// The report, when it is recent enough to be waited for.
   const NodeReport* fresh_report_of(const std::string& instance_id) const;
@@ -201,11 +204,11 @@ class Draft {
   /// keys live there.
   struct LeaseIndex {
     struct Ends {
-      std::size_t first;
-      std::size_t last;
+      std::uint32_t first;
+      std::uint32_t last;
     };
-    std::unordered_map<std::string_view, Ends> ends;
-    std::vector<std::size_t> next;  ///< of each lease; itself: the chain ends
+    IdIndex<Ends> ends;
+    std::vector<std::uint32_t> next;  ///< of each lease; itself: the chain ends
     void add(std::string_view id, std::size_t place);
   };
   void index_lease(std::size_t place);
@@ -216,6 +219,7 @@ class Draft {
 
   std::map<std::string, int, std::less<>> calls_left_;
   std::unordered_map<std::string_view, std::size_t> pools_by_name_;
+  IdIndex<InstanceDraft*> instances_by_id_;
   LeaseIndex leases_by_volume_;
   LeaseIndex leases_by_instance_;
   /// By pool, and by pool and zone ("" for all).

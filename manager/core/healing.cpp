@@ -229,6 +229,7 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
 
 void quarantine_broken_volumes(Draft& draft) {
   for (const auto& [id, volume] : draft.observed.volumes) {
+    if (volume.state != aws::VolumeState::error && !has_tag(volume.tags, kTagQuarantined)) continue;
     const auto record = draft.ledger.volumes.find(id);
     const auto pool =
         record != draft.ledger.volumes.end() ? record->second.pool : tag_of(volume.tags, kTagPool);
@@ -243,7 +244,6 @@ void quarantine_broken_volumes(Draft& draft) {
                  false);
       continue;
     }
-    if (volume.state != aws::VolumeState::error) continue;
     draft.note(NoteKind::volume_error, pool, node,
                "volume " + id + " is in state error: it is set aside and replaced by a new one",
                false);

@@ -1,14 +1,15 @@
 #include "manager/core/lacking.hpp"
 
-#include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include "manager/core/draft.hpp"
 
 namespace warmroot::core {
 
 std::set<std::string> lacking_pools(const Desired& desired, const Observed& observed) {
-  std::map<std::string, int> volumes;
-  std::map<std::string, int> instances;
+  std::unordered_map<std::string_view, int> volumes;
+  std::unordered_map<std::string_view, int> instances;
   for (const auto& [id, volume] : observed.volumes)
     if (has_tag(volume.tags, kTagNode)) ++volumes[tag_of(volume.tags, kTagPool)];
   for (const auto& [id, instance] : observed.instances)

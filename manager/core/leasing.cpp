@@ -168,14 +168,22 @@ bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 /// may know.
 using Successors = std::vector<std::size_t>;  // places of their leases, the latest last
 
-Successors waiting_successors(Draft& draft, const PoolDraft& pool) {
+Successors reservations(const Draft& draft) {
   Successors places;
-  for (std::size_t place = 0; place < draft.leases.size(); ++place) {
-    const Lease& lease = draft.leases[place];
-    if (lease.state == LeaseState::reserved && lease.pool == pool.spec->name &&
-        draft.holder_of(lease.volume_id))
-      places.push_back(place);
+  for (std::size_t place = 0; const Lease& lease : draft.leases) {
+    if (lease.state == LeaseState::reserved) places.push_back(place);
+    ++place;
   }
+  return places;
+}
+
+Successors waiting_successors(Draft& draft, const PoolDraft& pool, const Successors& reserved) {
+  Successors places;
+  for (const auto place : reserved)
+    if (const Lease& lease = draft.leases[place]; lease.state == LeaseState::reserved &&
+                                                  lease.pool == pool.spec->name &&
+                                                  draft.holder_of(lease.volume_id))
+      places.push_back(place);
   return places;
 }
 
@@ -262,8 +270,11 @@ void lease(Draft& draft) {
     for (std::size_t place = 0; place < draft.pools.size(); ++place)
       if (const auto& pool = draft.pools[place]; turn < pool.nodes.size())
         serve(draft, pool, pool.nodes[turn], idle_ones[place]);
+  const Successors reserved = reservations(draft);
+  if (reserved.empty()) return;
   for (const auto& pool : draft.pools)
-    if (const Successors successors = waiting_successors(draft, pool); !successors.empty())
+    if (const Successors successors = waiting_successors(draft, pool, reserved);
+        !successors.empty())
       for (const auto& node : pool.nodes) serve_by_successor(draft, pool, node, successors);
 }
 

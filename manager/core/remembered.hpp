@@ -14,6 +14,7 @@
 #include "bootstrap/base/units.hpp"
 #include "manager/aws/ec2.hpp"
 #include "manager/core/observed.hpp"
+#include "manager/core/shared_map.hpp"
 
 namespace warmroot::core {
 
@@ -162,11 +163,11 @@ struct Watch {
 /// The ledger as the rules see it: what is open, not what is over.
 struct LedgerView {
   Instant created{};  ///< of the ledger itself; creates wait one visibility window from here
-  std::vector<Lease> leases;                          ///< none of them ended
-  std::vector<Intent> intents;                        ///< open and unknown ones
-  std::map<std::string, OwnedVolume> volumes;         ///< by volume id
-  std::map<std::string, LaunchedInstance> instances;  ///< by instance id
-  std::map<std::string, Departure> departures;        ///< by instance id
+  std::vector<Lease> leases;                    ///< none of them ended
+  std::vector<Intent> intents;                  ///< open and unknown ones
+  SharedMap<OwnedVolume> volumes;               ///< by volume id
+  SharedMap<LaunchedInstance> instances;        ///< by instance id
+  std::map<std::string, Departure> departures;  ///< by instance id
   std::map<std::string, std::set<std::string>>
       used_devices;  ///< by instance: ever given or refused
   std::map<std::string, std::map<std::string, Instant>>

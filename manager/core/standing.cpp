@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <unordered_set>
 
 #include "manager/core/adopting.hpp"
 #include "manager/core/census.hpp"
@@ -124,16 +123,20 @@ std::string node_named(const Draft& draft, const aws::Volume& volume) {
 }
 
 void add_volume_rows(Draft& draft) {
-  std::unordered_set<std::string_view> own;
+  IdIndex<bool> own;
+  own.reserve(draft.observed.volumes.size());
+  const auto add_own = [&](std::string_view id) {
+    if (!own.find(id)) own.add(id, true);
+  };
   for (const auto& pool : draft.pools) {
     for (const auto& node : pool.nodes) {
       if (node.beyond) continue;
-      own.insert(node.volume_id);
+      add_own(node.volume_id);
       if (pool.rolling)
-        for (const auto* other : node.others) own.insert(other->volume_id);  // its next one
+        for (const auto* other : node.others) add_own(other->volume_id);  // its next one
     }
     for (const auto& volume : pool.stock)
-      if (volume.fit) own.insert(volume.id);
+      if (volume.fit) add_own(volume.id);
   }
   std::set<std::string_view> parked;  // of the spec's nodes: kept, and no orphans
   for (const auto* volume : draft.parked)
@@ -160,7 +163,7 @@ void add_volume_rows(Draft& draft) {
       row.device = attachment->device;
     }
     row.role = role_of(draft, volume);
-    row.condition = condition_of(volume, row.role, own.contains(id));
+    row.condition = condition_of(volume, row.role, own.find(id) != nullptr);
     if (row.condition == VolumeCondition::unclaimed && parked.contains(id))
       row.condition = VolumeCondition::parked;
     if (row.condition == VolumeCondition::unclaimed) draft.hold(orphan_key(id));
@@ -181,11 +184,12 @@ bool node_settled(Draft& draft, const NodeDraft& node) {
   const auto* attachment = attachment_of(*node.volume);
   if (!node.wanted) return node.volume->state == aws::VolumeState::available && !attachment;
   const auto* serving = serving_lease(draft, node);
-  const auto* pool = draft.find_pool_of(node.name);
   // How many run is the group's to say.
-  if (pool && !pool->spec->auto_scaling_group.empty() && !serving && !waiting_lease(draft, node) &&
-      !attachment && node.volume->state == aws::VolumeState::available)
-    return true;
+  if (!serving && !attachment && node.volume->state == aws::VolumeState::available &&
+      !waiting_lease(draft, node))
+    if (const auto* pool = draft.find_pool_of(node.name);
+        pool && !pool->spec->auto_scaling_group.empty())
+      return true;
   if (!serving || !attachment || attachment->state != aws::AttachmentState::attached) return false;
   const auto* instance = draft.find_instance(attachment->instance_id);
   return instance && instance->running;

@@ -84,8 +84,7 @@ bool is_own_token(std::string_view deployment, std::string_view token) {
   return token.starts_with(deployment_prefix(deployment));
 }
 
-bool is_own_launch(std::string_view deployment, std::string_view token,
-                   const std::map<std::string, std::string>& tags) {
+bool is_own_launch(std::string_view deployment, std::string_view token, const TextMap& tags) {
   if (tags.contains(kTagGroup)) return false;
   if (is_own_token(deployment, token)) return true;
   const auto launch = tags.find(kTagLaunch);

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "bootstrap/base/text_map.hpp"
 
 namespace warmroot::core {
 
@@ -46,7 +47,6 @@ inline constexpr const char* kTagGroup = "aws:autoscaling:groupName";
 /// True for an instance that a call with such a token launched, by itself or as a fleet. Tags that
 /// people copied to an instance of theirs do not make it ours, and what a group has is the group's
 /// to end: it would launch another in its place.
-bool is_own_launch(std::string_view deployment, std::string_view token,
-                   const std::map<std::string, std::string>& tags);
+bool is_own_launch(std::string_view deployment, std::string_view token, const TextMap& tags);
 
 }  // namespace warmroot::core

@@ -133,7 +133,7 @@ bool person_removes_tags(World& world) {
   if (!volume && !instance) return false;
   const std::string id = volume ? volume->id : instance->id;
   sim::Tags before = volume ? volume->tags : instance->tags;
-  std::erase_if(before, [](const auto& tag) { return tag.first.starts_with("aws:"); });
+  erase_if(before, [](const auto& tag) { return tag.first.starts_with("aws:"); });
   if (world.draw.percent(30)) {
     world.say("people remove all tags of " + id);
     std::ignore = world.region.delete_tags({id}, {});
@@ -184,7 +184,7 @@ bool person_copies_instance_tags(World& world) {
   args.type = instance->type;
   args.zone = instance->zone;
   args.instance_tags = instance->tags;
-  std::erase_if(args.instance_tags, [](const auto& tag) { return tag.first.starts_with("aws:"); });
+  erase_if(args.instance_tags, [](const auto& tag) { return tag.first.starts_with("aws:"); });
   const auto made = world.region.run_instances(args);
   if (!made) return false;
   const std::string theirs = made->front().id;

@@ -215,7 +215,7 @@ Answer<void> Region::delete_tags(const std::vector<std::string>& resources,
   for (const auto& id : resources) {
     Tags& tags = *tags_of(id);
     const auto of_aws = [](const auto& tag) { return tag.first.starts_with("aws:"); };
-    if (keys.empty()) std::erase_if(tags, [&](const auto& tag) { return !of_aws(tag); });
+    if (keys.empty()) erase_if(tags, [&](const auto& tag) { return !of_aws(tag); });
     for (const auto& [key, value] : keys) {
       const auto found = tags.find(key);
       if (found != tags.end() && (!value || *value == found->second)) tags.erase(found);

@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/base/text_map.hpp"
 #include "bootstrap/base/units.hpp"
 
 namespace warmroot::sim {
 
-using Tags = std::map<std::string, std::string>;
+using Tags = TextMap;
 
 /// A refusal as EC2 words it.
 struct ApiError {
