@@ -62,6 +62,7 @@ struct Host {
   manager::TickReport last;
   std::unique_ptr<manager::EventInbox> inbox;  ///< of a process that listens
   Instant polled{};                            ///< when the queue last answered it
+  bool ledger_is_new = false;                  ///< nobody has looked at what the process began with
   bool new_desired = false;                    ///< the spec changed inside a tick
   std::uint64_t ticks = 0;
   bool resumed = false;  ///< the operator has looked for pools that are paused by mistake

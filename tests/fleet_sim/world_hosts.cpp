@@ -82,6 +82,7 @@ ProcessSetup World::setup_of(Host& host) {
 void World::start(Host& host) {
   host.clock_at_start = host.clock;
   host.last_look = host.look_started = Instant{};
+  host.ledger_is_new = true;
   host.inbox = std::make_unique<manager::EventInbox>();
   host.polled = Instant{};
   const auto started = host.process.start(setup_of(host));
@@ -236,12 +237,14 @@ void World::tick(Host& host) {
   if (!host.last.blind) host.last_look = host.look_started;
   host.look_started = region.now();
   ++host.ticks;
+  bool wrote = true;
   try {
     if (host.door) host.process.reconciler->look_at(host.door->board.take_knockers());
     auto report = host.process.reconciler->tick();
-    if (report)
+    if (report) {
+      wrote = !report->calls.empty() || !report->plan.records.empty();
       digest(host, std::move(*report));
-    else {
+    } else {
       say("tick failed: " + report.error().message());
       if (report.error().kind != ErrorKind::retry_later)
         invariants.violated(0, "tick failed: " + report.error().message());
@@ -253,7 +256,8 @@ void World::tick(Host& host) {
     return;
   }
   host.in_tick = false;
-  invariants.check_leases(*host.process.spy);
+  // Leases are as they were where nothing was written; a process starts on any copy of a ledger.
+  if (wrote || std::exchange(host.ledger_is_new, false)) invariants.check_leases(*host.process.spy);
   if (host.new_desired) tell_desired(host);
   planted_after_tick(options.planted, *this, host);
   if (host.die_in == 1 && host.after_death) bury(host);
