@@ -63,10 +63,10 @@ Carries carries_what(const Draft& draft, const aws::Instance& seen, const Carrie
   if (!has_tag(seen.tags, kTagLaunchVolume)) return Carries::nothing;
   for (const auto& device : seen.block_devices) {
     if (device.device_name != kLaunchDevice) continue;
-    const auto volume = draft.observed.volumes.find(device.volume_id);
-    if (volume == draft.observed.volumes.end()) return Carries::unseen;
-    return tag_of(volume->second.tags, kTagRole) == to_string(VolumeRole::spare) ? Carries::unwanted
-                                                                                 : Carries::nothing;
+    const auto* volume = draft.observed.volumes.get(device.volume_id);
+    if (!volume) return Carries::unseen;
+    return tag_of(volume->tags, kTagRole) == to_string(VolumeRole::spare) ? Carries::unwanted
+                                                                          : Carries::nothing;
   }
   // Shown with its disks and without ours: somebody took it off.
   const bool lost = seen.state == aws::InstanceState::running && !seen.block_devices.empty();
@@ -185,10 +185,10 @@ bool may_be_given_its_volume(Draft& draft, const InstanceDraft& instance) {
 /// named.
 void keep_claims(Draft& draft, const Carried& carried) {
   for (const auto* volume : draft.from_launch) {
-    const auto record = draft.ledger.volumes.find(volume->volume_id);
-    if (record == draft.ledger.volumes.end()) continue;
-    auto* pool = draft.find_pool(record->second.pool);
-    auto* node = pool ? pool->find_node(record->second.node) : nullptr;
+    const auto* record = draft.ledger.volumes.get(volume->volume_id);
+    if (!record) continue;
+    auto* pool = draft.find_pool(record->pool);
+    auto* node = pool ? pool->find_node(record->node) : nullptr;
     if (!node || node->beyond || !node->volume_id.empty() || node->asked) continue;
     const auto* attachment = attachment_of(*volume);
     const auto* instance = attachment ? draft.find_instance(attachment->instance_id) : nullptr;
@@ -276,8 +276,8 @@ bool is_from_launch(const aws::Volume& volume) {
 }
 
 std::string claimed_for(const Draft& draft, const aws::Volume& volume) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
-  return record == draft.ledger.volumes.end() ? std::string() : record->second.node;
+  const auto* record = draft.ledger.volumes.get(volume.volume_id);
+  return record ? record->node : std::string();
 }
 
 bool is_unnamed(const aws::Volume& volume) {

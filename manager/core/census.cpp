@@ -31,18 +31,16 @@ bool tells_the_truth(const aws::Volume& volume) {
 
 /// A rollout took it from its node. The tag alone counts too: a ledger may be lost or an old copy.
 bool is_retired(const Draft& draft, const aws::Volume& volume) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
-  return has_tag(volume.tags, kTagRetired) ||
-         (record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired);
+  const auto* record = draft.ledger.volumes.get(volume.volume_id);
+  return has_tag(volume.tags, kTagRetired) || (record && record->role == VolumeRole::retired);
 }
 
 /// Smaller is better: attached or leased, not retired, recorded, used before, older, then by id.
 auto rank_of(Draft& draft, const aws::Volume& volume) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
-  const bool recorded = record != draft.ledger.volumes.end();
+  const auto* record = draft.ledger.volumes.get(volume.volume_id);
+  const bool recorded = record;
   return std::make_tuple(!attachment_of(volume) && !draft.holder_of(volume.volume_id),
-                         is_retired(draft, volume), !recorded,
-                         !(recorded && record->second.ever_used),
+                         is_retired(draft, volume), !recorded, !(recorded && record->ever_used),
                          volume.create_time.value_or(Instant::max()), volume.volume_id);
 }
 
@@ -58,14 +56,14 @@ NodeDraft& node_for(PoolDraft& pool, const std::string& name, int index) {
 
 void adopt_or_mark_seen(Draft& draft, const aws::Volume& volume, const PoolDraft& pool,
                         const NodeDraft& node) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
-  const bool recorded = record != draft.ledger.volumes.end();
+  const auto* record = draft.ledger.volumes.get(volume.volume_id);
+  const bool recorded = record;
   // A spare that the ledger knows as such has been given to the node since, by its tag.
-  const bool changed = recorded && record->second.node != node.name;
-  if (recorded && record->second.seen && !changed) return;
+  const bool changed = recorded && record->node != node.name;
+  if (recorded && record->seen && !changed) return;
   OwnedVolume owned{pool.spec->name, node.name, volume.availability_zone, draft.now, true, true};
   if (recorded && !changed) {
-    owned = record->second;
+    owned = *record;
     owned.seen = true;
   }
   draft.record(RecordVolume{volume.volume_id, owned});
@@ -129,10 +127,10 @@ struct Owner {
 };
 
 Owner owner_of(Draft& draft, const aws::Volume& volume) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  const auto* record = draft.ledger.volumes.get(volume.volume_id);
   const auto& node = tag_of(volume.tags, kTagNode);
-  if (record != draft.ledger.volumes.end()) {
-    const auto& owned = record->second;
+  if (record) {
+    const auto& owned = *record;
     // Nobody but a manager gives stock to a node; this ledger is older than that.
     if (is_stock(owned.role) && !node.empty()) return {owned.pool, node};
     return {owned.pool, owned.node, owned.role};
@@ -261,10 +259,9 @@ void count_asked_volumes(Draft& draft) {
 PoolDraft* pool_of(Draft& draft, const aws::Instance& instance) {
   const auto& deployment = tag_of(instance.tags, kTagDeployment);
   const auto& name = tag_of(instance.tags, kTagPool);
-  const auto record = draft.ledger.instances.find(instance.instance_id);
+  const auto* record = draft.ledger.instances.get(instance.instance_id);
   const bool ours = deployment.empty() || deployment == draft.desired.deployment;
-  if (record != draft.ledger.instances.end() && ours && (deployment.empty() || name.empty()))
-    return draft.find_pool(record->second.pool);
+  if (record && ours && (deployment.empty() || name.empty())) return draft.find_pool(record->pool);
   auto* pool = draft.find_pool(name);
   if (!pool) return nullptr;
   if (deployment == draft.desired.deployment) return pool;

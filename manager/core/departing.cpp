@@ -14,9 +14,9 @@ const Warning* warning_of(Draft& draft, const std::string& id) {
   const auto found = draft.observed.warnings.find(id);
   if (found == draft.observed.warnings.end()) return nullptr;
   if (found->second.kind == WarningKind::interruption) return &found->second;
-  const auto seen = draft.observed.instances.find(id);
-  if (seen == draft.observed.instances.end()) return nullptr;
-  const auto* pool = draft.find_pool(tag_of(seen->second.tags, kTagPool));
+  const auto* seen = draft.observed.instances.get(id);
+  if (!seen) return nullptr;
+  const auto* pool = draft.find_pool(tag_of(seen->tags, kTagPool));
   const bool asked = pool && pool->spec->launch && pool->spec->launch->replace_on_rebalance;
   return asked ? &found->second : nullptr;
 }
@@ -39,17 +39,16 @@ bool serves_again(Draft& draft, const std::string& id, const Departure& departur
   if (draft.ledger.instances.contains(id) || !report || report->stage != NodeStage::hello ||
       report->received <= departure.since)
     return false;
-  const auto seen = draft.observed.instances.find(id);
-  if (seen == draft.observed.instances.end() ||
-      is_own_launch(draft.desired.deployment, seen->second.client_token, seen->second.tags))
+  const auto* seen = draft.observed.instances.get(id);
+  if (!seen || is_own_launch(draft.desired.deployment, seen->client_token, seen->tags))
     return false;
   return !draft.lease_on(id);
 }
 
 /// Since when it has been waited for; one that others launched may stay pending for ever, too.
 Instant pending_since(Draft& draft, const std::string& id) {
-  const auto launched = draft.ledger.instances.find(id);
-  if (launched != draft.ledger.instances.end()) return launched->second.recorded;
+  const auto* launched = draft.ledger.instances.get(id);
+  if (launched) return launched->recorded;
   return draft.hold("pending/" + id).since;
 }
 

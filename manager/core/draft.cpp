@@ -335,9 +335,8 @@ bool Draft::backing_off(std::string_view action, const std::string& resource) {
 }
 
 bool Draft::is_base_root(const aws::Attachment& attachment) const {
-  const auto instance = observed.instances.find(attachment.instance_id);
-  return instance != observed.instances.end() &&
-         instance->second.root_device_name == attachment.device;
+  const auto* instance = observed.instances.get(attachment.instance_id);
+  return instance && instance->root_device_name == attachment.device;
 }
 
 bool Draft::would_delete_volume(const std::string& instance_id) {
@@ -363,8 +362,8 @@ bool Draft::shows_volume_on(const std::string& instance_id) {
     // Either view may lag behind the other.
     for (const auto& [id, instance] : observed.instances)
       for (const auto& device : instance.block_devices)
-        if (const auto volume = observed.volumes.find(device.volume_id);
-            volume != observed.volumes.end() && has_tag(volume->second.tags, kTagNode) &&
+        if (const auto* volume = observed.volumes.get(device.volume_id);
+            volume && has_tag(volume->tags, kTagNode) &&
             device.device_name != instance.root_device_name &&
             device.state != aws::AttachmentState::detaching &&
             device.state != aws::AttachmentState::detached)

@@ -34,10 +34,9 @@ bool has_released(const Draft& draft, const Lease& lease) {
 
 /// Seen on its way out, or over, although no pool lists it any more.
 bool is_dying(const Draft& draft, const std::string& id) {
-  const auto seen = draft.observed.instances.find(id);
-  return seen != draft.observed.instances.end() &&
-         (seen->second.state == aws::InstanceState::terminated ||
-          seen->second.state == aws::InstanceState::shutting_down);
+  const auto* seen = draft.observed.instances.get(id);
+  return seen && (seen->state == aws::InstanceState::terminated ||
+                  seen->state == aws::InstanceState::shutting_down);
 }
 
 LeaseState state_from(Draft& draft, const aws::Attachment& attachment) {
@@ -91,9 +90,8 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
 }
 
 bool instance_is_over(Draft& draft, const std::string& id) {
-  const auto seen = draft.observed.instances.find(id);
-  if (seen != draft.observed.instances.end())
-    return seen->second.state == aws::InstanceState::terminated;
+  const auto* seen = draft.observed.instances.get(id);
+  if (seen) return seen->state == aws::InstanceState::terminated;
   return draft.find_instance(id) == nullptr;
 }
 
@@ -104,9 +102,8 @@ bool has_made_way(Draft& draft, const Lease& lease) {
     if (other.instance_id != lease.instance_id || other.volume_id == lease.volume_id ||
         !holds_volume(other.state))
       return false;
-    const auto volume = draft.observed.volumes.find(other.volume_id);
-    const auto* shown =
-        volume == draft.observed.volumes.end() ? nullptr : attachment_of(volume->second);
+    const auto* volume = draft.observed.volumes.get(other.volume_id);
+    const auto* shown = volume ? attachment_of(*volume) : nullptr;
     return shown && shown->instance_id == lease.instance_id;
   });
 }
@@ -117,10 +114,10 @@ bool attachment_is_over(Draft& draft, const Lease& lease) {
   if (draft.undecided(lease.volume_id)) return false;
   if (lease.state == LeaseState::attaching && draft.now - lease.since < kVisibilityWindow)
     return false;
-  const auto volume = draft.observed.volumes.find(lease.volume_id);
-  if (volume == draft.observed.volumes.end()) return instance_is_over(draft, lease.instance_id);
-  if (attachment_of(volume->second)) return true;  // somebody else's: EC2 allows one
-  if (volume->second.state != aws::VolumeState::available) return false;
+  const auto* volume = draft.observed.volumes.get(lease.volume_id);
+  if (!volume) return instance_is_over(draft, lease.instance_id);
+  if (attachment_of(*volume)) return true;  // somebody else's: EC2 allows one
+  if (volume->state != aws::VolumeState::available) return false;
   if (instance_is_over(draft, lease.instance_id) || lease.state == LeaseState::leaving) return true;
   if (has_made_way(draft, lease)) return true;
   const Watch unattached = draft.hold("unattached/" + lease.volume_id + "/" + lease.instance_id);
@@ -132,9 +129,9 @@ void end_what_is_over(Draft& draft) {
   for (std::size_t place = 0, end = draft.leases.size(); place < end; ++place) {
     const Lease& lease = draft.leases[place];
     if (!holds_volume(lease.state)) continue;
-    const auto volume = draft.observed.volumes.find(lease.volume_id);
-    if (volume != draft.observed.volumes.end())
-      if (const auto* shown = attachment_of(volume->second);
+    const auto* volume = draft.observed.volumes.get(lease.volume_id);
+    if (volume)
+      if (const auto* shown = attachment_of(*volume);
           shown && shown->instance_id == lease.instance_id)
         continue;
     if (!attachment_is_over(draft, lease)) continue;
@@ -230,11 +227,9 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
 void quarantine_broken_volumes(Draft& draft) {
   for (const auto& [id, volume] : draft.observed.volumes) {
     if (volume.state != aws::VolumeState::error && !has_tag(volume.tags, kTagQuarantined)) continue;
-    const auto record = draft.ledger.volumes.find(id);
-    const auto pool =
-        record != draft.ledger.volumes.end() ? record->second.pool : tag_of(volume.tags, kTagPool);
-    const auto node =
-        record != draft.ledger.volumes.end() ? record->second.node : tag_of(volume.tags, kTagNode);
+    const auto* record = draft.ledger.volumes.get(id);
+    const auto pool = record ? record->pool : tag_of(volume.tags, kTagPool);
+    const auto node = record ? record->node : tag_of(volume.tags, kTagNode);
     if (tag_of(volume.tags, kTagDeployment) != draft.desired.deployment || !draft.find_pool(pool))
       continue;
     if (has_tag(volume.tags, kTagQuarantined)) {
@@ -283,9 +278,9 @@ void heal(Draft& draft) {
   for (std::size_t place = 0, end = draft.leases.size(); place < end; ++place) {
     const Lease& lease = draft.leases[place];
     if (!holds_volume(lease.state)) continue;
-    const auto volume = draft.observed.volumes.find(lease.volume_id);
-    if (volume == draft.observed.volumes.end()) continue;
-    const auto* attachment = attachment_of(volume->second);
+    const auto* volume = draft.observed.volumes.get(lease.volume_id);
+    if (!volume) continue;
+    const auto* attachment = attachment_of(*volume);
     if (attachment && attachment->instance_id == lease.instance_id)
       heal_attachment(draft, lease, *attachment);
   }

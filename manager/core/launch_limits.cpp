@@ -40,9 +40,9 @@ bool probe_is_out(const Draft& draft, const PoolDraft& pool) {
   if (draft.launches_asked(pool.spec->name) > 0) return true;
   for (const auto* each : pool.instances) {
     const auto& instance = *each;
-    const auto record = draft.ledger.instances.find(instance.id);
-    if (record != draft.ledger.instances.end() && record->second.fate == InstanceFate::fresh &&
-        (instance.pending || instance.running) && instance.departing.empty())
+    const auto* record = draft.ledger.instances.get(instance.id);
+    if (record && record->fate == InstanceFate::fresh && (instance.pending || instance.running) &&
+        instance.departing.empty())
       return true;
   }
   return false;

@@ -18,9 +18,8 @@ namespace {
 /// No tag and no record says what it is for.
 bool is_unknown(const Draft& draft, const std::string& volume_id) {
   if (draft.ledger.volumes.contains(volume_id)) return false;
-  const auto shown = draft.observed.volumes.find(volume_id);
-  return shown == draft.observed.volumes.end() ||
-         (!has_tag(shown->second.tags, kTagNode) && !has_tag(shown->second.tags, kTagRole));
+  const auto* shown = draft.observed.volumes.get(volume_id);
+  return !shown || (!has_tag(shown->tags, kTagNode) && !has_tag(shown->tags, kTagRole));
 }
 
 /// Attached after the launch and kept at the end, as our volumes are, and none that has our tags:
@@ -248,11 +247,10 @@ Lease* serving_lease(Draft& draft, const NodeDraft& node) {
 }
 
 bool instance_is_foreign(const Draft& draft, const Lease& lease) {
-  const auto seen = draft.observed.instances.find(lease.instance_id);
-  if (seen != draft.observed.instances.end())
-    return seen->second.state != aws::InstanceState::terminated;
-  const auto volume = draft.observed.volumes.find(lease.volume_id);
-  return volume != draft.observed.volumes.end() && attachment_of(volume->second) != nullptr;
+  const auto* seen = draft.observed.instances.get(lease.instance_id);
+  if (seen) return seen->state != aws::InstanceState::terminated;
+  const auto* volume = draft.observed.volumes.get(lease.volume_id);
+  return volume && attachment_of(*volume) != nullptr;
 }
 
 Lease* waiting_lease(Draft& draft, const NodeDraft& node) {

@@ -44,9 +44,8 @@ bool is_stranded(Draft& draft, const NodeDraft& node) {
 std::map<std::string, std::vector<const aws::Volume*>> parked_volumes(const Draft& draft) {
   std::map<std::string, std::vector<const aws::Volume*>> parked;
   for (const auto* volume : draft.parked) {
-    const auto record = draft.ledger.volumes.find(volume->volume_id);
-    const auto node =
-        record != draft.ledger.volumes.end() ? record->second.node : tag_of(volume->tags, kTagNode);
+    const auto* record = draft.ledger.volumes.get(volume->volume_id);
+    const auto node = record ? record->node : tag_of(volume->tags, kTagNode);
     parked[node].push_back(volume);
   }
   return parked;

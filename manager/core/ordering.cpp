@@ -71,14 +71,14 @@ const NodeDraft* node_for(Draft& draft, const PoolDraft& pool, const std::string
 }
 
 void obey_attach(Draft& draft, const Order& order) {
-  const auto seen = draft.observed.instances.find(order.subject);
-  if (seen == draft.observed.instances.end()) {
+  const auto* seen = draft.observed.instances.get(order.subject);
+  if (!seen) {
     if (surely_absent(draft, order.subject))
       refuse(draft, order,
              "EC2 does not show " + order.subject + ": check the id, account and Region");
     return;
   }
-  const auto& instance = seen->second;
+  const auto& instance = *seen;
   if (const auto* lease = draft.lease_on(order.subject)) {
     if (lease->pool != order.pool)
       return refuse(draft, order, order.subject + " has " + lease->node + "'s volume");
@@ -105,9 +105,8 @@ void obey_attach(Draft& draft, const Order& order) {
 /// Its detach was asked for. Of an instance that departs the lease says leaving before that.
 bool is_detaching(const Draft& draft, const Lease& lease) {
   if (lease.state != LeaseState::leaving) return false;
-  const auto volume = draft.observed.volumes.find(lease.volume_id);
-  const auto* shown =
-      volume == draft.observed.volumes.end() ? nullptr : attachment_of(volume->second);
+  const auto* volume = draft.observed.volumes.get(lease.volume_id);
+  const auto* shown = volume ? attachment_of(*volume) : nullptr;
   return !shown || shown->instance_id != lease.instance_id ||
          shown->state != aws::AttachmentState::attached ||
          draft.now - lease.since < kUnattachedAfter;
@@ -158,11 +157,11 @@ void obey_release(Draft& draft, const Order& order) {
 // ---- volumes ----
 
 const aws::Volume* shown_volume(Draft& draft, const Order& order) {
-  const auto seen = draft.observed.volumes.find(order.subject);
-  if (seen == draft.observed.volumes.end()) return nullptr;
-  const bool going = seen->second.state == aws::VolumeState::deleting ||
-                     seen->second.state == aws::VolumeState::deleted;
-  return going ? nullptr : &seen->second;
+  const auto* seen = draft.observed.volumes.get(order.subject);
+  if (!seen) return nullptr;
+  const bool going =
+      seen->state == aws::VolumeState::deleting || seen->state == aws::VolumeState::deleted;
+  return going ? nullptr : seen;
 }
 
 bool is_ours(const Draft& draft, const aws::Volume& volume) {
@@ -199,8 +198,8 @@ void obey_delete(Draft& draft, const Order& order, const aws::Volume& volume) {
                   order.subject + " is with " + user + ": `warmroot release " + user + "` first");
   if (draft.reservation_of(order.subject))
     return refuse(draft, order, "an instance waits for " + order.subject + ": release it first");
-  const auto record = draft.ledger.volumes.find(order.subject);
-  const bool maybe_used = record == draft.ledger.volumes.end() || record->second.ever_used;
+  const auto* record = draft.ledger.volumes.get(order.subject);
+  const bool maybe_used = !record || record->ever_used;
   if (maybe_used && order.detail.empty())
     return refuse(draft, order, order.subject + " may hold data of sessions: say --yes to lose it");
   if (volume.state == aws::VolumeState::creating) return;

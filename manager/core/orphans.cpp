@@ -40,8 +40,8 @@ std::vector<Orphan> find_orphans(const Desired& desired, const LedgerView& ledge
     if (const auto watch = ledger.watches.find(orphan_key(row.volume_id));
         watch != ledger.watches.end())
       orphan.since = watch->second.since;
-    if (const auto record = ledger.volumes.find(row.volume_id); record != ledger.volumes.end())
-      orphan.maybe_used = record->second.ever_used;
+    if (const auto* record = ledger.volumes.get(row.volume_id); record)
+      orphan.maybe_used = record->ever_used;
     orphans.push_back(std::move(orphan));
   }
   std::sort(orphans.begin(), orphans.end(), [](const Orphan& left, const Orphan& right) {

@@ -38,9 +38,8 @@ void note_observation(Draft& draft) {
 
 /// A refusal matters while what it stood in the way of is still missing.
 bool still_matters(Draft& draft, const std::string& resource) {
-  if (const auto volume = draft.observed.volumes.find(resource);
-      volume != draft.observed.volumes.end())
-    return !has_tag(volume->second.tags, kTagQuarantined);
+  if (const auto* volume = draft.observed.volumes.get(resource); volume)
+    return !has_tag(volume->tags, kTagQuarantined);
   if (draft.find_instance(resource)) return true;
   if (const auto subject = stock_subject_from(resource)) {
     const auto* of = draft.find_pool(subject->pool);

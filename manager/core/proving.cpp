@@ -47,12 +47,12 @@ bool has_proved(Draft& draft, const std::string& id) {
 void judge_launches(Draft& draft) {
   for (const auto& [id, launched] : draft.ledger.instances) {
     if (launched.fate != InstanceFate::fresh) continue;
-    const auto seen = draft.observed.instances.find(id);
-    if (seen == draft.observed.instances.end()) continue;
+    const auto* seen = draft.observed.instances.get(id);
+    if (!seen) continue;
     if (has_proved(draft, id)) {
       draft.record(RecordFate{id, launched.pool, InstanceFate::proved, ""});
       draft.streaks.erase(launched.pool);
-    } else if (auto why = why_failed(draft, id, seen->second); !why.empty()) {
+    } else if (auto why = why_failed(draft, id, *seen); !why.empty()) {
       auto& streak = draft.streaks[launched.pool];  // this plan's launches see it already
       streak = {streak.failures + 1, draft.now, why};
       draft.record(RecordFate{id, launched.pool, InstanceFate::failed, std::move(why)});

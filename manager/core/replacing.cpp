@@ -12,10 +12,9 @@ namespace {
 
 /// The pool of a running instance, if it acts on hints.
 const PoolDraft* acting_pool(Draft& draft, const std::string& id) {
-  const auto seen = draft.observed.instances.find(id);
-  if (seen == draft.observed.instances.end() || seen->second.state != aws::InstanceState::running)
-    return nullptr;
-  const auto* pool = draft.find_pool(tag_of(seen->second.tags, kTagPool));
+  const auto* seen = draft.observed.instances.get(id);
+  if (!seen || seen->state != aws::InstanceState::running) return nullptr;
+  const auto* pool = draft.find_pool(tag_of(seen->tags, kTagPool));
   return pool && pool->spec->launch && pool->spec->launch->replace_on_rebalance ? pool : nullptr;
 }
 

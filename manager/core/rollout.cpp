@@ -60,9 +60,7 @@ bool is_ready(Draft& draft, const PoolDraft& pool, const aws::Volume& volume) {
 void record_role(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
                  const aws::Volume& volume, VolumeRole role) {
   OwnedVolume owned{pool.spec->name, node.name, volume.availability_zone, draft.now, true, true};
-  if (const auto known = draft.ledger.volumes.find(volume.volume_id);
-      known != draft.ledger.volumes.end())
-    owned = known->second;
+  if (const auto* known = draft.ledger.volumes.get(volume.volume_id); known) owned = *known;
   owned.seen = true;
   owned.role = role;
   draft.record(RecordVolume{volume.volume_id, owned});
@@ -110,9 +108,8 @@ void mend_tags(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
     unmark_retired(draft, pool, node, *node.volume);
   for (const auto* other : node.others) {
     if (has_tag(other->tags, kTagRetired) || attachment_of(*other)) continue;
-    const auto record = draft.ledger.volumes.find(other->volume_id);
-    const bool recorded =
-        record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired;
+    const auto* record = draft.ledger.volumes.get(other->volume_id);
+    const bool recorded = record && record->role == VolumeRole::retired;
     const bool left_behind = node.volume && outdated(pool, other) && !outdated(pool, node.volume) &&
                              pool.spec->rollout.policy == RolloutSpec::Policy::replace;
     if (recorded || left_behind)

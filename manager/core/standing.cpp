@@ -107,13 +107,11 @@ VolumeCondition condition_of(const aws::Volume& volume, VolumeRole role, bool ow
 
 /// By the record, which people cannot retag, or else by the tags.
 VolumeRole role_of(const Draft& draft, const aws::Volume& volume) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
+  const auto* record = draft.ledger.volumes.get(volume.volume_id);
   if (has_tag(volume.tags, kTagRetired)) return VolumeRole::retired;
   if (has_tag(volume.tags, kTagNode))
-    return record != draft.ledger.volumes.end() && record->second.role == VolumeRole::retired
-               ? VolumeRole::retired
-               : VolumeRole::node;
-  if (record != draft.ledger.volumes.end()) return record->second.role;
+    return record && record->role == VolumeRole::retired ? VolumeRole::retired : VolumeRole::node;
+  if (record) return record->role;
   return volume_role_from(tag_of(volume.tags, kTagRole)).value_or(VolumeRole::node);
 }
 

@@ -13,10 +13,10 @@ bool works(const aws::Volume& volume) {
 }  // namespace
 
 void count_shown_stock(Draft& draft, PoolDraft& pool, const aws::Volume& volume, VolumeRole role) {
-  const auto record = draft.ledger.volumes.find(volume.volume_id);
-  const bool recorded = record != draft.ledger.volumes.end();
+  const auto* record = draft.ledger.volumes.get(volume.volume_id);
+  const bool recorded = record;
   OwnedVolume owned{pool.spec->name, "", volume.availability_zone, draft.now, true, false, role};
-  if (recorded) owned = record->second;
+  if (recorded) owned = *record;
   const bool seen_before = recorded && owned.seen;
   const bool used_before = owned.ever_used;
   owned.seen = true;

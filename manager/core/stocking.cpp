@@ -322,8 +322,8 @@ const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& no
   if (!best || !tag_as_nodes(draft, pool, node, best->id, why + "; spare " + best->id + " is its"))
     return nullptr;
   OwnedVolume owned{pool.spec->name, node.name, best->zone, draft.now, true, false};
-  if (const auto known = draft.ledger.volumes.find(best->id); known != draft.ledger.volumes.end())
-    owned.recorded = known->second.recorded;
+  if (const auto* known = draft.ledger.volumes.get(best->id); known)
+    owned.recorded = known->recorded;
   draft.record(RecordVolume{best->id, owned});
   best->fit = false;
   best->role = VolumeRole::node;
