@@ -289,6 +289,7 @@ int Database::changes() const {
 }
 
 Result<std::pair<std::int64_t, std::int64_t>> Database::version() {
+  const std::lock_guard guard(state_->mutex);
   TRY_ASSIGN(const auto others, query("PRAGMA data_version"));
   return std::pair{others.empty() ? std::int64_t{0} : others.front().number(0),
                    std::int64_t{sqlite3_total_changes(state_->connection.get())}};
