@@ -46,7 +46,7 @@ TEST(Planner, the_detach_of_a_stuck_attach_is_asked_for_again_only_after_as_long
   world.volume("vol-0");
   world.instance("i-0");
   world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
-  world.ledger.watches["attaching/vol-0/i-0//dev/sdf"] = {kNow - kStuckAttachAfter * 2, 5};
+  world.hold_for(kStuckAttachAfter * 2);
   world.ledger.leases.back().state = LeaseState::leaving;
   world.ledger.leases.back().since = kNow - Milliseconds{200};
   EXPECT_THAT(world.calls(), IsEmpty());
@@ -62,7 +62,7 @@ TEST(Planner, a_detach_names_the_device_so_that_it_cannot_hit_another_managers_n
   world.instance("i-0");
   world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
   world.observed.volumes.at("vol-0").attachments.front().device = "/dev/sdk";
-  world.ledger.watches["attaching/vol-0/i-0//dev/sdk"] = {kNow - kStuckAttachAfter * 2, 5};
+  world.hold_for(kStuckAttachAfter * 2);
   const auto plan = world.plan();
   const auto* call = only<aws::DetachVolume>(plan);
   ASSERT_NE(call, nullptr);
@@ -74,8 +74,21 @@ TEST(Planner, an_attach_that_another_manager_started_over_is_not_stuck_yet) {
   world.volume("vol-0");
   world.instance("i-0");
   world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
-  world.ledger.watches["attaching/vol-0/i-0//dev/sdf"] = {kNow - kStuckAttachAfter * 2, 5};
+  world.hold_for(kStuckAttachAfter * 2);
   world.observed.volumes.at("vol-0").attachments.front().device = "/dev/sdg";
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Planner, an_attach_that_another_manager_started_over_under_the_same_name_is_not_stuck_yet) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+  auto& attachment = world.observed.volumes.at("vol-0").attachments.front();
+  attachment.attach_time = kNow - kStuckAttachAfter * 2;
+  world.hold_for(kStuckAttachAfter * 2);
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
+  attachment.attach_time = kNow - kStuckAttachAfter + Milliseconds{1};
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
@@ -311,7 +324,7 @@ TEST(Planner, a_stuck_attach_starts_over_when_the_guest_never_saw_the_disk) {
   world.instance("i-0");
   world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
   EXPECT_THAT(world.calls(), IsEmpty());
-  world.ledger.watches["attaching/vol-0/i-0//dev/sdf"] = {kNow - kStuckAttachAfter, 50};
+  world.hold_for(kStuckAttachAfter);
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
   world.report("i-0", "vol-0", NodeStage::disk_seen);
   EXPECT_THAT(world.calls(), IsEmpty());
@@ -429,8 +442,7 @@ TEST(Planner, an_attach_that_sticks_on_somebody_elses_instance_is_not_started_ov
   world.observed.volumes.at("vol-0").attachments = {{"vol-0", "i-foreign", "/dev/sdf",
                                                      aws::AttachmentState::attaching,
                                                      kNow - std::chrono::minutes{5}, false}};
-  world.ledger.watches["attaching/vol-0/i-foreign//dev/sdf"] = {kNow - std::chrono::minutes{5},
-                                                                100};
+  world.hold_for(std::chrono::minutes{5});
   EXPECT_THAT(world.calls(), Not(Contains(StartsWith("DetachVolume"))));
 }
 

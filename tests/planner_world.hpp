@@ -105,6 +105,11 @@ struct World {
           state == aws::AttachmentState::attaching ? LeaseState::attaching : LeaseState::active);
   }
 
+  /// What holds at this look has held for so long.
+  void hold_for(Milliseconds time) {
+    for (const auto& what : plan().watches) ledger.watches[what] = {kNow - time, 50};
+  }
+
   void lease(const std::string& volume_id, const std::string& instance_id, LeaseState state) {
     const auto& tags = observed.volumes.at(volume_id).tags;
     ledger.leases.push_back({tags.at(kTagPool), tags.at(kTagNode), volume_id, instance_id,

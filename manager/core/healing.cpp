@@ -193,13 +193,21 @@ void keep_after_termination(Draft& draft, const std::string& pool, const std::st
             "volume " + volume_id + " would be deleted with " + attachment.instance_id);
 }
 
+/// One of this very attach: whoever starts over takes another name, but for a second manager, which
+/// may not know that the first was used; then EC2 tells another time.
+std::string watch_of_attach(const Lease& lease, const aws::Attachment& attachment) {
+  std::string key =
+      "attaching/" + lease.volume_id + "/" + lease.instance_id + "/" + attachment.device;
+  if (attachment.attach_time)
+    key += "/" + std::to_string(attachment.attach_time->time_since_epoch().count());
+  return key;
+}
+
 void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
   const auto* instance = draft.find_instance(lease.instance_id);
   if (attachment.state == aws::AttachmentState::attaching) {
     if (!instance) return;  // somebody else's to start over
-    // With the device: whoever starts over takes another name, and its time begins anew.
-    const Watch stuck = draft.hold("attaching/" + lease.volume_id + "/" + lease.instance_id + "/" +
-                                   attachment.device);
+    const Watch stuck = draft.hold(watch_of_attach(lease, attachment));
     if (guest_saw_disk(draft, lease)) return;
     const bool asked = lease.state == LeaseState::leaving;
     const Instant due =
