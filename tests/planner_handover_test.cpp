@@ -126,6 +126,9 @@ TEST(Planner,
   world.ledger.leases.clear();
   world.lease("vol-0", "i-0", LeaseState::active);
   EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 checking", "i-0 ended"));
+  world.observed.volumes.erase("vol-0");
+  EXPECT_THAT(lease_records(world.plan()), ElementsAre("i-0 checking", "i-0 ended"))
+      << "people have deleted it since";
 }
 
 TEST(Planner, an_attachment_elsewhere_ends_the_lease_that_says_otherwise) {

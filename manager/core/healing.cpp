@@ -115,7 +115,7 @@ bool attachment_is_over(Draft& draft, const Lease& lease) {
   if (lease.state == LeaseState::attaching && draft.now - lease.since < kVisibilityWindow)
     return false;
   const auto* volume = draft.observed.volumes.get(lease.volume_id);
-  if (!volume) return instance_is_over(draft, lease.instance_id);
+  if (!volume) return instance_is_over(draft, lease.instance_id) || has_made_way(draft, lease);
   if (attachment_of(*volume)) return true;  // somebody else's: EC2 allows one
   if (volume->state != aws::VolumeState::available) return false;
   if (instance_is_over(draft, lease.instance_id) || lease.state == LeaseState::leaving) return true;
