@@ -155,6 +155,13 @@ Ok RootDirectory::make_file(const std::string& path) const {
   return fail(ErrorKind::refused, "/" + path + " in the volume is a loop of links");
 }
 
+Ok RootDirectory::make_link(const std::string& text, const std::string& path) const {
+  TRY_ASSIGN(const UniqueFd parent, open_inside(parent_of(path), O_PATH | O_DIRECTORY));
+  if (::symlinkat(text.c_str(), parent.get(), leaf_of(path).c_str()) != 0 && errno != EEXIST)
+    return fail_errno("linking /" + path + " in the volume");
+  return {};
+}
+
 bool RootDirectory::is_directory(const std::string& path) const {
   return open_inside(path, O_PATH | O_DIRECTORY).has_value();
 }

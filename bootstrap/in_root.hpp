@@ -41,6 +41,8 @@ class RootDirectory {
   /// Makes sure that opening `path` leads to a regular file, creating what a dangling link points
   /// at.
   Ok make_file(const std::string& path) const;
+  /// Makes a symbolic link in a directory that is there. One that is there already is success.
+  Ok make_link(const std::string& text, const std::string& path) const;
   bool is_directory(const std::string& path) const;
   bool is_executable(const std::string& path) const;
   int fd() const { return fd_.get(); }

@@ -84,6 +84,9 @@ Ok perform_mount(const RootDirectory& root, const MountStep& step) {
     TRY(call_mount(call));
   }
   if (step.read_only) TRY(change_flags(root, step, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID));
+  // Private: what the base mounts there later does not arrive, and our unmount of it, which would
+  // take it from the base, does not travel back.
+  if (step.kind == MountKind::bind) TRY(change_flags(root, step, MS_PRIVATE));
   // Slave: later mounts of the base arrive here, our unmounts never travel back and take the base's
   // /dev/pts along. Shared on top: mount namespaces that services copied from us follow when we
   // unmount.
@@ -128,6 +131,7 @@ Ok remount(const std::string& point, const std::string& options) {
 Ok perform(const MountStep& step, const std::string& point) {
   TRY_ASSIGN(const RootDirectory root, RootDirectory::open(point));
   auto done = step.kind == MountKind::directory ? root.make_directories(step.target, step.mode)
+              : step.kind == MountKind::link    ? root.make_link(step.source, step.target)
                                                 : perform_mount(root, step);
   if (!done) return fail(std::move(done).error().within(step.name));
   return {};

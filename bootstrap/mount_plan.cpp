@@ -13,6 +13,16 @@ MountStep directory(std::string target, unsigned mode) {
   return step;
 }
 
+MountStep link(std::string source, std::string target) {
+  MountStep step;
+  step.name = "link /" + target;
+  step.kind = MountKind::link;
+  step.source = std::move(source);
+  step.target = std::move(target);
+  step.required = false;
+  return step;
+}
+
 MountStep new_filesystem(std::string type, std::string target, std::string options) {
   MountStep step;
   step.name = "mount /" + target;
@@ -64,6 +74,12 @@ void plan_run(const MountFacts& facts, std::vector<MountStep>& steps) {
   // them.
   steps.push_back(bind(MountKind::bind, "/tmp", kBaseTmpInVolume));
   steps.back().required = false;
+  // A docker of the base may start, or start again, after us: a link follows it, a bound socket
+  // would be the old one.
+  steps.push_back(bind(MountKind::bind, "/run", kBaseRunInVolume));
+  steps.back().read_only = true;
+  steps.back().required = false;
+  steps.push_back(link("base-run/docker.sock", "run/docker.sock"));
 }
 
 }  // namespace

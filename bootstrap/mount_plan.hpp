@@ -12,8 +12,10 @@ namespace warmroot::bootstrap {
 
 enum class MountKind {
   directory,   ///< only makes sure that the directory exists
+  link,        ///< only makes the symbolic link to `source`, in a directory of ours
   filesystem,  ///< a new file system of type `filesystem`
-  bind,        ///< the one directory or file `source` of the base
+  bind,        ///< the one directory or file `source` of the base, without what is mounted in it,
+               ///< now or later
   bind_tree,   ///< `source` with everything mounted below it, following the base's later mounts and
                ///< unmounts
 };

@@ -50,6 +50,8 @@ inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
 inline constexpr char kVolumeHostKeys[] = "var/lib/warmroot/host_keys";
 inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";
 inline constexpr char kVolumeHotList[] = "var/lib/warmroot/hot.list";
+/// The base's /run as seen in the volume: the socket of a docker that runs there is in it.
+inline constexpr char kBaseRunInVolume[] = "run/base-run";
 /// The base's /tmp as seen in the volume: sshd makes agent sockets there.
 inline constexpr char kBaseTmpInVolume[] = "run/base-tmp";
 

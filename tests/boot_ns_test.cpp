@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,6 +143,46 @@ TEST_F(BootNamespace, a_service_that_had_its_own_namespace_before_the_mount_does
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+}
+
+TEST_F(BootNamespace, what_the_base_mounts_while_sessions_run_is_still_there_after_the_unmount) {
+  make_volume();
+  ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr), 0);
+  ASSERT_TRUE(renew_mount_group(kRunDirectory));
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  const auto made = shell(
+      "work=$(mktemp -d /tmp/warmroot-later-XXXXXX); mkdir /run/later\n"
+      "for place in $work /run/later; do mount -t tmpfs tmpfs $place; touch $place/kept; done\n"
+      "echo $work");
+  ASSERT_TRUE(made) << made.error().message();
+  EXPECT_TRUE(unmount_tree(kVolumePoint));
+  EXPECT_EQ(::access((*made + "/kept").c_str(), F_OK), 0);
+  EXPECT_EQ(::access("/run/later/kept", F_OK), 0);
+  EXPECT_TRUE(check_device_free(loop_));
+  EXPECT_TRUE(shell("for place in " + *made + " /run/later; do umount $place; rmdir $place; done"));
+  ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+}
+
+TEST_F(BootNamespace, a_docker_of_the_base_that_starts_later_is_reached_from_the_volume) {
+  make_volume();
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  const auto connect_to = [](const std::string& path, auto call) {
+    const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{AF_UNIX, {}};
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    return call(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  };
+  EXPECT_FALSE(connect_to(inside("run/docker.sock"), ::connect));
+  const UniqueFd server(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{AF_UNIX, "/run/docker.sock"};
+  ASSERT_EQ(::bind(server.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(server.get(), 1), 0);
+  EXPECT_TRUE(connect_to(inside("run/docker.sock"), ::connect));
+  EXPECT_EQ(::unlink(inside("run/base-run/docker.sock").c_str()), -1) << "people cannot remove it";
+  EXPECT_EQ(errno, EROFS);
+  ::unlink("/run/docker.sock");
 }
 
 TEST_F(BootNamespace, a_file_that_was_written_has_its_name_after_a_power_cut) {

@@ -14,7 +14,7 @@ from world import TOP, World
 
 DIRECTORY = os.path.join(TOP, "build", "guest_test")
 GOOD = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1,
-        "base_ami": "ami-0twins000000000001",
+        "base_ami": "ami-0twins000000000001", "volumes": "size_gib = 6\ngrow = true",
         "session": f'[pool.session]\nrescue_port = {RESCUE_PORT}\nuser = "admin"'}
 REFUSED = [
     {"name": "noroot", "source": 'snapshot = "snap-0noroot0000000001"', "nodes": 1, "running": 1},
@@ -29,8 +29,8 @@ GROUP = {"name": "group", "source": 'snapshot = "snap-0xfs0000000000001"', "node
 # The twins' base has file systems of the volumes' UUIDs mounted.
 TWINS = {"base_ami": "ami-0twins000000000001", "nodes": 1, "running": 1}
 FILE_SYSTEMS = [
-    {**TWINS, "name": "xfs", "source": 'snapshot = "snap-0xfs0000000000001"'},
-    {"name": "btrfs", "source": 'snapshot = "snap-0btrfs00000000001"', "nodes": 1, "running": 1},
+    {**TWINS, "name": "xfs", "source": 'snapshot = "snap-0xfs0000000000001"', "volumes": "grow = true"},
+    {"name": "btrfs", "volumes": "grow = true", "source": 'snapshot = "snap-0btrfs00000000001"', "nodes": 1, "running": 1},
     {**TWINS, "name": "twin", "source": 'snapshot = "snap-0btrfs00000000001"'},
 ]
 SESSION_STAGES = ("ready", "warming", "warm")
@@ -108,6 +108,15 @@ def rebooted(world, checks, node):
     same = world.wait("the node to be the manager's again", lambda status: (found := world.node("imagenet-0", status)).get("lease") == "active"
                       and found.get("stage") in SESSION_STAGES and found, 120)
     checks.that("the manager that comes back keeps the rebooted instance", (same["instance_id"], same["volume_id"]) == (instance, node["volume_id"]), str(same))
+
+
+def grown(world, checks, name, node, gib):
+    """The root fills its volume, which is larger than what the snapshot's partition fills; sessions are open meanwhile."""
+    least, shown, deadline = int(gib * 0.9 * 1024), "0", time.monotonic() + 60
+    while int(shown or 0) < least and time.monotonic() < deadline:
+        time.sleep(1)
+        shown = world.ssh(node["instance_id"], "df -m / | awk 'END { print $2 }'")[1].strip()
+    checks.that(f"{name}: the root has grown to its volume's {gib} GiB", int(shown or 0) >= least, f"{shown} MiB")
 
 
 def hooked(world, checks, node):
@@ -241,6 +250,7 @@ def file_systems(checks):
     with World(os.path.join(DIRECTORY, "file_systems"), FILE_SYSTEMS, ("--notice-ms", "60000")) as world:
         nodes = {kind: ready(world, f"{kind}-0") for kind in ("xfs", "btrfs")}
         for kind, node in nodes.items():
+            grown(world, checks, kind, node, 1)
             written(world, checks, node, kind, "noticed")
         code, text = world.ssh(nodes["xfs"]["instance_id"], "grep -c ' xfs ' /proc/self/mountinfo; dmesg | grep -i xfs", user="root")
         checks.that("xfs: it is mounted beside another of the same UUID", code == 0 and int(text.split()[0]) >= 1, text)
@@ -265,6 +275,7 @@ def file_systems(checks):
 def good_volume(checks):
     with World(os.path.join(DIRECTORY, "good"), [GOOD], ("--notice-ms", "60000")) as world:
         node = ready(world, "imagenet-0")
+        grown(world, checks, "ext4", node, 6)
         session_matrix(world, checks, node["instance_id"])
         checks.that("a client learns the node's host key", known_host(world, node["instance_id"], "accept-new") == "in\n")
         hooked(world, checks, node)

@@ -51,6 +51,7 @@ running = {running}
 {group}
 [pool.volumes]
 type = "gp3"
+{volumes}
 {session}
 """
 LAUNCH = """\
@@ -61,7 +62,7 @@ subnets        = {{ us-east-1a = "subnet-0a00000000000001" }}
 key_name       = "operator"
 {launch}
 """
-DEFAULTS = {"base_ami": "ami-0base000000000001", "instance_type": "g5.12xlarge", "launch": "", "group": "", "session": ""}
+DEFAULTS = {"base_ami": "ami-0base000000000001", "instance_type": "g5.12xlarge", "launch": "", "group": "", "volumes": "", "session": ""}
 
 
 def dies_with_parent():
