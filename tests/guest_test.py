@@ -64,9 +64,9 @@ def ready(world, name, not_on=None):
     return world.wait(f"sessions on {name}", condition, 240)
 
 
-def known_host(world, instance, checking):
+def known_host(world, instance, checking, name="imagenet-0"):
     """A login by a client that knows the node by its name: `accept-new` learns its host key, `yes` insists on it."""
-    options = ("-o", f"UserKnownHostsFile={world.path('known_hosts')}", "-o", "HostKeyAlias=imagenet-0", "-o", f"StrictHostKeyChecking={checking}")
+    options = ("-o", f"UserKnownHostsFile={world.path('known_hosts')}", "-o", f"HostKeyAlias={name}", "-o", f"StrictHostKeyChecking={checking}")
     done = subprocess.run([*world.ssh_command(instance, options=options), "echo in"], capture_output=True, text=True, timeout=60,
                           stdin=subprocess.DEVNULL, check=False)
     return done.stdout + done.stderr
@@ -112,11 +112,13 @@ def rebooted(world, checks, node):
 
 def grown(world, checks, name, node, gib):
     """The root fills its volume, which is larger than what the snapshot's partition fills; sessions are open meanwhile."""
-    least, shown, deadline = int(gib * 0.9 * 1024), "0", time.monotonic() + 60
-    while int(shown or 0) < least and time.monotonic() < deadline:
+    has, shown, deadline = 0, "", time.monotonic() + 60
+    while has < gib * 0.9 * 1024 and time.monotonic() < deadline:
         time.sleep(1)
-        shown = world.ssh(node["instance_id"], "df -m / | awk 'END { print $2 }'")[1].strip()
-    checks.that(f"{name}: the root has grown to its volume's {gib} GiB", int(shown or 0) >= least, f"{shown} MiB")
+        shown = world.ssh(node["instance_id"], "df -m / || busybox df -m /")[1]
+        sizes = [line.split()[1] for line in shown.splitlines() if line.endswith(" /")]
+        has = int(sizes[0]) if sizes else 0
+    checks.that(f"{name}: the root has grown to its volume's {gib} GiB", has >= gib * 0.9 * 1024, shown)
 
 
 def hooked(world, checks, node):

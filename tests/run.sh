@@ -2,7 +2,7 @@
 # The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
 # address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers,
 # one full guest run. Usage: sh tests/run.sh [--quick|--all]   (--quick: no sanitizers, no guests; --all: also what takes
-# too long for every change, 10,000 power cuts by replay, 100 in guests, and a guest with systemd and cloud-init; leaves nothing
+# too long for every change, 10,000 power cuts by replay, 100 in guests, and guests with systemd and cloud-init and of other Debians; leaves nothing
 # out for want of time)
 # WARMROOT_FUZZ_SECONDS is how long each fuzzer runs (60).
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure, and a stage for which there is no time.
@@ -91,8 +91,9 @@ if [ "$all" = yes ]; then
   grep -a ' cuts: ' build/logs/power-cuts.log >&2
   step "100 power cuts in guests"
   python3 tests/guest_cuts_test.py --cuts 100
-  step "a guest with systemd and cloud-init"
+  step "guests with systemd and cloud-init, and with other releases of Debian"
   sh tests/sim/images.sh cloud
+  sh tests/sim/images.sh bases
   ctest --test-dir build/release -L slow --verbose
 fi
 step "all tests passed"

@@ -426,3 +426,11 @@ def own_sshd_matrix(world, checks, instance):
     """What is otherwise than by chroot, and what sshd itself does for sessions: some of the same cases."""
     run_parts(Matrix(world, checks, instance, "by the volume's sshd"), "the matrix of the volume's own sshd",
               (commands, terminal, own_surroundings, transfers, forwards, agent, x11, leave_behind, own_people, rescue))
+
+
+def base_matrix(world, checks, instance, base, sshd):
+    """What depends on the base's sshd: some of the same cases."""
+    m = Matrix(world, checks, instance, base)
+    done = m.ssh("/usr/sbin/sshd -V", host="rescue", options=("-l", "root"))
+    checks.that(f"{base}: it is {sshd}", sshd in done.stderr, done)
+    run_parts(m, f"the matrix of {base}", (commands, terminal, docker, transfers, forwards, agent, x11, leave_behind, rescue))

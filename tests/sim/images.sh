@@ -11,18 +11,19 @@
 # and, where the word `cloud` is given:
 #   cloud.img          a base system as AMIs have it: Debian with systemd, cloud-init and OpenSSH
 #   vmlinuz-cloud      the kernel whose modules it has
+# or, where the word `bases` is:
+#   base-11.img, base-13.img   as base.img, of Debian 11 (OpenSSH 8.4) and 13 (10.0)
 # Called by tests/run.sh and tests/demo.sh from the top directory; skips what this version of the script already made.
-# Usage: sh tests/sim/images.sh [cloud]
+# Usage: sh tests/sim/images.sh [cloud|bases]
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/lib.sh
 
 images=$repo/build/images
-case "${1:-}" in "" | cloud) ;; *) die "usage: sh tests/sim/images.sh [cloud]" ;; esac
+case "${1:-}" in "" | cloud | bases) ;; *) die "usage: sh tests/sim/images.sh [cloud|bases]" ;; esac
 stamp=$(cat tests/sim/images.sh tests/sim/guest/* | sha256sum | cut -c1-16)
 stamp_of() { cat "$images/$1" 2>/dev/null; }
-[ "$(stamp_of stamp)" != "$stamp" ] || [ "${1:-}" = cloud ] || exit 0
-[ "$(stamp_of stamp)$(stamp_of stamp-cloud)" != "$stamp$stamp" ] || exit 0
+[ "$(stamp_of stamp)" != "$stamp" ] || [ "$(stamp_of "stamp${1:+-$1}")" != "$stamp" ] || exit 0
 [ "$(id -u)" = 0 ] || die "guest images can only be made by root (mmdebstrap needs device nodes)"
 need_space_mib "$repo" 4000
 mkdir -p "$images"
@@ -40,12 +41,23 @@ debian_sources() {
 }
 sources=$(debian_sources | tr '\n' ' ')
 
-# debian NAME VARIANT PACKAGES: a Debian tree in $work/NAME.
+# other_release SUITE: the same sources for another release of Debian.
+other_release() {
+  for file in $sources; do
+    other=$work/$1-$(basename "$file")
+    sed "s/bookworm/$1/g" "$file" >"$other"
+    echo "$other"
+  done
+}
+
+# debian NAME VARIANT PACKAGES [SUITE]: a Debian tree in $work/NAME.
 debian() {
+  suite=${4:-bookworm}
+  [ "$suite" = bookworm ] && from=$sources || from=$(other_release "$suite" | tr '\n' ' ')
   # shellcheck disable=SC2086 # word splitting is the list of source files
   run_logged "mmdebstrap-$1" mmdebstrap --quiet --variant="$2" --include="$3" \
     --dpkgopt=path-exclude='/usr/share/man/*' --dpkgopt=path-exclude='/usr/share/doc/*' \
-    --dpkgopt=path-exclude='/usr/share/locale/*' bookworm "$work/$1" $sources
+    --dpkgopt=path-exclude='/usr/share/locale/*' "$suite" "$work/$1" $from
 }
 
 # ext4_image FILE SIZE_MIB TREE OFFSET_MIB: a sparse image holding TREE at OFFSET_MIB (0: no partition table).
@@ -123,38 +135,57 @@ cloud_image() {
   ext4_image "$images/cloud.img" 2048 "$tree" 0
   echo "$stamp" >"$images/stamp-cloud"
 }
-if [ "${1:-}" = cloud ] && [ "$(stamp_of stamp-cloud)" != "$stamp" ]; then cloud_image; fi
+kernel() {
+  if [ -d "$work/kernel" ]; then return; fi
+  step "guest images: kernel"
+  debian kernel extract linux-image-cloud-amd64
+  release=$(ls "$work/kernel/lib/modules")
+}
+
+# base_system NAME VERSION [SUITE]: the tree $work/NAME of a base system, of Debian VERSION, and its image.
+base_system() {
+  step "guest images: base system, Debian $2"
+  debian "$1" minbase openssh-server,iproute2,curl,kmod,procps,busybox-static,python3 "${3:-bookworm}"
+  tree=$work/$1
+  mkdir -p "$tree/lib/modules/$release"
+  for part in drivers/virtio drivers/net/virtio_net.ko drivers/net/net_failover.ko net/core drivers/char/virtio_console.ko \
+    drivers/char/hw_random fs/xfs fs/btrfs fs/fuse drivers/block/loop.ko crypto arch/x86/crypto lib; do
+    [ -e "$work/kernel/lib/modules/$release/kernel/$part" ] || continue
+    mkdir -p "$tree/lib/modules/$release/kernel/$(dirname "$part")"
+    cp -r "$work/kernel/lib/modules/$release/kernel/$part" "$tree/lib/modules/$release/kernel/$part"
+  done
+  cp "$work/kernel/lib/modules/$release"/modules.order "$work/kernel/lib/modules/$release"/modules.builtin* "$tree/lib/modules/$release/"
+  chroot "$tree" depmod "$release"
+  cp tests/sim/guest/inittab "$tree/etc/inittab"
+  install -m 755 tests/sim/guest/rcS tests/sim/guest/agent tests/sim/guest/user-data tests/sim/guest/shutdown "$tree/usr/local/sbin/"
+  ln -sf /bin/busybox "$tree/sbin/init"
+  ln -sf /bin/busybox "$tree/sbin/poweroff"
+  sed -i "s/^PRETTY_NAME=.*/PRETTY_NAME=\"warmroot test base (Debian $2)\"/" "$tree/usr/lib/os-release"
+  echo base >"$tree/etc/hostname"
+  echo "127.0.0.1 localhost" >"$tree/etc/hosts"
+  rm -f "$tree"/etc/ssh/ssh_host_* "$tree/etc/resolv.conf"
+  chroot "$tree" useradd --create-home --shell /bin/bash admin
+  chroot "$tree" passwd --quiet --delete root
+  rm -rf "$tree"/var/lib/apt/lists/* "$tree"/var/cache/apt/*
+  ext4_image "$images/$1.img" 1024 "$tree" 0
+}
+
+other_bases() {
+  kernel
+  base_system base-11 11 bullseye
+  base_system base-13 13 trixie
+  echo "$stamp" >"$images/stamp-bases"
+}
+
+if [ -n "${1:-}" ] && [ "$(stamp_of "stamp-$1")" != "$stamp" ]; then
+  case "$1" in cloud) cloud_image ;; bases) other_bases ;; esac
+fi
 [ "$(stamp_of stamp)" != "$stamp" ] || exit 0
 
-step "guest images: kernel"
-debian kernel extract linux-image-cloud-amd64
+kernel
 cp "$work"/kernel/boot/vmlinuz-* "$images/vmlinuz"
-
-step "guest images: base system"
-debian base minbase openssh-server,iproute2,curl,kmod,procps,busybox-static,python3
+base_system base 12
 base=$work/base
-release=$(ls "$work/kernel/lib/modules")
-mkdir -p "$base/lib/modules/$release"
-for part in drivers/virtio drivers/net/virtio_net.ko drivers/net/net_failover.ko net/core drivers/char/virtio_console.ko \
-  drivers/char/hw_random fs/xfs fs/btrfs fs/fuse drivers/block/loop.ko crypto arch/x86/crypto lib; do
-  [ -e "$work/kernel/lib/modules/$release/kernel/$part" ] || continue
-  mkdir -p "$base/lib/modules/$release/kernel/$(dirname "$part")"
-  cp -r "$work/kernel/lib/modules/$release/kernel/$part" "$base/lib/modules/$release/kernel/$part"
-done
-cp "$work/kernel/lib/modules/$release"/modules.order "$work/kernel/lib/modules/$release"/modules.builtin* "$base/lib/modules/$release/"
-chroot "$base" depmod "$release"
-cp tests/sim/guest/inittab "$base/etc/inittab"
-install -m 755 tests/sim/guest/rcS tests/sim/guest/agent tests/sim/guest/user-data tests/sim/guest/shutdown "$base/usr/local/sbin/"
-ln -sf /bin/busybox "$base/sbin/init"
-ln -sf /bin/busybox "$base/sbin/poweroff"
-sed -i 's/^PRETTY_NAME=.*/PRETTY_NAME="warmroot test base (Debian 12)"/' "$base/usr/lib/os-release"
-echo base >"$base/etc/hostname"
-echo "127.0.0.1 localhost" >"$base/etc/hosts"
-rm -f "$base"/etc/ssh/ssh_host_* "$base/etc/resolv.conf"
-chroot "$base" useradd --create-home --shell /bin/bash admin
-chroot "$base" passwd --quiet --delete root
-rm -rf "$base"/var/lib/apt/lists/* "$base"/var/cache/apt/*
-ext4_image "$images/base.img" 1024 "$base" 0
 
 step "guest images: the AMI with the workload"
 debian ami minbase python3-numpy,procps,iproute2,openssh-sftp-server,rsync,sudo,systemd,tmux,xauth

@@ -1,0 +1,59 @@
+"""Sessions on base systems of other ages: guests that boot Debian 11 (OpenSSH 8.4) and Debian 13 (10.0) with the same volume,
+and their replacements after a spot notice. Each check is a line; ends with `N passed, N failed`. Some minutes: `ctest -L slow`,
+tests/run.sh --all. Needs `sh tests/sim/images.sh bases`."""
+import os
+import subprocess
+import sys
+import traceback
+
+from guest_test import Checks, known_host, ready
+from session_matrix import RESCUE_PORT, base_matrix
+from world import TOP, World
+
+DIRECTORY = os.path.join(TOP, "build", "bases_test")
+# Debian's version, what its `sshd -V` says, and whether its sshd shows the node's host keys.
+BASES = [("11", "OpenSSH_8.4", True), ("13", "OpenSSH_10.0", False)]
+
+
+def pool(version):
+    return {"name": f"debian{version}", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1, "base_ami": f"ami-0debian{version}000000001",
+            "session": f'[pool.session]\nrescue_port = {RESCUE_PORT}\nuser = "admin"'}
+
+
+def sessions(world, checks, version, sshd, follows):
+    name, base = f"debian{version}-0", f"Debian {version}"
+    node = ready(world, name)
+    instance, volume = node["instance_id"], node["volume_id"]
+    base_matrix(world, checks, instance, base, sshd)
+    shown = known_host(world, instance, "accept-new", name)
+    checks.that(f"{base}: a client learns the node's host key", shown == "in\n", shown)
+    code, text = world.ssh(instance, "echo kept > kept && sync && grep -o '[^\"]*host keys[^\"]*' /run/warmroot/status.json")
+    world.post("interrupt", instance=instance)
+    node = ready(world, name, not_on=instance)
+    checks.that(f"{base}: after a spot notice the same volume serves a replacement", node["volume_id"] == volume, str(node))
+    shown = known_host(world, node["instance_id"], "yes", name)
+    if follows:
+        checks.that(f"{base}: the replacement shows the node's host key", shown == "in\n", shown)
+    else:
+        checks.that(f"{base}: the replacement shows its own host key, as status had said", "HOST IDENTIFICATION HAS CHANGED" in shown and "reads its keys once" in text,
+                    (shown, text))
+    code, text = world.ssh(node["instance_id"], "cat kept")
+    checks.that(f"{base}: what was written is there", text == "kept", text)
+
+
+def main():
+    checks = Checks()
+    subprocess.run(["rm", "-rf", DIRECTORY], check=True)
+    try:
+        with World(DIRECTORY, [pool(version) for version, _, _ in BASES], ("--notice-ms", "60000")) as world:
+            for base in BASES:
+                sessions(world, checks, *base)
+    except (Exception, SystemExit):  # one lost guest must not hide the counts
+        traceback.print_exc()
+        checks.that("the run came to its end", False)
+    print(f"{checks.passed} passed, {len(checks.failed)} failed")
+    sys.exit(1 if checks.failed else 0)
+
+
+if __name__ == "__main__":
+    main()
