@@ -17,7 +17,9 @@
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/filesystem_check.hpp"
 #include "bootstrap/host_keys.hpp"
+#include "bootstrap/mount_exec.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
@@ -73,7 +75,10 @@ class Daemon {
     start_watching();
     reporter_.start();
     const Ok done = early_failure_ ? Ok{fail(*early_failure_)} : start_sessions();
-    if (!done && !stop_.reason()) failed(done.error().message());
+    if (!done && !stop_.reason()) {
+      if (is_damage(done.error()) && give_back(done.error().message())) return end_reporting();
+      failed(done.error().message());
+    }
     while (!stop_.wait_for(std::chrono::hours(1))) {
     }
     return leave();
@@ -102,11 +107,29 @@ class Daemon {
     reporter_.stage_changed(stage, reason, message);
   }
 
-  void failed(const std::string& message) {
+  void tell_people(const std::string& why) const {
     [[maybe_unused]] const Ok shown = set_banner(
         ticket_.pool,
-        "Why: " + message + "\nMore: warmroot-bootstrap status, /run/warmroot/bootstrap.log");
+        "Why: " + why + "\nMore: warmroot-bootstrap status, /run/warmroot/bootstrap.log");
+  }
+
+  void failed(const std::string& message) {
+    tell_people(message);
     enter(Stage::failed, "failed", message);
+  }
+
+  /// A volume that people have to repair serves nobody here: they can have it, and its node another
+  /// one. False while something may hold it.
+  bool give_back(const std::string& why) {
+    if (assignment_.mounted) return false;
+    const auto free = book_.timed("prove the device free", [&]() -> Result<std::string> {
+      TRY(check_device_free(assignment_.disk_node));
+      return "opened " + assignment_.disk_node + " exclusively";
+    });
+    if (!free) return false;
+    tell_people(why);
+    enter(Stage::released, std::string(kUncleanBeyondRepair), why);
+    return true;
   }
 
   void hear(const Wishes& wishes) {
@@ -313,6 +336,10 @@ class Daemon {
       pause = std::min(2 * pause, kLastReleaseRetry);
     }
     enter(Stage::released, reason.word, "the volume is free");
+    return end_reporting();
+  }
+
+  Ok end_reporting() {
     reporter_.flush(kLastReports);
     stay_until_shutdown();
     reporter_.stop();

@@ -287,12 +287,13 @@ Result<HelloAnswer> parse_hello_answer(std::string_view text) {
 
 std::string report_body(const Status& status, Stage stage, std::string_view reason,
                         std::string_view message) {
+  constexpr std::size_t kMostMessage = 1000;  // the manager refuses a report with more than 1024
   return dump({{"version", 1},
                {"instance_id", status.instance_id},
                {"volume_id", or_null(status.volume_id)},
                {"stage", to_string(stage)},
                {"reason", reason},
-               {"message", without_controls(std::string(message))},
+               {"message", without_controls(std::string(message)).substr(0, kMostMessage)},
                {"status", status_json(status)}});
 }
 

@@ -1,6 +1,8 @@
 #include "bootstrap/filesystem_check.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/files.hpp"
@@ -12,7 +14,18 @@ namespace {
 constexpr std::chrono::milliseconds kFsckLimit{std::chrono::minutes(10)};
 /// fsck(8): errors were corrected.
 constexpr int kFsckCorrected = 1;
+/// fsck(8): errors were left uncorrected. From 8 on it could not do its work, whatever the disk holds.
+constexpr int kFsckUncorrected = 4, kFsckTrouble = 8;
+/// As e2fsck names a disk that does not answer: it may be pulled out right now.
+constexpr std::string_view kUnread[] = {"Input/output error", "short read", "short write"};
 constexpr std::size_t kShownBytes = 300;
+
+bool found_damage(const ProgramResult& e2fsck) {
+  return e2fsck.exit_status >= kFsckUncorrected && e2fsck.exit_status < kFsckTrouble &&
+         std::none_of(std::begin(kUnread), std::end(kUnread), [&](std::string_view words) {
+           return e2fsck.output.find(words) != std::string::npos;
+         });
+}
 
 std::string beyond_replay(const PartitionFacts& partition, const ProgramResult& e2fsck) {
   return "the file system of " + describe(partition) +
@@ -40,7 +53,8 @@ Result<std::string> check_filesystem(const PartitionFacts& partition, const std:
   const Cancelled cancelled = [&stop] { return stop.reason().has_value(); };
   TRY_ASSIGN(const auto done, run_program({e2fsck, "-p", node}, kFsckLimit, cancelled));
   if (done.exit_status > kFsckCorrected)
-    return fail(ErrorKind::misconfigured, beyond_replay(partition, done));
+    return fail(ErrorKind::misconfigured, beyond_replay(partition, done),
+                found_damage(done) ? std::string(kDamaged) : std::string());
   return "not left clean; e2fsck -p repaired it";
 }
 

@@ -52,6 +52,7 @@ void Reporter::stop() {
 void Reporter::stage_changed(Stage stage, std::string reason, std::string message) {
   {
     const std::lock_guard lock(mutex_);
+    latest_ = {stage, reason, {}};
     events_.push_back({stage, std::move(reason), std::move(message)});
   }
   changed_.notify_all();
@@ -208,14 +209,16 @@ void Reporter::run() {
     if (!back_off()) return;
   retry = kFirstRetry;
   while (true) {
+    const Status status = book_.snapshot();
     std::optional<Event> queued;
+    std::string reason;  // of a stage that is said again: the manager may have lost it
     {
       const std::lock_guard lock(mutex_);
       if (!events_.empty()) queued = events_.front();
+      if (latest_.stage == status.stage) reason = latest_.reason;
       if (stopping_) return;
     }
-    const Status status = book_.snapshot();
-    if (!send(queued ? *queued : Event{status.stage, "", status.message})) {
+    if (!send(queued ? *queued : Event{status.stage, reason, status.message})) {
       if (!back_off()) return;
       continue;
     }

@@ -82,6 +82,7 @@ class Reporter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
+  Event latest_{Stage::hello, {}, {}};
   std::deque<Exchange> exchanges_;
   bool stopping_ = false;
   std::thread thread_;

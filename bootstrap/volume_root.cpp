@@ -54,11 +54,14 @@ class RootSearch {
       if (mounted) return {};
       if (mounted.error().kind != ErrorKind::refused) return mounted;
       refused_.push_back(describe(candidate) + ": " + mounted.error().message());
+      damaged_ = damaged_ || is_damage(mounted.error());
     }
     std::string reasons;
     for (const auto& reason : refused_) reasons += (reasons.empty() ? "" : "; ") + reason;
-    return fail(ErrorKind::refused, "the volume has no usable root file system: " + reasons +
-                                        root_remedy(assignment_.partitions));
+    return fail(ErrorKind::refused,
+                "the volume has no usable root file system: " + reasons +
+                    root_remedy(assignment_.partitions),
+                damaged_ ? std::string(kDamaged) : std::string());
   }
 
   /// Errors: refused when it is none, and the next one may be.
@@ -149,6 +152,7 @@ class RootSearch {
   const StopRequest& stop_;
   std::vector<PartitionFacts> candidates_;
   std::vector<std::string> refused_;  ///< which candidate is no root, and why
+  bool damaged_ = false;              ///< one of them may be, once it is repaired
   std::string volume_os_;
 };
 

@@ -15,6 +15,7 @@
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/filesystem_check.hpp"
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
@@ -258,6 +259,7 @@ TEST_P(BootRefusals, leave_sessions_on_the_base_and_nothing_mounted) {
   dress_as_disk();
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_FALSE(done);
+  EXPECT_FALSE(is_damage(done.error())) << "nothing there is ours to have repaired";
   EXPECT_THAT(done.error().message(), HasSubstr(GetParam().sentence));
   EXPECT_NE(session_os(), "Test Volume 1");
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
@@ -350,6 +352,7 @@ TEST_F(BootWhole, a_root_beyond_replay_is_refused_with_what_to_do_whoever_vouche
     EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
     EXPECT_NE(session_os(), "Test Volume 1");
     EXPECT_TRUE(check_device_free("/dev/vdz"));
+    EXPECT_TRUE(!done && is_damage(done.error())) << "it is given back for people to repair";
     return done ? std::string("served") : done.error().message();
   };
   EXPECT_THAT(refused(), HasSubstr("its log or metadata is damaged: repair it on an instance that "

@@ -158,6 +158,8 @@ class Manager : public testing::Test {
         last_sequence_ = sequence;
         const auto at = request.body.find("\"stage\":\"");
         stages_.push_back(request.body.substr(at + 9, request.body.find('"', at + 9) - at - 9));
+        if (request.body.find(R"("reason":"unclean_beyond_repair")") != std::string::npos)
+          ++beyond_repair_;
         reply.set_content(R"({"wishes":{"drain":true,"volume_id":"vol-1"}})", "application/json");
         return;
       }
@@ -184,7 +186,7 @@ class Manager : public testing::Test {
   std::string hello_;  ///< the last one's body
   Result<std::optional<std::string>> identity_ = std::nullopt;
   std::string key_hex_ = kKeyHex;
-  int unknown_hellos_ = 0, failures_ = 0, refused_ = 0;
+  int unknown_hellos_ = 0, failures_ = 0, refused_ = 0, beyond_repair_ = 0;
   std::uint64_t last_sequence_ = 0;
   std::vector<std::string> stages_;
   bool drain_ = false;
@@ -269,6 +271,22 @@ TEST_F(Manager, a_release_that_it_has_heard_of_is_not_said_for_ever) {
   reports->flush(std::chrono::seconds(20));
   EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
   reports->stop();
+}
+
+TEST_F(Manager, hears_why_a_volume_was_released_with_every_repetition) {
+  const auto reports = reporter();
+  book_.update([](Status& status) { status.stage = Stage::released; });
+  reports->report_often(true);
+  reports->stage_changed(Stage::released, std::string(kUncleanBeyondRepair), "e2fsck said");
+  reports->start();
+  for (int waits = 0; waits < 200; ++waits) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::lock_guard lock(mutex_);
+    if (stages_.size() >= 2) break;
+  }
+  reports->stop();
+  EXPECT_GE(beyond_repair_, 2);
+  EXPECT_EQ(static_cast<std::size_t>(beyond_repair_), stages_.size());
 }
 
 TEST_F(Manager, one_that_is_away_holds_nobody_up) {

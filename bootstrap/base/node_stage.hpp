@@ -20,6 +20,10 @@ enum class NodeStage {
   failed
 };
 
+/// Why a volume is released that was never served: its file system is damaged beyond what the node
+/// may repair. A report's `reason`.
+inline constexpr std::string_view kUncleanBeyondRepair = "unclean_beyond_repair";
+
 /// The stage's word in reports, status documents and tables: "disk_seen".
 std::string_view to_string(NodeStage stage);
 std::optional<NodeStage> node_stage_from(std::string_view word);
