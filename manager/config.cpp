@@ -108,6 +108,7 @@ core::VolumeSpec read_volumes(TableReader table, bool with_checks) {
   if (auto type = table.text("type")) spec.type = *type;
   spec.size_gib = table.whole("size_gib", 1, kMaxVolumeGib).value_or(0);
   spec.grow = table.flag("grow").value_or(false);
+  spec.snapshot_unclean = table.flag("snapshot_unclean").value_or(false);
   spec.iops = table.whole("iops", 1, kMaxVolumeIops);
   spec.throughput_mib_s = table.whole("throughput_mib_s", 1, kMaxVolumeThroughputMibS);
   spec.encrypted = table.flag("encrypted").value_or(false);

@@ -29,6 +29,7 @@ constexpr std::pair<std::string_view, std::string_view> kHomeOfKey[] = {
     {"type", "[pool.volumes]"},
     {"size_gib", "[pool.volumes]"},
     {"grow", "[pool.volumes]"},
+    {"snapshot_unclean", "[pool.volumes]"},
     {"iops", "[pool.volumes]"},
     {"throughput_mib_s", "[pool.volumes]"},
     {"encrypted", "[pool.volumes]"},

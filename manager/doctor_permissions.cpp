@@ -82,7 +82,7 @@ void add_creates(const core::PoolSpec& pool, const DoctorFacts& facts,
 
 /// Calls on what is there already.
 void add_uses(const std::string& deployment, const std::string& volume, const std::string& instance,
-              bool copies, std::vector<Trial>& trials) {
+              bool copies, bool snapshots, std::vector<Trial>& trials) {
   if (!volume.empty()) {
     trials.push_back(
         {aws::CreateTags{{volume}, {{core::kTagDeployment, deployment}}}, "", "tags volumes"});
@@ -93,7 +93,10 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
         {aws::CreateSnapshot{volume,
                              "warmroot doctor",
                              {{core::kTagDeployment, deployment}, {core::kTagImport, "doctor"}}},
-         "", "`ami import` needs and nothing else", true});
+         "",
+         snapshots ? "keeps volumes as they were left uncleanly"
+                   : "`ami import` needs and nothing else",
+         !snapshots});
     if (copies)
       trials.push_back(
           {aws::CopyVolumes{volume, 0, "gp3", {}, {}, "", {}}, "", "copies golden volumes"});
@@ -176,9 +179,11 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
   std::vector<Trial> trials;
   bool copies = false;
   bool fleets = false;
+  bool snapshots = false;
   for (const auto& pool : facts.desired.pools) {
     add_creates(pool, facts, observed, trials);
     copies = copies || pool.stock.golden;
+    snapshots = snapshots || pool.volumes.snapshot_unclean;
     fleets = fleets || (pool.launch && pool.launch->instance_types.size() > 1);
   }
   const bool has_template = observed.templates && !observed.templates->empty();
@@ -190,7 +195,7 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
       observed.instances.begin(), observed.instances.end(),
       [](const auto& each) { return each.second.state == aws::InstanceState::running; });
   const std::string instance = runs == observed.instances.end() ? "" : runs->first;
-  add_uses(facts.desired.deployment, volume, instance, copies, trials);
+  add_uses(facts.desired.deployment, volume, instance, copies, snapshots, trials);
   for (const Trial& trial : trials) {
     const std::string right = "ec2:" + std::string(core::action_name(trial.call));
     const Ok allowed = ec2.dry_run(trial.call);

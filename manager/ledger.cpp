@@ -14,7 +14,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 9;
+constexpr int kSchemaVersion = 10;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -33,17 +33,18 @@ Ok create_schema(Database& database, const LedgerPins& pins, Instant now) {
   return transaction.commit();
 }
 
-/// The part of the schema that makes the orders' table and its index.
-std::string order_tables() {
+/// The part of the schema that makes a table and its index.
+std::string tables_from(const char* begin) {
   const std::string schema(kSchemaSql);
-  const auto first = schema.find("CREATE TABLE orders");
+  const auto first = schema.find(begin);
   return schema.substr(first, schema.find("\n\n", first) - first);
 }
 
 /// Version 1 did not know departures, version 2 no volumes but nodes',
 /// version 3 neither refused offers nor how launches fared, version 4 no orders,
 /// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks,
-/// version 7 not when a key was last used, version 8 not when an attempt had no answer.
+/// version 7 not when a key was last used, version 8 not when an attempt had no answer, version 9
+/// no volumes that were left unclean.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -65,7 +66,7 @@ Ok migrate(Database& database, std::int64_t from) {
                             "ALTER TABLE instances ADD COLUMN fate TEXT NOT NULL DEFAULT 'fresh' "
                             "CHECK (fate IN ('fresh', 'proved', 'failed'));"
                             "UPDATE instances SET fate = 'proved'"));
-  if (from < 5) TRY(database.run_script(order_tables()));
+  if (from < 5) TRY(database.run_script(tables_from("CREATE TABLE orders")));
   if (from < 6)
     TRY(database.run_script(
         "ALTER TABLE departures ADD COLUMN reclaim_ms INTEGER;"
@@ -78,6 +79,7 @@ Ok migrate(Database& database, std::int64_t from) {
     TRY(
         database.run_script("ALTER TABLE intents ADD COLUMN silent_ms INTEGER NOT NULL DEFAULT 0;"
                             "UPDATE intents SET silent_ms = max(recorded_ms, tried_ms)"));
+  if (from < 10) TRY(database.run_script(tables_from("CREATE TABLE unclean_volumes")));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -103,6 +105,9 @@ Ok forget_old(Database& database, Instant now) {
       database.run("DELETE FROM leases WHERE state = 'ended' AND since_ms < ? AND instance_id "
                    "NOT IN (SELECT instance_id FROM instances WHERE gone_ms IS NULL)",
                    {before}));
+  TRY(
+      database.run("DELETE FROM unclean_volumes WHERE volume_id IN (SELECT volume_id FROM volumes "
+                   "WHERE gone_ms IS NOT NULL)"));
   TRY(database.run("DELETE FROM orders WHERE state <> 'open' AND settled_ms < ?", {before}));
   TRY(database.run("DELETE FROM failures WHERE last_ms < ?", {before}));
   TRY(database.run("DELETE FROM refused_offers WHERE last_ms < ?", {before}));
@@ -188,6 +193,7 @@ Ok Ledger::begin_anew(Instant now) {
        std::initializer_list<std::pair<const char*, const char*>>{{"volumes", "recorded_ms"},
                                                                   {"instances", "recorded_ms"},
                                                                   {"departures", "since_ms"},
+                                                                  {"unclean_volumes", "since_ms"},
                                                                   {"leases", "since_ms"},
                                                                   {"intents", "recorded_ms"},
                                                                   {"intents", "tried_ms"},
@@ -281,6 +287,7 @@ Ok Ledger::write_volume_gone(const core::RecordVolumeGone& record, Instant now) 
   if (rows.empty()) return {};
   TRY(database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
                     {to_sql(now), record.volume_id}));
+  TRY(database_.run("DELETE FROM unclean_volumes WHERE volume_id = ?", {record.volume_id}));
   const auto pool = rows.front().text(0);
   const auto role = core::volume_role_from(rows.front().text(4));
   const bool of_stock = role == core::VolumeRole::spare || role == core::VolumeRole::golden;
@@ -314,6 +321,18 @@ Ok Ledger::write_fate(const core::RecordFate& record, Instant now) {
                       "the launch of " + record.instance_id + " came to nothing: " + record.why});
 }
 
+Ok Ledger::write_unclean(const core::RecordUnclean& record, Instant now) {
+  const auto& [instance_id, since, beyond_repair, tagged] = record.unclean;
+  TRY(database_.run(
+      "INSERT OR REPLACE INTO unclean_volumes VALUES (?, ?, ?, ?, ?)",
+      {record.volume_id, instance_id, to_sql(since), beyond_repair, std::int64_t{tagged}}));
+  // Of the others there is a second record once their tag shows.
+  if (!tagged && !beyond_repair.empty()) return {};
+  return add_history({now, "", "",
+                      "volume " + record.volume_id + " was left unclean by " + instance_id +
+                          (beyond_repair.empty() ? "" : ": " + beyond_repair)});
+}
+
 Ok Ledger::write_record(const core::Record& record, Instant now) {
   if (const auto* lease = std::get_if<core::RecordLease>(&record)) return write_lease(*lease, now);
   if (const auto* volume = std::get_if<core::RecordVolume>(&record)) return write_volume(*volume);
@@ -341,6 +360,13 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
     return settle_order(*order, now);
+  if (const auto* unclean = std::get_if<core::RecordUnclean>(&record))
+    return write_unclean(*unclean, now);
+  if (const auto* over = std::get_if<core::RecordUncleanOver>(&record)) {
+    TRY(database_.run("DELETE FROM unclean_volumes WHERE volume_id = ?", {over->volume_id}));
+    if (over->why.empty()) return {};
+    return add_history({now, "", "", "volume " + over->volume_id + " " + over->why});
+  }
   if (const auto* again = std::get_if<core::RecordDepartureOver>(&record))
     return database_.run("DELETE FROM departures WHERE instance_id = ?", {again->instance_id});
   const auto& gone = std::get<core::RecordInstanceGone>(record);

@@ -109,6 +109,7 @@ class Ledger {
   Ok write_volume(const core::RecordVolume& record);
   Ok write_volume_gone(const core::RecordVolumeGone& record, Instant now);
   Ok write_fate(const core::RecordFate& record, Instant now);
+  Ok write_unclean(const core::RecordUnclean& record, Instant now);
   Ok settle_order(const core::RecordOrderSettled& record, Instant now);
   Ok write_watches(const core::Plan& plan, Instant now);
   Result<core::Intent> write_intent(const core::Action& action, const aws::EncodedCall& call,

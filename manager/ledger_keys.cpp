@@ -53,6 +53,16 @@ Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
   const bool released = report.stage == NodeStage::released;
   if (!released && report.stage != NodeStage::draining) return {};
   const auto lock = database_.lock();
+  // First, or a restart in between would have the volume detached and not set aside.
+  if (released && report.reason == kUncleanBeyondRepair)
+    TRY(
+        database_.run("INSERT INTO unclean_volumes SELECT ?2, ?1, ?3, ?4, 0 WHERE EXISTS (SELECT 1 "
+                      "FROM leases WHERE instance_id = ?1 AND volume_id = ?2 AND state IN "
+                      "('attaching', 'checking', 'active', 'leaving')) ON CONFLICT (volume_id) DO "
+                      "UPDATE SET instance_id = ?1, since_ms = ?3, beyond_repair = ?4, tagged = 0 "
+                      "WHERE beyond_repair = ''",
+                      {report.instance_id, report.volume_id,
+                       report.received.time_since_epoch().count(), report.message}));
   // A report of a volume that the instance has no lease of any more says nothing about its present
   // one.
   return database_.run(

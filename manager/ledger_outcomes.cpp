@@ -67,6 +67,13 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
       (settlement.outcome.code.empty() || intent.attempts > 0))
     return database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
                          {to_sql(now), join_words(intent.resources)});
+  if (const auto* snapshot = std::get_if<aws::Snapshot>(&settlement.answer)) {
+    TRY(database_.run("DELETE FROM unclean_volumes WHERE volume_id = ? AND beyond_repair = ''",
+                      {join_words(intent.resources)}));
+    return add_history({now, intent.pool, join_words(intent.nodes),
+                        "snapshot " + snapshot->snapshot_id + " of " +
+                            join_words(intent.resources) + " as it was left"});
+  }
   if (intent.call.action != "RunInstances") return {};
   if (const auto* instances = std::get_if<std::vector<aws::Instance>>(&settlement.answer))
     return write_launched(intent, *instances, now);

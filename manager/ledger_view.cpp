@@ -178,6 +178,18 @@ Ok read_departures(Database& database, core::LedgerView& view) {
       });
 }
 
+Ok read_unclean(Database& database, core::LedgerView& view) {
+  view.unclean.clear();
+  return database.each(
+      "SELECT volume_id, instance_id, since_ms, beyond_repair, tagged FROM unclean_volumes",
+      [&](const SqlCursor& row) -> Ok {
+        put_last(view.unclean, row.text(0),
+                 core::UncleanVolume{row.text(1), instant_from_sql(row.number(2)), row.text(3),
+                                     row.number(4) != 0});
+        return {};
+      });
+}
+
 /// Names given or refused, of instances that are not known to be gone.
 Ok read_devices(Database& database, core::LedgerView& view) {
   view.used_devices.clear();
@@ -291,7 +303,8 @@ constexpr Part kParts[] = {{read_intents, "intents"},         {read_volumes, "vo
                            {read_offers, "refused_offers"},   {read_streaks, "launch_streaks"},
                            {read_orders, "orders"},           {read_failures, "failures"},
                            {read_generations, "generations"}, {read_watches, "watches"},
-                           {read_paused, "paused_pools"},     {read_created, "meta"}};
+                           {read_paused, "paused_pools"},     {read_created, "meta"},
+                           {read_unclean, "unclean_volumes"}};
 
 bool same_ids(const core::SharedMap<core::LaunchedInstance>& left,
               const core::SharedMap<core::LaunchedInstance>& right) {

@@ -131,9 +131,8 @@ Result<core::NodeReport> parse_report(std::string_view body) {
   if (!known) return fail(ErrorKind::refused, "stage is not one of those that this manager knows");
   report.stage = *known;
   TRY_ASSIGN(report.message, short_text(json, "message", kMaxMessageCharacters));
-  if (report.message.empty()) {
-    TRY_ASSIGN(report.message, short_text(json, "reason", kMaxMessageCharacters));
-  }
+  TRY_ASSIGN(report.reason, short_text(json, "reason", kMaxMessageCharacters));
+  if (report.message.empty()) report.message = report.reason;
   const auto status = json.find("status");
   if (status != json.end() && status->is_object())
     report.status_json = status->dump(-1, ' ', false, Json::error_handler_t::replace);

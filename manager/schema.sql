@@ -1,8 +1,9 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 9 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 10 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
--- and departures (an instance that has released its volume, or was warned, may be given it back).
+-- and departures (an instance that has released its volume, or was warned, may be given it back),
+-- nor unclean_volumes but for their tags.
 
 -- What this ledger belongs to: deployment, region, created_ms, and account once STS has named it. A ledger of another
 -- deployment, Region or account is refused.
@@ -42,6 +43,15 @@ CREATE TABLE departures (
   reclaim_ms INTEGER,         -- when EC2 takes it away, by its warning
   advised INTEGER NOT NULL DEFAULT 0,  -- only EC2's rebalance hint said so
   volume_id TEXT NOT NULL DEFAULT ''  -- of which it spoke; '' is unknown
+) STRICT, WITHOUT ROWID;
+
+-- Volumes that were not given back as they should be.
+CREATE TABLE unclean_volumes (
+  volume_id TEXT PRIMARY KEY,
+  instance_id TEXT NOT NULL,    -- that had it
+  since_ms INTEGER NOT NULL,
+  beyond_repair TEXT NOT NULL,  -- what it said when it could not repair the file system; '' nobody has looked yet
+  tagged INTEGER NOT NULL       -- EC2 has shown it quarantined since
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE leases (

@@ -100,6 +100,7 @@ running  = 2
 type             = "gp3"
 size_gib         = 200
 grow             = true
+snapshot_unclean = true
 iops             = 6000
 throughput_mib_s = 500
 encrypted        = true
@@ -130,6 +131,7 @@ user_data        = "#!/bin/sh\necho hello\n"
   EXPECT_EQ(pool.running, 2);
   EXPECT_EQ(pool.volumes.size_gib, 200);
   EXPECT_TRUE(pool.volumes.grow);
+  EXPECT_TRUE(pool.volumes.snapshot_unclean);
   EXPECT_EQ(pool.volumes.iops, 6000);
   EXPECT_EQ(pool.volumes.throughput_mib_s, 500);
   EXPECT_TRUE(pool.volumes.encrypted);

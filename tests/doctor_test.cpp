@@ -381,6 +381,22 @@ TEST_F(DoctorTest, a_missing_right_that_imports_alone_need_is_no_mistake) {
                         "needs and nothing else: a service control policy"));
 }
 
+TEST_F(DoctorTest, a_spec_that_asks_for_snapshots_of_unclean_volumes_needs_the_right_to_them) {
+  auto pool = pool_spec("p", 1, 1);
+  pool.volumes.snapshot_unclean = true;
+  Fleet fleet(pool);
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  fleet.region.knobs.denied["ec2:CreateSnapshot"] = sim::Denial::implicit;
+  TypedEc2 client(
+      fleet.door, [](Milliseconds) {}, [] { return 0.5; });
+  const auto found = examine(client, {fleet.desired, account, skew, {}, fleet.region.now()});
+  EXPECT_FALSE(healthy(found));
+  EXPECT_THAT(lines(found),
+              HasSubstr("wrong permissions: ec2:CreateSnapshot is denied, which keeps "
+                        "volumes as they were left uncleanly"));
+}
+
 TEST_F(DoctorTest, a_group_whose_instances_lack_our_tag_or_are_elsewhere_is_wrong) {
   pool().launch.reset();
   pool().auto_scaling_group = "workers";

@@ -164,7 +164,7 @@ class Fleet : public ManagerProcess {
     return text;
   }
   void report(const std::string& instance, const std::string& volume, NodeStage stage) {
-    reports[instance] = {instance, volume, stage, "", region.now(), ""};
+    reports[instance] = {instance, volume, stage, "", region.now(), "", ""};
     if (stage == NodeStage::released) released.insert(instance);
   }
 

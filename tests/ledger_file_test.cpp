@@ -27,7 +27,7 @@ TEST_F(LedgerFile, a_ledger_of_version_1_is_brought_up_to_date) {
   {
     auto database = Database::open(path_);
     ASSERT_TRUE(database.has_value());
-    for (const char* table : {"departures", "refused_offers", "launch_streaks"})
+    for (const char* table : {"departures", "refused_offers", "launch_streaks", "unclean_volumes"})
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
@@ -50,7 +50,7 @@ TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
   {
     auto database = Database::open(path_);
     ASSERT_TRUE(database.has_value());
-    for (const char* table : {"refused_offers", "launch_streaks"})
+    for (const char* table : {"refused_offers", "launch_streaks", "unclean_volumes"})
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
@@ -66,6 +66,21 @@ TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
   ASSERT_TRUE(view.has_value()) << view.error().message();
   EXPECT_EQ(view->volumes.at("vol-1").role, core::VolumeRole::node);
   EXPECT_EQ(view->volumes.at("vol-1").node, "p-0");
+}
+
+TEST_F(LedgerFile, a_ledger_of_version_9_knows_of_no_volume_that_was_left_unclean) {
+  { open(); }
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    ASSERT_TRUE(database->run("DROP TABLE unclean_volumes").has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 9").has_value());
+  }
+  auto ledger = open();
+  core::Plan plan;
+  plan.records.push_back(core::RecordUnclean{"vol-1", {"i-1", kNow, "", false}});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  EXPECT_EQ(ledger.view()->unclean.at("vol-1").instance_id, "i-1");
 }
 
 TEST_F(LedgerFile, belongs_to_one_account_and_outlives_an_sts_that_is_silent) {
@@ -193,6 +208,38 @@ TEST_F(LedgerFile, a_report_of_draining_one_volume_does_not_make_anothers_releas
   EXPECT_FALSE(released_after(NodeStage::draining, "vol-now"));
   EXPECT_TRUE(released_after(NodeStage::released, "vol-now"));
   EXPECT_TRUE(released_after(NodeStage::draining, "vol-now")) << "it is not taken back";
+}
+
+TEST_F(LedgerFile, what_a_holder_says_of_a_volume_beyond_repair_is_kept_before_the_next_plan) {
+  auto ledger = open();
+  auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });
+  core::NodeReport report;
+  report.instance_id = "i-1";
+  report.volume_id = "vol-1";
+  report.stage = NodeStage::released;
+  report.reason = kUncleanBeyondRepair;
+  report.message = "e2fsck ended with 4";
+  report.received = kNow;
+  ASSERT_TRUE(keys->keep_departure(report));
+  EXPECT_TRUE(ledger.view()->unclean.empty()) << "it never had the volume";
+
+  core::Plan plan;
+  plan.records.push_back(core::RecordLease{
+      {"p", "p-0", "vol-1", "i-1", "/dev/sdf", LeaseState::checking, kNow}, "found attached"});
+  plan.records.push_back(core::RecordUnclean{"vol-1", {"i-0", kNow, "", false}});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  ASSERT_TRUE(keys->keep_departure(report));
+  auto kept = ledger.view()->unclean.at("vol-1");
+  EXPECT_EQ(kept.instance_id, "i-1");
+  EXPECT_EQ(kept.beyond_repair, "e2fsck ended with 4");
+  EXPECT_FALSE(kept.tagged);
+
+  kept.tagged = true;
+  core::Plan tagged;
+  tagged.records.push_back(core::RecordUnclean{"vol-1", kept});
+  ASSERT_TRUE(ledger.record(tagged, {}, kNow).has_value());
+  ASSERT_TRUE(keys->keep_departure(report)) << "it says so every few seconds";
+  EXPECT_TRUE(open().view()->unclean.at("vol-1").tagged);
 }
 
 /// What the view has of leases and device names, as text.

@@ -118,7 +118,7 @@ struct World {
 
   void report(const std::string& instance_id, const std::string& volume_id, NodeStage stage,
               Milliseconds ago = Milliseconds{1000}) {
-    observed.reports[instance_id] = {instance_id, volume_id, stage, "", kNow - ago, ""};
+    observed.reports[instance_id] = {instance_id, volume_id, stage, "", kNow - ago, "", ""};
   }
 
   Plan plan() const { return core::plan(desired, observed, ledger, now, limits); }

@@ -17,10 +17,10 @@ namespace warmroot::core {
 
 namespace {
 
-bool usable(const aws::Volume& volume) {
+bool usable(const Draft& draft, const aws::Volume& volume) {
   using enum aws::VolumeState;
   return (volume.state == creating || volume.state == available || volume.state == in_use) &&
-         !has_tag(volume.tags, kTagQuarantined) && !is_parked(volume);
+         !draft.is_set_aside(volume) && !is_parked(volume);
 }
 
 /// Tags that say whose it is and tell the truth about the volume's origin.
@@ -148,6 +148,7 @@ void count_shown_volume(Draft& draft, const aws::Volume& volume,
     if (recorded) draft.record(RecordVolumeGone{volume.volume_id, "it was given to " + deployment});
     return;
   }
+  if (draft.beyond_repair.contains(volume.volume_id) && is_from_launch(volume)) return;
   // Claimed by a ledger that was lost: as if it had not been.
   if (is_from_launch(volume) || (is_unnamed(volume) && !recorded))
     return draft.from_launch.push_back(&volume);
@@ -165,7 +166,7 @@ void count_shown_volume(Draft& draft, const aws::Volume& volume,
     return;
   }
   if (stock) return count_shown_stock(draft, *pool, volume, owner.role);
-  if (!usable(volume)) return;
+  if (!usable(draft, volume)) return;
   auto& claim = claims[owner.node];
   claim.pool = pool;
   claim.index = *index;

@@ -63,6 +63,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
       now(now_),
       leases(ledger_.leases.begin(), ledger_.leases.end()),
       streaks(ledger_.streaks),
+      unclean(ledger_.unclean),
       calls_left_(limits.calls) {
   for (const auto& spec : desired.pools) {
     PoolDraft pool;
@@ -370,6 +371,10 @@ bool Draft::shows_volume_on(const std::string& instance_id) {
           with_volume_->insert(id);
   }
   return with_volume_->contains(instance_id);
+}
+
+bool Draft::is_set_aside(const aws::Volume& volume) const {
+  return has_tag(volume.tags, kTagQuarantined) || beyond_repair.contains(volume.volume_id);
 }
 
 bool Draft::undecided(const std::string& resource_id) const {

@@ -134,8 +134,11 @@ class Draft {
   std::vector<const aws::Volume*> from_launch;  ///< made by launches, of no node yet
   /// As the ledger has them after this plan's records.
   std::map<std::string, LaunchStreak> streaks;
+  std::map<std::string, UncleanVolume> unclean;
   std::set<std::string> replaced;  ///< instances that a rebalance hint gives up now
-  bool frozen = false;             ///< too much vanished: nothing may be called
+  /// Volumes with a file system that no node can repair, by their ids: as if they had the tag.
+  std::map<std::string, UncleanVolume> beyond_repair;
+  bool frozen = false;  ///< too much vanished: nothing may be called
   Plan plan;
 
   PoolDraft* find_pool(std::string_view name);
@@ -186,6 +189,8 @@ class Draft {
   bool would_delete_volume(const std::string& instance_id);
   /// EC2 shows a node's volume on this instance, whatever the leases say.
   bool shows_volume_on(const std::string& instance_id);
+  /// Quarantined by its tag, or to be.
+  bool is_set_aside(const aws::Volume& volume) const;
   /// A recorded call without a definite answer names the volume or instance.
   bool undecided(const std::string& resource_id) const;
   /// Instances of the pool that were asked for and are not decided yet: all, or in one zone those

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "manager/core/unclean.hpp"
+
 namespace warmroot::core {
 
 namespace {
@@ -60,11 +62,9 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
     return;
   // EC2 allows one attachment and shows whose it is: any other lease is over.
   if (const auto* holder = draft.holder_of(node.volume_id);
-      holder && holder->instance_id != attachment.instance_id) {
-    Lease ended = *holder;
-    ended.state = LeaseState::ended;
-    draft.set_lease(ended, "EC2 shows the volume on " + attachment.instance_id);
-  }
+      holder && holder->instance_id != attachment.instance_id)
+    end_lease(draft, *holder, has_released(draft, *holder),
+              "EC2 shows the volume on " + attachment.instance_id);
   Lease lease{pool.spec->name,   node.name,
               node.volume_id,    attachment.instance_id,
               attachment.device, state_from(draft, attachment),
@@ -134,10 +134,9 @@ void end_what_is_over(Draft& draft) {
       if (const auto* shown = attachment_of(*volume);
           shown && shown->instance_id == lease.instance_id)
         continue;
-    if (!attachment_is_over(draft, lease)) continue;
-    Lease ended = lease;
-    ended.state = LeaseState::ended;
-    draft.set_lease(ended, "EC2 shows the volume off " + lease.instance_id);
+    if (attachment_is_over(draft, lease))
+      end_lease(draft, lease, has_released(draft, lease),
+                "EC2 shows the volume off " + lease.instance_id);
   }
 }
 
@@ -203,7 +202,8 @@ std::string watch_of_attach(const Lease& lease, const aws::Attachment& attachmen
   return key;
 }
 
-void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& attachment) {
+void heal_attachment(Draft& draft, const Lease& lease, const aws::Volume& volume) {
+  const aws::Attachment& attachment = *attachment_of(volume);
   const auto* instance = draft.find_instance(lease.instance_id);
   if (attachment.state == aws::AttachmentState::attaching) {
     if (!instance) return;  // somebody else's to start over
@@ -228,22 +228,29 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Attachment& at
                false);
   if (attachment.state != aws::AttachmentState::attached || !instance) return;
   if (instance->stopped) return detach(draft, lease, "instance " + instance->id + " is stopped");
+  // Whoever got it next would try in vain.
+  const auto* report = draft.report_of(instance->id);
+  if (report && awaits_setting_aside(draft, *report, volume)) return;
   if (instance->running && has_released(draft, lease))
     detach(draft, lease, instance->id + " has unmounted and released the volume");
 }
 
 void quarantine_broken_volumes(Draft& draft) {
   for (const auto& [id, volume] : draft.observed.volumes) {
-    if (volume.state != aws::VolumeState::error && !has_tag(volume.tags, kTagQuarantined)) continue;
+    if (volume.state != aws::VolumeState::error && !draft.is_set_aside(volume)) continue;
     const auto* record = draft.ledger.volumes.get(id);
     const auto pool = record ? record->pool : tag_of(volume.tags, kTagPool);
     const auto node = record ? record->node : tag_of(volume.tags, kTagNode);
     if (tag_of(volume.tags, kTagDeployment) != draft.desired.deployment || !draft.find_pool(pool))
       continue;
+    if (draft.beyond_repair.contains(id)) {
+      set_aside(draft, volume, pool, node);
+      continue;
+    }
     if (has_tag(volume.tags, kTagQuarantined)) {
       draft.note(NoteKind::quarantined, pool, node,
                  "volume " + id + " is quarantined (" + tag_of(volume.tags, kTagQuarantined) +
-                     "); remove the tag " + kTagQuarantined + " to have it used again",
+                     "); `warmroot volume return " + id + "` has it used again",
                  false);
       continue;
     }
@@ -290,7 +297,7 @@ void heal(Draft& draft) {
     if (!volume) continue;
     const auto* attachment = attachment_of(*volume);
     if (attachment && attachment->instance_id == lease.instance_id)
-      heal_attachment(draft, lease, *attachment);
+      heal_attachment(draft, lease, *volume);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "manager/core/device_names.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/stocking.hpp"
+#include "manager/core/unclean.hpp"
 
 namespace warmroot::core {
 
@@ -145,7 +146,7 @@ bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
   if (draft.undecided(instance.id) || draft.backing_off("AttachVolume", node.name) ||
       draft.backing_off("AttachVolume", instance.id))
     return false;
-  if (!draft.afford("AttachVolume")) return false;
+  if (awaits_snapshot(draft, pool, node) || !draft.afford("AttachVolume")) return false;
   const auto device = next_device_name(used_names(draft, instance));
   if (!device) {
     draft.note(NoteKind::names_used_up, pool.spec->name, node.name,
@@ -157,6 +158,7 @@ bool attach(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
   if (!draft.act(aws::AttachVolume{node.volume_id, instance.id, *device}, pool.spec->name,
                  {node.name}, reason))
     return false;
+  forget_unclean(draft, pool, node);
   draft.set_lease({pool.spec->name, node.name, node.volume_id, instance.id, *device,
                    LeaseState::attaching, draft.now},
                   reason);

@@ -358,6 +358,8 @@ std::string_view to_string(NoteKind kind) {
       return "zone_moved";
     case NoteKind::extra_instance:
       return "extra_instance";
+    case NoteKind::no_snapshot:
+      return "no_snapshot";
   }
   return "look_failed";
 }

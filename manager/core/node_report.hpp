@@ -16,6 +16,7 @@ struct NodeReport {
   std::string message;  ///< one sentence, with stage failed or draining
   Instant received{};
   std::string status_json;  ///< the bootstrap's whole status document, passed through to /status
+  std::string reason;       ///< one word, for us: kUncleanBeyondRepair or what a release is due to
 };
 
 }  // namespace warmroot::core

@@ -177,6 +177,10 @@ std::string user_of(Draft& draft, const aws::Volume& volume) {
 
 void obey_quarantine(Draft& draft, const Order& order, const aws::Volume& volume) {
   const bool wanted = order.kind == OrderKind::quarantine;
+  // The node still gives it back, or looks have to agree that its tag is gone (unclean.cpp).
+  if (!wanted && draft.beyond_repair.contains(order.subject) &&
+      (!has_tag(volume.tags, kTagQuarantined) || !user_of(draft, volume).empty()))
+    return;
   if (has_tag(volume.tags, kTagQuarantined) == wanted)
     return settle(draft, order, true,
                   order.subject + (wanted ? " is quarantined" : " is in use again"));

@@ -71,15 +71,24 @@ struct RecordFate {
   InstanceFate fate = InstanceFate::proved;
   std::string why;
 };
+struct RecordUnclean {  ///< replaces what was known of the volume
+  std::string volume_id;
+  UncleanVolume unclean;
+};
+struct RecordUncleanOver {
+  std::string volume_id;
+  std::string why;  ///< for the history, after the volume's name; empty: nothing to say
+};
 /// An order is over, one way or the other.
 struct RecordOrderSettled {
   std::int64_t id = 0;
   bool met = false;
   std::string answer;  ///< one sentence for the operator
 };
-using Record =
-    std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance, RecordInstanceGone,
-                 RecordDeparture, RecordFate, RecordOrderSettled, RecordDepartureOver>;
+/// Any of these.
+using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
+                            RecordInstanceGone, RecordDeparture, RecordFate, RecordOrderSettled,
+                            RecordDepartureOver, RecordUnclean, RecordUncleanOver>;
 
 /// What a note is about: stable names, for those who count or filter notes (their texts drift).
 enum class NoteKind {
@@ -113,8 +122,9 @@ enum class NoteKind {
   fleets_forbidden,
   zone_moved,      ///< a node left its volume behind, or may return to it
   extra_instance,  ///< others launched more than the pool has nodes
+  no_snapshot,     ///< of a volume that ended uncleanly
 };
-inline constexpr NoteKind kLastNoteKind = NoteKind::extra_instance;
+inline constexpr NoteKind kLastNoteKind = NoteKind::no_snapshot;
 std::string_view to_string(NoteKind kind);
 
 /// What the operator should know. `blocking`: a wish cannot be met until something changes.

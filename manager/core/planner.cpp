@@ -21,6 +21,7 @@
 #include "manager/core/standing.hpp"
 #include "manager/core/stocking.hpp"
 #include "manager/core/templates.hpp"
+#include "manager/core/unclean.hpp"
 
 namespace warmroot::core {
 
@@ -106,6 +107,7 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
           const Limits& limits) {
   Draft draft(desired, observed, ledger, now, limits);
   note_observation(draft);
+  find_beyond_repair(draft);
   take_census(draft);
   settle_leases(draft);
   judge_launches(draft);

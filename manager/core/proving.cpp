@@ -19,7 +19,9 @@ bool serves(const NodeReport& report) {
 
 /// Why the launch came to nothing; empty when it did not, or nobody can say yet.
 std::string why_failed(Draft& draft, const std::string& id, const aws::Instance& seen) {
-  if (const auto* report = draft.report_of(id); report && report->stage == NodeStage::failed)
+  // One volume beyond repair is no launch's fault; where all are, none is to be made for the next.
+  if (const auto* report = draft.report_of(id);
+      report && (report->stage == NodeStage::failed || report->reason == kUncleanBeyondRepair))
     return "the bootstrap on " + id + " failed: " + report->message;
   using enum aws::InstanceState;
   if (seen.state == terminated || seen.state == shutting_down) {

@@ -108,6 +108,16 @@ struct Departure {
   std::string volume_id{};  ///< the volume that it spoke of; empty: it did not say
 };
 
+/// A volume that was not given back as it should be.
+struct UncleanVolume {
+  std::string instance_id;  ///< that had it
+  Instant since{};
+  /// What the instance said when it could not repair the file system; empty: its lease ended
+  /// without a release, and nobody has looked since.
+  std::string beyond_repair;
+  bool tagged = false;  ///< EC2 has shown it quarantined since
+};
+
 /// What an operator orders by hand, beside the spec.
 enum class OrderKind {
   attach,         ///< give the instance a volume of the pool
@@ -163,11 +173,12 @@ struct Watch {
 /// The ledger as the rules see it: what is open, not what is over.
 struct LedgerView {
   Instant created{};  ///< of the ledger itself; creates wait one visibility window from here
-  std::vector<Lease> leases;                    ///< none of them ended
-  std::vector<Intent> intents;                  ///< open and unknown ones
-  SharedMap<OwnedVolume> volumes;               ///< by volume id
-  SharedMap<LaunchedInstance> instances;        ///< by instance id
-  std::map<std::string, Departure> departures;  ///< by instance id
+  std::vector<Lease> leases;                     ///< none of them ended
+  std::vector<Intent> intents;                   ///< open and unknown ones
+  SharedMap<OwnedVolume> volumes;                ///< by volume id
+  SharedMap<LaunchedInstance> instances;         ///< by instance id
+  std::map<std::string, Departure> departures;   ///< by instance id
+  std::map<std::string, UncleanVolume> unclean;  ///< by volume id
   std::map<std::string, std::set<std::string>>
       used_devices;  ///< by instance: ever given or refused
   std::map<std::string, std::map<std::string, Instant>>

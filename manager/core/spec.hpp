@@ -15,6 +15,8 @@ struct VolumeSpec {
   std::string type = "gp3";
   int size_gib = 0;   ///< 0: the snapshot's size
   bool grow = false;  ///< the root's file system is made to fill a larger volume
+  /// One whose last session ended without a release gets a snapshot before the next attach.
+  bool snapshot_unclean = false;
   std::optional<int> iops;
   std::optional<int> throughput_mib_s;
   bool encrypted = false;

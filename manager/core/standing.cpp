@@ -83,9 +83,10 @@ std::vector<NodeRow> node_rows(Draft& draft, bool asked) {
   return rows;
 }
 
-VolumeCondition condition_of(const aws::Volume& volume, VolumeRole role, bool own) {
+VolumeCondition condition_of(const Draft& draft, const aws::Volume& volume, VolumeRole role,
+                             bool own) {
   using enum aws::VolumeState;
-  if (has_tag(volume.tags, kTagQuarantined)) return VolumeCondition::quarantined;
+  if (draft.is_set_aside(volume)) return VolumeCondition::quarantined;
   if (volume.state == error) return VolumeCondition::error;
   if (volume.state == creating) return VolumeCondition::creating;
   if (const auto* attachment = attachment_of(volume)) {
@@ -161,7 +162,7 @@ void add_volume_rows(Draft& draft) {
       row.device = attachment->device;
     }
     row.role = role_of(draft, volume);
-    row.condition = condition_of(volume, row.role, own.find(id) != nullptr);
+    row.condition = condition_of(draft, volume, row.role, own.find(id) != nullptr);
     if (row.condition == VolumeCondition::unclaimed && parked.contains(id))
       row.condition = VolumeCondition::parked;
     if (row.condition == VolumeCondition::unclaimed) draft.hold(orphan_key(id));
