@@ -101,6 +101,10 @@ void Invariants::check_attach(const Sender& sender, const aws::Form& form) {
       "('attaching', 'checking', 'active', 'leaving')",
       {volume_id, instance_id});
   if (!leases || !leases->empty()) violated(1, "attach of leased " + text);
+  // Its holder may have it from an attach whose answer was lost, which is asked for again.
+  const bool held = volume && volume->link && volume->link->instance_id == instance_id;
+  if (sender.hears_reports && beyond_repair.contains(volume_id) && !held)
+    violated(9, "attach of " + text + ", whose file system is beyond repair");
   if (!volume || !instance) return;
   if (volume->link && volume->link->instance_id != instance_id &&
       volume->link->attach_time < sender.knew(volume_id))
@@ -244,7 +248,8 @@ void Invariants::check_counts(const core::Desired& desired) {
     if (tag(volume.tags, "warmroot:deployment") != deployment_ ||
         volume.state == sim::DiskState::deleting || volume.state == sim::DiskState::error ||
         volume.tags.contains("warmroot:quarantined") || volume.tags.contains("warmroot:retired") ||
-        volume.tags.contains("warmroot:parked") || copied.contains(id) || unknowable.contains(id))
+        volume.tags.contains("warmroot:parked") || copied.contains(id) || unknowable.contains(id) ||
+        beyond_repair.contains(id))
       continue;
     const auto* pool = pool_named(desired, tag(volume.tags, "warmroot:pool"));
     if (is_pool_volume(volume) && volume.tags.contains("warmroot:node")) {

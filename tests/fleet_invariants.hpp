@@ -21,6 +21,7 @@ struct Sender {
   manager::Database* spy = nullptr;  ///< its ledger
   /// As of when it knows a volume or an instance; empty: as of now.
   std::function<Instant(const std::string& id)> shown{};
+  bool hears_reports = true;
 
   Instant knew(const std::string& id) const { return shown ? shown(id) : Instant::max(); }
 };
@@ -30,7 +31,7 @@ class Invariants {
   Invariants(const sim::Region& region, std::string deployment)
       : region_(region), deployment_(std::move(deployment)) {}
 
-  /// Of a mutating call that is about to leave: 1 to 4, 6, 10, 11, 12.
+  /// Of a mutating call that is about to leave: 1 to 4, 6, 9 to 12.
   void check_call(const Sender& sender, const aws::Form& form, const std::string& body);
   /// Of the region as it is: 5.
   void check_counts(const core::Desired& desired);
@@ -59,6 +60,8 @@ class Invariants {
   /// Volumes whose tags were away while no ledger knew them: nobody could tell whose they were, so
   /// their nodes may have been given others.
   std::set<std::string> unknowable;
+  /// Volumes of which the manager was told that no node can repair them; until they are returned.
+  std::set<std::string> beyond_repair;
   std::set<std::string> foreign;  ///< ids that no call may ever name
   std::set<std::string> used;     ///< volumes that were attached once
   std::set<std::string> removed;  ///< volumes that people deleted, or ordered to be

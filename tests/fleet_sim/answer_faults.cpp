@@ -67,8 +67,8 @@ bool slow_answers(World& world) {
 /// The next of the calls that a run makes once or never.
 bool seldom_call(World& world) {
   const std::vector<std::string> actions = {
-      "CopyVolumes", "CreateLaunchTemplate", "DeleteLaunchTemplate",   "CreateTags",
-      "DeleteTags",  "DeleteVolume",         "ModifyInstanceAttribute"};
+      "CopyVolumes", "CreateLaunchTemplate", "DeleteLaunchTemplate",    "CreateTags",
+      "DeleteTags",  "DeleteVolume",         "ModifyInstanceAttribute", "CreateSnapshot"};
   const std::vector<FaultKind> kinds = {FaultKind::lost_after,     FaultKind::lost_before,
                                         FaultKind::truncated,      FaultKind::throttled,
                                         FaultKind::internal_after, FaultKind::unauthorized};

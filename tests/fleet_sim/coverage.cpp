@@ -10,19 +10,11 @@ namespace warmroot::fleet {
 namespace {
 
 /// The calls that the rules and orders may plan.
-constexpr const char* kActions[] = {"AttachVolume",
-                                    "CopyVolumes",
-                                    "CreateFleet",
-                                    "CreateLaunchTemplate",
-                                    "CreateTags",
-                                    "CreateVolume",
-                                    "DeleteLaunchTemplate",
-                                    "DeleteTags",
-                                    "DeleteVolume",
-                                    "DetachVolume",
-                                    "ModifyInstanceAttribute",
-                                    "RunInstances",
-                                    "TerminateInstances"};
+constexpr const char* kActions[] = {
+    "AttachVolume",   "CopyVolumes",       "CreateFleet",  "CreateLaunchTemplate",
+    "CreateSnapshot", "CreateTags",        "CreateVolume", "DeleteLaunchTemplate",
+    "DeleteTags",     "DeleteVolume",      "DetachVolume", "ModifyInstanceAttribute",
+    "RunInstances",   "TerminateInstances"};
 constexpr const char* kOutcomes[] = {"accepted", "refused", "unknown"};
 
 std::string_view name_of(aws::Reaction reaction) {

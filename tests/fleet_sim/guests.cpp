@@ -168,6 +168,13 @@ void Guests::search(Guest& guest) {
 }
 
 void Guests::check(Guest& guest) {
+  if (beyond_repair > 0 && unclean_.contains(guest.volume_id)) {
+    --beyond_repair;
+    guest.reason = kUncleanBeyondRepair;
+    world_.say("guest " + guest.id + " cannot repair " + guest.volume_id);
+    world_.coverage.add("guest", "beyond repair");
+    return enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
+  }
   if (!skips_check) {
     guest.checked = guest.generation;
     unclean_.erase(guest.volume_id);
@@ -259,6 +266,7 @@ void Guests::report(Guest& guest) {
   report.volume_id = guest.volume_id;
   report.stage = guest.stage;
   report.message = guest.stage == NodeStage::failed ? "the probe login failed" : "";
+  if (guest.stage == NodeStage::released) report.reason = guest.reason;
   const auto answer = world_.deliver(guest, report);
   if (answer.taken && answer.drain) drain(guest);
 }

@@ -47,6 +47,7 @@ struct Guest {
   bool over = false;           ///< powered off: never looked at again
   std::optional<Instant> notice_seen;
   NodeStage stage = NodeStage::hello;
+  std::string reason;  ///< of a release, where it is not the usual one
 };
 
 class Guests {
@@ -77,6 +78,7 @@ class Guests {
   int failing_bootstraps = 0;  ///< so many of the next guests fail always
   bool all_fail = false;       ///< every one that comes up
   int hanging = 0;             ///< so many of the next drains take minutes
+  int beyond_repair = 0;       ///< so many of the next unclean volumes cannot be repaired
   bool skips_check = false;    ///< a bug planted in the guest
 
  private:

@@ -203,6 +203,35 @@ bool order_reap(World& world) {
   return true;
 }
 
+/// People repair what was set aside, and return it; its node has another one by then.
+void return_repaired(World& world) {
+  const auto damaged = world.invariants.beyond_repair;  // a copy: those that are returned leave it
+  for (const auto& id : damaged) {
+    if (world.draw.percent(40) || !world.region.volume(id) ||
+        !place(world, core::OrderKind::return_volume, id, "", ""))
+      continue;
+    world.coverage.add("order", "return of a repaired volume");
+    world.invariants.beyond_repair.erase(id);
+    world.invariants.copied.insert(id);
+  }
+}
+
+/// An instance dies, and its successor finds that the volume cannot be repaired; of some no
+/// snapshot can be made before.
+bool volume_unclean(World& world) {
+  world.guests.beyond_repair += world.draw.between(1, 2);
+  if (world.draw.percent(30)) {
+    sim::Fault fault{"CreateSnapshot", sim::FaultKind::refused};
+    fault.count = sim::Fault::kAlways;
+    fault.code = "SnapshotLimitExceeded";
+    fault.until = world.region.now() + world.draw.span(minutes{1}, minutes{5});
+    world.front.inject(fault);
+  }
+  world.later(world.draw.span(seconds{30}, minutes{6}), [&world] { return_repaired(world); });
+  const auto* volume = world.some_volume(attached);
+  return volume && world.region.crash(volume->link->instance_id).has_value();
+}
+
 /// EC2 has its own view of whether a volume is free.
 bool delete_refused(World& world) {
   const auto* volume = world.some_volume(available);
@@ -318,6 +347,7 @@ const std::vector<FaultEntry>& order_faults() {
       {"delete_refused", "answers", delete_refused},
       {"refused_request", "answers", refused_request},
       {"device_names_used", "machines", device_names_used},
+      {"volume_unclean", "volumes", volume_unclean},
       {"events_missing", "events", events_missing, Needs::events},
       {"events_late", "events", events_late, Needs::events},
       {"events_doubled", "events", events_doubled, Needs::events},

@@ -137,6 +137,7 @@ bool person_removes_tags(World& world) {
   if (world.draw.percent(30)) {
     world.say("people remove all tags of " + id);
     std::ignore = world.region.delete_tags({id}, {});
+    if (before.contains("warmroot:quarantined")) world.invariants.beyond_repair.erase(id);
   } else {
     const auto& key = world.draw.pick(keys);
     world.say("people remove tag " + key + " of " + id);
@@ -278,6 +279,7 @@ bool order_quarantine(World& world) {
   if (world.draw.percent(50))
     world.later(world.draw.span(seconds{5}, minutes{3}), [&world, id = volume->id] {
       if (!world.region.volume(id) || !order(world, core::OrderKind::return_volume, id)) return;
+      world.invariants.beyond_repair.erase(id);
       world.invariants.copied.insert(id);  // its node has another one by now
     });
   return true;

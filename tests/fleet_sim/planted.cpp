@@ -124,6 +124,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kForgetsPending, "instances that are coming are not counted"},
       {kBelievesAnybody, "a report is taken whoever signed it"},
       {kNoLimits, "a pool's limits are not looked at"},
+      {kForgetsDamage, "what a node could not repair is forgotten"},
   };
   return bugs;
 }
@@ -172,6 +173,8 @@ std::map<std::string, core::NodeReport> planted_reports(
   auto reports = board;
   if (bug == kBelievesDeadLease)
     for (auto& [id, report] : reports) report.volume_id.clear();
+  if (bug == kForgetsDamage)
+    for (auto& [id, report] : reports) report.reason.clear();
   return reports;
 }
 

@@ -21,6 +21,8 @@ const std::vector<PlantedBug>& planted_bugs();
 inline constexpr int kUncheckedMount = 12;
 /// The door for reports does not look at signatures.
 inline constexpr int kBelievesAnybody = 15;
+/// What a node could not repair is forgotten as soon as it was heard.
+inline constexpr int kForgetsDamage = 17;
 
 /// Puts the bug's liars into the process that is about to start.
 void plant(int bug, World& world, Host& host, ProcessSetup& setup);

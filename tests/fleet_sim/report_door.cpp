@@ -21,8 +21,8 @@ Letter letter_of(Guest& guest, const core::NodeReport& report) {
   letter.sequence = ++guest.sequence;
   letter.body = R"({"version":1,"instance_id":")" + report.instance_id + R"(","volume_id":)" +
                 (report.volume_id.empty() ? "null" : "\"" + report.volume_id + "\"") +
-                R"(,"stage":")" + std::string(to_string(report.stage)) + R"(","message":")" +
-                report.message + "\"}";
+                R"(,"stage":")" + std::string(to_string(report.stage)) + R"(","reason":")" +
+                report.reason + R"(","message":")" + report.message + "\"}";
   letter.signature = bootstrap::sign_report(guest.key, letter.sequence, letter.body);
   return letter;
 }

@@ -12,13 +12,13 @@ struct Rate {
   double size;
   double refill_per_s;
 };
-constexpr Rate kRates[] = {{"RunInstances", 5, 2},         {"CreateVolume", 100, 5},
-                           {"AttachVolume", 50, 5},        {"DetachVolume", 50, 5},
-                           {"DeleteVolume", 100, 5},       {"TerminateInstances", 100, 5},
-                           {"CreateTags", 100, 10},        {"DeleteTags", 100, 10},
-                           {"CreateFleet", 50, 5},         {"ModifyInstanceAttribute", 50, 5},
-                           {"CopyVolumes", 50, 5},         {"CreateLaunchTemplate", 50, 5},
-                           {"DeleteLaunchTemplate", 50, 5}};
+constexpr Rate kRates[] = {{"RunInstances", 5, 2},          {"CreateVolume", 100, 5},
+                           {"AttachVolume", 50, 5},         {"DetachVolume", 50, 5},
+                           {"DeleteVolume", 100, 5},        {"TerminateInstances", 100, 5},
+                           {"CreateTags", 100, 10},         {"DeleteTags", 100, 10},
+                           {"CreateFleet", 50, 5},          {"ModifyInstanceAttribute", 50, 5},
+                           {"CopyVolumes", 50, 5},          {"CreateLaunchTemplate", 50, 5},
+                           {"DeleteLaunchTemplate", 50, 5}, {"CreateSnapshot", 100, 5}};
 /// The second bucket of RunInstances, whose tokens are instances.
 constexpr Rate kInstances{"RunInstances instances", 1000, 2};
 /// Describe calls that are filtered or paged, as all of ours are; each action has its own.

@@ -142,7 +142,10 @@ void World::make_spec() {
       surplus = draw.percent(40) ? draw.between(1, 2) : 0;
     }
   }
-  for (const auto& pool : desired.pools) invariants.running[pool.name] = pool.running;
+  for (auto& pool : desired.pools) {
+    invariants.running[pool.name] = pool.running;
+    pool.volumes.snapshot_unclean = draw.percent(30);
+  }
 }
 
 /// A deployment that is not ours, with pools of the same names: no call may ever name its things.

@@ -182,6 +182,7 @@ class World {
   void publish_known(Host& host, const manager::TickReport& report);
   /// News on the board: the next tick is soon.
   void heed_wake(Host& host);
+  void hear_of_damage(Host& host, const std::string& instance_id);
   void ask_for_key(Guest& guest);
   void end_mute_instances();
   Instant time_of(const Host& host) const;

@@ -131,6 +131,7 @@ void World::start_again(Host& host) {
 void World::forget_ledger(Host& host) {
   ledgers.throw_away(host.ledger_path);
   invariants.unknowable.insert(untagged.begin(), untagged.end());
+  if (host.number == 0) invariants.beyond_repair.clear();
 }
 
 void World::start_second_manager() {
@@ -193,7 +194,8 @@ Instant World::shown_at(const Host& host, const std::string& id) const {
 void World::before_call(Host& host, const aws::Form& form, const std::string& body) {
   const std::string action(aws::form_value(form, "Action"));
   say("m" + std::to_string(host.number) + " sends " + aws::summary_of(body));
-  invariants.check_call({host.process.spy.get(), known_by(host, body)}, form, body);
+  invariants.check_call({host.process.spy.get(), known_by(host, body), host.door != nullptr}, form,
+                        body);
   if (action == "RunInstances" || action == "CreateFleet") check_limits(host, form, body);
   const auto count = std::string(aws::form_value(form, "MaxCount"));
   const auto wrong =

@@ -113,8 +113,27 @@ ReportDoor::Reply World::post(const Letter& letter) {
   coverage.add("report", std::to_string(reply.status));
   if (reply.status != kTaken)
     say("report of " + letter.instance_id + " is refused: " + std::to_string(reply.status));
+  if (reply.status == kTaken && letter.body.find(kUncleanBeyondRepair) != std::string::npos)
+    hear_of_damage(host, letter.instance_id);
   if (!host.in_tick) heed_wake(host);
   return reply;
+}
+
+/// From the moment that the manager has said that it heard it, nobody may be given the volume; one
+/// whose ledger was lost may not know that the instance has it.
+void World::hear_of_damage(Host& host, const std::string& instance_id) {
+  const auto rows = host.process.spy->query(
+      "SELECT volume_id FROM unclean_volumes WHERE instance_id = ? AND beyond_repair <> '' AND "
+      "tagged = 0 AND volume_id NOT IN (SELECT subject FROM orders WHERE kind = 'return' AND "
+      "state = 'open')",
+      {instance_id});
+  if (!rows) return;
+  for (const auto& row : *rows)
+    if (invariants.beyond_repair.insert(row.text(0)).second)
+      coverage.add("report", "beyond repair");
+  if (options.planted == kForgetsDamage)
+    std::ignore =
+        host.process.spy->run("DELETE FROM unclean_volumes WHERE beyond_repair <> ''", {});
 }
 
 /// The pool that it names is its ticket's, which nobody changes.

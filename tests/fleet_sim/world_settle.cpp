@@ -98,6 +98,7 @@ void World::lift() {
   for (const auto& deed : deeds) deed();
   reports_lost = reports_doubled = reports_late = 0;
   guests.notices_missing = guests.notices_late = guests.failing_bootstraps = guests.hanging = 0;
+  guests.beyond_repair = 0;
   guests.all_fail = false;
   region.knobs = {};
   if (!never_offered.empty())
