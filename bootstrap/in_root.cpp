@@ -210,7 +210,26 @@ std::uint16_t native_machine() {
 #endif
 }
 
+namespace {
+
+/// A damage that mounting does not meet. From ext4: EUCLEAN, or EBADMSG where a checksum tells it.
+Ok check_can_be_read(const RootDirectory& root) {
+  for (const char* path : {"etc/os-release", "usr/lib/os-release", "bin/sh"}) {
+    const auto opened = root.open_inside(path, O_PATH);
+    if (!opened && (opened.error().code == "EUCLEAN" || opened.error().code == "EBADMSG"))
+      return fail(ErrorKind::refused,
+                  "its file system is damaged (at /" + std::string(path) +
+                      "): take a snapshot, attach the volume where nothing mounts it, and repair "
+                      "it (e2fsck -f, xfs_repair)",
+                  "EUCLEAN");
+  }
+  return {};
+}
+
+}  // namespace
+
 Ok check_is_root(const RootDirectory& root) {
+  TRY(check_can_be_read(root));
   if (!root.open_inside("etc/os-release", O_PATH) &&
       !root.open_inside("usr/lib/os-release", O_PATH))
     return fail(ErrorKind::refused,

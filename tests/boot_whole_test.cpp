@@ -363,6 +363,24 @@ TEST_F(BootWhole, a_root_beyond_replay_is_refused_with_what_to_do_whoever_vouche
                         "cannot repair it by itself (it ended with 4): take a snapshot"));
 }
 
+TEST_F(BootWhole, a_root_whose_damage_shows_only_inside_it_is_given_back_for_repair) {
+  make_volume();
+  ASSERT_TRUE(shell("at=$(debugfs -R 'imap /bin/sh' " + loop_ +
+                    " 2>/dev/null | sed -n 's/.*block \\([0-9]*\\), offset \\(0x[0-9a-f]*\\)/\\1 \\2/p')\n"
+                    "set -- $at; block=$(dumpe2fs -h " + loop_ +
+                    " 2>/dev/null | sed -n 's/^Block size: *//p')\n"
+                    "head -c 256 /dev/urandom | dd of=" + loop_ +
+                    " bs=1 seek=$(($1 * block + $2)) conv=notrunc,fsync status=none"));
+  dress_as_disk();
+  input_.confirmed_volume = [] { return std::optional<std::string>("vol-0abc"); };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("its file system is damaged (at /bin/sh)"));
+  EXPECT_TRUE(is_damage(done.error()));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
 struct Layout {
   const char* name;
   std::string script, chosen;

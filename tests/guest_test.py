@@ -16,6 +16,7 @@ DIRECTORY = os.path.join(TOP, "build", "guest_test")
 GOOD = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1,
         "base_ami": "ami-0twins000000000001", "volumes": "size_gib = 6\ngrow = true",
         "session": f'[pool.session]\nrescue_port = {RESCUE_PORT}\nuser = "admin"'}
+DAMAGED = {"name": "damaged", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1}
 REFUSED = [
     {"name": "noroot", "source": 'snapshot = "snap-0noroot0000000001"', "nodes": 1, "running": 1},
     {"name": "foreign", "source": 'snapshot = "snap-0arm6400000000001"', "nodes": 1, "running": 1},
@@ -297,7 +298,36 @@ def first_launch(checks):
         group_of_instances(world, checks, instance)
 
 
-PARTS = {"good": good_volume, "refused": refused_volumes, "first": first_launch, "file_systems": file_systems}
+# Inodes of the first groups, but for the first of all, without which nothing mounts. e2fsck -p looks for such damage only where
+# the kernel has met some.
+DAMAGE = ("disk=$(grep -o '\"device\":\"[^\"]*' /run/warmroot/status.json | cut -d'\"' -f4) && "
+          "dd if=/dev/urandom of=${disk}p1 bs=4096 seek=600 count=2048 conv=notrunc,fsync 2>&1 | tail -n 1; "
+          "echo 3 >/proc/sys/vm/drop_caches; find / -xdev >/dev/null 2>&1; echo s >/proc/sysrq-trigger")
+
+
+def damaged_volume(checks):
+    with World(os.path.join(DIRECTORY, "damaged"), [DAMAGED]) as world:
+        node = ready(world, "damaged-0")
+        first, volume = node["instance_id"], node["volume_id"]
+        code, text = world.ssh(first, DAMAGE, user="root")
+        checks.that("a volume's file system is damaged", code == 0 and "8388608 bytes" in text, text)
+        time.sleep(5)  # for the sync, which nobody waits for; programs cannot be read any more
+        world.control("crash", first)
+        node = world.wait("another volume", lambda status: (found := world.node("damaged-0", status)).get("stage") in SESSION_STAGES
+                          and found.get("volume_id") not in (None, volume) and found, 300)
+        code, text = world.ssh(node["instance_id"], ". /etc/os-release; echo $PRETTY_NAME")
+        checks.that("the node is served from another volume", code == 0 and VOLUME_OS in text, text)
+        shown = world.volume(volume)
+        reason = shown["tags"].get("warmroot:quarantined", "")
+        checks.that("the damaged one is free, and set aside with the reason", shown["instance_id"] is None and "e2fsck" in reason, str(shown))
+        text = str(world.status()["notes"])
+        checks.that("the manager says what to do with it", f"`warmroot volume return {volume}`" in text, text)
+        done = world.warmroot("volume", "return", volume)
+        checks.that("the operator returns it", done.returncode == 0 and "warmroot:quarantined" not in world.volume(volume)["tags"],
+                    done.stdout + done.stderr)
+
+
+PARTS = {"good": good_volume, "damaged": damaged_volume, "refused": refused_volumes, "first": first_launch, "file_systems": file_systems}
 
 
 def main():

@@ -37,7 +37,10 @@ json instance_json(Region& region, const InstanceRecord& guest) {
 
 json volume_json(Region& region, const VolumeRecord& disk) {
   const VolumeCounters counters = region.hardware().volume_counters(disk.id);
+  json tags = json::object();
+  for (const auto& [key, value] : disk.tags) tags[key] = value;
   return {{"volume_id", disk.id},
+          {"tags", std::move(tags)},
           {"state", to_string(disk.state)},
           {"attachment_state", disk.link ? json(to_string(disk.link->state)) : json(nullptr)},
           {"snapshot_id", or_null(disk.snapshot_id)},
