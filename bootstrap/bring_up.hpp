@@ -46,8 +46,8 @@ struct BringUpInput {
 
 /// Ends with sessions in the volume, or with an error and everything undone but what `assignment`
 /// still says; is_damage (filesystem_check.hpp) is true of it where people have to repair the
-/// volume's file system. Returns early with retry_later when a stop is requested. Sessions are open when
-/// Stage::ready is entered; what follows is said about them and takes up to 20 s.
+/// volume's file system. Returns early with retry_later when a stop is requested. Sessions are open
+/// when Stage::ready is entered; what follows is said about them and takes up to 20 s.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
 /// Whether sessions still work: the entry lets them in, the volume is mounted, its disk exists.

@@ -14,7 +14,8 @@ namespace {
 constexpr std::chrono::milliseconds kFsckLimit{std::chrono::minutes(10)};
 /// fsck(8): errors were corrected.
 constexpr int kFsckCorrected = 1;
-/// fsck(8): errors were left uncorrected. From 8 on it could not do its work, whatever the disk holds.
+/// fsck(8): errors were left uncorrected. From 8 on it could not do its work, whatever the disk
+/// holds.
 constexpr int kFsckUncorrected = 4, kFsckTrouble = 8;
 /// As e2fsck names a disk that does not answer: it may be pulled out right now.
 constexpr std::string_view kUnread[] = {"Input/output error", "short read", "short write"};

@@ -226,10 +226,7 @@ Ok check_can_be_read(const RootDirectory& root) {
   return {};
 }
 
-}  // namespace
-
-Ok check_is_root(const RootDirectory& root) {
-  TRY(check_can_be_read(root));
+Ok check_content(const RootDirectory& root) {
   if (!root.open_inside("etc/os-release", O_PATH) &&
       !root.open_inside("usr/lib/os-release", O_PATH))
     return fail(ErrorKind::refused,
@@ -246,6 +243,14 @@ Ok check_is_root(const RootDirectory& root) {
                                         ", this instance is " + machine_name(native_machine()) +
                                         ": take an instance type of the volume's architecture");
   return {};
+}
+
+}  // namespace
+
+Ok check_is_root(const RootDirectory& root) {
+  const Ok accepted = check_content(root);
+  if (!accepted) TRY(check_can_be_read(root));  // what is missing may be what cannot be read
+  return accepted;
 }
 
 std::string pretty_name(std::string_view os_release) {

@@ -63,8 +63,8 @@ std::string machine_name(std::uint16_t machine);
 std::uint16_t native_machine();
 
 /// A file system is a root when it has etc/os-release (or usr/lib/os-release) and an executable
-/// bin/sh of this machine's architecture. Errors: refused, one sentence; with code EUCLEAN where its
-/// file system is damaged.
+/// bin/sh of this machine's architecture. Errors: refused, one sentence; with code EUCLEAN where
+/// its file system is damaged.
 Ok check_is_root(const RootDirectory& root);
 
 /// PRETTY_NAME of an os-release text; empty when absent.

@@ -185,7 +185,7 @@ if os.fork() == 0:
 
 
 def docker(m):
-    """A stand-in that listens on the base where dockerd does, and starts once sessions run; the base has no python of its own."""
+    """A stand-in that listens on the base where dockerd does, and starts once sessions run, by the volume's python."""
     m.ssh(f"sudo -n python3 -c '{DOCKER}'")
     ask = ("python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.connect('/var/run/docker.sock')\n"
            "s.sendall(b'GET /version HTTP/1.0\\r\\n\\r\\n'); print(s.makefile().read())\"")
