@@ -2,11 +2,8 @@
 and their replacements after a spot notice. Each check is a line; ends with `N passed, N failed`. Some minutes: `ctest -L slow`,
 tests/run.sh --all. Needs `sh tests/sim/images.sh bases`."""
 import os
-import subprocess
-import sys
-import traceback
 
-from guest_test import Checks, known_host, ready
+from guest_test import Checks, known_host, ready, run_and_exit
 from session_matrix import RESCUE_PORT, base_matrix
 from world import TOP, World
 
@@ -41,18 +38,15 @@ def sessions(world, checks, version, sshd, follows):
     checks.that(f"{base}: what was written is there", text == "kept", text)
 
 
+def run(checks):
+    with World(DIRECTORY, [pool(version) for version, _, _ in BASES], ("--notice-ms", "60000")) as world:
+        for base in BASES:
+            sessions(world, checks, *base)
+
+
 def main():
     checks = Checks()
-    subprocess.run(["rm", "-rf", DIRECTORY], check=True)
-    try:
-        with World(DIRECTORY, [pool(version) for version, _, _ in BASES], ("--notice-ms", "60000")) as world:
-            for base in BASES:
-                sessions(world, checks, *base)
-    except (Exception, SystemExit):  # one lost guest must not hide the counts
-        traceback.print_exc()
-        checks.that("the run came to its end", False)
-    print(f"{checks.passed} passed, {len(checks.failed)} failed")
-    sys.exit(1 if checks.failed else 0)
+    run_and_exit(checks, DIRECTORY, lambda: run(checks))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,9 @@ Slow, some minutes a boot without KVM: `ctest -L slow`, tests/run.sh --all. Need
 import json
 import os
 import subprocess
-import sys
 import time
-import traceback
 
-from guest_test import Checks
+from guest_test import Checks, run_and_exit
 from session_matrix import VOLUME_OS
 from world import IMAGES, TOP, World
 
@@ -227,28 +225,25 @@ def shut_down(world, checks, node, base):
     checks.that("the manager had heard it in time", detached != [], "".join(detached))
 
 
+def run(checks):
+    os.makedirs(DIRECTORY)
+    with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{DIRECTORY}/operators_part", "w", encoding="ascii") as part:
+        part.write(OPERATORS_PART.format(key=key.read().strip()))
+    with World(DIRECTORY, [POOL], ("--notice-ms", str(NOTICE_MS)), kernel="vmlinuz-cloud") as world:
+        first = ready(world)
+        base = Base(world, first["instance_id"])
+        boots(world, checks, first, base)
+        ended_well(world, checks, base)
+        mounts = shared_mounts(world, checks, base)
+        given_back(world, checks, first, base, mounts)
+        base.close()
+        second, base = replaced(world, checks, first)
+        shut_down(world, checks, second, base)
+
+
 def main():
     checks = Checks()
-    subprocess.run(["rm", "-rf", DIRECTORY], check=True)
-    try:
-        os.makedirs(DIRECTORY)
-        with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{DIRECTORY}/operators_part", "w", encoding="ascii") as part:
-            part.write(OPERATORS_PART.format(key=key.read().strip()))
-        with World(DIRECTORY, [POOL], ("--notice-ms", str(NOTICE_MS)), kernel="vmlinuz-cloud") as world:
-            first = ready(world)
-            base = Base(world, first["instance_id"])
-            boots(world, checks, first, base)
-            ended_well(world, checks, base)
-            mounts = shared_mounts(world, checks, base)
-            given_back(world, checks, first, base, mounts)
-            base.close()
-            second, base = replaced(world, checks, first)
-            shut_down(world, checks, second, base)
-    except (Exception, SystemExit):  # one lost guest must not hide the counts
-        traceback.print_exc()
-        checks.that("the run came to its end", False)
-    print(f"{checks.passed} passed, {len(checks.failed)} failed")
-    sys.exit(1 if checks.failed else 0)
+    run_and_exit(checks, DIRECTORY, lambda: run(checks))
 
 
 if __name__ == "__main__":

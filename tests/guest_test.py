@@ -50,6 +50,21 @@ class Checks:
             self.failed.append(name)
 
 
+def run_and_exit(checks, directory, parts):
+    """Runs the parts in a new directory, prints the counts, and exits with whether all checks passed."""
+    subprocess.run(["rm", "-rf", directory], check=True)
+    try:
+        parts()
+    except (Exception, SystemExit):  # one lost guest must not hide the counts
+        traceback.print_exc()
+        checks.that("the run came to its end", False)
+    with open("/proc/mounts", encoding="utf-8") as lines:
+        mounts = [line for line in lines if directory in line]
+    checks.that("no mount of the run is left behind", not mounts, "".join(mounts))
+    print(f"{checks.passed} passed, {len(checks.failed)} failed")
+    sys.exit(1 if checks.failed else 0)
+
+
 def says(world, name):
     return (world.node(name).get("status") or {}).get("message", "")
 
@@ -332,17 +347,12 @@ PARTS = {"good": good_volume, "damaged": damaged_volume, "refused": refused_volu
 
 def main():
     checks = Checks()
-    subprocess.run(["rm", "-rf", DIRECTORY], check=True)
-    try:
+
+    def parts():
         for name in sys.argv[1:] or PARTS:
             PARTS[name](checks)
-    except (Exception, SystemExit):  # one lost guest must not hide the counts
-        traceback.print_exc()
-        checks.that("the run came to its end", False)
-    mounts = [line for line in open("/proc/mounts", encoding="utf-8") if DIRECTORY in line]
-    checks.that("no mount of the run is left behind", not mounts, "".join(mounts))
-    print(f"{checks.passed} passed, {len(checks.failed)} failed")
-    sys.exit(1 if checks.failed else 0)
+
+    run_and_exit(checks, DIRECTORY, parts)
 
 
 if __name__ == "__main__":
