@@ -179,7 +179,7 @@ TEST_F(RecordCommand, writes_a_list_of_its_own_and_says_how_it_knows) {
   EXPECT_EQ(list->workload, "training");
   EXPECT_FALSE(read_list()) << "the volume's own is left alone";
   const auto nothing = record({"training", output, seconds(30)}, "");
-  ASSERT_FALSE(nothing);
+  ASSERT_FALSE(nothing) << *nothing;
   EXPECT_EQ(nothing.error().kind, ErrorKind::refused);
 }
 
