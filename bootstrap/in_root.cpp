@@ -114,7 +114,8 @@ Ok RootDirectory::make_directories(const std::string& path, mode_t mode) const {
     if (!is_directory(part))
       return fail(ErrorKind::refused, "/" + part + " in the volume is not a directory");
     // mkdirat obeys the umask; the mode is part of the contract (1777 for tmp).
-    if (end == std::string::npos) ::fchmodat(parent.get(), leaf_of(part).c_str(), mode, 0);
+    if (end == std::string::npos && ::fchmodat(parent.get(), leaf_of(part).c_str(), mode, 0) != 0)
+      return fail_errno("setting the mode of /" + part + " in the volume");
   }
   return {};
 }

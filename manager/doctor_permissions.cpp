@@ -103,7 +103,7 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
   }
   if (!volume.empty() && !instance.empty()) {
     trials.push_back({aws::AttachVolume{volume, instance, "/dev/sdf"}, "", "attaches volumes"});
-    trials.push_back({aws::DetachVolume{volume, instance}, "", "detaches volumes"});
+    trials.push_back({aws::DetachVolume{volume, instance, ""}, "", "detaches volumes"});
   }
   if (instance.empty()) return;
   trials.push_back({aws::TerminateInstances{{instance}}, "", "ends instances"});

@@ -94,7 +94,7 @@ TEST_P(Contract, a_volume_moves_from_one_instance_to_the_next) {
   EXPECT_EQ(shown.instance_id, first);
   EXPECT_EQ(shown.device, "/dev/sdf");
   EXPECT_FALSE(shown.delete_on_termination);
-  ASSERT_TRUE(send(aws::DetachVolume{disk, first}));
+  ASSERT_TRUE(send(aws::DetachVolume{disk, first, ""}));
   ASSERT_TRUE(becomes(disk, VolumeState::available));
   EXPECT_TRUE(volume(disk)->attachments.empty());
   ASSERT_TRUE(becomes(second, InstanceState::running));
@@ -123,7 +123,7 @@ TEST_P(Contract, refusals_arrive_with_ec2s_code) {
   EXPECT_EQ(code(aws::AttachVolume{other, guest, "/dev/sdf"}),
             refusal("InvalidParameterValue", "", "two volumes share one device name"));
   EXPECT_EQ(code(aws::DeleteVolume{disk}), "VolumeInUse");
-  EXPECT_EQ(code(aws::DetachVolume{other, guest}),
+  EXPECT_EQ(code(aws::DetachVolume{other, guest, ""}),
             refusal("IncorrectState", "", "a volume is detached that was refused before"));
   EXPECT_EQ(code(aws::DeleteVolume{"vol-00000000000000000"}), "InvalidVolume.NotFound");
   EXPECT_EQ(code(aws::TerminateInstances{{"i-00000000000000000"}}), "InvalidInstanceID.NotFound");
@@ -165,7 +165,7 @@ TEST_P(RegionContract, a_busy_volume_leaves_when_the_guest_lets_go) {
   ASSERT_TRUE(eventually(
       [&] { return volume(disk)->attachments.front().state == AttachmentState::attached; }));
   door->with([&](sim::Region&, sim::QueryFront&) { door->hardware.mounted_volumes.insert(disk); });
-  ASSERT_EQ(code(aws::DetachVolume{disk, guest}), "");
+  ASSERT_EQ(code(aws::DetachVolume{disk, guest, ""}), "");
   ASSERT_TRUE(
       eventually([&] { return volume(disk)->attachments.front().state == AttachmentState::busy; }));
   door->with([&](sim::Region&, sim::QueryFront&) { door->hardware.mounted_volumes.clear(); });

@@ -247,7 +247,8 @@ TEST(Ec2Encode, the_same_mutation_gives_the_same_bytes) {
 TEST(Ec2Encode, a_summary_names_the_call_and_its_resources) {
   EXPECT_EQ(summary_of(encode(AttachVolume{"vol-1", "i-2", "/dev/sdf"}).body),
             "AttachVolume vol-1 to i-2");
-  EXPECT_EQ(summary_of(encode(DetachVolume{"vol-1", "i-2"}).body), "DetachVolume vol-1 from i-2");
+  EXPECT_EQ(summary_of(encode(DetachVolume{"vol-1", "i-2", ""}).body),
+            "DetachVolume vol-1 from i-2");
   EXPECT_EQ(summary_of(encode(DeleteVolume{"vol-1"}).body), "DeleteVolume vol-1");
   EXPECT_EQ(summary_of(encode(launch_request()).body),
             "RunInstances g5.xlarge from ami-1 in subnet-1");

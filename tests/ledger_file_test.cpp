@@ -269,7 +269,9 @@ TEST_F(LedgerFile, what_is_read_again_of_it_is_what_is_in_it) {
       plan.records.push_back(core::RecordInstance{lease.instance_id, {"p", "z-a", kNow}});
     if (draw(7) == 0) plan.records.push_back(core::RecordInstanceGone{lease.instance_id});
     ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
-    if (step % 100 == 99) ASSERT_TRUE(ledger.prune(kNow + std::chrono::hours{24 * 8}));
+    if (step % 100 == 99) {
+      ASSERT_TRUE(ledger.prune(kNow + std::chrono::hours{24 * 8}));
+    }
     auto other = open();
     ASSERT_EQ(leases_of(*ledger.view()), leases_of(*other.view())) << "step " << step;
   }

@@ -318,7 +318,7 @@ TEST_F(LedgerTest, a_refused_detach_or_termination_is_no_longer_leaving) {
   leaving.records.push_back(core::RecordLease{
       {"p", "p-0", "vol-1", "i-1", "/dev/sdf", LeaseState::leaving, kNow}, "test"});
   core::Plan detach = leaving;
-  detach.actions.push_back({aws::DetachVolume{"vol-1", "i-1"}, "p", {"p-0"}, "test", ""});
+  detach.actions.push_back({aws::DetachVolume{"vol-1", "i-1", ""}, "p", {"p-0"}, "test", ""});
   core::Plan end = leaving;
   end.actions.push_back({aws::TerminateInstances{{"i-1"}}, "p", {}, "test", ""});
   for (const auto& plan : {detach, end}) {
@@ -332,7 +332,7 @@ TEST_F(LedgerTest, a_refused_detach_or_termination_is_no_longer_leaving) {
 TEST_F(LedgerTest, a_detach_of_what_is_detached_counts_as_done) {
   auto ledger = open();
   core::Plan plan;
-  plan.actions.push_back({aws::DetachVolume{"vol-1", "i-1"}, "p", {"p-0"}, "test", ""});
+  plan.actions.push_back({aws::DetachVolume{"vol-1", "i-1", ""}, "p", {"p-0"}, "test", ""});
   for (const auto* code :
        {"IncorrectState", "InvalidAttachment.NotFound", "InvalidVolume.NotFound"}) {
     const auto intent = record_one(ledger, plan);

@@ -73,7 +73,9 @@ TEST(SharedMap, copies_stay_as_they_were) {
     const auto other = some_name(random);
     const auto found = map.find(other);
     ASSERT_EQ(found != map.end(), model.contains(other));
-    if (found != map.end()) EXPECT_EQ(found->second, model.at(other));
+    if (found != map.end()) {
+      EXPECT_EQ(found->second, model.at(other));
+    }
   }
   for (const auto& [copy, was] : copies) EXPECT_EQ(items_of(copy), items_of(was));
 }

@@ -302,7 +302,9 @@ TEST(PoolEnd, a_volume_that_is_leased_in_any_way_keeps_its_pool) {
     aws::Volume volume;
     volume.volume_id = id;
     volume.tags[core::kTagPool] = std::string_view(id) == "vol-other" ? "q" : "p";
-    if (std::string_view(id) == "vol-attached") volume.attachments.push_back({id, "i-1"});
+    if (std::string_view(id) == "vol-attached")
+      volume.attachments.push_back(
+          {id, "i-1", "/dev/sdf", aws::AttachmentState::attached, {}, false});
     observed.volumes.insert_or_assign(id, volume);
   }
   core::LedgerView ledger;

@@ -141,7 +141,7 @@ TEST(Planner,
   EXPECT_THAT(world.calls(), IsEmpty()) << "detached by the volume's own listing: one of them lags";
   // Its end was refused: it will hold what it holds, and the node needs another instance.
   world.ledger.failures["TerminateInstances/i-0"] = {1, kNow - std::chrono::seconds{1},
-                                                     "OperationNotPermitted", "protected"};
+                                                     "OperationNotPermitted", false, "protected"};
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances")));
 }
 
