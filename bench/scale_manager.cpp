@@ -23,8 +23,6 @@ namespace warmroot::bench {
 
 namespace {
 
-constexpr int kPoolSize = 1000;
-
 /// What the world says with each answer.
 struct Clock {
   Instant now = World::start();
@@ -81,12 +79,12 @@ class RemoteTransport : public aws::Transport {
 
 core::Desired desired(int nodes, bool launches) {
   core::Desired made{"bench", {}};
-  for (int first = 0; first < nodes; first += kPoolSize) {
+  for (int first = 0; first < nodes; first += kNodesOfPool) {
     core::PoolSpec pool;
-    pool.name = "pool" + std::to_string(first / kPoolSize);
+    pool.name = "pool" + std::to_string(first / kNodesOfPool);
     pool.snapshot = "snap-01000000000000001";
     pool.zones = {"us-east-1a", "us-east-1b"};
-    pool.nodes = pool.running = std::min(kPoolSize, nodes - first);
+    pool.nodes = pool.running = std::min(kNodesOfPool, nodes - first);
     pool.launch = core::LaunchSpec{};
     pool.launch->base_ami = "ami-02000000000000002";
     pool.launch->instance_types = {"g5.xlarge"};

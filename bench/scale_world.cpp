@@ -18,19 +18,18 @@ constexpr const char* kDeployment = "bench";
 constexpr const char* kBaseAmi = "ami-02000000000000002";
 constexpr const char* kSnapshot = "snap-01000000000000001";
 constexpr std::size_t kInFlight = 64;  ///< HttpTransport's connections
-constexpr std::size_t kPoolSize = 1000;
 constexpr double kFaultShare = 0.05;
 constexpr Milliseconds kStormAt{60'000};
 constexpr Milliseconds kStormWatched{150'000};
 
 std::string pool_of(std::size_t node) {
-  return "pool" + std::to_string(node / kPoolSize);
+  return "pool" + std::to_string(node / kNodesOfPool);
 }
 std::string node_of(std::size_t node) {
-  return core::node_name(pool_of(node), static_cast<int>(node % kPoolSize));
+  return core::node_name(pool_of(node), static_cast<int>(node % kNodesOfPool));
 }
 std::string zone_of(std::size_t node) {
-  return node % kPoolSize % 2 == 0 ? "us-east-1a" : "us-east-1b";
+  return node % kNodesOfPool % 2 == 0 ? "us-east-1a" : "us-east-1b";
 }
 
 sim::Catalog catalog() {

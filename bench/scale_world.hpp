@@ -20,6 +20,9 @@
 
 namespace warmroot::bench {
 
+/// Where there are more nodes, there are more pools.
+inline constexpr int kNodesOfPool = 1000;
+
 enum class CaseKind { running, launch, storm, faults };
 
 struct CaseOptions {

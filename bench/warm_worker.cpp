@@ -29,7 +29,7 @@
 namespace warmroot::bench {
 namespace {
 
-constexpr unsigned kTouchBytes = 4096;
+constexpr unsigned kProbeBytes = 4096;
 /// Where the bootstrap keeps it (bootstrap/paths.hpp).
 constexpr const char* kMap = "var/lib/warmroot/warm.map";
 
@@ -150,7 +150,7 @@ Ok run_touch(std::span<const std::string> words) {
   std::vector<std::uint64_t> offsets;
   std::ifstream in(words[2]);
   for (std::uint64_t offset = 0; in >> offset;) offsets.push_back(offset);
-  const auto read = sim::probe_closed_loop(words[0], offsets, kTouchBytes,
+  const auto read = sim::probe_closed_loop(words[0], offsets, kProbeBytes,
                                            static_cast<unsigned>(std::stoul(words[1])));
   return read ? Ok{} : Ok{fail(read.error())};
 }

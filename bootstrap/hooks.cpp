@@ -28,7 +28,7 @@ constexpr std::size_t kMostHooks = 32;
 constexpr std::size_t kMostNameBytes = 64;
 constexpr std::size_t kMostLines = 50, kMostLineBytes = 200;
 /// From SIGTERM to SIGKILL of a hook that took too long.
-constexpr std::int64_t kPoliteMs = 1000;
+constexpr std::int64_t kHookPoliteMs = 1000;
 /// For what was killed to be gone; what waits in the kernel stays.
 constexpr std::int64_t kGoneMs = 2000;
 constexpr int kPauseMs = 20;
@@ -193,7 +193,7 @@ class HookRun {
     if (!in_time) {
       limit_ms = std::clamp<std::int64_t>(last_ms - started_ms, 0, limit_ms);
       signal_all(SIGTERM);
-      wait_until(boottime_ms() + kPoliteMs, std::numeric_limits<std::int64_t>::max());
+      wait_until(boottime_ms() + kHookPoliteMs, std::numeric_limits<std::int64_t>::max());
     }
     const std::size_t left_behind = kill_all();
     const std::string rest =

@@ -11,7 +11,7 @@ namespace {
 constexpr double kMicrosecondsPerSecond = 1e6;
 
 /// A label's value; node names and stages come from elsewhere.
-std::string quoted(std::string_view value) {
+std::string label_value(std::string_view value) {
   std::string text = "\"";
   for (const char c : value) {
     if (c == '\n') {
@@ -27,10 +27,10 @@ std::string quoted(std::string_view value) {
 class Metrics {
  public:
   explicit Metrics(const Status& status)
-      : labels_("deployment=" + quoted(status.deployment) + ",pool=" + quoted(status.pool) +
-                ",node=" + quoted(status.node.value_or("")) +
-                ",volume_id=" + quoted(status.volume_id.value_or("")) +
-                ",instance_id=" + quoted(status.instance_id)) {}
+      : labels_("deployment=" + label_value(status.deployment) + ",pool=" +
+                label_value(status.pool) + ",node=" + label_value(status.node.value_or("")) +
+                ",volume_id=" + label_value(status.volume_id.value_or("")) +
+                ",instance_id=" + label_value(status.instance_id)) {}
 
   void head(const char* name, const char* type, const char* help) {
     text_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
@@ -54,7 +54,7 @@ class Metrics {
              {"0.5", of.p50_us}, {"0.9", of.p90_us}, {"0.99", of.p99_us}, {"1", of.max_us}})
       if (of.count > 0)
         value(name, static_cast<double>(microseconds) / kMicrosecondsPerSecond,
-              "quantile=" + quoted(quantile));
+              "quantile=" + label_value(quantile));
     value(std::string(name) + "_count", static_cast<double>(of.count));
   }
 
@@ -87,7 +87,7 @@ void add_ebs(Metrics& metrics, const EbsStatistics& ebs) {
            {"instance_iops", ebs.instance_iops_exceeded_us},
            {"instance_throughput", ebs.instance_throughput_exceeded_us}})
     metrics.value(kExceeded, number(microseconds) / kMicrosecondsPerSecond,
-                  "limit=" + quoted(limit));
+                  "limit=" + label_value(limit));
   metrics.one("warmroot_ebs_queue_length", "gauge", "Operations that wait at EBS just now.",
               number(ebs.queue_length));
 }
@@ -99,9 +99,9 @@ std::string metrics_text(const Status& status) {
   const auto number = [](std::uint64_t value) { return static_cast<double>(value); };
   Metrics metrics(status);
   metrics.head("warmroot_stage", "gauge", "1 for the stage that the node is in.");
-  metrics.value("warmroot_stage", 1, "stage=" + quoted(to_string(status.stage)));
+  metrics.value("warmroot_stage", 1, "stage=" + label_value(to_string(status.stage)));
   metrics.head("warmroot_warming", "gauge", "1 for the state that the warmer is in.");
-  metrics.value("warmroot_warming", 1, "state=" + quoted(to_string(warm.state)));
+  metrics.value("warmroot_warming", 1, "state=" + label_value(to_string(warm.state)));
   metrics.head("warmroot_warmth_ratio", "gauge",
                "Blocks known to be on the volume, of those in use and of the whole device.");
   metrics.value("warmroot_warmth_ratio", warm.warmth, "of=\"needed\"");

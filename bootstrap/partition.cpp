@@ -12,12 +12,12 @@
 #include <cstring>
 #include <memory>
 
+#include "bootstrap/base/sector.hpp"
 #include "bootstrap/files.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
-constexpr std::uint64_t kSectorBytes = 512;
 constexpr char kNoSystem[] = "; the pool's source has to be an AMI or the snapshot of a root disk";
 constexpr int kNodeAttempts = 100;
 constexpr int kNodePauseMs = 20;
@@ -149,10 +149,8 @@ Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
     if (blkid_partition_is_extended(entry)) continue;
     PartitionFacts partition;
     partition.number = blkid_partition_get_partno(entry);
-    partition.offset_bytes =
-        static_cast<std::uint64_t>(blkid_partition_get_start(entry)) * kSectorBytes;
-    partition.size_bytes =
-        static_cast<std::uint64_t>(blkid_partition_get_size(entry)) * kSectorBytes;
+    partition.offset_bytes = static_cast<std::uint64_t>(blkid_partition_get_start(entry)) * kSector;
+    partition.size_bytes = static_cast<std::uint64_t>(blkid_partition_get_size(entry)) * kSector;
     if (partition.size_bytes == 0 || partition.offset_bytes + partition.size_bytes > size) continue;
     const auto text = [](const char* value) { return std::string(value != nullptr ? value : ""); };
     partition.table = text(kind);
@@ -178,7 +176,7 @@ Result<std::string> ensure_node(const std::string& sys_root, const std::string& 
                                 int disk_fd, const PartitionFacts& partition) {
   if (partition.number == 0) return "/dev/" + disk_name;
   const std::string directory = sys_root + "/block/" + disk_name;
-  const std::string start = std::to_string(partition.offset_bytes / kSectorBytes);
+  const std::string start = std::to_string(partition.offset_bytes / kSector);
   std::string name;
   for (const auto& entry : list_directory(directory))
     if (entry.rfind(disk_name, 0) == 0 &&

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "bootstrap/base/sector.hpp"
 #include "bootstrap/warm/little_endian.hpp"
 
 namespace warmroot::bootstrap {
@@ -11,7 +12,6 @@ namespace {
 using warm::little;
 using warm::put_little;
 
-constexpr std::uint64_t kSector = 512;
 /// Partitions end where partitioning programs let them end.
 constexpr std::uint64_t kGrain = 2048;
 
@@ -51,7 +51,7 @@ std::uint64_t on_grain(std::uint64_t end) {
 
 class Gpt {
  public:
-  /// `start` has kTableBytes.
+  /// `start` has kGrowBytes.
   static Result<Gpt> read(std::string_view start) {
     Gpt gpt;
     gpt.header_ = std::string(start.substr(kSector, kSector));
@@ -64,7 +64,7 @@ class Gpt {
     if (crc32(blank) != gpt.header(kHeaderCrc, 4) || gpt.header(kMyLba, 8) != 1)
       return refuse("the first partition table is damaged");
     if (gpt.header(kEntriesLba, 8) != kPrimaryEntries || bytes < kLeastEntry || bytes > kSector ||
-        count == 0 || count * bytes > kTableBytes - kPrimaryEntries * kSector)
+        count == 0 || count * bytes > kGrowBytes - kPrimaryEntries * kSector)
       return refuse("the partition table is of a form that is not known");
     gpt.entry_bytes_ = bytes;
     gpt.entries_ = std::string(start.substr(kPrimaryEntries * kSector, count * bytes));
@@ -181,11 +181,11 @@ Result<std::optional<Growth>> grow_mbr(std::string_view start, std::uint64_t sec
 
 Result<std::optional<Growth>> plan_growth(std::string_view start, std::uint64_t disk_bytes,
                                           const PartitionFacts& partition) {
-  if (start.size() < kTableBytes) return refuse("the disk is too small");
+  if (start.size() < kGrowBytes) return refuse("the disk is too small");
   if (partition.table == "gpt")
-    return grow_gpt(start.substr(0, kTableBytes), disk_bytes / kSector, partition);
+    return grow_gpt(start.substr(0, kGrowBytes), disk_bytes / kSector, partition);
   if (partition.table == "dos")
-    return grow_mbr(start.substr(0, kTableBytes), disk_bytes / kSector, partition);
+    return grow_mbr(start.substr(0, kGrowBytes), disk_bytes / kSector, partition);
   return refuse("a partition table of the kind \"" + partition.table + "\" is left alone");
 }
 

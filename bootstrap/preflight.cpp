@@ -2,18 +2,14 @@
 
 #include <algorithm>
 
+#include "bootstrap/base/words.hpp"
+
 namespace warmroot::bootstrap {
 
 namespace {
 
 /// A login shell, an editor and a compiler want about as much.
 constexpr std::uint64_t kLittleMemoryMib = 256;
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : " and ") + word;
-  return text;
-}
 
 void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
   if (facts.has_nvidia_gpu && facts.nvidia_driver.empty()) {
@@ -28,7 +24,7 @@ void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
       std::find(versions.begin(), versions.end(), facts.nvidia_driver) != versions.end())
     return;
   remarks.push_back({"the NVIDIA driver is the base's, " + facts.nvidia_driver +
-                         ", and this system's libcuda is of " + joined(versions) +
+                         ", and this system's libcuda is of " + joined(versions, " and ") +
                          ": CUDA refuses to start until both are of one version",
                      true});
 }

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <set>
 
+#include "bootstrap/base/sector.hpp"
 #include "bootstrap/daemon.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
@@ -25,9 +26,6 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxStatusFile = 16 * 1024 * 1024;
-constexpr std::uint64_t kSectorBytes = 512;
-/// The kernel's buffers hold seconds of a busy session.
-constexpr int kPollMs = 200;
 
 volatile sig_atomic_t interrupted = 0;
 
@@ -47,7 +45,7 @@ std::uint64_t offset_of(dev_t number) {
   const std::string place =
       "/sys/dev/block/" + std::to_string(major(number)) + ":" + std::to_string(minor(number));
   const auto start = read_file(place + "/start", 64);
-  return start ? std::strtoull(start->c_str(), nullptr, 10) * kSectorBytes : 0;
+  return start ? std::strtoull(start->c_str(), nullptr, 10) * kSector : 0;
 }
 
 /// The daemon's threads: its warmer reads the same disk.
@@ -73,7 +71,7 @@ Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& 
   TRY_ASSIGN(auto recorder, warm::Recorder::start(request, volume.is_own));
   const auto end = std::chrono::steady_clock::now() + wish.limit;
   while (!ended() && std::chrono::steady_clock::now() < end) {
-    ::poll(nullptr, 0, kPollMs);
+    ::poll(nullptr, 0, warm::kRecordPollMs);
     TRY(recorder.poll());
   }
   const warm::HotList list = recorder.list();

@@ -21,8 +21,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// What a session reads after so long is seldom what the next one waits for at its start.
 constexpr std::chrono::minutes kRecordFor{10};
-/// The kernel's buffers hold seconds of a busy session.
-constexpr int kPollMs = 200;
 
 }  // namespace
 
@@ -109,7 +107,7 @@ std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const
 void Recording::run(const std::stop_token& stop) {
   const auto end = SteadyClock::now() + kRecordFor;
   while (!stop.stop_requested() && SteadyClock::now() < end) {
-    ::poll(nullptr, 0, kPollMs);
+    ::poll(nullptr, 0, warm::kRecordPollMs);
     if (const auto taken = recorder_->poll(); !taken) {
       note_(taken.error().message());
       break;

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "bootstrap/base/sector.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/partition.hpp"
@@ -21,7 +22,6 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
-constexpr int kSectorBytes = 512;
 
 /// fs/ext4/ext4.h; not in the kernel's exported headers.
 constexpr unsigned long kExt4Resize = _IOW('f', 16, std::uint64_t);
@@ -75,10 +75,10 @@ Result<PartitionFacts> grow_partition(const Assignment& assignment, const StopRe
   TRY_ASSIGN(const std::uint64_t disk_bytes, size_of_device(disk, assignment.disk_node));
   int sector = 0;
   if (::ioctl(disk.get(), BLKSSZGET, &sector) != 0) return fail_errno("the size of a sector");
-  if (sector != kSectorBytes)
+  if (static_cast<std::uint64_t>(sector) != kSector)
     return fail(ErrorKind::refused,
                 "sectors of " + std::to_string(sector) + " bytes are left alone");
-  std::string start(kTableBytes, '\0');
+  std::string start(kGrowBytes, '\0');
   if (::pread(disk.get(), start.data(), start.size(), 0) != static_cast<ssize_t>(start.size()))
     return fail_errno("reading the partition table");
   PartitionFacts partition = assignment.partition;

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "manager/cli.hpp"
 #include "manager/reports.hpp"
 
 namespace warmroot::manager {
@@ -16,7 +17,6 @@ namespace {
 /// Two volumes and two instances take a minute; capacity may take longer, which the notes then say.
 constexpr int kDefaultTimeoutSeconds = 600;
 constexpr int kMaxTimeoutSeconds = 7 * 24 * 3600;
-constexpr int kBadInputStatus = 2;
 /// Somebody who renames a pool or makes a spec anew has a day to see what it orphaned.
 constexpr int kDefaultGraceHours = 24;
 

@@ -44,7 +44,7 @@ bool is_plain(std::string_view value) {
   });
 }
 
-std::string quoted(std::string_view value) {
+std::string in_quotes(std::string_view value) {
   std::string text = "\"";
   for (const char c : value) {
     const auto byte = static_cast<unsigned char>(c);
@@ -66,7 +66,7 @@ std::string log_fields_text(const LogFields& fields) {
   std::string text;
   for (const auto& [key, value] : fields)
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", key,
-                        is_plain(value) ? value : quoted(value));
+                        is_plain(value) ? value : in_quotes(value));
   return text;
 }
 

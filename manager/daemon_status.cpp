@@ -13,40 +13,40 @@
 namespace warmroot::manager {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json null_if_empty(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
+OrderedJson null_if_empty(const std::string& text) {
+  return text.empty() ? OrderedJson(nullptr) : OrderedJson(text);
 }
 
 /// The bootstrap's own status; null when it sent none.
-Json status_of(const core::NodeReport& report) {
+OrderedJson status_of(const core::NodeReport& report) {
   if (report.status_json.empty()) return nullptr;
-  Json status = Json::parse(report.status_json, nullptr, false);
-  return status.is_discarded() ? Json(nullptr) : std::move(status);
+  OrderedJson status = OrderedJson::parse(report.status_json, nullptr, false);
+  return status.is_discarded() ? OrderedJson(nullptr) : std::move(status);
 }
 
 /// status.warm.warmth, as far as the guest can be trusted to send a number there.
-std::optional<double> warmth_of(const Json& status) {
+std::optional<double> warmth_of(const OrderedJson& status) {
   if (!status.is_object() || !status.contains("warm")) return std::nullopt;
-  const Json& warm = status["warm"];
+  const OrderedJson& warm = status["warm"];
   if (!warm.is_object() || !warm.contains("warmth") || !warm["warmth"].is_number())
     return std::nullopt;
   return warm["warmth"].get<double>();
 }
 
-Json stage_times(const ReportBoard::Entry& entry) {
-  Json times = Json::object();
+OrderedJson stage_times(const ReportBoard::Entry& entry) {
+  OrderedJson times = OrderedJson::object();
   for (const auto& [stage, at] : entry.first_received)
     times[std::string(to_string(stage))] = to_iso8601(at);
   return times;
 }
 
-Json node_json(const core::NodeRow& row, const TickView& view, const Reports& reports) {
+OrderedJson node_json(const core::NodeRow& row, const TickView& view, const Reports& reports) {
   const auto state = view.instance_states.find(row.instance_id);
   const auto found = row.instance_id.empty() ? reports.end() : reports.find(row.instance_id);
   const bool reported = found != reports.end();
-  const Json status = reported ? status_of(found->second.latest) : Json(nullptr);
+  const OrderedJson status = reported ? status_of(found->second.latest) : OrderedJson(nullptr);
   const auto warmth = warmth_of(status);
   const core::Words words = core::describe(row.condition);
   return {
@@ -59,14 +59,16 @@ Json node_json(const core::NodeRow& row, const TickView& view, const Reports& re
       {"zone", null_if_empty(row.zone)},
       {"lease", row.lease ? core::to_string(*row.lease) : "none"},
       {"instance_id", null_if_empty(row.instance_id)},
-      {"instance_state", state == view.instance_states.end() ? Json(nullptr) : Json(state->second)},
+      {"instance_state",
+       state == view.instance_states.end() ? OrderedJson(nullptr) : OrderedJson(state->second)},
       {"successor_id", null_if_empty(row.successor_id)},
-      {"stage", reported ? Json(to_string(found->second.latest.stage)) : Json(nullptr)},
-      {"message", reported ? null_if_empty(found->second.latest.message) : Json(nullptr)},
+      {"stage",
+       reported ? OrderedJson(to_string(found->second.latest.stage)) : OrderedJson(nullptr)},
+      {"message", reported ? null_if_empty(found->second.latest.message) : OrderedJson(nullptr)},
       {"report_received",
-       reported ? Json(to_iso8601(found->second.latest.received)) : Json(nullptr)},
-      {"stage_received", reported ? stage_times(found->second) : Json::object()},
-      {"warmth", warmth ? Json(*warmth) : Json(nullptr)},
+       reported ? OrderedJson(to_iso8601(found->second.latest.received)) : OrderedJson(nullptr)},
+      {"stage_received", reported ? stage_times(found->second) : OrderedJson::object()},
+      {"warmth", warmth ? OrderedJson(*warmth) : OrderedJson(nullptr)},
       {"status", status},
   };
 }
@@ -132,25 +134,25 @@ void add_refusals(std::string& text, const TickView& view) {
 }  // namespace
 
 std::string status_json(const TickView& view, const Reports& reports) {
-  Json plan = Json::array();
+  OrderedJson plan = OrderedJson::array();
   for (const core::Action& action : view.plan.actions)
     plan.push_back({{"action", core::action_name(action.mutation)},
                     {"resource", core::resource_of(action.mutation)},
                     {"reason", action.reason}});
-  Json notes = Json::array();
+  OrderedJson notes = OrderedJson::array();
   for (const core::Note& note : view.plan.notes)
     notes.push_back({{"pool", note.pool},
                      {"node", note.node},
                      {"text", note.text},
                      {"blocking", note.blocking}});
-  Json nodes = Json::array();
+  OrderedJson nodes = OrderedJson::array();
   for (const core::NodeRow& row : view.plan.nodes) nodes.push_back(node_json(row, view, reports));
-  Json history = Json::array();
+  OrderedJson history = OrderedJson::array();
   for (const StatusEvent& event : view.history)
     history.push_back({{"time", to_iso8601(event.at)}, {"node", event.node}, {"text", event.text}});
-  Json costs = Json::object();
+  OrderedJson costs = OrderedJson::object();
   for (const auto& [pool, cost] : view.plan.cost_hour) costs[pool] = core::usd_text(cost);
-  const Json document = {
+  const OrderedJson document = {
       {"version", WARMROOT_VERSION},
       {"deployment", view.deployment},
       {"region", view.region},
@@ -163,7 +165,7 @@ std::string status_json(const TickView& view, const Reports& reports) {
       {"nodes", nodes},
       {"history", history},
   };
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string metrics_text(const TickView& view, const Reports& reports) {

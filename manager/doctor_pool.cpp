@@ -2,6 +2,7 @@
 // what the planner would meet only when it is too late.
 #include <algorithm>
 
+#include "bootstrap/base/words.hpp"
 #include "manager/core/pool_source.hpp"
 #include "manager/doctor.hpp"
 #include "manager/user_data.hpp"
@@ -24,12 +25,6 @@ const aws::Image* image_of(const core::Observed& observed, const std::string& id
   return found != observed.images.end() && found->second.found ? &*found->second.found : nullptr;
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
                   const core::Observed& observed, Notes notes) {
   const core::PoolSource source = core::find_source(pool, observed);
@@ -39,7 +34,8 @@ void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
               "snapshot " + source.snapshot_id + " is complete, zones, subnets and AMIs fit");
   if (const auto* image = image_of(observed, pool.ami); image && !image->product_codes.empty())
     notes.add(Verdict::wrong, "product codes",
-              "AMI " + pool.ami + " has Marketplace product code " + joined(image->product_codes) +
+              "AMI " + pool.ami + " has Marketplace product code " +
+                  joined(image->product_codes, ", ") +
                   ": volumes made from it attach to stopped instances only; use another AMI");
   else if (image)
     notes.add(Verdict::ok, "product codes", "AMI " + pool.ami + " has none");
@@ -78,8 +74,9 @@ void check_types(const core::PoolSpec& pool, const core::Observed& observed, con
                                 base->architecture) != type.architectures.end();
     if (!fits) {
       notes.add(Verdict::wrong, "instance type",
-                name + " is " + joined(type.architectures) + ", but base AMI " + base->image_id +
-                    " is " + base->architecture + ": name types of that architecture");
+                name + " is " + joined(type.architectures, ", ") + ", but base AMI " +
+                    base->image_id + " is " + base->architecture +
+                    ": name types of that architecture");
       continue;
     }
     notes.add(Verdict::ok, "instance type",
@@ -113,12 +110,12 @@ void check_offerings(const core::PoolSpec& pool, const TypeFacts& facts, Notes n
         absent.push_back(name);
     if (absent.size() == types.size())
       notes.add(Verdict::wrong, "instance type",
-                zone + " offers none of " + joined(absent) +
+                zone + " offers none of " + joined(absent, ", ") +
                     ": add a type that it has, or leave "
                     "the zone out");
     else if (!absent.empty())
       notes.add(Verdict::ok, "instance type",
-                zone + " does not offer " + joined(absent) + "; the others serve it");
+                zone + " does not offer " + joined(absent, ", ") + "; the others serve it");
   }
 }
 
@@ -195,7 +192,7 @@ void check_tags(const core::PoolSpec& pool, Notes notes) {
     notes.add(Verdict::ok, "instance tags", "all keys can be shown by the metadata service");
   else
     notes.add(Verdict::wrong, "instance tags",
-              "the metadata service cannot show the keys " + joined(bad) +
+              "the metadata service cannot show the keys " + joined(bad, ", ") +
                   ", which fails every launch: use letters, digits and -_+=,.@: in launch.tags");
 }
 

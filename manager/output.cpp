@@ -11,23 +11,24 @@
 namespace warmroot::manager {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kGap = 2;
 
-std::string joined(const std::vector<std::string>& words) {
+std::string words_or_dash(const std::vector<std::string>& words) {
   return words.empty() ? "-" : fmt::format("{}", fmt::join(words, " "));
 }
 
 std::string shown(const Cell& cell) {
-  if (const auto* words = std::get_if<std::vector<std::string>>(&cell)) return joined(*words);
+  if (const auto* words = std::get_if<std::vector<std::string>>(&cell))
+    return words_or_dash(*words);
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   if (const auto* number = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *number);
   if (const auto* flag = std::get_if<bool>(&cell)) return *flag ? "yes" : "no";
   return "-";
 }
 
-Json to_json(const Cell& cell) {
+OrderedJson to_json(const Cell& cell) {
   if (const auto* words = std::get_if<std::vector<std::string>>(&cell)) return *words;
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   if (const auto* number = std::get_if<std::int64_t>(&cell)) return *number;
@@ -107,14 +108,14 @@ std::string as_text(const Table& table) {
 }
 
 std::string as_json(const Table& table) {
-  Json list = Json::array();
+  OrderedJson list = OrderedJson::array();
   for (const auto& row : table.rows) {
-    Json object = Json::object();
+    OrderedJson object = OrderedJson::object();
     for (std::size_t i = 0; i < table.columns.size(); ++i)
       object[table.columns[i].key] = to_json(row[i]);
     list.push_back(std::move(object));
   }
-  return list.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return list.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string formatted(const Table& table, OutputForm form) {

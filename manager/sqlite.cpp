@@ -9,19 +9,20 @@
 
 namespace warmroot::manager {
 
-namespace {
-
-/// Another process's transaction is a few milliseconds; longer means that it hangs.
-constexpr int kBusyTimeoutMs = 5'000;
-
 struct CloseConnection {
   void operator()(sqlite3* connection) const { sqlite3_close_v2(connection); }
 };
 struct FinalizeStatement {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
+
+namespace {
+
 using Connection = std::unique_ptr<sqlite3, CloseConnection>;
 using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+
+/// Another process's transaction is a few milliseconds; longer means that it hangs.
+constexpr int kBusyTimeoutMs = 5'000;
 
 ErrorKind kind_of(int code) {
   switch (code & 0xff) {

@@ -13,13 +13,13 @@
 #include <tuple>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/base/sector.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 
 namespace warmroot {
 namespace {
 
 /// What a disk writes as one: anything larger may be torn when it is overwritten in place.
-constexpr std::uint64_t kSector = 512;
 constexpr std::uint64_t kDeletedBytes = 4096;
 constexpr std::uint64_t kSectors = 48;
 constexpr std::uint64_t kStreamBytes = 512 * 1024;

@@ -72,12 +72,11 @@ if [ "$quick" = no ]; then
     step "the tests with threads under the thread sanitizer"
     ctest --test-dir build/tsan --output-on-failure --timeout 600 -R "^($(echo "$threaded" | tr ' ' '|'))\$"
   fi
-  if time_for 900 "the fuzzers"; then
-    step "building and running the fuzzers"
-    build_preset fuzz
+  if time_for 600 "the fuzzers"; then
+    step "the fuzzers"
     python3 tests/fuzz/seeds.py build/seeds
     pids=
-    for fuzzer in build/fuzz/fuzz_*; do
+    for fuzzer in build/asan/fuzz_*; do
       fuzz_for_a_while "$fuzzer" &
       pids="$pids $!"
       [ "$(echo "$pids" | wc -w)" -lt "$(nproc)" ] || wait_for_all

@@ -10,14 +10,12 @@
 #include <cstdlib>
 #include <memory>
 
+#include "bootstrap/base/free_deleter.hpp"
+
 namespace warmroot::warm {
 namespace {
 
 constexpr std::uint64_t kAlignment = 4096;
-
-struct FreeDeleter {
-  void operator()(void* memory) const { std::free(memory); }
-};
 
 std::string read_text(int fd) {
   char text[128];

@@ -10,14 +10,12 @@
 #include <cstring>
 #include <memory>
 
+#include "bootstrap/base/free_deleter.hpp"
+
 namespace warmroot::warm {
 namespace {
 
 constexpr unsigned kRecordsPerCall = 1024;
-
-struct FreeDeleter {
-  void operator()(void* memory) const { std::free(memory); }
-};
 
 /// The kernel's own encoding of device numbers (new_encode_dev), as GETFSMAP returns them.
 std::uint32_t encoded_device(dev_t device) {

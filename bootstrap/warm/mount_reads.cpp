@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "bootstrap/base/sector.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
 
 namespace warmroot::warm {
@@ -67,7 +68,6 @@ std::uint64_t cycle_of(std::string_view sector) {
   return first == kLogHeaderMagic ? big(sector, 4, 4) : first;
 }
 
-constexpr std::uint64_t kSector = 512;
 constexpr std::uint64_t kMostPartitions = 128;
 
 void add_partition(std::vector<ByteRange>& found, std::uint64_t first, std::uint64_t sectors,

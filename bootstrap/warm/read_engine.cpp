@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "bootstrap/base/free_deleter.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/own_threads.hpp"
 
@@ -19,10 +20,6 @@ namespace warmroot::warm {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-
-struct FreeDeleter {
-  void operator()(void* memory) const { std::free(memory); }
-};
 
 /// What the threads share. They own it together with the engine: a thread whose pread hangs for a
 /// minute must not keep the warmer from ending.

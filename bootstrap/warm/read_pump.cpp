@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <thread>
 
+#include "bootstrap/base/sector.hpp"
+
 namespace warmroot::warm {
 namespace {
 
@@ -24,7 +26,6 @@ constexpr unsigned kSamplesInFlight = 4;
 /// Reads that are seen to have ended together leave so little of the pipe empty.
 constexpr unsigned kDepthPerBatch = 8;
 constexpr unsigned kProbesInFlight = 2;
-constexpr std::uint64_t kSector = 512;
 
 std::uint64_t mixed(
     std::uint64_t value) {  // splitmix64's finaliser: which page of a block to sample

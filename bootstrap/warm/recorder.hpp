@@ -20,6 +20,9 @@
 
 namespace warmroot::warm {
 
+/// How often to poll a Recorder: the kernel's buffers hold seconds of a busy session.
+inline constexpr int kRecordPollMs = 200;
+
 /// What of the disk a recording is about.
 struct RecordRequest {
   std::string mount_point;         ///< the mounted root; empty: watch_files tells later

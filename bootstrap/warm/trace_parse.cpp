@@ -2,13 +2,13 @@
 #include <charconv>
 #include <optional>
 
+#include "bootstrap/base/sector.hpp"
 #include "bootstrap/warm/block_trace.hpp"
 
 namespace warmroot::warm {
 namespace {
 
 constexpr std::string_view kEvent = " block_bio_queue: ";
-constexpr std::uint64_t kSector = 512;
 
 template <typename Number>
 bool take_number(std::string_view& text, Number& value) {

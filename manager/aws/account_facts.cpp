@@ -11,14 +11,9 @@ namespace {
 using nlohmann::json;
 
 /// Both answers are below 4 KiB.
-constexpr std::size_t kMaxReply = 1 << 20;
+constexpr std::size_t kMaxFactsReply = 1 << 20;
 
-std::string text_of(const json& object, const char* member) {
-  const auto found = object.find(member);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-ErrorKind kind_of(int status, const std::string& code) {
+ErrorKind facts_kind_of(int status, const std::string& code) {
   if (is_denial(code)) return ErrorKind::unauthorised;
   if (code == "NoSuchResourceException") return ErrorKind::gone;
   if (code == "NotFoundException" || code == "InvalidArnException" ||
@@ -32,13 +27,13 @@ ErrorKind kind_of(int status, const std::string& code) {
 
 /// The member that a successful answer consists of.
 Result<json> member_of(const HttpReply& reply, const char* action, const char* member) {
-  const json body = json::parse(reply.body.substr(0, kMaxReply), nullptr, false);
+  const json body = json::parse(reply.body.substr(0, kMaxFactsReply), nullptr, false);
   if (reply.status != 200) {
     const std::string code = json_code_of(reply);
-    std::string why = body.is_object() ? text_of(body, "message") : "";
-    if (why.empty() && body.is_object()) why = text_of(body, "Message");
+    std::string why = text_of(body, "message");
+    if (why.empty()) why = text_of(body, "Message");
     if (why.empty()) why = "HTTP " + std::to_string(reply.status);
-    Error error{kind_of(reply.status, code), std::string(action) + ": " + why, code, {}};
+    Error error{facts_kind_of(reply.status, code), std::string(action) + ": " + why, code, {}};
     if (const auto id = reply.headers.find("x-amzn-requestid"); id != reply.headers.end())
       error.request_id = id->second;
     return fail(std::move(error));
@@ -64,7 +59,7 @@ std::string json_code_of(const HttpReply& reply) {
   if (reply.status == 200) return {};
   if (const auto header = reply.headers.find("x-amzn-errortype"); header != reply.headers.end())
     return bare_error_type(header->second);
-  const json body = json::parse(reply.body.substr(0, kMaxReply), nullptr, false);
+  const json body = json::parse(reply.body.substr(0, kMaxFactsReply), nullptr, false);
   if (body.is_object())
     if (auto type = text_of(body, "__type"); !type.empty()) return bare_error_type(std::move(type));
   return "HTTP" + std::to_string(reply.status);

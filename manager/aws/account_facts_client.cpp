@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kJsonType = "application/x-amz-json-1.1";
 /// Somebody waits for the doctor, and can do without.
-constexpr Milliseconds kTimeout{5'000};
+constexpr Milliseconds kFactsTimeout{5'000};
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Result<HttpReply> AccountFactsClient::post(Door& door, const JsonCall& call) {
   }
   auto reply = door.http->send(
       {"POST", "/", {}, {{"content-type", kJsonType}, {"x-amz-target", call.target}}, call.body},
-      kTimeout, json_code_of);
+      kFactsTimeout, json_code_of);
   if (!reply) door.closed = reply.error();
   return reply;
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "bootstrap/base/words.hpp"
+
 namespace warmroot::aws {
 namespace {
 
@@ -40,13 +42,6 @@ std::string section_name(std::string_view text) {
       out += is_blank ? ' ' : c;
     }
   }
-  return out;
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return out;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kEcs = "http://169.254.170.2";
 /// As botocore's: 2 s, three attempts.
-constexpr Milliseconds kTimeout{2'000};
+constexpr Milliseconds kContainerTimeout{2'000};
 constexpr int kAttempts = 3;
 constexpr Milliseconds kPause{200};
 
@@ -80,8 +80,8 @@ Looked find_container(const Lookup& lookup) {
   }
   request.url = url;
   request.headers.emplace_back("Accept", "application/json");
-  request.connect_timeout = kTimeout;
-  request.timeout = kTimeout;
+  request.connect_timeout = kContainerTimeout;
+  request.timeout = kContainerTimeout;
   const std::string source = "the container's credentials endpoint";
   Result<HttpReply> reply = from.http(request);
   for (int attempt = 1; attempt < kAttempts && (!reply || reply->status >= 500); ++attempt) {

@@ -11,7 +11,7 @@
 namespace warmroot::aws {
 namespace {
 
-constexpr Milliseconds kTimeout{10'000};
+constexpr Milliseconds kSsoTimeout{10'000};
 /// As botocore's: a token is renewed a quarter of an hour before its end.
 constexpr std::chrono::minutes kRenewBefore{15};
 
@@ -83,7 +83,7 @@ Result<HttpReply> ask(const Lookup& lookup, const SsoSettings& sso, Service serv
   std::string url = address.endpoint.url();
   url.pop_back();
   request.url = url + path;
-  request.timeout = kTimeout;
+  request.timeout = kSsoTimeout;
   return lookup.from.http(request);
 }
 

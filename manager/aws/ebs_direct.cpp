@@ -11,17 +11,12 @@ namespace {
 using nlohmann::json;
 
 /// Ten thousand blocks with tokens of at most 256 characters, and their frames.
-constexpr std::size_t kMaxReply = 8 << 20;
+constexpr std::size_t kMaxBlocksReply = 8 << 20;
 /// EBS's largest volume is 64 TiB.
 constexpr std::uint64_t kMostGib = 64 * 1024;
 constexpr std::uint64_t kBlocksOfGib = (std::uint64_t{1} << 30) / kSnapshotBlockBytes;
 /// The service's own bound of 256, with room.
 constexpr std::size_t kMostTokenCharacters = 4096;
-
-std::string text_of(const json& object, const char* member) {
-  const auto found = object.is_object() ? object.find(member) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 std::optional<std::uint64_t> whole_of(const json& object, const char* member) {
   const auto found = object.find(member);
@@ -34,7 +29,7 @@ tl::unexpected<Error> broken(const std::string& what) {
 }
 
 json body_of(const HttpReply& reply) {
-  return json::parse(reply.body.substr(0, kMaxReply), nullptr, false);
+  return json::parse(reply.body.substr(0, kMaxBlocksReply), nullptr, false);
 }
 
 std::string type_of(const HttpReply& reply) {
@@ -46,7 +41,7 @@ std::string type_of(const HttpReply& reply) {
   return "HTTP" + std::to_string(reply.status);
 }
 
-ErrorKind kind_of(int status, const std::string& type) {
+ErrorKind ebs_kind_of(int status, const std::string& type) {
   if (is_denial(type)) return ErrorKind::unauthorised;
   if (type == "ResourceNotFoundException") return ErrorKind::gone;
   if (status >= 500 || type.find("Throttl") != std::string::npos ||
@@ -60,8 +55,10 @@ Error error_of(const HttpReply& reply) {
   std::string why = text_of(body, "Message");
   if (why.empty()) why = text_of(body, "message");
   if (why.empty()) why = "HTTP " + std::to_string(reply.status);
-  Error error{
-      kind_of(reply.status, type_of(reply)), "ListSnapshotBlocks: " + why, ebs_code_of(reply), {}};
+  Error error{ebs_kind_of(reply.status, type_of(reply)),
+              "ListSnapshotBlocks: " + why,
+              ebs_code_of(reply),
+              {}};
   if (const auto id = reply.headers.find("x-amzn-requestid"); id != reply.headers.end())
     error.request_id = id->second;
   return error;
@@ -108,7 +105,7 @@ bool says_page_token_expired(const Error& error) {
 
 Result<SnapshotBlocksPage> decode_snapshot_blocks(const HttpReply& reply) {
   if (reply.status != 200) return fail(error_of(reply));
-  if (reply.body.size() > kMaxReply) return broken("the answer is too long");
+  if (reply.body.size() > kMaxBlocksReply) return broken("the answer is too long");
   const json body = json::parse(reply.body, nullptr, false);
   if (!body.is_object()) return broken("the answer is no JSON object");
   const auto gib = whole_of(body, "VolumeSize");

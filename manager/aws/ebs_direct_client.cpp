@@ -11,7 +11,7 @@ namespace warmroot::aws {
 namespace {
 
 /// Ten thousand blocks take the service some hundred milliseconds.
-constexpr Milliseconds kTimeout{20'000};
+constexpr Milliseconds kEbsTimeout{20'000};
 /// A request to give up is noticed this soon between two attempts.
 constexpr Milliseconds kSlice{100};
 /// Between two attempts, doubled up to kBackoffCap. The service allows an account 50 listings a
@@ -51,7 +51,7 @@ Result<SnapshotBlocksPage> EbsDirectClient::page(const ListSnapshotBlocks& call)
   const SigningRequest request = encode(call);
   for (int attempt = 1;; ++attempt) {
     if (given_up()) return fail(ErrorKind::retry_later, "ListSnapshotBlocks: given up");
-    const auto reply = http_->send(request, kTimeout, ebs_code_of);
+    const auto reply = http_->send(request, kEbsTimeout, ebs_code_of);
     auto page =
         reply ? decode_snapshot_blocks(*reply) : Result<SnapshotBlocksPage>(fail(reply.error()));
     if (page) return page;

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 
+#include "bootstrap/base/words.hpp"
 #include "manager/aws/partition.hpp"
 
 namespace warmroot::aws {
@@ -12,13 +13,6 @@ namespace {
 
 int default_port(std::string_view scheme) {
   return scheme == "https" ? 443 : 80;
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
 }
 
 }  // namespace

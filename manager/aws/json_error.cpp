@@ -2,6 +2,7 @@
 #include "manager/aws/json_error.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 namespace warmroot::aws {
@@ -28,6 +29,11 @@ bool is_denial(const std::string& type) {
                                                 "OptInRequired",
                                                 "IncompleteSignatureException"};
   return kDenied.contains(type);
+}
+
+std::string text_of(const nlohmann::json& object, const char* member) {
+  const auto found = object.is_object() ? object.find(member) : object.end();
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 }  // namespace warmroot::aws

@@ -1,6 +1,7 @@
-// What the services with JSON answers (SQS, EBS direct) have in common in their errors. Pure.
+// What the services with JSON answers (SQS, EBS direct) have in common in their answers. Pure.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace warmroot::aws {
@@ -11,5 +12,8 @@ std::string bare_error_type(std::string type);
 
 /// The type says that keys, signature or permission were not accepted.
 bool is_denial(const std::string& type);
+
+/// The text called `member`; empty when it is no text, and when `object` is no object.
+std::string text_of(const nlohmann::json& object, const char* member);
 
 }  // namespace warmroot::aws

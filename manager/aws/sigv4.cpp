@@ -9,6 +9,8 @@
 #include <array>
 #include <map>
 
+#include "bootstrap/base/words.hpp"
+
 namespace warmroot::aws {
 namespace {
 
@@ -32,13 +34,6 @@ std::string hmac(std::string_view key, std::string_view text) {
                           digest.data(), &length);
   CHECK(made != nullptr && length == digest.size());
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
 }
 
 /// Trimmed, and every run of white space (a folded line too, and inside quotes too) as one space.

@@ -13,12 +13,7 @@ namespace {
 using nlohmann::json;
 
 /// SQS's messages are at most 1 MiB; ten of them and their frames.
-constexpr std::size_t kMaxReply = 16 << 20;
-
-std::string text_of(const json& object, const char* member) {
-  const auto found = object.find(member);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
+constexpr std::size_t kMaxMessagesReply = 16 << 20;
 
 /// The type of an error, or the older protocol's code, which the query-compatible header repeats.
 std::string bare_code(std::string code) {
@@ -27,7 +22,7 @@ std::string bare_code(std::string code) {
   return code == "NonExistentQueue" ? "QueueDoesNotExist" : code;
 }
 
-ErrorKind kind_of(int status, const std::string& code) {
+ErrorKind sqs_kind_of(int status, const std::string& code) {
   static const std::set<std::string> kMisconfigured = {
       "QueueDoesNotExist", "InvalidAddress", "InvalidSecurity", "UnsupportedOperation",
       "KmsDisabled",       "KmsNotFound",    "KmsInvalidState", "KmsInvalidKeyUsage"};
@@ -42,11 +37,11 @@ ErrorKind kind_of(int status, const std::string& code) {
 Result<json> object_of(const HttpReply& reply, const char* action) {
   if (reply.status != 200) {
     const std::string code = sqs_code_of(reply);
-    const json body = json::parse(reply.body.substr(0, kMaxReply), nullptr, false);
-    std::string why = body.is_object() ? text_of(body, "message") : "";
-    if (why.empty() && body.is_object()) why = text_of(body, "Message");
+    const json body = json::parse(reply.body.substr(0, kMaxMessagesReply), nullptr, false);
+    std::string why = text_of(body, "message");
+    if (why.empty()) why = text_of(body, "Message");
     Error error{
-        kind_of(reply.status, code),
+        sqs_kind_of(reply.status, code),
         std::string(action) + ": " + (why.empty() ? "HTTP " + std::to_string(reply.status) : why),
         code,
         {}};
@@ -54,7 +49,7 @@ Result<json> object_of(const HttpReply& reply, const char* action) {
       error.request_id = id->second;
     return fail(std::move(error));
   }
-  if (reply.body.size() > kMaxReply)
+  if (reply.body.size() > kMaxMessagesReply)
     return fail(ErrorKind::broken, std::string(action) + ": the answer is too long");
   if (reply.body.empty()) return json::object();
   json body = json::parse(reply.body, nullptr, false);
@@ -125,7 +120,7 @@ std::string sqs_code_of(const HttpReply& reply) {
   if (reply.status == 200) return {};
   if (const auto header = reply.headers.find("x-amzn-errortype"); header != reply.headers.end())
     return bare_code(header->second);
-  const json body = json::parse(reply.body.substr(0, kMaxReply), nullptr, false);
+  const json body = json::parse(reply.body.substr(0, kMaxMessagesReply), nullptr, false);
   if (body.is_object())
     for (const char* member : {"__type", "code"})
       if (auto code = text_of(body, member); !code.empty()) return bare_code(std::move(code));

@@ -8,18 +8,18 @@ namespace {
 
 constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=utf-8";
 constexpr Milliseconds kConnectTimeout{2'000};
-constexpr Milliseconds kTimeout{10'000};
+constexpr Milliseconds kStsTimeout{10'000};
 /// As the SDKs' standard mode.
 constexpr int kAttempts = 3;
 constexpr Milliseconds kPause{200};
 /// STS refuses signatures that are five minutes off; less than this is not the reason.
-constexpr std::chrono::minutes kSkewWorthCorrecting{4};
+constexpr std::chrono::minutes kSkewThatStsRefuses{4};
 
 /// How far the reply's clock is ahead of ours; 0 where it does not say or the difference is small.
 Milliseconds skew_of(const HttpReply& reply, Instant now) {
   const auto date = reply.headers.find("date");
   const auto theirs = date == reply.headers.end() ? std::nullopt : parse_http_date(date->second);
-  if (!theirs || std::chrono::abs(*theirs - now) < kSkewWorthCorrecting) return Milliseconds(0);
+  if (!theirs || std::chrono::abs(*theirs - now) < kSkewThatStsRefuses) return Milliseconds(0);
   return *theirs - now;
 }
 
@@ -47,7 +47,7 @@ HttpRequest StsClient::request_for(const std::string& body, const Credentials* c
   request.body = body;
   request.ca_file = ca_file_;
   request.connect_timeout = kConnectTimeout;
-  request.timeout = kTimeout;
+  request.timeout = kStsTimeout;
   if (credentials != nullptr) {
     SigningRequest signing;
     signing.body = body;

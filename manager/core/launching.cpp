@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "bootstrap/base/words.hpp"
 #include "manager/core/adopting.hpp"
 #include "manager/core/backoff.hpp"
 #include "manager/core/budget.hpp"
@@ -139,18 +140,12 @@ void ask_others(Draft& draft, const PoolDraft& pool, const std::string& zone,
                true);
 }
 
-std::string joined(const std::vector<std::string>& clauses) {
-  std::string text;
-  for (const auto& clause : clauses) text += (text.empty() ? "" : ", ") + clause;
-  return text;
-}
-
 /// Nobody has to act for capacity; a price that is too low or a type that is not there are the
 /// spec's.
 void note_nothing_to_buy(Draft& draft, const PoolDraft& pool, const std::string& zone,
                          const ZoneOffers& offers, std::size_t nodes) {
   std::string text = std::to_string(nodes) + (nodes == 1 ? " node waits" : " nodes wait") +
-                     " for an instance in " + zone + ": " + joined(offers.reasons);
+                     " for an instance in " + zone + ": " + joined(offers.reasons, ", ");
   if (offers.retry) {
     draft.wake_at(*offers.retry);
     // A time of day, so that the note stays the same note from look to look.

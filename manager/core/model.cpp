@@ -1,6 +1,8 @@
 // Names of the core's enums, and the one table of the words that operators see.
 #include "manager/core/model.hpp"
 
+#include "bootstrap/base/words.hpp"
+
 namespace warmroot::core {
 
 std::string_view to_string(LeaseState state) {
@@ -116,12 +118,6 @@ std::string_view action_name(const aws::Mutation& mutation) {
 }
 
 namespace {
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
 
 struct ResourceText {
   std::string operator()(const aws::RunInstances& call) const {

@@ -12,9 +12,6 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-bool available(const sim::VolumeRecord& volume) {
-  return !volume.link && volume.state == sim::DiskState::available;
-}
 bool attached(const sim::VolumeRecord& volume) {
   return volume.link && volume.link->state == sim::LinkState::attached;
 }

@@ -14,15 +14,12 @@ using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-bool attached(const sim::VolumeRecord& volume) {
+bool linked(const sim::VolumeRecord& volume) {
   return volume.link.has_value();
-}
-bool available(const sim::VolumeRecord& volume) {
-  return !volume.link && volume.state == sim::DiskState::available;
 }
 
 bool person_detaches(World& world) {
-  const auto* volume = world.some_volume(attached);
+  const auto* volume = world.some_volume(linked);
   if (!volume) return false;
   return world.region.detach_volume(volume->id, "", "", world.draw.percent(40)).has_value();
 }
@@ -31,7 +28,7 @@ bool person_detaches(World& world) {
 bool person_attaches_elsewhere(World& world) {
   const auto* volume = world.some_volume(available);
   if (!volume) {
-    volume = world.some_volume(attached);
+    volume = world.some_volume(linked);
     if (!volume || !world.region.detach_volume(volume->id, "", "", true)) return false;
   }
   const std::string id = volume->id;
@@ -76,7 +73,7 @@ bool ask(World& world, const aws::Form& form) {
 }
 
 bool person_flips_delete_flag(World& world) {
-  const auto* volume = world.some_volume(attached);
+  const auto* volume = world.some_volume(linked);
   if (!volume) return false;
   // His answer may be lost too, and time passes until it comes.
   const std::string id = volume->id;

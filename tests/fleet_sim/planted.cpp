@@ -185,8 +185,8 @@ void planted_after_tick(int bug, World& world, Host& host) {
         "UPDATE watches SET looks = 9, since_ms = since_ms - 600000 WHERE key LIKE 'gone/%'");
   if (bug == kDeletesUsed)
     for (const auto& [id, volume] : world.region.volumes())
-      if (!volume.root && !volume.link && volume.state == sim::DiskState::available &&
-          volume.tags.contains("warmroot:node") && !world.invariants.foreign.contains(id)) {
+      if (!volume.root && available(volume) && volume.tags.contains("warmroot:node") &&
+          !world.invariants.foreign.contains(id)) {
         // With a token, or the manager would withdraw it instead of sending it.
         const auto call = aws::encode(aws::DeleteVolume{id});
         std::ignore = host.process.spy->run(

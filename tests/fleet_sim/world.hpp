@@ -81,6 +81,11 @@ struct RunResult {
   Coverage coverage;
 };
 
+/// Attached to nothing and ready to be.
+inline bool available(const sim::VolumeRecord& volume) {
+  return !volume.link && volume.state == sim::DiskState::available;
+}
+
 class World {
  public:
   World(std::uint64_t seed, const Options& options);

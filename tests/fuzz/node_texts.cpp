@@ -113,7 +113,7 @@ void grow(std::string_view text) {
       put(88, sum);
       put(16, crc32(std::string_view(start).substr(kHeader, 92)));
     }
-    start.resize(bootstrap::kTableBytes);
+    start.resize(bootstrap::kGrowBytes);
     const auto planned = bootstrap::plan_growth(start, kDisk, root);
     if (!planned || !*planned) continue;
     CHECK((*planned)->size_bytes <= kDisk - kFirst);

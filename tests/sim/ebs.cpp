@@ -10,12 +10,11 @@
 #include <system_error>
 #include <utility>
 
+#include "bootstrap/base/sector.hpp"
 #include "tests/sim/ebs_fuse.hpp"
 
 namespace warmroot::sim {
 namespace {
-
-constexpr std::uint64_t kSector = 512;
 
 Ok make_directory(const std::filesystem::path& directory) {
   std::error_code error;

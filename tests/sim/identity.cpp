@@ -18,12 +18,6 @@ constexpr char kTenantId[] = "tenant-7";
 constexpr char kDenied[] = "denied";
 constexpr char kHostRole[] = "host-role";
 
-std::string header_of(const SignedRequest& request, const std::string& name) {
-  for (const auto& [key, value] : request.headers)
-    if (key == name) return value;
-  return {};
-}
-
 /// Times without milliseconds, as STS and the metadata services write them. Rounded down: nobody is
 /// told more than what holds.
 std::string seconds_text(Instant instant) {

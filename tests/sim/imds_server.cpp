@@ -3,10 +3,10 @@
 
 #include <httplib.h>
 
-#include <algorithm>
 #include <chrono>
 #include <thread>
 
+#include "bootstrap/base/words.hpp"
 #include "manager/listening.hpp"
 #include "tests/sim/imds.hpp"
 
@@ -15,19 +15,14 @@ namespace warmroot::sim {
 namespace {
 
 /// A guest asks one thing at a time; its warm-up scripts two or three.
-constexpr int kThreads = 3;
+constexpr int kGuestThreads = 3;
 /// Also how long a closed listener can take to end.
-constexpr int kKeepAliveSeconds = 2;
-constexpr int kKeepAliveRequests = 1000;
+constexpr int kGuestKeepAliveSeconds = 2;
+constexpr int kGuestKeepAliveRequests = 1000;
 
 std::map<std::string, std::string> lower_headers(const httplib::Headers& headers) {
   std::map<std::string, std::string> out;
-  for (const auto& [name, value] : headers) {
-    std::string lower = name;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char letter) { return std::tolower(letter); });
-    out.emplace(std::move(lower), value);
-  }
+  for (const auto& [name, value] : headers) out.emplace(lower(name), value);
   return out;
 }
 
@@ -39,9 +34,9 @@ struct ImdsServer::Listener {
       : imds(region, signer, instance_id), region_mutex(mutex) {}
 
   int start() {
-    server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    server.set_keep_alive_timeout(kKeepAliveSeconds);
-    server.set_keep_alive_max_count(kKeepAliveRequests);
+    server.new_task_queue = [] { return new httplib::ThreadPool(kGuestThreads); };
+    server.set_keep_alive_timeout(kGuestKeepAliveSeconds);
+    server.set_keep_alive_max_count(kGuestKeepAliveRequests);
     server.set_tcp_nodelay(true);
     // Before routing, because httplib waits for the body of a PUT that says no length, as curl's
     // does.

@@ -2,17 +2,12 @@
 #include <algorithm>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_listing.hpp"
 
 namespace warmroot::sim {
 
 namespace {
-
-using Values = std::vector<std::string>;
-
-bool contains(const Values& list, const std::string& text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
 
 template <typename T>
 std::vector<const T*> sorted(const std::vector<T>& list, std::string T::*key) {

@@ -21,6 +21,10 @@ constexpr std::string_view kBase64 =
 
 }  // namespace
 
+bool contains(const Values& list, const std::string& text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
 std::optional<std::string> url_decode(std::string_view text) {
   if (text.find_first_of("+%") == text.npos) return std::string(text);
   std::string out;

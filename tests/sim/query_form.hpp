@@ -45,6 +45,10 @@ class Form {
   std::map<std::string, std::string> values_;
 };
 
+/// Of a filter or a numbered list.
+using Values = std::vector<std::string>;
+bool contains(const Values& list, const std::string& text);
+
 /// RFC 3986 decoding; `+` is a space. nullopt when a percent sign is not followed by two hex
 /// digits.
 std::optional<std::string> url_decode(std::string_view text);

@@ -2,15 +2,12 @@
 #include <algorithm>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_instances.hpp"
 
 namespace warmroot::sim {
 
 namespace {
-
-bool contains(const std::vector<std::string>& list, const std::string& text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
 
 ApiError bad_value(const std::string& value, const std::string& parameter) {
   return {400, "InvalidParameterValue", "Invalid value '" + value + "' for " + parameter + "."};

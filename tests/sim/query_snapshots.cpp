@@ -2,17 +2,12 @@
 #include <algorithm>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_listing.hpp"
 
 namespace warmroot::sim {
 
 namespace {
-
-using Values = std::vector<std::string>;
-
-bool contains(const Values& list, const std::string& text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
 
 bool owned(const Region& region, const Values& owners, const std::string& owner) {
   return owners.empty() || contains(owners, owner) ||
@@ -122,10 +117,11 @@ void write_restore(const Region& region, XmlWriter& xml, const Place& place) {
   xml.text("enablingTime", to_iso8601(one.enabled_at));
 }
 
-using Change = Answer<void> (Region::*)(const std::string&, const std::string&);
+using RestoreChange = Answer<void> (Region::*)(const std::string&, const std::string&);
 
 /// Enable and disable: HTTP 200 with what went well and what did not, place by place.
-Answer<void> change_restores(Region& region, const Form& form, XmlWriter& xml, Change change) {
+Answer<void> change_restores(Region& region, const Form& form, XmlWriter& xml,
+                             RestoreChange change) {
   Values zones = form.list("AvailabilityZone");
   for (const auto& id : form.list("AvailabilityZoneId"))
     for (const auto& zone : region.catalog().zones)

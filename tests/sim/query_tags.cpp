@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_listing.hpp"
 
 namespace warmroot::sim {
@@ -13,7 +14,6 @@ struct TagRow {
 };
 
 FilterValues row_filter(const TagRow& row, const std::string& name) {
-  using Values = std::vector<std::string>;
   if (name == "resource-id") return Values{row.resource};
   if (name == "resource-type") return Values{row.type};
   if (name == "key") return Values{row.key};

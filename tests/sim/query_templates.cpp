@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_instances.hpp"
 
 namespace warmroot::sim {
@@ -12,10 +13,6 @@ namespace warmroot::sim {
 namespace {
 
 constexpr std::string_view kData = "LaunchTemplateData.";
-
-bool contains(const std::vector<std::string>& list, const std::string& text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
 
 tl::unexpected<ApiError> name_not_found() {
   return refuse("InvalidLaunchTemplateName.NotFoundException",

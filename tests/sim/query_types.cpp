@@ -3,18 +3,13 @@
 #include <cstdio>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_listing.hpp"
 #include "tests/sim/region_types.hpp"
 
 namespace warmroot::sim {
 
 namespace {
-
-using Values = std::vector<std::string>;
-
-bool contains(const Values& list, const std::string& text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
 
 FilterValues type_filter(const TypeFacts& facts, const std::string& name) {
   const auto word = [](bool value) { return Values{value ? "true" : "false"}; };

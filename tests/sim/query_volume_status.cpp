@@ -2,17 +2,12 @@
 #include <algorithm>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_listing.hpp"
 
 namespace warmroot::sim {
 
 namespace {
-
-using Values = std::vector<std::string>;
-
-bool contains(const Values& list, const std::string& text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
 
 bool initialising(const Region& region, const VolumeRecord& disk) {
   return !disk.init_type.empty() && region.shown_progress(disk) < 100;

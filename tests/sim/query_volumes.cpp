@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/sim/query_actions.hpp"
+#include "tests/sim/query_form.hpp"
 #include "tests/sim/query_listing.hpp"
 
 namespace warmroot::sim {
@@ -51,7 +52,6 @@ void write_volume(const Region& region, XmlWriter& xml, const VolumeRecord& disk
 }
 
 FilterValues link_filter(const VolumeRecord& disk, const std::string& name) {
-  using Values = std::vector<std::string>;
   const auto of_link = [&](auto value) { return disk.link ? Values{value(*disk.link)} : Values{}; };
   if (name == "attachment.attach-time")
     return of_link([](const Link& link) { return to_iso8601(link.attach_time); });
@@ -67,7 +67,6 @@ FilterValues link_filter(const VolumeRecord& disk, const std::string& name) {
 
 FilterValues volume_filter(const Region& region, const VolumeRecord& disk,
                            const std::string& name) {
-  using Values = std::vector<std::string>;
   if (name == "availability-zone") return Values{disk.zone};
   if (name == "availability-zone-id") return Values{zone_id_of(region, disk.zone)};
   if (name == "create-time") return Values{to_iso8601(disk.create_time)};

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "bootstrap/base/words.hpp"
 #include "manager/listening.hpp"
 #include "tests/sim/control.hpp"
 #include "tests/sim/server_identity.hpp"
@@ -33,12 +34,10 @@ std::string http_date() {
 SignedRequest as_signed(const httplib::Request& request, const std::string& body) {
   SignedRequest out{request.method, request.target, {}, body};
   for (const auto& [name, value] : request.headers) {
-    std::string lower = name;
-    std::transform(lower.begin(), lower.end(), lower.begin(),
-                   [](unsigned char letter) { return std::tolower(letter); });
+    std::string header = lower(name);
     // httplib adds these two to what the client sent.
-    if (lower != "remote_addr" && lower != "remote_port")
-      out.headers.emplace_back(std::move(lower), value);
+    if (header != "remote_addr" && header != "remote_port")
+      out.headers.emplace_back(std::move(header), value);
   }
   return out;
 }

@@ -7,16 +7,6 @@
 
 namespace warmroot::sim {
 
-namespace {
-
-std::string header_of(const SignedRequest& request, const std::string& name) {
-  for (const auto& [key, value] : request.headers)
-    if (key == name) return value;
-  return {};
-}
-
-}  // namespace
-
 std::optional<DoorReply> identity_door(
     Identity& identity, const SignedRequest& request, const std::string& path,
     const std::function<std::string(const std::string&)>& parameter, Instant now) {

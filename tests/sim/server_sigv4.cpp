@@ -168,6 +168,12 @@ bool same_text(const std::string& a, const std::string& b) {
 
 }  // namespace
 
+std::string header_of(const SignedRequest& request, const std::string& name) {
+  for (const auto& [key, value] : request.headers)
+    if (key == name) return value;
+  return {};
+}
+
 std::string access_key_of(const SignedRequest& request) {
   const auto headers = joined(request);
   const auto header = headers.find("authorization");

@@ -33,4 +33,7 @@ Answer<void> verify_signature(const SignedRequest& request, const SigningKeys& k
 /// The access key that a request is signed with; empty where that cannot be read.
 std::string access_key_of(const SignedRequest& request);
 
+/// By its lower-case name; empty when it is not there.
+std::string header_of(const SignedRequest& request, const std::string& name);
+
 }  // namespace warmroot::sim
