@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "manager/core/draft.hpp"
+#include "manager/core/standing.hpp"
 #include "tests/planner_world.hpp"
 
 namespace warmroot::core {
@@ -173,6 +174,7 @@ TEST(Planner,
   const auto plan = world.plan();
   EXPECT_THAT(World::calls_of(plan), IsEmpty()) << "another manager's volume may be there";
   EXPECT_THAT(plan.watches, Contains("named/i-0")) << "by which it is looked at by its id";
+  EXPECT_EQ(plan.wake, kNow + kLookSoonest) << "and not when something else is due";
   // Looked at again, and still without a volume.
   world.ledger.watches["named/i-0"] = {kNow - Milliseconds{200}, 1};
   EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-0 to i-0 as /dev/sdg"));

@@ -9,6 +9,7 @@
 #include "manager/core/adopting.hpp"
 #include "manager/core/device_names.hpp"
 #include "manager/core/launching.hpp"
+#include "manager/core/standing.hpp"
 #include "manager/core/stocking.hpp"
 #include "manager/core/unclean.hpp"
 
@@ -74,7 +75,7 @@ bool is_named_by_somebody(Draft& draft, const aws::Instance& instance) {
                });
       });
   if (!unexplained || draft.hold("named/" + instance.instance_id).looks >= 2) return false;
-  draft.wake_at(draft.now);
+  draft.wake_at(draft.now + kLookSoonest);
   return true;
 }
 
