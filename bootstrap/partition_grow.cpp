@@ -25,7 +25,7 @@ constexpr std::uint64_t kMostMbrSectors = UINT32_MAX;
 // GPT, UEFI 2.10 section 5.3: offsets in the header and in an entry.
 constexpr std::string_view kGptMagic = "EFI PART";
 constexpr std::size_t kHeaderSize = 12, kHeaderCrc = 16, kMyLba = 24, kOtherLba = 32,
-                      kFirstUsable = 40, kLastUsable = 48, kEntriesLba = 72, kEntryCount = 80,
+                      kLastUsable = 48, kEntriesLba = 72, kEntryCount = 80,
                       kEntrySize = 84, kEntriesCrc = 88;
 constexpr std::size_t kLeastHeader = 92, kLeastEntry = 128;
 constexpr std::size_t kTypeBytes = 16, kEntryFirst = 32, kEntryLast = 40;
@@ -51,7 +51,7 @@ std::uint64_t on_grain(std::uint64_t end) {
 
 class Gpt {
  public:
-  /// `start` has kGrowBytes.
+  /// `start` has kGrowthLooksAtBytes.
   static Result<Gpt> read(std::string_view start) {
     Gpt gpt;
     gpt.header_ = std::string(start.substr(kSector, kSector));
@@ -64,7 +64,7 @@ class Gpt {
     if (crc32(blank) != gpt.header(kHeaderCrc, 4) || gpt.header(kMyLba, 8) != 1)
       return refuse("the first partition table is damaged");
     if (gpt.header(kEntriesLba, 8) != kPrimaryEntries || bytes < kLeastEntry || bytes > kSector ||
-        count == 0 || count * bytes > kGrowBytes - kPrimaryEntries * kSector)
+        count == 0 || count * bytes > kGrowthLooksAtBytes - kPrimaryEntries * kSector)
       return refuse("the partition table is of a form that is not known");
     gpt.entry_bytes_ = bytes;
     gpt.entries_ = std::string(start.substr(kPrimaryEntries * kSector, count * bytes));
@@ -181,11 +181,11 @@ Result<std::optional<Growth>> grow_mbr(std::string_view start, std::uint64_t sec
 
 Result<std::optional<Growth>> plan_growth(std::string_view start, std::uint64_t disk_bytes,
                                           const PartitionFacts& partition) {
-  if (start.size() < kGrowBytes) return refuse("the disk is too small");
+  if (start.size() < kGrowthLooksAtBytes) return refuse("the disk is too small");
   if (partition.table == "gpt")
-    return grow_gpt(start.substr(0, kGrowBytes), disk_bytes / kSector, partition);
+    return grow_gpt(start.substr(0, kGrowthLooksAtBytes), disk_bytes / kSector, partition);
   if (partition.table == "dos")
-    return grow_mbr(start.substr(0, kGrowBytes), disk_bytes / kSector, partition);
+    return grow_mbr(start.substr(0, kGrowthLooksAtBytes), disk_bytes / kSector, partition);
   return refuse("a partition table of the kind \"" + partition.table + "\" is left alone");
 }
 

@@ -15,7 +15,7 @@
 namespace warmroot::bootstrap {
 
 /// How much of the disk's beginning the plan looks at: no table of 128 entries needs more.
-inline constexpr std::size_t kGrowBytes = 64 * 1024;
+inline constexpr std::size_t kGrowthLooksAtBytes = 64 * 1024;
 
 struct TableWrite {
   std::uint64_t offset = 0;

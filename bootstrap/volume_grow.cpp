@@ -78,7 +78,7 @@ Result<PartitionFacts> grow_partition(const Assignment& assignment, const StopRe
   if (static_cast<std::uint64_t>(sector) != kSector)
     return fail(ErrorKind::refused,
                 "sectors of " + std::to_string(sector) + " bytes are left alone");
-  std::string start(kGrowBytes, '\0');
+  std::string start(kGrowthLooksAtBytes, '\0');
   if (::pread(disk.get(), start.data(), start.size(), 0) != static_cast<ssize_t>(start.size()))
     return fail_errno("reading the partition table");
   PartitionFacts partition = assignment.partition;

@@ -228,7 +228,8 @@ TEST_F(Table, partitions_are_where_sfdisk_has_put_them) {
   for (const TableCase& one : cases) {
     ASSERT_TRUE(make("printf '" + std::string(one.script) + "' | sfdisk -q", 64 * kMiB))
         << one.name;
-    EXPECT_EQ(partitions_of(bytes_at({kPartition, kPartitionsBytes}), 64 * kMiB), one.partitions);
+    EXPECT_EQ(partitions_of(bytes_at({kPartition, kPartitionTablesBytes}), 64 * kMiB),
+              one.partitions);
     std::filesystem::remove(path_);
   }
 }
@@ -236,11 +237,11 @@ TEST_F(Table, partitions_are_where_sfdisk_has_put_them) {
 TEST(Partitions, of_a_disk_without_a_table_or_with_nonsense_are_the_disk) {
   const std::vector<ByteRange> whole{{0, 64 * kMiB}};
   EXPECT_EQ(partitions_of("", 64 * kMiB), whole);
-  EXPECT_EQ(partitions_of(std::string(kPartitionsBytes, '\0'), 64 * kMiB), whole);
-  EXPECT_EQ(partitions_of(std::string(kPartitionsBytes, '\xff'), 64 * kMiB), whole);
+  EXPECT_EQ(partitions_of(std::string(kPartitionTablesBytes, '\0'), 64 * kMiB), whole);
+  EXPECT_EQ(partitions_of(std::string(kPartitionTablesBytes, '\xff'), 64 * kMiB), whole);
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 2000; ++trial) {
-    std::string bytes(random() % kPartitionsBytes, '\0');
+    std::string bytes(random() % kPartitionTablesBytes, '\0');
     for (char& c : bytes) c = static_cast<char>(random() % 4 == 0 ? random() : 0);
     if (bytes.size() > 1024) bytes.replace(510, 2, "\x55\xaa").replace(512, 8, "EFI PART");
     for (const ByteRange& place : partitions_of(bytes, 64 * kMiB)) {

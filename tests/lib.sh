@@ -40,10 +40,12 @@ need_space_mib() {
 # To the compiler cache paths below the repository are relative: a clone finds what another one compiled.
 export CCACHE_BASEDIR="$repo" CCACHE_NOHASHDIR=1
 
-# build_preset PRESET [TARGET...]: configures once, then builds; everything where no target is named.
+# build_preset PRESET [TARGET...]: configures, afresh where the presets have changed since, then builds; everything where no
+# target is named.
 build_preset() {
   preset=$1
   shift
-  [ -f "build/$preset/build.ninja" ] || run_logged "configure-$preset" cmake --preset "$preset"
+  [ -n "$(find "build/$preset/build.ninja" -newer CMakePresets.json 2>/dev/null)" ] ||
+    run_logged "configure-$preset" cmake --fresh --preset "$preset"
   run_logged "build-$preset" cmake --build --preset "$preset" ${1:+--target "$@"}
 }

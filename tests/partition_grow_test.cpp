@@ -48,7 +48,8 @@ class GrownTable : public testing::Test {
   }
   Result<std::optional<Growth>> plan(int number) const {
     const auto whole = read_file(image_, 1 << 28).value_or("");
-    return plan_growth(std::string_view(whole).substr(0, kGrowBytes), bytes_, partition(number));
+    return plan_growth(std::string_view(whole).substr(0, kGrowthLooksAtBytes), bytes_,
+                       partition(number));
   }
   void write(const TableWrite& write) const {
     const UniqueFd disk(::open(image_.c_str(), O_WRONLY | O_CLOEXEC));
@@ -142,7 +143,7 @@ TEST_F(GrownTable, is_left_alone_where_something_lies_behind_or_nothing_is_gaine
 TEST_F(GrownTable, that_is_damaged_is_left_alone) {
   make("gpt", "start=2048\\n");
   const PartitionFacts root = partition(1);
-  const std::string start = read_file(image_, 1 << 28).value_or("").substr(0, kGrowBytes);
+  const std::string start = read_file(image_, 1 << 28).value_or("").substr(0, kGrowthLooksAtBytes);
   for (const std::size_t at : {512 + 0, 512 + 12, 512 + 16, 512 + 24, 512 + 72, 512 + 80, 512 + 84,
                                512 + 88, 1024 + 0, 1024 + 32, 1024 + 40, 1024 + 60}) {
     std::string damaged = start;

@@ -19,7 +19,6 @@
 namespace warmroot {
 namespace {
 
-/// What a disk writes as one: anything larger may be torn when it is overwritten in place.
 constexpr std::uint64_t kDeletedBytes = 4096;
 constexpr std::uint64_t kSectors = 48;
 constexpr std::uint64_t kStreamBytes = 512 * 1024;

@@ -170,7 +170,6 @@ TEST_F(StockTest, snapshots_that_ec2_refuses) {
   const std::string create = "Action=CreateSnapshot&VolumeId=" + disk;
   EXPECT_EQ(code(create), "");
   EXPECT_EQ(code(create), "SnapshotCreationPerVolumeRateExceeded");
-  RegionTimes slow;
   for (int i = 0; i < 3; ++i) {
     region.advance_by(15s);
     EXPECT_EQ(code(create), "");

@@ -98,13 +98,13 @@ std::vector<dev_t> with_partitions(dev_t disk) {
   return numbers;
 }
 
-/// In the kernel's own encoding (MKDEV), which the event's field has. Since Linux 5.13 ext4's own
-/// thread reads all block bitmaps, seconds after each mount: nobody waits for them.
+/// In the kernel's own encoding (MKDEV), which the event's field has.
 std::string filter_for(dev_t disk, pid_t except) {
   std::string filter;
   for (const dev_t number : with_partitions(disk))
     filter += (filter.empty() ? "dev == " : " || dev == ") +
               std::to_string((std::uint64_t{major(number)} << 20) | minor(number));
+  // Since Linux 5.13 that thread reads all block bitmaps, seconds after each mount: nobody waits.
   filter = "(" + filter + ") && comm != \"ext4lazyinit\"";
   if (except != 0) filter += " && common_pid != " + std::to_string(except);
   return filter;

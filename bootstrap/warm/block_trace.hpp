@@ -35,10 +35,9 @@ std::vector<TracedRead> parse_trace(std::string& text);
 class BlockTrace {
  public:
   /// Reads of the disk with this number, and through any of its partitions, from now on, but not
-  /// those of thread `except`: a warmer's would be more than all others; nor those of ext4's thread
-  /// that looks ahead of all writers. Mounts nothing: tracefs is
-  /// opened as a detached mount where the machine has none.
-  /// Errors: refused where the kernel has no tracefs or this event, or does not let us.
+  /// those of thread `except`: a warmer's would be more than all others; nor ext4lazyinit's. Mounts
+  /// nothing: tracefs is opened as a detached mount where the machine has none. Errors: refused
+  /// where the kernel has no tracefs or this event, or does not let us.
   static Result<BlockTrace> start(dev_t disk, pid_t except = 0) {
     return start(disk, open_place(), except);
   }

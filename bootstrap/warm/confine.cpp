@@ -172,7 +172,7 @@ std::vector<sock_filter> warmer_filter(pid_t own) {
 }
 
 Ok confine_thread() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef WARMROOT_SANITIZED
   // A sanitizer's runtime makes calls of its own, such as pipe() to learn whether memory is there,
   // and takes their refusal for a fault of ours.
   return {};

@@ -41,7 +41,7 @@ class EarlyReads::Loop {
         present_(grid_blocks(device.size_bytes())) {}
 
   void run(const std::stop_token& stop) {
-    table_ = {0, std::min(device_.size_bytes(), kPartitionsBytes)};
+    table_ = {0, std::min(device_.size_bytes(), kPartitionTablesBytes)};
     const std::uint64_t end = std::min(device_.size_bytes(), kEndBytes);
     take_hot();
     std::vector<ByteRange> first = {table_, {device_.size_bytes() - end, end}};

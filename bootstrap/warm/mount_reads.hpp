@@ -23,7 +23,7 @@ struct MountRound {
 };
 
 /// How much of a disk's start partitions_of wants.
-inline constexpr std::uint64_t kPartitionsBytes = 32 * 1024;
+inline constexpr std::uint64_t kPartitionTablesBytes = 32 * 1024;
 
 /// The partitions of a GPT or an MBR (logical ones left out), of a disk without either the disk
 /// itself; at most 128, none that leaves the disk. A hint for reading ahead: what is mounted is

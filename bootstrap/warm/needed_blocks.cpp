@@ -11,7 +11,7 @@ BlockSet needed_blocks(const RootGeometry& geometry, std::span<const ByteRange> 
       std::min(geometry.partition.length, geometry.device_bytes - start);
   const std::uint64_t size =
       geometry.fs_bytes == 0 ? partition_bytes : std::min(geometry.fs_bytes, partition_bytes);
-  needed.insert_range({0, std::min(start, kTableBytes)});
+  needed.insert_range({0, std::min(start, kBeforePartitionsBytes)});
 
   std::vector<ByteRange> sorted(free.begin(), free.end());
   std::sort(sorted.begin(), sorted.end(),

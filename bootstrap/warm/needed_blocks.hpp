@@ -16,7 +16,7 @@ struct RootGeometry {
 };
 
 /// A partition table and boot loader: what lies before the first partition, but no more than 1 MiB.
-inline constexpr std::uint64_t kTableBytes = 1024 * 1024;
+inline constexpr std::uint64_t kBeforePartitionsBytes = 1024 * 1024;
 
 /// Every block that holds a byte of the root that is not in `free`, and the partition table. `free`
 /// is relative to the partition, in any order, and may overlap. Without free ranges the whole

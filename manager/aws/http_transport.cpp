@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=utf-8";
 
 /// EC2 refuses beyond 15 minutes; less than this is not why a request expired.
-constexpr std::chrono::minutes kSkewThatEc2Minds{1};
+constexpr std::chrono::minutes kEc2SkewWorthCorrecting{1};
 
 /// Connections at once. Source: our choice; the burst that EC2's bucket of attaches holds goes out
 /// in one round.
@@ -84,7 +84,7 @@ bool HttpTransport::correct_clock(const HttpReply& reply) {
   const std::optional<Instant> theirs = parse_http_date(date->second);
   if (!theirs) return false;
   const Milliseconds skew = *theirs - clock_();
-  if (std::chrono::abs(skew - skew_) < kSkewThatEc2Minds) return false;
+  if (std::chrono::abs(skew - skew_) < kEc2SkewWorthCorrecting) return false;
   skew_ = skew;
   return true;
 }

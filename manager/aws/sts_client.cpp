@@ -13,13 +13,13 @@ constexpr Milliseconds kStsTimeout{10'000};
 constexpr int kAttempts = 3;
 constexpr Milliseconds kPause{200};
 /// STS refuses signatures that are five minutes off; less than this is not the reason.
-constexpr std::chrono::minutes kSkewThatStsRefuses{4};
+constexpr std::chrono::minutes kStsSkewWorthCorrecting{4};
 
 /// How far the reply's clock is ahead of ours; 0 where it does not say or the difference is small.
 Milliseconds skew_of(const HttpReply& reply, Instant now) {
   const auto date = reply.headers.find("date");
   const auto theirs = date == reply.headers.end() ? std::nullopt : parse_http_date(date->second);
-  if (!theirs || std::chrono::abs(*theirs - now) < kSkewThatStsRefuses) return Milliseconds(0);
+  if (!theirs || std::chrono::abs(*theirs - now) < kStsSkewWorthCorrecting) return Milliseconds(0);
   return *theirs - now;
 }
 

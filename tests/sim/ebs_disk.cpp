@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "bootstrap/base/sector.hpp"
+
 namespace warmroot::sim {
 namespace {
 
@@ -23,7 +25,7 @@ bool holds(std::span<const char> bytes, std::size_t at, std::string_view text) {
 /// first: QEMU widens what does not begin on a page.
 bool holds_log_record(std::span<const char> bytes) {
   using namespace std::string_view_literals;
-  constexpr std::size_t kSector = 512, kVersion = 8;
+  constexpr std::size_t kVersion = 8;
   for (std::size_t at = 0; at < bytes.size(); at += kSector)
     if (holds(bytes, at, "\xfe\xed\xba\xbe") && holds(bytes, at + kVersion, "\0\0\0"sv))
       return true;
