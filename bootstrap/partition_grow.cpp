@@ -25,8 +25,8 @@ constexpr std::uint64_t kMostMbrSectors = UINT32_MAX;
 // GPT, UEFI 2.10 section 5.3: offsets in the header and in an entry.
 constexpr std::string_view kGptMagic = "EFI PART";
 constexpr std::size_t kHeaderSize = 12, kHeaderCrc = 16, kMyLba = 24, kOtherLba = 32,
-                      kLastUsable = 48, kEntriesLba = 72, kEntryCount = 80,
-                      kEntrySize = 84, kEntriesCrc = 88;
+                      kLastUsable = 48, kEntriesLba = 72, kEntryCount = 80, kEntrySize = 84,
+                      kEntriesCrc = 88;
 constexpr std::size_t kLeastHeader = 92, kLeastEntry = 128;
 constexpr std::size_t kTypeBytes = 16, kEntryFirst = 32, kEntryLast = 40;
 constexpr std::uint64_t kPrimaryEntries = 2;
