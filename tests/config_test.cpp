@@ -524,11 +524,11 @@ TEST(BadInput, a_spec_of_10_000_pools_is_read_in_bounded_time_and_memory) {
   }
   const auto began = std::chrono::steady_clock::now();
   const auto config = load_spec(path);
-  const auto took = std::chrono::steady_clock::now() - began;
+  [[maybe_unused]] const auto took = std::chrono::steady_clock::now() - began;
   ASSERT_TRUE(config.has_value()) << config.error().message().substr(0, 400);
   EXPECT_EQ(config->desired.pools.size(), 10'000U);
+#ifndef WARMROOT_SANITIZED  // whose runtimes take their time and keep what was freed
   EXPECT_LT(took, std::chrono::seconds(30));  // measured 2 s; a square of the pools takes minutes
-#ifndef WARMROOT_SANITIZED                    // which keeps what was freed, up to 256 MiB of it
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
   EXPECT_LT(used.ru_maxrss, 512 * 1024);  // KiB
