@@ -13,6 +13,7 @@
 
 #include "bootstrap/base/sector.hpp"
 #include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/base/units.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/partition.hpp"
 #include "bootstrap/partition_grow.hpp"
@@ -21,7 +22,6 @@
 namespace warmroot::bootstrap {
 namespace {
 
-constexpr std::uint64_t kMiB = 1024 * 1024;
 
 /// fs/ext4/ext4.h; not in the kernel's exported headers.
 constexpr unsigned long kExt4Resize = _IOW('f', 16, std::uint64_t);

@@ -11,7 +11,7 @@ namespace warmroot::sim {
 
 namespace {
 
-constexpr int kGiB = 1024;
+constexpr int kMibPerGib = 1024;
 
 TypeFacts fact(const char* name, const char* hypervisor, int vcpus, int memory_gib, int price,
                bool dedicated = false, int attachments = 28) {
@@ -20,7 +20,7 @@ TypeFacts fact(const char* name, const char* hypervisor, int vcpus, int memory_g
   facts.architecture = architecture_of(name);
   facts.hypervisor = hypervisor;
   facts.vcpus = vcpus;
-  facts.memory_mib = memory_gib * kGiB;
+  facts.memory_mib = memory_gib * kMibPerGib;
   facts.price = price;
   facts.burstable = facts.name.starts_with("t");
   facts.dedicated_slots = dedicated;
@@ -92,7 +92,7 @@ std::optional<TypeFacts> type_facts(const std::string& name) {
   const bool xen = std::any_of(kXenFamilies.begin(), kXenFamilies.end(),
                                [&](const std::string& family) { return name.starts_with(family); });
   const std::string size = name.substr(name.find('.') + 1);
-  constexpr int kPricePerVcpu = 5'000, kMibPerVcpu = 4 * kGiB;
+  constexpr int kPricePerVcpu = 5'000, kMibPerVcpu = 4 * kMibPerGib;
   TypeFacts facts = fact(name.c_str(),
                          size.starts_with("metal") ? ""
                          : xen                     ? "xen"
