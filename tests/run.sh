@@ -63,7 +63,7 @@ if [ "$quick" = no ]; then
   sh tests/sim/images.sh
   step "one full guest run, and ten power cuts in guests"
   ctest --test-dir build/release -L guest --verbose
-  if time_for 1200 "the thread sanitizer"; then
+  if time_for 600 "the thread sanitizer"; then
     # The thread sanitizer sees only what runs threads.
     threaded="ebs_test read_engine_test warmer_test early_reads_test recording_test events_test reports_test"
     step "building build/tsan: $threaded"
@@ -72,7 +72,7 @@ if [ "$quick" = no ]; then
     step "the tests with threads under the thread sanitizer"
     ctest --test-dir build/tsan --output-on-failure --timeout 600 -R "^($(echo "$threaded" | tr ' ' '|'))\$"
   fi
-  if time_for 600 "the fuzzers"; then
+  if time_for 360 "the fuzzers"; then
     step "the fuzzers"
     python3 tests/fuzz/seeds.py build/seeds
     pids=
