@@ -55,8 +55,8 @@ if [ "$quick" = no ]; then
   step "building build/asan"
   build_preset asan
   step "the same tests under the address and undefined-behaviour sanitizers"
-  # What runs the same code as its neighbours, only longer, is left to the plain build, and so are the bench's own test,
-  # which compares times, and cli_bad_state_test, which bounds time and memory.
+  # What runs the same code as its neighbours, only longer or mostly in Python, is left to the plain build, and so are the
+  # bench's own test, which compares times, and cli_bad_state_test, which bounds time and memory.
   ctest --test-dir build/asan --output-on-failure --timeout 600 -j "$(nproc)" \
     -LE 'guest|slow' -E '^(reactions_fleet_test|reconciler_crash_test|moto_contract_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test|power_log_test|cli_bad_state_test)$'
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"

@@ -1,7 +1,6 @@
-// What a node reads from user-data, the kernel, the metadata service, the manager, and a volume
-// that others have written: tickets, uevents, mountinfo, notices, answers, accounts, host keys,
-// warm maps, fstabs, partition tables that are to grow. Merging a hostile volume's accounts must
-// never give the base another root, and reverting must give the base's files back.
+// What a node reads from user-data, the kernel, the metadata service, the manager, and a volume that others have written: tickets,
+// uevents, mountinfo, notices, answers, accounts, host keys, warm maps, fstabs, partition tables that are to grow. Merging a
+// hostile volume's accounts must never give the base another root, and reverting must give the base's files back.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,14 +26,12 @@ using namespace warmroot;
 
 namespace {
 
-const bootstrap::AccountFiles kBase = {
-    "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n",
-    "root:x:0:\nadmin:x:1000:\n", "root:*:1::::::\nadmin:*:1::::::\n"};
+const bootstrap::AccountFiles kBase = {"root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\n",
+                                       "root:x:0:\nadmin:x:1000:\n", "root:*:1::::::\nadmin:*:1::::::\n"};
 
 void merge(std::string_view text) {
   const std::size_t third = text.size() / 3;
-  const bootstrap::AccountFiles volume = {std::string(text.substr(0, third)),
-                                          std::string(text.substr(third, third)),
+  const bootstrap::AccountFiles volume = {std::string(text.substr(0, third)), std::string(text.substr(third, third)),
                                           std::string(text.substr(2 * third))};
   const bootstrap::AccountEdit edit = bootstrap::merge_accounts(kBase, volume);
   for (const std::string& line : edit.passwd_added) {
@@ -43,8 +40,7 @@ void merge(std::string_view text) {
     CHECK(line.find('\n') == std::string::npos);
   }
   for (const auto& line : edit.passwd_changed) {
-    const auto before = bootstrap::parse_user(line.before),
-               after = bootstrap::parse_user(line.after);
+    const auto before = bootstrap::parse_user(line.before), after = bootstrap::parse_user(line.after);
     CHECK(before && after && before->name == after->name && before->uid != 0 && after->uid >= 1000);
   }
   const bootstrap::AccountFiles back = bootstrap::revert_accounts(edit.files, edit);
@@ -72,8 +68,7 @@ void read_services(std::string_view text) {
 
 /// No line leads out of the root, and none brings an option that this build does not know.
 void fstab(std::string_view text) {
-  bootstrap::PartitionFacts root{1, 1 << 20, 1 << 30, "btrfs", {}},
-      home{2, 2 << 20, 1 << 30, "ext4", {}};
+  bootstrap::PartitionFacts root{1, 1 << 20, 1 << 30, "btrfs", {}}, home{2, 2 << 20, 1 << 30, "ext4", {}};
   root.uuid = "a";
   home.uuid = "b";
   const bootstrap::FstabPlan plan = bootstrap::plan_fstab(text, std::array{root, home}, root);
@@ -95,8 +90,8 @@ std::uint32_t crc32(std::string_view bytes) {
   return ~crc;
 }
 
-/// The input as a master boot record, and as the entries of a GPT whose sums are right: no write
-/// reaches into the partition or beyond the disk.
+/// The input as a master boot record, and as the entries of a GPT whose sums are right: no write reaches into the
+/// partition or beyond the disk.
 void grow(std::string_view text) {
   constexpr std::uint64_t kDisk = std::uint64_t{64} << 20, kFirst = 1 << 20;
   constexpr std::size_t kHeader = 512, kEntries = 1024, kEntryBytes = 128 * 128;
@@ -109,9 +104,7 @@ void grow(std::string_view text) {
       const std::uint32_t sum = crc32(start);
       start.insert(0, std::string(kEntries, '\0'));
       start.replace(kHeader, 8, "EFI PART");
-      const auto put = [&](std::size_t at, std::uint64_t value) {
-        warm::put_little(start, kHeader + at, value, 4);
-      };
+      const auto put = [&](std::size_t at, std::uint64_t value) { warm::put_little(start, kHeader + at, value, 4); };
       put(12, 92);
       put(24, 1);
       put(72, 2);
@@ -137,24 +130,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0] % 7) {
-    case 0:
-      (void)bootstrap::parse_ticket(text);
-      break;
-    case 1:
-      merge(text);
-      break;
-    case 2:
-      read_kernel(text);
-      break;
-    case 3:
-      read_services(text);
-      break;
-    case 4:
-      fstab(text);
-      break;
-    case 5:
-      grow(text);
-      break;
+    case 0: (void)bootstrap::parse_ticket(text); break;
+    case 1: merge(text); break;
+    case 2: read_kernel(text); break;
+    case 3: read_services(text); break;
+    case 4: fstab(text); break;
+    case 5: grow(text); break;
     default:
       (void)bootstrap::parse_host_key_document(text);
       (void)warm::decode_map(text, {"vol-0123456789abcdef0", std::uint64_t{64} << 20});
