@@ -4,19 +4,16 @@
 #include <nlohmann/json.hpp>
 
 #include "bootstrap/base/nesting.hpp"
+#include "manager/aws/json_error.hpp"
 
 namespace warmroot::manager {
 namespace {
 
+using aws::text_of;
 using nlohmann::json;
 
 /// EventBridge's entries are at most 256 KiB, SQS's messages 1 MiB.
 constexpr std::size_t kMaxBody = 1 << 20;
-
-std::string text_of(const json& object, const char* member) {
-  const auto found = object.find(member);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 EventKind kind_of(const std::string& source, const std::string& detail_type) {
   if (source == "aws.autoscaling")

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bootstrap/base/words.hpp"
 #include "manager/ledger_view.hpp"
 #include "manager/schema_sql.hpp"
 
@@ -421,7 +422,7 @@ Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws:
   TRY(database_.run(
       "INSERT INTO intents (action, body, pool, nodes, resources, zone, token, reason, "
       "state, recorded_ms, silent_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?9, ?9)",
-      {call.action, call.body, intent.pool, join_words(intent.nodes), join_words(intent.resources),
+      {call.action, call.body, intent.pool, joined(intent.nodes), joined(intent.resources),
        intent.zone, intent.token, action.reason, to_sql(now)}));
   intent.id = database_.last_id();
   const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";

@@ -1,5 +1,6 @@
 // What an outcome of a call changes in the ledger: what it made, what refused, which token is used
 // up.
+#include "bootstrap/base/words.hpp"
 #include "manager/ledger.hpp"
 
 #include "manager/core/offers.hpp"
@@ -19,7 +20,7 @@ core::VolumeRole role_of(const core::Intent& intent) {
 }
 
 std::string node_of(const core::Intent& intent) {
-  return role_of(intent) == core::VolumeRole::node ? join_words(intent.nodes) : "";
+  return role_of(intent) == core::VolumeRole::node ? joined(intent.nodes) : "";
 }
 
 /// Of what refusals and used tokens of a call are counted: its nodes, or else what it names, or
@@ -66,13 +67,13 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
   if (intent.call.action == "DeleteVolume" &&
       (settlement.outcome.code.empty() || intent.attempts > 0))
     return database_.run("UPDATE volumes SET gone_ms = ? WHERE volume_id = ?",
-                         {to_sql(now), join_words(intent.resources)});
+                         {to_sql(now), joined(intent.resources)});
   if (const auto* snapshot = std::get_if<aws::Snapshot>(&settlement.answer)) {
     TRY(database_.run("DELETE FROM unclean_volumes WHERE volume_id = ? AND beyond_repair = ''",
-                      {join_words(intent.resources)}));
-    return add_history({now, intent.pool, join_words(intent.nodes),
-                        "snapshot " + snapshot->snapshot_id + " of " +
-                            join_words(intent.resources) + " as it was left"});
+                      {joined(intent.resources)}));
+    return add_history({now, intent.pool, joined(intent.nodes),
+                        "snapshot " + snapshot->snapshot_id + " of " + joined(intent.resources) +
+                            " as it was left"});
   }
   if (intent.call.action != "RunInstances") return {};
   if (const auto* instances = std::get_if<std::vector<aws::Instance>>(&settlement.answer))

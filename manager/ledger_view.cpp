@@ -346,12 +346,6 @@ Instant instant_from_sql(std::int64_t milliseconds) {
   return Instant{Milliseconds{milliseconds}};
 }
 
-std::string join_words(const std::vector<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 std::vector<std::string> split_words(const std::string& text) {
   std::vector<std::string> words;
   for (std::size_t from = 0; from < text.size();) {

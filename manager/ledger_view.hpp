@@ -30,7 +30,6 @@ Result<Viewed> read_view(Database& database);
 
 std::int64_t to_sql(Instant instant);
 Instant instant_from_sql(std::int64_t milliseconds);
-std::string join_words(const std::vector<std::string>& words);
 std::vector<std::string> split_words(const std::string& text);
 
 }  // namespace warmroot::manager
