@@ -12,10 +12,6 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-bool attached(const sim::VolumeRecord& volume) {
-  return volume.link && volume.link->state == sim::LinkState::attached;
-}
-
 bool place(World& world, core::OrderKind kind, const std::string& subject, const std::string& pool,
            const std::string& detail) {
   Host& host = world.host();

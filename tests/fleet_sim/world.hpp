@@ -86,6 +86,11 @@ inline bool available(const sim::VolumeRecord& volume) {
   return !volume.link && volume.state == sim::DiskState::available;
 }
 
+/// An instance has it, and no attach or detach is under way.
+inline bool attached(const sim::VolumeRecord& volume) {
+  return volume.link && volume.link->state == sim::LinkState::attached;
+}
+
 class World {
  public:
   World(std::uint64_t seed, const Options& options);
