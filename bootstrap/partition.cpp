@@ -14,6 +14,7 @@
 
 #include "bootstrap/base/sector.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/warm/mount_reads.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -29,6 +30,19 @@ struct ProbeDeleter {
   void operator()(blkid_probe probe) const { blkid_free_probe(probe); }
 };
 using Probe = std::unique_ptr<blkid_struct_probe, ProbeDeleter>;
+
+/// The kernel reads no more ahead at one call, unless the device's read_ahead_kb says so.
+constexpr std::uint64_t kReadAhead = 128 * 1024;
+
+/// libblkid reads some 45 places of a partition, each when it has seen the one before: a
+/// millisecond each on EBS. Asked for at once they are in the page cache when it comes.
+void read_ahead(int fd, const warm::ByteRange& place) {
+  for (const auto& probed : warm::probed_places(place))
+    for (std::uint64_t done = 0; done < probed.length; done += kReadAhead)
+      ::posix_fadvise(fd, static_cast<off_t>(probed.offset + done),
+                      static_cast<off_t>(std::min(kReadAhead, probed.length - done)),
+                      POSIX_FADV_WILLNEED);
+}
 
 /// What libblkid knows of what lies there; nothing when it does not know it or finds two answers.
 void identify(int fd, PartitionFacts& partition) {
@@ -156,13 +170,12 @@ Result<std::vector<PartitionFacts>> read_partitions(int disk_fd) {
     partition.table = text(kind);
     partition.part_uuid = text(blkid_partition_get_uuid(entry));
     partition.part_label = text(blkid_partition_get_name(entry));
-    identify(disk_fd, partition);
     partitions.push_back(std::move(partition));
   }
-  if (partitions.empty()) {
-    partitions.push_back({0, 0, size, {}, {}});
-    identify(disk_fd, partitions.back());
-  }
+  if (partitions.empty()) partitions.push_back({0, 0, size, {}, {}});
+  for (const auto& partition : partitions)
+    read_ahead(disk_fd, {partition.offset_bytes, partition.size_bytes});
+  for (auto& partition : partitions) identify(disk_fd, partition);
   return partitions;
 }
 

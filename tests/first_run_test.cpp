@@ -251,6 +251,20 @@ TEST(Partitions, of_a_disk_without_a_table_or_with_nonsense_are_the_disk) {
   }
 }
 
+TEST(ProbedPlaces, lie_inside_and_have_both_ends) {
+  for (const std::uint64_t length : {std::uint64_t{1}, std::uint64_t{512}, 1024 * kKiB, 1025 * kKiB,
+                                     1027 * kKiB, 2 * kMiB, 4 * kMiB + 512, 64 * kMiB}) {
+    const auto places = probed_places({3 * kMiB, length});
+    std::uint64_t first = UINT64_MAX, last = 0;
+    for (const ByteRange& place : places) {
+      first = std::min(first, place.offset);
+      last = std::max(last, place.offset + place.length);
+    }
+    EXPECT_EQ(first, 3 * kMiB);
+    EXPECT_EQ(last, 3 * kMiB + length);
+  }
+}
+
 TEST(DemandFollow, reads_on_behind_a_miss_and_further_where_the_session_goes_on) {
   const BlockSet none(1000);
   DemandFollow follow;

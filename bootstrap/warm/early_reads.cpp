@@ -15,13 +15,9 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Superblocks of all kinds that libblkid looks for at the start of a partition, and at its end.
-constexpr std::uint64_t kEndBytes = 128 * 1024;
 /// Most tools let the first partition begin at 1 MiB; superblock, descriptors, first bitmaps and
 /// inodes are in the first 5 MiB of an ext4. Guessed, so that they need not wait for the table.
 constexpr ByteRange kGuessedHead{1024 * 1024, 5 * 1024 * 1024};
-/// Where libblkid looks for superblocks besides a partition's start and end.
-constexpr std::uint64_t kProbedAt[] = {512 * 1024, 1024 * 1024, 2048 * 1024, 4096 * 1024};
 constexpr unsigned kCapacity = 64;
 constexpr std::uint64_t kMib = 1024 * 1024;
 /// Nobody else reads yet: a round of the mount's goes out at once.
@@ -42,11 +38,10 @@ class EarlyReads::Loop {
 
   void run(const std::stop_token& stop) {
     table_ = {0, std::min(device_.size_bytes(), kPartitionTablesBytes)};
-    const std::uint64_t end = std::min(device_.size_bytes(), kEndBytes);
     take_hot();
-    std::vector<ByteRange> first = {table_, {device_.size_bytes() - end, end}};
-    add_probed(first, {kGuessedHead.offset, device_.size_bytes() - kGuessedHead.offset});
-    touch(first);
+    touch(std::vector<ByteRange>{table_});
+    if (device_.size_bytes() > kGuessedHead.offset)
+      touch(probed_places({kGuessedHead.offset, device_.size_bytes() - kGuessedHead.offset}));
     touch_later(std::vector<ByteRange>{kGuessedHead});
     while (!stop.stop_requested()) {
       const auto done = pump_.read({}, stop);
@@ -104,13 +99,6 @@ class EarlyReads::Loop {
   /// What will be wanted after the mount: a hot list has it in the right order, and is read before.
   void touch_later(std::span<const ByteRange> ranges) { pump_.prefer(blocks_in(ranges)); }
 
-  /// What finding out what a partition holds reads of its start.
-  static void add_probed(std::vector<ByteRange>& ranges, ByteRange partition) {
-    ranges.push_back({partition.offset, 1});
-    for (const std::uint64_t at : kProbedAt)
-      if (at < partition.length) ranges.push_back({partition.offset + at, 1});
-  }
-
   void take_hot() {
     std::vector<Block> hot;
     {
@@ -121,21 +109,15 @@ class EarlyReads::Loop {
     pump_.prefer_to_all(hot);
   }
 
-  /// Both ends of the disk and of each partition: superblocks of all kinds, copies of tables.
+  /// What libblkid looks at, of the disk and of each partition.
   void take_table() {
     const auto bytes = device_.read(table_);
     if (!bytes) return;
     auto partitions = partitions_of(*bytes, device_.size_bytes());
-    std::vector<ByteRange> ends;
     for (const ByteRange& partition : partitions) mounts_.push_back({MountReads(partition), {}});
     for (Mount& mount : mounts_) ask(mount, {});
     partitions.push_back({0, device_.size_bytes()});
-    for (const ByteRange& place : partitions) {
-      const std::uint64_t length = std::min(place.length, kEndBytes);
-      add_probed(ends, place);
-      ends.push_back({place.offset + place.length - length, length});
-    }
-    touch(ends);
+    for (const ByteRange& place : partitions) touch(probed_places(place));
   }
 
   void ask(Mount& mount, std::span<const std::string> contents) {

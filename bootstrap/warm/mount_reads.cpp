@@ -70,6 +70,13 @@ std::uint64_t cycle_of(std::string_view sector) {
 
 constexpr std::uint64_t kMostPartitions = 128;
 
+/// ZFS keeps two labels of 256 KiB at each end, a backup superblock of UFS or ext lies further in,
+/// and Promise's RAID has one this far before the end.
+constexpr std::uint64_t kProbedEnds = 512 * 1024;
+constexpr std::uint64_t kProbedWithin[] = {1024 * 1024, 2048 * 1024, 4096 * 1024};
+constexpr std::uint64_t kProbedBeforeEnd = 3087 * kSector;
+constexpr std::uint64_t kProbedBytes = 4096;
+
 void add_partition(std::vector<ByteRange>& found, std::uint64_t first, std::uint64_t sectors,
                    std::uint64_t device_bytes) {
   if (first == 0 || sectors == 0 || first >= device_bytes / kSector ||
@@ -79,6 +86,19 @@ void add_partition(std::vector<ByteRange>& found, std::uint64_t first, std::uint
 }
 
 }  // namespace
+
+std::vector<ByteRange> probed_places(ByteRange place) {
+  // ZFS counts from the last whole label on.
+  const std::uint64_t at_end = kProbedEnds + place.length % (kProbedEnds / 2);
+  if (place.length <= kProbedEnds + at_end) return {place};
+  const std::uint64_t end = place.offset + place.length;
+  std::vector<ByteRange> places = {{place.offset, kProbedEnds}, {end - at_end, at_end}};
+  for (const std::uint64_t within : kProbedWithin)
+    if (within + kProbedBytes <= place.length)
+      places.push_back({place.offset + within, kProbedBytes});
+  if (place.length > kProbedBeforeEnd) places.push_back({end - kProbedBeforeEnd, kProbedBytes});
+  return places;
+}
 
 /// Source: UEFI specification, 5.2 (MBR) and 5.3 (GPT).
 std::vector<ByteRange> partitions_of(std::string_view first_bytes, std::uint64_t device_bytes) {

@@ -1,6 +1,7 @@
-// What mount(2) reads of a cold ext2/3/4 or xfs file system one block after the other, worked out
-// from the device's own bytes, so that it can be read in parallel before the kernel asks. Called by
-// early_reads, which does the reading. Pure; content is untrusted, offsets are on the whole device.
+// What libblkid and then mount(2) read of a cold ext2/3/4 or xfs file system one block after the
+// other, worked out from the device's own bytes, so that it can be read in parallel before they
+// ask. Called by early_reads, which does the reading, and by read_partitions. Pure; content is
+// untrusted, offsets are on the whole device.
 #pragma once
 
 #include <span>
@@ -24,6 +25,11 @@ struct MountRound {
 
 /// How much of a disk's start partitions_of wants.
 inline constexpr std::uint64_t kPartitionTablesBytes = 32 * 1024;
+
+/// Where libblkid looks, one place after the other, for what a partition or a whole disk holds:
+/// superblocks of all kinds at its start and end, and some further in.
+/// In no order; they may overlap. Source: strace of libblkid 2.38.
+std::vector<ByteRange> probed_places(ByteRange place);
 
 /// The partitions of a GPT or an MBR (logical ones left out), of a disk without either the disk
 /// itself; at most 128, none that leaves the disk. A hint for reading ahead: what is mounted is
