@@ -45,7 +45,10 @@ export CCACHE_BASEDIR="$repo" CCACHE_NOHASHDIR=1
 build_preset() {
   preset=$1
   shift
-  [ -n "$(find "build/$preset/build.ninja" -newer CMakePresets.json 2>/dev/null)" ] ||
+  [ -n "$(find "build/$preset/build.ninja" -newer CMakePresets.json 2>/dev/null)" ] || {
     run_logged "configure-$preset" cmake --fresh --preset "$preset"
+    # CMake's batches name their files by whole paths, which no other clone's compiler cache knows.
+    find "build/$preset" -path '*/Unity/*.cxx' -exec sed -i "s|\"$repo/|\"|" {} +
+  }
   run_logged "build-$preset" cmake --build --preset "$preset" ${1:+--target "$@"}
 }

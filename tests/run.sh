@@ -1,9 +1,9 @@
 #!/bin/sh
-# The whole test suite on a fresh Debian 12 machine: set-up, build/release, unit and contract tests, the same under the
-# address and undefined-behaviour sanitizers, those with threads under the thread sanitizer, fuzzers,
-# one full guest run. Usage: sh tests/run.sh [--quick|--all]   (--quick: no sanitizers, no guests; --all: also what takes
-# too long for every change, 10,000 power cuts by replay, 100 in guests, and guests with systemd and cloud-init and of other Debians; leaves nothing
-# out for want of time)
+# The test suite on a fresh Debian 12 machine: set-up, unit and contract tests under the address and undefined-behaviour
+# sanitizers, natively those that are another test there, those with threads under the thread sanitizer, fuzzers,
+# one full guest run. Usage: sh tests/run.sh [--quick|--all]   (--quick: all unit and contract tests natively, no sanitizers,
+# no guests; --all: those, too, and what takes too long for every change, 10,000 power cuts by replay, 100 in guests, and
+# guests with systemd and cloud-init and of other Debians; leaves nothing out for want of time)
 # WARMROOT_FUZZ_SECONDS is how long each fuzzer runs (60).
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure, and a stage for which there is no time.
 set -eu
@@ -47,18 +47,21 @@ sh tests/deps.sh
 need_space_mib "$repo" 3000
 
 step "building build/release"
-build_preset release
-step "unit and contract tests"
-ctest --test-dir build/release -LE 'guest|slow' --output-on-failure --timeout 300 -j "$(nproc)"
+if [ "$quick$all" = nono ]; then
+  build_preset release native
+  step "tests that the sanitizers' build cannot run, or not as well"
+  ctest --test-dir build/release -L '^native$' --output-on-failure --timeout 300 -j "$(nproc)"
+else
+  build_preset release
+  step "unit and contract tests"
+  ctest --test-dir build/release -LE 'guest|slow' --output-on-failure --timeout 300 -j "$(nproc)"
+fi
 
 if [ "$quick" = no ]; then
   step "building build/asan"
   build_preset asan
-  step "the same tests under the address and undefined-behaviour sanitizers"
-  # What runs the same code as its neighbours, only longer or mostly in Python, is left to the plain build, and so are the
-  # bench's own test, which compares times, and cli_bad_state_test, which bounds time and memory.
-  ctest --test-dir build/asan --output-on-failure --timeout 600 -j "$(nproc)" \
-    -LE 'guest|slow' -E '^(reactions_fleet_test|reconciler_crash_test|moto_contract_test|scale_bench_test|credentials_doors_test|awscli_test|warm_bench_test|power_log_test|cli_bad_state_test)$'
+  step "unit and contract tests under the address and undefined-behaviour sanitizers"
+  ctest --test-dir build/asan -LE unsanitized --output-on-failure --timeout 600 -j "$(nproc)"
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
   step "one full guest run, and ten power cuts in guests"
