@@ -42,6 +42,12 @@ constexpr std::size_t kThingsPerToken = 66;
 constexpr std::size_t kFewestTokens = 5;
 constexpr std::size_t kMostTokens = 40;
 
+/// However often a launch is sent, EC2 makes its instances once: its client token sees to that.
+int launched_by(const core::Intent& intent, bool replayed) {
+  const bool launches = intent.call.action == "RunInstances" && !replayed;
+  return launches ? static_cast<int>(intent.nodes.size()) : 0;
+}
+
 /// One of so many calls of one tick that is throttled says nothing of the bucket.
 constexpr int kFewThrottled = 4;
 
@@ -239,16 +245,18 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
   for (const auto& intent : intents) {
     calls.push_back(intent.call);
     budget_.spend(intent.call.action, options_.now());
-    if (intent.call.action == "RunInstances")
-      budget_.spend_many(core::kInstancesLaunched, static_cast<int>(intent.nodes.size()),
-                         options_.now());
+    budget_.spend(core::kInstancesLaunched, options_.now(), launched_by(intent, replayed));
   }
   const Instant sent = options_.now();
   auto answers = ec2_.send(calls);
   CHECK(answers.size() == calls.size());
   std::vector<Settlement> settlements;
   std::map<std::string, int> throttled;
-  for (const auto& intent : intents) budget_.answered(intent.call.action, sent, options_.now());
+  for (const auto& intent : intents) {
+    budget_.answered(intent.call.action, sent, options_.now());
+    budget_.answered(core::kInstancesLaunched, sent, options_.now(),
+                     launched_by(intent, replayed));
+  }
   for (std::size_t i = 0; i < intents.size(); ++i) {
     auto outcome = replayed ? judge_again(intents[i], answers[i], options_.now())
                             : judge(intents[i], answers[i]);
@@ -263,7 +271,11 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
     if (tells_of_a_change(intents[i].call.action, settlement.outcome))
       observer_.doubt(intents[i].resources);
     observer_.heed_refusal(settlement.outcome.code);
-    if (settlement.outcome.throttled) ++throttled[intents[i].call.action];
+    if (settlement.outcome.throttled) {
+      ++throttled[intents[i].call.action];
+      budget_.may_be_left(core::kInstancesLaunched, options_.now(),
+                          launched_by(intents[i], replayed));
+    }
     report.calls.push_back(describe_call(intents[i], reasons[i], replayed, settlement.outcome));
     settlements.push_back(std::move(settlement));
   }

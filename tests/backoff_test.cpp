@@ -51,6 +51,23 @@ TEST(Budget, takes_half_of_ec2s_buckets_and_refills_by_time) {
   EXPECT_EQ(budget.available(kStart).at("RunInstances"), 2) << "a clock that steps back gives none";
 }
 
+TEST(Budget, of_instances_is_not_refilled_before_a_launch_has_arrived) {
+  Budget budget(1.0);
+  budget.spend(kInstancesLaunched, kStart, 1000);
+  EXPECT_EQ(budget.available(kStart + seconds{2}).at(std::string(kInstancesLaunched)), 0);
+  budget.answered(kInstancesLaunched, kStart, kStart + seconds{2}, 1000);
+  EXPECT_EQ(budget.available(kStart + seconds{2}).at(std::string(kInstancesLaunched)), 2);
+  EXPECT_EQ(budget.available(kStart + seconds{12}).at(std::string(kInstancesLaunched)), 22);
+}
+
+TEST(Budget, half_the_instances_of_a_throttled_launch_are_taken_to_be_left) {
+  Budget budget(1.0);
+  budget.spend(kInstancesLaunched, kStart, 1000);
+  budget.answered(kInstancesLaunched, kStart, kStart, 1000);
+  budget.may_be_left(kInstancesLaunched, kStart, 25);
+  EXPECT_EQ(budget.available(kStart).at(std::string(kInstancesLaunched)), 12);
+}
+
 TEST(Budget, is_empty_after_a_throttle) {
   Budget budget(1.0);
   budget.throttled("AttachVolume", kStart, kStart);

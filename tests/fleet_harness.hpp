@@ -69,6 +69,7 @@ class Fleet : public ManagerProcess {
     };
     made.options.heard = heard;
     made.options.observer = observer;
+    made.options.budget_share = budget_share;
     made.ledger_path = ledger_path();
     made.door = &door;
     made.sleep = [this](Milliseconds wait) { region.advance_by(wait); };
@@ -171,6 +172,7 @@ class Fleet : public ManagerProcess {
   std::string ledger_path() const { return directory.path() + "/ledger.sqlite"; }
 
   core::Desired desired;
+  double budget_share = core::Budget::kDefaultShare;
   manager::ObserverOptions observer;
   sim::NoHardware hardware;
   sim::Region region;

@@ -50,6 +50,21 @@ TEST(ReconcilerLaunch, a_type_without_capacity_costs_one_call_and_no_waiting) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerLaunch, instances_of_a_launch_that_is_replayed_are_taken_from_the_budget_once) {
+  Fleet fleet(pool_spec("p", 4, 0));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  fleet.desired.pools.front().running = 4;
+  fleet.budget_share = 0.004;  // four instances at first, then one in 125 s; a call in 125 s
+  fleet.front.forget_calls();
+  fleet.front.inject({"RunInstances", sim::FaultKind::unavailable, 1, 1});  // not the dry run
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return fleet.live_instances().size() == 4; }));
+  ASSERT_EQ(calls_seen(fleet, "RunInstances"), 3) << "a dry run, one without an answer, its replay";
+  std::ignore = fleet.region.terminate_instances({fleet.live_instances().front()->id});
+  EXPECT_TRUE(fleet.until([&] { return calls_seen(fleet, "RunInstances") == 4; }, minutes{7}));
+}
+
 TEST(ReconcilerLaunch, new_volumes_are_made_where_instances_are_cheap) {
   Fleet fleet(two_zones(3));
   price(fleet, "g5.xlarge", kZoneA, 30);

@@ -59,27 +59,20 @@ std::map<std::string, int, std::less<>> Budget::available(Instant now) {
   return calls;
 }
 
-void Budget::spend(std::string_view action, Instant now) {
+void Budget::spend(std::string_view action, Instant now, int count) {
   const auto found = buckets_.find(action);
   if (found == buckets_.end()) return;
   fill(found->second, now);
-  found->second.tokens -= 1;
-  ++found->second.in_flight;
-}
-
-void Budget::spend_many(std::string_view things, int count, Instant now) {
-  const auto found = buckets_.find(things);
-  if (found == buckets_.end()) return;
-  fill(found->second, now);
   found->second.tokens -= count;
+  found->second.in_flight += count;
 }
 
-void Budget::answered(std::string_view action, Instant sent, Instant now) {
+void Budget::answered(std::string_view action, Instant sent, Instant now, int count) {
   const auto found = buckets_.find(action);
   if (found == buckets_.end()) return;
   auto& bucket = found->second;
   fill(bucket, now);
-  bucket.in_flight = std::max(0, bucket.in_flight - 1);
+  bucket.in_flight = std::max(0, bucket.in_flight - count);
   // What the call kept from being refilled meanwhile.
   const double seconds = std::chrono::duration<double>(now - sent).count() / 2;
   if (bucket.in_flight == 0 && bucket.held)
@@ -94,6 +87,13 @@ void Budget::throttled(std::string_view action, Instant sent, Instant now) {
   fill(bucket, now);
   const double seconds = std::chrono::duration<double>(now - sent).count() / 2;
   bucket.tokens = std::min(bucket.tokens + 1, seconds * bucket.refill_per_s);
+}
+
+void Budget::may_be_left(std::string_view things, Instant now, int count) {
+  const auto found = buckets_.find(things);
+  if (found == buckets_.end()) return;
+  fill(found->second, now);
+  found->second.tokens = std::min(found->second.capacity, found->second.tokens + count / 2);
 }
 
 void Budget::passed_over(std::string_view action, Instant now) {

@@ -20,16 +20,18 @@ class Budget {
 
   /// Calls that may go out now, by action name; what is not listed has no bucket of ours.
   std::map<std::string, int, std::less<>> available(Instant now);
-  /// Takes one token. May go below zero: a replay must go out.
-  void spend(std::string_view action, Instant now);
-  /// The same for a bucket whose tokens are things.
-  void spend_many(std::string_view things, int count, Instant now);
+  /// Takes a token, or `count` of a bucket whose tokens are things. May go below zero: a replay
+  /// must go out.
+  void spend(std::string_view action, Instant now, int count = 1);
   /// The answer came. Until then EC2 may not have taken the token, and its bucket, if it was full,
   /// not have begun to refill; half of the way there and back is taken for the way there.
-  void answered(std::string_view action, Instant sent, Instant now);
+  void answered(std::string_view action, Instant sent, Instant now, int count = 1);
   /// EC2 said RequestLimitExceeded: whatever we thought was there was not, when the call that was
   /// `sent` arrived; it has been refilled since. The call itself took no token.
   void throttled(std::string_view action, Instant sent, Instant now);
+  /// EC2 throttled a call that takes `count` of these and tokens of another bucket. It does not say
+  /// which of them was empty: half are taken to be there still.
+  void may_be_left(std::string_view things, Instant now, int count);
   /// EC2 throttled the call and took many that were sent with it, so that its bucket is not empty:
   /// somebody else was in the way for a moment. The call took no token.
   void passed_over(std::string_view action, Instant now);
@@ -44,7 +46,7 @@ class Budget {
     double refill_per_s = 0;
     double tokens = 0;
     Instant filled{};
-    int in_flight = 0;  ///< calls sent and not answered
+    int in_flight = 0;  ///< tokens of calls sent and not answered
     bool held = false;  ///< they kept it from being refilled
   };
   void fill(Bucket& bucket, Instant now) const;
