@@ -254,8 +254,7 @@ Ok Reconciler::send(const std::vector<core::Intent>& intents,
   std::map<std::string, int> throttled;
   for (const auto& intent : intents) {
     budget_.answered(intent.call.action, sent, options_.now());
-    budget_.answered(core::kInstancesLaunched, sent, options_.now(),
-                     launched_by(intent, replayed));
+    budget_.answered(core::kInstancesLaunched, sent, options_.now(), launched_by(intent, replayed));
   }
   for (std::size_t i = 0; i < intents.size(); ++i) {
     auto outcome = replayed ? judge_again(intents[i], answers[i], options_.now())
