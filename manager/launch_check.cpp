@@ -57,7 +57,7 @@ std::size_t LaunchCheck::allowed(Instant now) const {
   return kAskedAtOnce - std::min(kAskedAtOnce, static_cast<std::size_t>(owed));
 }
 
-void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
+std::size_t LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
   std::map<std::string, Answer> kept;
   std::vector<Question> questions;
   const auto lacking = core::lacking_pools(desired, observed);
@@ -106,6 +106,7 @@ void LaunchCheck::look(const core::Desired& desired, core::Observed& observed, I
     observed.launch_checks[*question.pool] = answer.lookup;
   }
   answers_ = std::move(kept);
+  return questions.size();
 }
 
 }  // namespace warmroot::manager

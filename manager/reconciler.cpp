@@ -132,6 +132,15 @@ void Reconciler::listen() {
   observer_.set_events_live(heard_.live);
 }
 
+/// EC2 counts a dry run like a launch.
+void Reconciler::check_launches(TickReport& report) {
+  const Instant sent = options_.now();
+  const auto asked =
+      static_cast<int>(launch_check_.look(options_.desired, report.observed, report.started));
+  budget_.spend("RunInstances", sent, asked);
+  budget_.answered("RunInstances", sent, options_.now(), asked);
+}
+
 void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& report) {
   report.observed = std::move(look.observed);
   report.blind = std::move(look.blind);
@@ -139,7 +148,7 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
   if (const auto due = look.due_at_leisure; due && (!due_at_leisure_ || *due < *due_at_leisure_))
     due_at_leisure_ = due;
   render_user_data(report.observed);
-  if (!report.blind) launch_check_.look(options_.desired, report.observed, report.started);
+  if (!report.blind) check_launches(report);
   if (const Instant next = options_.now() + kAskOthersAfter;
       launch_check_.postponed() && (!due_ || next < *due_))
     due_ = next;

@@ -84,6 +84,7 @@ class Reconciler {
  private:
   Result<TickReport> observe_and_plan(const core::LedgerView& view);
   void listen();
+  void check_launches(TickReport& report);
   void plan_on(Look look, const core::LedgerView& view, TickReport& report);
   void pace(const core::LedgerView& view, TickReport& report);
   Ok act(const core::LedgerView& view, std::stop_token stop, TickReport& report);

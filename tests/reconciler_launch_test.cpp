@@ -65,6 +65,20 @@ TEST(ReconcilerLaunch, instances_of_a_launch_that_is_replayed_are_taken_from_the
   EXPECT_TRUE(fleet.until([&] { return calls_seen(fleet, "RunInstances") == 4; }, minutes{7}));
 }
 
+TEST(ReconcilerLaunch, a_dry_run_is_taken_from_the_budget_of_launches) {
+  Fleet fleet(pool_spec("p", 4, 0));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  fleet.desired.pools.front().running = 4;
+  fleet.budget_share = 0.01;  // one call at first, then one in 50 s
+  fleet.front.forget_calls();
+  const Instant started = fleet.region.now();
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return calls_seen(fleet, "RunInstances") == 2; }));
+  EXPECT_GE(fleet.region.now() - started, seconds{50});
+  EXPECT_LE(fleet.region.now() - started, seconds{70});
+}
+
 TEST(ReconcilerLaunch, new_volumes_are_made_where_instances_are_cheap) {
   Fleet fleet(two_zones(3));
   price(fleet, "g5.xlarge", kZoneA, 30);
