@@ -310,7 +310,17 @@ TEST(ZoneFallback, nodes_go_where_a_spare_is_and_then_where_it_is_cheap) {
 TEST(ZoneFallback, a_node_without_its_volume_gets_a_new_one_where_capacity_is) {
   auto world = dry_world();
   world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";
+  world.ledger.watches["away/p-0"] = {kNow - seconds{5}, 2};
   EXPECT_THAT(world.calls(), ElementsAre("CreateVolume from snap-ami-volume in z-b"));
+}
+
+TEST(ZoneFallback, a_look_that_lags_behind_a_node_s_return_makes_it_no_second_volume) {
+  auto world = dry_world();
+  world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";  // taken off a second ago
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), IsEmpty());
+  EXPECT_TRUE(plan.watches.contains("away/p-0"));
+  EXPECT_LE(plan.next_look, seconds{5});
 }
 
 TEST(ZoneFallback, a_node_comes_back_before_it_gets_a_cold_volume) {

@@ -123,6 +123,8 @@ void move_pool(Draft& draft, PoolDraft& pool,
         if (!node.volume_id.empty()) note_parked(draft, pool, node, *volume);
     if (node.volume_id.empty() && !node.asked && left_behind != parked.end()) {
       come_back(draft, pool, node, left_behind->second, zones);
+      // A look that lags behind its return shows it as still away: a second volume would be its.
+      if (!node.asked) node.asked = !draft.surely("away/" + node.name);
     } else if (pool.spec->launch->zone_fallback && !zones.empty() && dry[node.zone] &&
                is_stranded(draft, node)) {
       const auto [left, is_new] = coming.try_emplace(node.zone, 0);
