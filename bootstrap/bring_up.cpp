@@ -261,15 +261,17 @@ class Work {
   /// asked for cannot.
   Ok let_sessions_in() {
     std::string instead;
-    if (input_.entry == EntryKind::sshd) {
+    if (input_.entry != EntryKind::chroot) {
       wait_until_kept();
-      assignment_.entry = sshd_entry(input_.base_ports);
+      const bool booted = input_.entry == EntryKind::nspawn;
+      assignment_.entry = booted ? nspawn_entry(input_.base_ports) : sshd_entry(input_.base_ports);
       const Ok opened = open_entry();
       if (opened) return {};
       TRY(stop_.check());
-      instead = " instead of sshd: " + opened.error().message();
+      instead =
+          std::string(" instead of ") + (booted ? "nspawn: " : "sshd: ") + opened.error().message();
       TRY(assignment_.entry->close());
-      TRY(assignment_.entry->end());
+      TRY(assignment_.entry->end(kEndLimit));
       TRY(assignment_.entry->undo());
       assignment_.entry = chroot_entry();
     }
@@ -430,7 +432,7 @@ Ok undo_bring_up(Assignment& assignment) {
   const auto note = [&first](Ok done) {
     if (first && !done) first = std::move(done);
   };
-  if (auto ended = assignment.entry->end(); !ended) note(fail(std::move(ended).error()));
+  if (auto ended = assignment.entry->end(kEndLimit); !ended) note(fail(std::move(ended).error()));
   if (assignment.mounted) {
     std::ignore = lasting_holders();  // of a sshd's greeting, of a probe login
     Ok unmounted = unmount_tree(kVolumePoint);

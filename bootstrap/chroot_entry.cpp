@@ -60,7 +60,11 @@ class ChrootEntry : public Entry {
     return point_sessions_at("/");
   }
 
-  Result<std::string> end() override { return std::string("nothing of its own ran"); }
+  bool holds_sessions() const override { return false; }
+  bool runs(pid_t) const override { return false; }
+  Result<std::string> end(std::chrono::milliseconds) override {
+    return std::string("nothing of its own ran");
+  }
 
   Ok undo() override {
     // What failed half-way, or was another process's, is known by its record alone.

@@ -237,7 +237,7 @@ class Daemon {
     input_.grow = ticket_.grow;
     // The volume's own sshd is started when they are there, whatever the base's can do.
     input_.node_host_keys =
-        sshd_.node_host_keys || (ticket_.host_keys && ticket_.entry == EntryKind::sshd);
+        sshd_.node_host_keys || (ticket_.host_keys && ticket_.entry != EntryKind::chroot);
     input_.confirmed_volume = [this] {
       const std::lock_guard lock(mutex_);
       return confirmed_;

@@ -1,10 +1,12 @@
 // How sessions get into a mounted volume, behind one interface. bring_up prepares an entry, tries
 // its logins and opens it; the daemon looks after it; release closes it, ends what it runs and
-// takes back what it changed. Between sessions and the base stands nothing else, so that an entry
-// which boots the volume (a container, soft-reboot, another root) has its place here: it would
-// prepare by starting the volume's init, and end by stopping it.
+// takes back what it changed. Between sessions and the base stands nothing else, so that other ways
+// to boot the volume (soft-reboot, another root) have their place here beside the container.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,6 +22,8 @@ namespace warmroot::bootstrap {
 /// For programs of the volume that run before sessions do. A login shell touches some hundred
 /// blocks, in an emulated guest at half a second of CPU time.
 inline constexpr std::chrono::milliseconds kProbeLimit{std::chrono::seconds(90)};
+/// For what an entry runs to end where nothing else says how long it may take.
+inline constexpr std::chrono::milliseconds kEndLimit{std::chrono::seconds(10)};
 
 struct EntryInput {
   std::string launch_key;  ///< the key that the instance was launched with; may be empty
@@ -53,9 +57,14 @@ class Entry {
   /// New sessions land on the base from now on, where the banner tells them why; those that are in
   /// the volume stay.
   virtual Ok close() = 0;
-  /// Ends what the entry itself runs in the volume, within a second or two. Sessions stay: whoever
-  /// wants the volume free ends all that holds it. Returns a detail for the timeline.
-  virtual Result<std::string> end() = 0;
+  /// Whether sessions end with what the entry itself runs: people are warned before.
+  virtual bool holds_sessions() const = 0;
+  /// Whether a process on the volume is the entry's own, and no session's.
+  virtual bool runs(pid_t process) const = 0;
+  /// Ends what the entry itself runs in the volume; what has not ended when the limit has passed is
+  /// killed. Where it does not hold sessions they stay: whoever wants the volume free ends all that
+  /// holds it. Returns a detail for the timeline.
+  virtual Result<std::string> end(std::chrono::milliseconds limit) = 0;
   /// Takes back what was changed on the base, also by a process that is gone. For after the
   /// unmount.
   virtual Ok undo() = 0;
@@ -66,5 +75,8 @@ std::shared_ptr<Entry> chroot_entry();
 
 /// The volume's own sshd, run in its root, which takes the base's `ports` over.
 std::shared_ptr<Entry> sshd_entry(std::vector<std::uint16_t> ports);
+
+/// The same, run by the volume's own init in a container of systemd-nspawn.
+std::shared_ptr<Entry> nspawn_entry(std::vector<std::uint16_t> ports);
 
 }  // namespace warmroot::bootstrap

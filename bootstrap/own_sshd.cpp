@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -83,9 +85,21 @@ struct Start {
   pid_t parent;
   char* const* argv;
   char* const* environment;
+  char* const* unmounted;
 };
 
-[[noreturn]] void become_sshd(const Start& start) {
+/// In a mount namespace of this process's.
+bool unmount_for_itself(char* const* trees) {
+  if (*trees == nullptr) return true;
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
+    return false;
+  for (; *trees != nullptr; ++trees)
+    if (::umount2(*trees, MNT_DETACH | UMOUNT_NOFOLLOW) != 0 && errno != EINVAL) return false;
+  return true;
+}
+
+[[noreturn]] void become(const Start& start) {
   constexpr int kFirst = 3;
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -93,8 +107,10 @@ struct Start {
   ::dup2(start.null_fd, STDIN_FILENO);
   ::dup2(start.log_fd, STDOUT_FILENO);
   ::dup2(start.log_fd, STDERR_FILENO);
-  if (::fchdir(start.root_fd) != 0 || ::chroot(".") != 0 || ::chdir("/") != 0)
+  if (!unmount_for_itself(start.unmounted)) ::_exit(kCannotStart);
+  if (start.root_fd >= 0 && (::fchdir(start.root_fd) != 0 || ::chroot(".") != 0))
     ::_exit(kCannotStart);
+  if (::chdir("/") != 0) ::_exit(kCannotStart);
   ::syscall(SYS_close_range, kFirst, ~0U, 0);
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
@@ -171,49 +187,66 @@ Result<HeldPort> hold_port() {
   return fail(std::move(last));
 }
 
-Ok OwnSshd::start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) {
-  auto words = own_sshd_command(wishes);
-  std::vector<std::string> variables{
-      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
-  const auto argv = pointers(words), environment = pointers(variables);
+std::string end_in_words(int status) {
+  return WIFEXITED(status) ? "ended with " + std::to_string(WEXITSTATUS(status))
+                           : "was killed by signal " + std::to_string(WTERMSIG(status));
+}
+
+Result<pid_t> start_beside(Beside program) {
+  program.variables.push_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+  const auto argv = pointers(program.words), environment = pointers(program.variables);
+  const auto unmounted = pointers(program.unmounted);
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const Start start{root.fd(), null.get(), log, ::getpid(), argv.data(), environment.data()};
+  const Start start{program.root, null.get(),         program.log,     ::getpid(),
+                    argv.data(),  environment.data(), unmounted.data()};
   const pid_t child = ::fork();
   if (child < 0) return fail_errno("fork");
-  if (child == 0) become_sshd(start);
-  pid_ = child;
+  if (child == 0) become(start);
+  return child;
+}
+
+UniqueFd listener_of(pid_t process, IpFamily family, std::uint16_t port) {
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  if (!handle) return UniqueFd();
+  for (const auto& name : list_directory("/proc/" + std::to_string(process) + "/fd")) {
+    UniqueFd copy(
+        static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), std::atoi(name.c_str()), 0)));
+    if (copy && listens_at(copy.get(), family, port)) return copy;
+  }
+  return UniqueFd();
+}
+
+Ok OwnSshd::start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) {
+  TRY_ASSIGN(pid_, start_beside({own_sshd_command(wishes), {}, root.fd(), log, {}}));
   port_ = wishes.port;
   ended_.reset();
   return {};
 }
 
+std::string OwnSshd::describe() const {
+  return "sshd: the volume's own (process " + std::to_string(pid_) + ")";
+}
+
 std::optional<std::string> OwnSshd::how_it_ended() {
   int status = 0;
   if (!ended_ && pid_ != 0 && ::waitpid(pid_, &status, WNOHANG) == pid_)
-    ended_ = WIFEXITED(status) ? "ended with " + std::to_string(WEXITSTATUS(status))
-                               : "was killed by signal " + std::to_string(WTERMSIG(status));
+    ended_ = "the volume's own sshd " + end_in_words(status);
   return ended_;
 }
 
-UniqueFd OwnSshd::listener(IpFamily family) const {
-  if (pid_ == 0 || ended_) return UniqueFd();
-  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
-  if (!process) return UniqueFd();
-  for (const auto& name : list_directory("/proc/" + std::to_string(pid_) + "/fd")) {
-    UniqueFd copy(
-        static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), std::atoi(name.c_str()), 0)));
-    if (copy && listens_at(copy.get(), family, port_)) return copy;
-  }
-  return UniqueFd();
+UniqueFd OwnSshd::listener(IpFamily family) {
+  return pid_ == 0 || ended_ ? UniqueFd() : listener_of(pid_, family, port_);
 }
 
-void OwnSshd::end() {
-  if (pid_ != 0 && !how_it_ended()) {
+bool OwnSshd::end(milliseconds limit) {
+  if (pid_ == 0) return false;
+  if (!how_it_ended()) {
     ::kill(pid_, SIGTERM);
     // Kills what has not ended by then.
-    if (!wait_child(pid_, kPolite)) ended_ = "was killed";
+    if (!wait_child(pid_, std::min(limit, kPolite))) ended_ = "the volume's own sshd was killed";
   }
   pid_ = 0;
+  return true;
 }
 
 Result<std::string> read_greeting(std::uint16_t port, milliseconds limit,

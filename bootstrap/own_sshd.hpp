@@ -1,21 +1,11 @@
 // The volume's own sshd as a process of the base: started in the volume's root, found by what it
-// listens on, asked for its greeting, ended. Knows nothing of who leads connections to it
-// (sshd_entry).
+// listens on, asked for its greeting, ended.
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <vector>
 
-#include "bootstrap/base/result.hpp"
-#include "bootstrap/base/unique_fd.hpp"
-#include "bootstrap/files.hpp"
-#include "bootstrap/in_root.hpp"
-#include "bootstrap/own_sshd_plan.hpp"
-#include "bootstrap/port_steering.hpp"
+#include "bootstrap/volume_sshd.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -28,27 +18,40 @@ struct HeldPort {
 };
 Result<HeldPort> hold_port();
 
-class OwnSshd {
+/// "ended with 1", "was killed by signal 9": of a wait status.
+std::string end_in_words(int status);
+
+/// A program that runs beside this one, in a session of its own.
+struct Beside {
+  std::vector<std::string> words;
+  std::vector<std::string> variables;  ///< beside PATH
+  int root = -1;                       ///< a directory that is its root; -1: the base's
+  int log = -1;                        ///< gets its output
+  std::vector<std::string> unmounted;  ///< trees that it does not see, and nobody else misses
+};
+/// Starts it. It gets SIGTERM when the calling thread ends. Errors: errno's.
+Result<pid_t> start_beside(Beside program);
+
+/// The socket with which a process listens on a port of loopback; empty when it has none.
+UniqueFd listener_of(pid_t process, IpFamily family, std::uint16_t port);
+
+/// A process of the base's: those that it let in outlive it.
+class OwnSshd : public VolumeSshd {
  public:
   OwnSshd() = default;
-  ~OwnSshd() { end(); }
+  ~OwnSshd() override { end(std::chrono::seconds(2)); }
   OwnSshd(const OwnSshd&) = delete;
   OwnSshd& operator=(const OwnSshd&) = delete;
 
-  /// Starts it in `root`; its log goes to `log`. It ends with the thread that called, as soon as
-  /// the kernel can: sessions stay. Errors: errno's.
-  Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log);
-
-  /// Its process; 0 when none was started.
-  pid_t pid() const { return pid_; }
-  /// How it ended, in words; nullopt while it runs.
-  std::optional<std::string> how_it_ended();
-
-  /// Its socket that listens on the port; empty while there is none.
-  UniqueFd listener(IpFamily family) const;
-
-  /// No new sessions and no listener; those that it let in stay. Within some two seconds.
-  void end();
+  Ok check_possible(const RootDirectory&) const override { return {}; }
+  Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) override;
+  std::chrono::milliseconds start_limit() const override { return std::chrono::seconds(90); }
+  std::string describe() const override;
+  std::optional<std::string> how_it_ended() override;
+  UniqueFd listener(IpFamily family) override;
+  bool holds_sessions() const override { return false; }
+  bool runs(pid_t process) const override { return process == pid_; }
+  bool end(std::chrono::milliseconds limit) override;
 
  private:
   pid_t pid_ = 0;

@@ -42,39 +42,6 @@ std::string own_program() {
 
 }  // namespace
 
-std::vector<UnitFile> unit_order() {
-  const std::string text =
-      "# Written by warmroot-bootstrap: at a shutdown it gives the volume back before.\n"
-      "[Unit]\nBefore=" +
-      std::string(kOwnUnit) + "\n";
-  // By the names' beginnings: of every session, of what is mounted at /run/warmroot/volume and
-  // below.
-  std::vector<UnitFile> files;
-  for (const char* unit :
-       {"session-.scope", "run-warmroot-volume.mount", "run-warmroot-volume-.mount"})
-    files.push_back({std::string(unit) + ".d/50-warmroot.conf", text});
-  return files;
-}
-
-std::vector<std::string> in_own_unit(const std::string& systemd_run,
-                                     const std::vector<std::string>& command) {
-  std::vector<std::string> all{systemd_run, "--scope", "--quiet", "--collect",
-                               std::string("--unit=") + kOwnUnit,
-                               "--description=warmroot: the volume of this instance"};
-  // The boothook comes before the targets that a unit follows by default. The reports need the
-  // network to the last. 80 s are planned for a shutdown (release_plan.cpp).
-  for (const char* property :
-       {"DefaultDependencies=no", "Conflicts=shutdown.target", "Before=shutdown.target",
-        "After=systemd-networkd.service networking.service NetworkManager.service network.service "
-        "wicked.service",
-        "TimeoutStopSec=90"}) {
-    all.push_back("-p");
-    all.push_back(property);
-  }
-  all.insert(all.end(), command.begin(), command.end());
-  return all;
-}
-
 std::optional<Ok> up_in_own_unit(const std::string& ticket_path) {
   const std::string systemd_run = first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
   const std::string program = own_program();

@@ -26,6 +26,8 @@ inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
 inline constexpr char kLaunchKeys[] = "/run/warmroot/launch_keys";
 /// Root-only: what the volume's own sshd says.
 inline constexpr char kOwnSshdLog[] = "/run/warmroot/volume-sshd.log";
+/// The unit of the volume's sshd where the volume is booted as a container.
+inline constexpr char kContainerSshdUnit[] = "/run/warmroot/container-sshd.service";
 /// Root-only: the lines added to the base's account files, for taking them away again. Not below
 /// /run, because the lines stay over a reboot too.
 inline constexpr char kBaseState[] = "/var/lib/warmroot";

@@ -74,8 +74,7 @@ class Release {
     attempt("stop new sessions", [&] { return stop_new_sessions(); });
     attempt("show the banner", [&] { return show_banner(); });
     // Not a person: nobody waits for it.
-    if (!assignment_.entry->by_base_sshd())
-      attempt("end the entry", [&] { return assignment_.entry->end(); });
+    if (!assignment_.entry->by_base_sshd() && !assignment_.entry->holds_sessions()) end_entry();
     if (assignment_.mounted) {
       attempt("find the volume", [&] { return find_volume(); });
       const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
@@ -86,6 +85,7 @@ class Release {
       if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
       attempt("stop warming", [&] { return stop_own_users(); });
       if (device_) empty_volume(sessions_end_ms);
+      if (!device_ && assignment_.entry->holds_sessions()) end_entry();
       TRY(book_.timed("unmount", [&] { return unmount(); }));
       attempt("lift the bound on dirty memory", [&] { return lift_bound(); });
     }
@@ -172,13 +172,25 @@ class Release {
   void empty_volume(std::int64_t sessions_end_ms) {
     run_volume_hooks();
     wait_for_people(sessions_end_ms);
+    if (assignment_.entry->holds_sessions()) end_entry();
     attempt("end sessions", [&] { return end_sessions(); });
     attempt("mark clean", [&] { return mark_clean(); });
     attempt("sync", [&] { return sync_volume(); });
   }
 
+  void end_entry() {
+    attempt("end the entry", [&] { return assignment_.entry->end(budget().terminate); });
+  }
+
+  /// Without what the entry itself runs, which nobody has to wait for.
+  std::vector<Holder> people() const {
+    auto holders = holders_of(*device_);
+    std::erase_if(holders, [&](const auto& each) { return assignment_.entry->runs(each.pid); });
+    return holders;
+  }
+
   Result<std::string> warn(std::int64_t end_ms) const {
-    const auto holders = holders_of(*device_);
+    const auto holders = people();
     if (holders.empty()) return std::string("there were none");
     const std::int64_t seconds = std::max<std::int64_t>(0, end_ms - boottime_ms() + 500) / 1000;
     const std::string when =
@@ -220,7 +232,7 @@ class Release {
 
   /// Until nobody is left or their time is over; it may be shortened meanwhile.
   void wait_for_people(std::int64_t end_ms) {
-    while (!holders_of(*device_).empty()) {
+    while (!people().empty()) {
       const std::int64_t left =
           std::min(end_ms - boottime_ms(), static_cast<std::int64_t>(budget().warn.count()));
       if (left <= 0) return;

@@ -1,7 +1,8 @@
-// The entry `sshd`: the volume's own sshd, run in the volume's root with its own configuration and
-// accounts, gets the connections to the base's port. The base's sshd goes on listening there, and
-// has them back as soon as the steering or the other socket is gone: closed here, by a dead sshd or
-// by a dead bootstrap, the kernel sees to it alike.
+// The entries `sshd` and `nspawn`: the volume's own sshd, run in the volume's root or by the
+// volume's init in a container, with its own configuration and accounts, gets the connections to
+// the base's port. The base's sshd goes on listening there, and has them back as soon as the
+// steering or the other socket is gone: closed here, by a dead sshd or by a dead bootstrap, the
+// kernel sees to it alike.
 //
 // Why loopback: who gets a connection is not decided by the address that a socket is bound to once
 // a program steers, so that the volume's sshd needs no address at which it could be reached from
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <tuple>
@@ -26,6 +28,7 @@
 #include "bootstrap/paths.hpp"
 #include "bootstrap/port_steering.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/volume_container.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -51,7 +54,8 @@ constexpr IpFamily kFamilies[] = {IpFamily::v4, IpFamily::v6};
 
 class SshdEntry : public Entry {
  public:
-  explicit SshdEntry(std::vector<std::uint16_t> ports) : ports_(std::move(ports)) {}
+  SshdEntry(std::vector<std::uint16_t> ports, std::unique_ptr<VolumeSshd> sshd)
+      : ports_(std::move(ports)), sshd_(std::move(sshd)) {}
   ~SshdEntry() override { std::ignore = close(); }
 
   bool by_base_sshd() const override { return false; }
@@ -59,8 +63,7 @@ class SshdEntry : public Entry {
     std::string ports;
     for (const std::uint16_t port : ports_)
       ports += (ports.empty() ? "" : ", ") + std::to_string(port);
-    return "sshd: the volume's own (process " + std::to_string(sshd_.pid()) +
-           "), which has the base's port " + ports;
+    return sshd_->describe() + ", which has the base's port " + ports;
   }
 
   Result<std::string> prepare(const EntryInput& input) override {
@@ -69,6 +72,7 @@ class SshdEntry : public Entry {
       return fail(ErrorKind::refused, std::string("the volume has no ") + kOwnSshd);
     if (ports_.empty())
       return fail(ErrorKind::misconfigured, "the base's sshd listens on no port to take over");
+    TRY(sshd_->check_possible(root));
     TRY_ASSIGN(accounts_.files.passwd, root.read("etc/passwd", kMaxAccountFile));
     accounts_.files.group = root.read("etc/group", kMaxAccountFile).value_or("");
     accounts_.session_users = people_of(accounts_.files.passwd);
@@ -102,17 +106,22 @@ class SshdEntry : public Entry {
     return {};
   }
 
-  Result<std::string> end() override {
+  bool holds_sessions() const override { return sshd_->holds_sessions(); }
+  bool runs(pid_t process) const override {
     const std::lock_guard lock(mutex_);
-    if (sshd_.pid() == 0) return std::string("it did not run");
+    return sshd_->runs(process);
+  }
+
+  Result<std::string> end(milliseconds limit) override {
+    const std::lock_guard lock(mutex_);
     std::vector<UniqueFd> listeners;
     for (const IpFamily family : kFamilies)
-      if (UniqueFd listener = sshd_.listener(family)) listeners.push_back(std::move(listener));
-    let_handshakes_end(listeners, ports_, kHandshake);
+      if (UniqueFd listener = sshd_->listener(family)) listeners.push_back(std::move(listener));
+    if (!listeners.empty()) let_handshakes_end(listeners, ports_, kHandshake);
     listeners.clear();
-    sshd_.end();
+    const bool ran = sshd_->end(limit);
     steering_.reset();
-    return std::string("the volume's own sshd has ended");
+    return std::string(ran ? "what it ran has ended" : "it did not run");
   }
 
   Ok undo() override {
@@ -125,8 +134,8 @@ class SshdEntry : public Entry {
     const std::lock_guard lock(mutex_);
     if (!steering_) return fail(ErrorKind::refused, "the volume's own sshd was never started");
     bound_log();
-    if (const auto how = sshd_.how_it_ended())
-      return fail(ErrorKind::refused, "the volume's own sshd " + *how + last_words());
+    if (const auto how = sshd_->how_it_ended())
+      return fail(ErrorKind::refused, *how + last_words());
     // After a reload it listens with another socket; until then the base has the port.
     bool listens = all_steered();
     if (!listens) {
@@ -175,13 +184,13 @@ class SshdEntry : public Entry {
     log_ = UniqueFd(
         ::open(kOwnSshdLog, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!log_) return fail_errno(std::string("opening ") + kOwnSshdLog);
-    TRY(sshd_.start(root, wishes_, log_.get()));
-    const std::int64_t deadline = boottime_ms() + kProbeLimit.count();
+    TRY(sshd_->start(root, wishes_, log_.get()));
+    const std::int64_t deadline = boottime_ms() + sshd_->start_limit().count();
     while (true) {
       TRY_ASSIGN(const bool listens, steer());
       if (listens) return {};
-      if (const auto how = sshd_.how_it_ended())
-        return fail(ErrorKind::refused, "the volume's own sshd " + *how + last_words());
+      if (const auto how = sshd_->how_it_ended())
+        return fail(ErrorKind::refused, *how + last_words());
       if (cancelled && cancelled())
         return fail(ErrorKind::retry_later, "starting the volume's own sshd was stopped");
       if (boottime_ms() >= deadline)
@@ -203,7 +212,7 @@ class SshdEntry : public Entry {
   Result<bool> steer() {
     for (const IpFamily family : kFamilies) {
       if (!wanted(family)) continue;
-      const UniqueFd listener = sshd_.listener(family);
+      const UniqueFd listener = sshd_->listener(family);
       if (!listener) return false;
       TRY(steering_->set(family, listener.get()));
     }
@@ -245,11 +254,11 @@ class SshdEntry : public Entry {
 
   const std::vector<std::uint16_t> ports_;
   AccountEdit accounts_;  ///< the volume's files, nothing of which is changed
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   HeldPort port_;
   OwnSshdWishes wishes_;
   UniqueFd log_;
-  OwnSshd sshd_;
+  const std::unique_ptr<VolumeSshd> sshd_;
   std::optional<PortSteering> steering_;
   std::int64_t not_listening_since_ms_ = 0;  ///< 0: it listens
   // check's alone
@@ -261,7 +270,11 @@ class SshdEntry : public Entry {
 }  // namespace
 
 std::shared_ptr<Entry> sshd_entry(std::vector<std::uint16_t> ports) {
-  return std::make_shared<SshdEntry>(std::move(ports));
+  return std::make_shared<SshdEntry>(std::move(ports), std::make_unique<OwnSshd>());
+}
+
+std::shared_ptr<Entry> nspawn_entry(std::vector<std::uint16_t> ports) {
+  return std::make_shared<SshdEntry>(std::move(ports), std::make_unique<VolumeContainer>());
 }
 
 }  // namespace warmroot::bootstrap

@@ -84,12 +84,16 @@ Ok read_session(const Json& document, Ticket& ticket) {
       return wrong("has a \"session.write_mib_s\" that is not a whole number from 1 to 100000");
     ticket.write_mib_s = write->get<unsigned>();
   }
-  const auto entry = session->find("entry");
-  if (entry != session->end() && *entry != "chroot" && *entry != "sshd")
-    return wrong(
-        "asks for a \"session.entry\" other than \"chroot\" and \"sshd\", which this bootstrap "
-        "cannot do");
-  if (entry != session->end() && *entry == "sshd") ticket.entry = EntryKind::sshd;
+  if (const auto entry = session->find("entry"); entry != session->end()) {
+    if (*entry == "sshd")
+      ticket.entry = EntryKind::sshd;
+    else if (*entry == "nspawn")
+      ticket.entry = EntryKind::nspawn;
+    else if (*entry != "chroot")
+      return wrong(
+          "asks for a \"session.entry\" other than \"chroot\", \"sshd\" and \"nspawn\", which "
+          "this bootstrap cannot do");
+  }
   if (const auto keys = session->find("host_keys"); keys != session->end()) {
     if (!keys->is_boolean())
       return wrong("has a \"session.host_keys\" that is neither true nor false");

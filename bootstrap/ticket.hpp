@@ -13,7 +13,7 @@ namespace warmroot::bootstrap {
 inline constexpr unsigned kDefaultWriteMibS = 125;
 
 /// How sessions get into the volume.
-enum class EntryKind { chroot, sshd };
+enum class EntryKind { chroot, sshd, nspawn };
 
 struct Ticket {
   std::string deployment;

@@ -86,13 +86,10 @@ WarmTable read_warm(TableReader table) {
 core::SessionSpec read_session(TableReader table) {
   core::SessionSpec spec;
   spec.entry = table.text("entry").value_or(spec.entry);
-  if (spec.entry == "nspawn")
-    table.mistake("entry",
-                  "the bootstrap cannot boot a volume as a container yet, write \"chroot\" (the "
-                  "base's sshd) or \"sshd\" (the volume's own)");
-  else if (spec.entry != "chroot" && spec.entry != "sshd")
+  if (spec.entry != "chroot" && spec.entry != "sshd" && spec.entry != "nspawn")
     table.mistake("entry", fmt::format("\"{}\" is no entry, write \"chroot\" (the base's sshd lets "
-                                       "people into the volume) or \"sshd\" (the volume's own)",
+                                       "people into the volume), \"sshd\" (the volume's own) or "
+                                       "\"nspawn\" (the same under the volume's init)",
                                        spec.entry));
   spec.host_keys = table.flag("host_keys").value_or(true);
   spec.rescue_port = table.whole("rescue_port", 0, kMostPort).value_or(0);

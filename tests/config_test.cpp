@@ -389,8 +389,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "[pool.warm] max_mib_s: nothing is read with enabled = false"},
         BadSpec{kMinimal + "[pool.warm]\nmax_mib_s = -1\n", "[pool.warm] max_mib_s: "},
         BadSpec{kMinimal + "[pool.session]\nhost_keys = \"no\"\n", "[pool.session] host_keys: "},
-        BadSpec{kMinimal + "[pool.session]\nentry = \"nspawn\"\n",
-                "[pool.session] entry: the bootstrap cannot boot a volume as a container yet"},
         BadSpec{kMinimal + "[pool.session]\nentry = \"ssh\"\n",
                 "[pool.session] entry: \"ssh\" is no entry, write \"chroot\""},
         BadSpec{kMinimal + "[pool.session]\nrescue_port = 22\n",

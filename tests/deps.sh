@@ -11,7 +11,7 @@ packages="build-essential g++ cmake ninja-build ccache pkg-config git ca-certifi
  libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcpp-httplib-dev libsqlite3-dev liburing-dev
  libgtest-dev libgmock-dev libbenchmark-dev libfuse3-dev fuse3 zlib1g-dev
  qemu-system-x86 qemu-utils mmdebstrap fio awscli openssh-client rsync e2fsprogs xfsprogs btrfs-progs util-linux fdisk cpio zstd curl python3 dpkg-dev
- clang-16 libclang-rt-16-dev lld-16"
+ systemd systemd-container dbus clang-16 libclang-rt-16-dev lld-16"
 
 missing=""
 for package in $packages; do

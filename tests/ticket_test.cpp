@@ -25,6 +25,10 @@ TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   EXPECT_EQ(ticket->max_mib_s, 80u);
   EXPECT_EQ(ticket->write_mib_s, 500u);
   EXPECT_TRUE(ticket->grow);
+  const auto booted =
+      parse_ticket(R"({"version":1,"deployment":"d","pool":"p","session":{"entry":"nspawn"}})");
+  ASSERT_TRUE(booted);
+  EXPECT_EQ(booted->entry, EntryKind::nspawn);
 }
 
 TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
@@ -71,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","manager_url":7})", "manager_url"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","manager_url":"https://x"})",
                   "http://host:port"},
-        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"entry":"nspawn"}})",
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"entry":"ssh"}})",
                   "session.entry"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"write_mib_s":0}})",
                   "session.write_mib_s"},

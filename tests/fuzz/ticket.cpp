@@ -18,7 +18,10 @@ std::string rendered(const bootstrap::Ticket& ticket) {
   same.deployment = ticket.deployment;
   same.pool = ticket.pool;
   same.manager_url = ticket.manager_url;
-  same.session_entry = ticket.entry == bootstrap::EntryKind::sshd ? "sshd" : "chroot";
+  using bootstrap::EntryKind;
+  same.session_entry = ticket.entry == EntryKind::sshd     ? "sshd"
+                       : ticket.entry == EntryKind::nspawn ? "nspawn"
+                                                           : "chroot";
   same.write_mib_s = ticket.write_mib_s;
   same.host_keys = ticket.host_keys;
   same.rescue_port = ticket.rescue_port;

@@ -1,0 +1,51 @@
+#include "bootstrap/unit_plan.hpp"
+
+namespace warmroot::bootstrap {
+
+std::vector<UnitFile> unit_order() {
+  const std::string text =
+      "# Written by warmroot-bootstrap: at a shutdown it gives the volume back before.\n"
+      "[Unit]\nBefore=" +
+      std::string(kOwnUnit) + "\n";
+  // By the names' beginnings: of every session, of what is mounted at /run/warmroot/volume and
+  // below.
+  std::vector<UnitFile> files;
+  for (const char* unit :
+       {"session-.scope", "run-warmroot-volume.mount", "run-warmroot-volume-.mount"})
+    files.push_back({std::string(unit) + ".d/50-warmroot.conf", text});
+  return files;
+}
+
+std::vector<std::string> in_scope(const ScopeFacts& facts,
+                                  const std::vector<std::string>& command) {
+  std::vector<std::string> all{facts.systemd_run,
+                               "--scope",
+                               "--quiet",
+                               "--collect",
+                               "--unit=" + facts.unit,
+                               "--description=" + facts.description};
+  // The boothook comes before the targets that a unit follows by default.
+  std::vector<std::string> properties{"DefaultDependencies=no", "Conflicts=shutdown.target",
+                                      "Before=shutdown.target"};
+  properties.insert(properties.end(), facts.properties.begin(), facts.properties.end());
+  for (auto& property : properties) {
+    all.push_back("-p");
+    all.push_back(std::move(property));
+  }
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+std::vector<std::string> in_own_unit(const std::string& systemd_run,
+                                     const std::vector<std::string>& command) {
+  // The reports need the network to the last. 80 s are planned for a shutdown (release_plan.cpp).
+  return in_scope({systemd_run,
+                   kOwnUnit,
+                   "warmroot: the volume of this instance",
+                   {"After=systemd-networkd.service networking.service NetworkManager.service "
+                    "network.service wicked.service",
+                    "TimeoutStopSec=90"}},
+                  command);
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,36 @@
+// What init is asked for where it is systemd: the bootstrap as a unit of its own, the volume's
+// system as another, and the order of their ends. Pure; own_unit and volume_container do it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace warmroot::bootstrap {
+
+/// systemd's name for what the bootstrap and its children are.
+inline constexpr char kOwnUnit[] = "warmroot-bootstrap.scope";
+
+struct UnitFile {
+  std::string path;  ///< below /run/systemd/system
+  std::string text;
+};
+/// Drop-ins that put sessions and the volume's mounts before our unit: at a shutdown they are ended
+/// and unmounted after it.
+std::vector<UnitFile> unit_order();
+
+/// A command that runs in a unit, a scope: nothing is started by systemd, and it waits for nothing
+/// but what `properties` name.
+struct ScopeFacts {
+  std::string systemd_run;
+  std::string unit;
+  std::string description;
+  std::vector<std::string> properties;  ///< beside those that let it begin early and end late
+};
+std::vector<std::string> in_scope(const ScopeFacts& facts, const std::vector<std::string>& command);
+
+/// The command that runs `command` in our unit. None of the units after which it comes may wait for
+/// cloud-init, or the boot would wait for ever.
+std::vector<std::string> in_own_unit(const std::string& systemd_run,
+                                     const std::vector<std::string>& command);
+
+}  // namespace warmroot::bootstrap

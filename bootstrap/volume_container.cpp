@@ -1,0 +1,142 @@
+#include "bootstrap/volume_container.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "bootstrap/container_plan.hpp"
+#include "bootstrap/entry.hpp"
+#include "bootstrap/own_sshd.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/process_stat.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// sd_booted(3): the base's init is systemd where this is.
+constexpr char kBaseUnits[] = "/run/systemd/system";
+constexpr std::size_t kMaxProc = 65536;
+
+std::string nspawn_program() {
+  return first_executable({"/usr/bin/systemd-nspawn", "/bin/systemd-nspawn"});
+}
+
+std::string of_process(pid_t process, const char* file) {
+  return read_file("/proc/" + std::to_string(process) + "/" + file, kMaxProc).value_or("");
+}
+
+std::string namespace_of_pids(pid_t process) {
+  char text[64];
+  const ssize_t length =
+      ::readlink(("/proc/" + std::to_string(process) + "/ns/pid").c_str(), text, sizeof text);
+  return std::string(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> processes;
+  for (const auto& name : list_directory("/proc"))
+    if (const int process = std::atoi(name.c_str()); process > 0) processes.push_back(process);
+  return processes;
+}
+
+}  // namespace
+
+VolumeContainer::~VolumeContainer() {
+  end(kEndLimit);
+}
+
+Ok VolumeContainer::check_possible(const RootDirectory& root) const {
+  if (nspawn_program().empty())
+    return fail(ErrorKind::refused,
+                "the base has no systemd-nspawn, install its package systemd-container");
+  for (const char* init : {"usr/lib/systemd/systemd", "lib/systemd/systemd"})
+    if (root.is_executable(init)) return {};
+  return fail(ErrorKind::refused, "the init of the volume is not systemd");
+}
+
+Ok VolumeContainer::start(const RootDirectory&, const OwnSshdWishes& wishes, int log) {
+  TRY(write_file_atomic(kContainerSshdUnit, container_sshd_unit(wishes), 0644));
+  ContainerFacts facts;
+  facts.nspawn = nspawn_program();
+  if (::access(kBaseUnits, F_OK) == 0)
+    facts.systemd_run = first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
+  facts.devices = devices_to_share(list_directory("/dev"));
+  facts.sshd_unit = kContainerSshdUnit;
+  init_ = sshd_ = 0;
+  port_ = wishes.port;
+  ended_.reset();
+  // nspawn makes these anew, and would take what is mounted there for a system that is prepared.
+  std::vector<std::string> unmounted;
+  for (const char* place : {"/dev", "/proc", "/sys", "/run"})
+    unmounted.push_back(std::string(kVolumePoint) + place);
+  // /tmp stays the volume's: its own init may put a tmpfs there.
+  TRY_ASSIGN(nspawn_, start_beside({container_command(facts),
+                                    {"SYSTEMD_NSPAWN_TMPFS_TMP=0"},
+                                    -1,
+                                    log,
+                                    std::move(unmounted)}));
+  return {};
+}
+
+std::string VolumeContainer::describe() const {
+  return "nspawn: the volume's sshd (process " + std::to_string(sshd_) +
+         ") under its own init (process " + std::to_string(init_) + ")";
+}
+
+std::optional<std::string> VolumeContainer::how_it_ended() {
+  int status = 0;
+  if (!ended_ && nspawn_ != 0 && ::waitpid(nspawn_, &status, WNOHANG) == nspawn_)
+    ended_ = "the volume's container " + end_in_words(status);
+  return ended_;
+}
+
+/// nspawn's child that is the first process of a namespace.
+bool VolumeContainer::find_init() {
+  if (init_ != 0 || nspawn_ == 0) return init_ != 0;
+  for (const pid_t process : all_processes()) {
+    const auto stat = parse_process_stat(of_process(process, "stat"));
+    if (!stat || stat->parent != nspawn_ || innermost_pid(of_process(process, "status")) != 1)
+      continue;
+    init_ = process;
+    pids_ = namespace_of_pids(process);
+  }
+  return init_ != 0;
+}
+
+UniqueFd VolumeContainer::listener(IpFamily family) {
+  if (ended_ || !find_init()) return UniqueFd();
+  if (sshd_ != 0)
+    if (UniqueFd listener = listener_of(sshd_, family, port_)) return listener;
+  for (const pid_t process : all_processes()) {
+    if (of_process(process, "cgroup").find(kContainerSshd) == std::string::npos ||
+        namespace_of_pids(process) != pids_)
+      continue;
+    if (UniqueFd listener = listener_of(process, family, port_)) {
+      sshd_ = process;
+      return listener;
+    }
+  }
+  return UniqueFd();
+}
+
+bool VolumeContainer::runs(pid_t process) const {
+  return init_ != 0 && namespace_of_pids(process) == pids_ &&
+         !in_session(of_process(process, "cgroup"), process == sshd_);
+}
+
+bool VolumeContainer::end(std::chrono::milliseconds limit) {
+  if (nspawn_ == 0) return false;
+  if (!how_it_ended()) {
+    // It tells the volume's init to power off. Killed, it takes all of the container along.
+    ::kill(nspawn_, SIGTERM);
+    if (!wait_child(nspawn_, limit)) ended_ = "the volume's container was killed";
+  }
+  nspawn_ = 0;
+  ::unlink(kContainerSshdUnit);
+  return true;
+}
+
+}  // namespace warmroot::bootstrap

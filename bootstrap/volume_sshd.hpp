@@ -1,0 +1,49 @@
+// Where the volume's own sshd runs: as a process of the base in the volume's root (own_sshd), or
+// under the volume's own init in a container (volume_container). sshd_entry, which leads
+// connections to it, knows no difference.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/in_root.hpp"
+#include "bootstrap/own_sshd_plan.hpp"
+#include "bootstrap/port_steering.hpp"
+
+namespace warmroot::bootstrap {
+
+class VolumeSshd {
+ public:
+  virtual ~VolumeSshd() = default;
+
+  /// Whether the base and the volume have what it takes. Errors: refused, one sentence.
+  virtual Ok check_possible(const RootDirectory& root) const = 0;
+  /// Starts it in `root`, which is mounted at kVolumePoint; its log goes to `log`. What it runs
+  /// ends with the thread that called, as soon as the kernel can. Errors: errno's.
+  virtual Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) = 0;
+  /// How long it may take until it listens.
+  virtual std::chrono::milliseconds start_limit() const = 0;
+
+  /// For `status`: "sshd: the volume's own (process 12)".
+  virtual std::string describe() const = 0;
+  /// How it ended, a sentence; nullopt while it runs.
+  virtual std::optional<std::string> how_it_ended() = 0;
+  /// Its socket that listens on the port; empty while there is none.
+  virtual UniqueFd listener(IpFamily family) = 0;
+
+  /// Whether sessions end with it.
+  virtual bool holds_sessions() const = 0;
+  /// Whether a process on the volume is its own, and no session's.
+  virtual bool runs(pid_t process) const = 0;
+  /// No new sessions and no listener; what has not ended when the limit has passed is killed.
+  /// False when nothing ran.
+  virtual bool end(std::chrono::milliseconds limit) = 0;
+};
+
+}  // namespace warmroot::bootstrap

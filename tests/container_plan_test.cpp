@@ -1,0 +1,85 @@
+// How a volume is booted as a container, and what its init is told.
+#include "bootstrap/container_plan.hpp"
+
+#include <gmock/gmock.h>
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+
+TEST(Container, its_sshd_is_told_the_same_as_one_without_a_container) {
+  const std::string unit = container_sshd_unit({4711, true, true, ".ssh/keys"});
+  EXPECT_THAT(unit, HasSubstr("\nExecStart=/usr/sbin/sshd \"-D\" \"-e\" \"-p\" \"4711\" "));
+  EXPECT_THAT(unit, HasSubstr("\"ListenAddress=[::1]:4711\""));
+  EXPECT_THAT(unit, HasSubstr("\nKillMode=process\n"));
+}
+
+TEST(Container, what_systemd_would_expand_in_a_word_of_the_volume_s_is_kept) {
+  const std::string unit = container_sshd_unit({1, false, false, ".ssh/%u /a$b\"c\\d"});
+  EXPECT_THAT(unit, HasSubstr("\"AuthorizedKeysFile=.ssh/%%u /a$$b\\\"c\\\\d "
+                              "/run/warmroot/launch_keys/%%u\"\n"));
+}
+
+TEST(Container, is_a_unit_of_its_own_where_the_base_s_init_is_systemd) {
+  ContainerFacts facts{"/usr/bin/systemd-nspawn", "", {"/dev/nvidia0"}, "/run/x.service"};
+  const auto alone = container_command(facts);
+  EXPECT_EQ(alone.front(), "/usr/bin/systemd-nspawn");
+  facts.systemd_run = "/usr/bin/systemd-run";
+  const auto words = container_command(facts);
+  EXPECT_EQ(words.front(), "/usr/bin/systemd-run");
+  EXPECT_THAT(words, IsSupersetOf({"--scope", "--unit=warmroot-volume.scope", "Delegate=yes",
+                                   "Before=warmroot-bootstrap.scope"}));
+  ASSERT_LT(alone.size(), words.size());
+  EXPECT_TRUE(std::equal(alone.rbegin(), alone.rend(), words.rbegin()));
+}
+
+TEST(Container, leaves_the_volume_s_files_the_base_s_port_and_the_user_data_alone) {
+  const auto words = container_command({"/n", "", {"/dev/nvidia0"}, "/run/x.service"});
+  EXPECT_THAT(words, IsSupersetOf({"--resolv-conf=off", "--timezone=off", "--link-journal=no",
+                                   "--bind=/dev/nvidia0", "systemd.mask=ssh.service",
+                                   "systemd.mask=ssh.socket", "systemd.mask=cloud-init.service",
+                                   "cloud-init=disabled", "systemd.firstboot=off",
+                                   "systemd.wants=warmroot-sshd.service"}));
+  EXPECT_THAT(words,
+              Contains("--bind-ro=/run/x.service:/run/systemd/system/warmroot-sshd.service"));
+  EXPECT_THAT(words, Contains("--bind-ro=/run/warmroot:/run/warmroot:norbind"));
+}
+
+TEST(Container, shares_accelerators_and_no_disks) {
+  EXPECT_THAT(
+      devices_to_share({"sda", "nvidia0", "nvidiactl", "nvme0n1", "dri", "fuse", "null",
+                        "network_latency", "neuron0"}),
+      ElementsAre("/dev/dri", "/dev/fuse", "/dev/neuron0", "/dev/nvidia0", "/dev/nvidiactl"));
+}
+
+TEST(Container, knows_sessions_from_what_init_runs) {
+  EXPECT_TRUE(in_session(
+      "0::/warmroot-volume.scope/payload/user.slice/user-1000.slice/session-3.scope\n", false));
+  EXPECT_FALSE(in_session(
+      "0::/warmroot-volume.scope/payload/user.slice/user-1000.slice/user@1000.service/init.scope\n",
+      false));
+  EXPECT_FALSE(in_session("0::/warmroot-volume.scope/payload/system.slice/cron.service\n", false));
+  EXPECT_FALSE(in_session("", false));
+  // Without logind they are where the sshd is.
+  const char* beside = "0::/x/payload/system.slice/warmroot-sshd.service\n";
+  EXPECT_TRUE(in_session(beside, false));
+  EXPECT_FALSE(in_session(beside, true));
+  // Of a base with both hierarchies.
+  EXPECT_TRUE(
+      in_session("4:memory:/\n1:name=systemd:/payload/user.slice/session-1.scope\n0::/\n", false));
+}
+
+TEST(Container, its_first_process_counts_as_one_inside) {
+  EXPECT_EQ(innermost_pid("Name:\tsystemd\nNSpid:\t812\t1\nNSpgid:\t812\t1\n"), 1);
+  EXPECT_EQ(innermost_pid("Name:\tbash\nNSpid:\t812\n"), 812);
+  EXPECT_EQ(innermost_pid("Name:\tbash\n"), 0);
+  EXPECT_EQ(innermost_pid(""), 0);
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,208 @@
+// The entry `nspawn` against real programs: Debian's systemd and sshd boot as the volume of a base
+// without systemd, in a hierarchy of control groups of this test's.
+#include <sys/stat.h>
+
+#include "tests/volume_sshd_rig.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+/// The machine's systemd and D-Bus in the tree $t, with what their programs are linked to, and a
+/// service of the volume's.
+constexpr char kWithSystemd[] = R"(
+    while read -r file; do
+      case $file in *catalog*|/usr/share/doc/*|/usr/share/man/*|/usr/share/locale/*) continue ;; esac
+      [ -d $file ] || [ ! -e $file ] || echo $file
+    done </run/system-files >$t/needed
+    printf '/bin/%s\n' cat sleep kill mkdir mount umount >>$t/needed
+    echo /usr/bin/id >>$t/needed
+    for program in $(grep -E '/(systemd|systemd-(journald|sysusers|tmpfiles|logind|user-sessions)|systemctl|dbus-daemon|mount|id)$' $t/needed | grep -v /share/) $(grep libsystemd-shared $t/needed); do
+      ldd $program 2>/dev/null | grep -o '/[^ )]*' || :
+    done | sort -u >$t/libraries
+    tar -C / -cf - --no-recursion -h -T $t/libraries 2>/dev/null | tar -C $t -xf - --skip-old-files
+    tar -C / -cf - --no-recursion -T $t/needed 2>/dev/null | tar -C $t -xf - --skip-old-files
+    rm $t/libraries
+    rm $t/needed
+    echo 'messagebus:x:106:107::/nonexistent:/usr/sbin/nologin' >>$t/etc/passwd
+    echo 'messagebus:x:107:' >>$t/etc/group
+    printf 'ID=test\nPRETTY_NAME="Test Volume 1"\n' >$t/etc/os-release
+    echo a-volume >$t/etc/hostname
+    mkdir -p $t/etc/systemd/system/multi-user.target.wants
+    printf '[Service]\nExecStart=/bin/sh -c "echo served >/root/served; exec sleep 100000"\n' >$t/etc/systemd/system/work.service
+    ln -s ../work.service $t/etc/systemd/system/multi-user.target.wants/work.service
+)";
+
+class NspawnEntryTest : public VolumeSshdTest {
+ protected:
+  static void SetUpTestSuite() {
+    // The packages' database is out of sight in the private world.
+    const auto files = run_program(
+        {"/usr/bin/dpkg", "-L", "systemd", "dbus", "dbus-bin", "dbus-daemon",
+         "dbus-system-bus-common", "dbus-session-bus-common"},
+        kSetupLimit);
+    VolumeSshdTest::SetUpTestSuite();
+    if (!files || files->exit_status != 0) reason_ = "no systemd and D-Bus, run tests/deps.sh";
+    if (!reason_.empty()) return;
+    ASSERT_TRUE(write_file_atomic("/run/system-files", files->output, 0644));
+    const auto made = shell(R"(
+      [ -x /usr/bin/systemd-nspawn ] || { echo "no systemd-nspawn, run tests/deps.sh"; exit 1; }
+      mount -t cgroup2 cgroup2 /sys/fs/cgroup
+      mkdir /sys/fs/cgroup/warmroot-nspawn-test-$PPID)");
+    if (!made) {
+      reason_ = made.error().message();
+      return;
+    }
+    group_ = "/sys/fs/cgroup/warmroot-nspawn-test-" + std::to_string(::getpid());
+    enter(group_);
+  }
+
+  static void TearDownTestSuite() {
+    if (group_.empty()) return;
+    enter("/sys/fs/cgroup");
+    EXPECT_TRUE(shell("find " + group_ + " -depth -type d -exec rmdir {} +"));
+  }
+
+  void make_system() {
+    ASSERT_NO_FATAL_FAILURE(make_volume_with_sshd(kWithSystemd, "192M"));
+    input_.entry = EntryKind::nspawn;
+    ASSERT_TRUE(shell("echo \"127.0.0.1 $(cut -d' ' -f1,2 /run/keys/volume.pub)\" >/run/known"));
+  }
+
+  void bring_up_booted() {
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    ASSERT_THAT(book_.snapshot().entry, StartsWith("nspawn: the volume's sshd (process "))
+        << shell(std::string("tail -n 5 ") + kOwnSshdLog + " | tr '\n' '|'").value_or("");
+  }
+
+  static std::string said(const std::string& command) {
+    const auto answer = shell(client(command));
+    return answer ? *answer : answer.error().message();
+  }
+
+ private:
+  static void enter(const std::string& group) {
+    ASSERT_TRUE(write_in_place(group + "/cgroup.procs", std::to_string(::getpid())));
+  }
+  static inline std::string group_;
+};
+
+TEST_F(NspawnEntryTest, a_person_lands_on_a_system_that_has_booted) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  EXPECT_THAT(greeting(), EndsWith(kVolume));
+  EXPECT_EQ(said("cat /proc/1/comm"), "systemd");
+  EXPECT_EQ(said("cat /proc/sys/kernel/hostname"), "a-volume");
+  EXPECT_EQ(said("systemctl is-active work.service"), "active");
+  EXPECT_EQ(said("systemctl is-active warmroot-sshd.service"), "active");
+  EXPECT_EQ(said("systemctl is-enabled ssh.service 2>&1 || :"), "masked-runtime");
+  EXPECT_EQ(said("id -un"), "ada");
+  EXPECT_TRUE(assignment_.entry->check());
+
+  const Ok released = release(leaving(), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  mount_volume();
+  EXPECT_EQ(*shell("cat " + inside("root/served")), "served");
+}
+
+TEST_F(NspawnEntryTest, nobody_waits_for_services_and_people_are_waited_for) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  const auto in = book_.snapshot().steps.size();
+  ASSERT_TRUE(shell(client("echo in; read -r line; echo never; sleep 100000") +
+                    " >/run/session 2>&1 </dev/zero & until grep -q in /run/session; do :; done"));
+  // 24 s before its end people get some seconds; a session that stays has them all.
+  const std::int64_t started = boottime_ms();
+  const Ok released = release(leaving(std::chrono::seconds(26)), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_GE(boottime_ms() - started, 1000);
+  EXPECT_EQ(*shell("grep -c never /run/session || :"), "0");
+  const auto steps = book_.snapshot().steps;
+  const auto warned = std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(in), steps.end(),
+                                   [](const auto& step) { return step.name == "warn sessions"; });
+  ASSERT_NE(warned, steps.end());
+  EXPECT_THAT(warned->detail, HasSubstr("sh ("));
+  EXPECT_THAT(warned->detail, Not(HasSubstr("systemd")));
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+TEST_F(NspawnEntryTest, an_idle_volume_is_not_kept_by_what_its_init_runs) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  const std::int64_t started = boottime_ms();
+  const Ok released = release(leaving(std::chrono::seconds(120)), assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_LT(boottime_ms() - started, 20'000) << "people would have had longer";
+}
+
+TEST_F(NspawnEntryTest, a_sshd_that_dies_is_started_again_by_the_volume_s_init) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  ASSERT_EQ(::kill(own_sshd(), SIGKILL), 0);
+  const auto deadline = steady_clock::now() + kLimit;
+  std::string greeted;
+  while (!greeted.ends_with(kVolume) && steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 1000);  // the daemon looks every 5 s
+    const Ok works = assignment_.entry->check();
+    ASSERT_TRUE(works) << works.error().message();
+    greeted = greeting();
+  }
+  EXPECT_THAT(greeted, EndsWith(kVolume));
+}
+
+TEST_F(NspawnEntryTest, a_system_that_powers_off_gives_the_port_back_and_says_so) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  ASSERT_TRUE(shell(client("true")));
+  const std::string text = book_.snapshot().entry;
+  const std::string kInit = "init (process ";
+  const pid_t init = std::stoi(text.substr(text.find(kInit) + kInit.size()));
+  ASSERT_EQ(::kill(init, SIGRTMIN + 4), 0);  // systemd(1): poweroff.target
+  const auto deadline = steady_clock::now() + kLimit;
+  Ok works = assignment_.entry->check();
+  while (works && steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 50);
+    works = assignment_.entry->check();
+  }
+  ASSERT_FALSE(works);
+  EXPECT_THAT(works.error().message(), HasSubstr("the volume's container ended with 0"));
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+}
+
+TEST_F(NspawnEntryTest, a_bootstrap_that_is_killed_takes_the_container_along) {
+  make_system();
+  EXPECT_TRUE(killed_after(1, [&](auto& book) {
+    StatusBook quiet("");
+    if (bring_up(input_, assignment_, quiet, stop_) && greeting().ends_with(kVolume))
+      book.record({"the volume serves", 0, 0, Outcome::ok, ""});
+  }));
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  const auto deadline = steady_clock::now() + kLimit;
+  Ok cleared = clear_leftovers();
+  while (!cleared && steady_clock::now() < deadline) cleared = clear_leftovers();
+  EXPECT_TRUE(cleared) << cleared.error().message();
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+TEST_F(NspawnEntryTest, a_volume_without_systemd_lets_people_in_by_chroot_and_says_why) {
+  ASSERT_NO_FATAL_FAILURE(make_volume(kWithSshd));
+  dress_as_disk();
+  input_.entry = EntryKind::nspawn;
+  input_.base_ports = {kPort};
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(book_.snapshot().entry,
+            "chroot: the base's sshd instead of nspawn: the init of the volume is not systemd");
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
