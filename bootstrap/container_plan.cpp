@@ -88,6 +88,8 @@ std::vector<std::string> container_command(const ContainerFacts& facts) {
       "--bind-ro=" + facts.sshd_unit + ":" + unit,
       // Not what is mounted in it: the volume.
       std::string("--bind-ro=") + kRunDirectory + ":" + kRunDirectory + ":norbind"};
+  if (!facts.resolv_conf.empty())
+    words.push_back(std::string("--bind-ro=") + kResolvConf + ":" + facts.resolv_conf);
   for (const auto& device : facts.devices) words.push_back("--bind=" + device);
   words.insert(words.end(), {"systemd.unit=multi-user.target", "systemd.show_status=error",
                              "systemd.firstboot=off", "cloud-init=disabled",
@@ -101,12 +103,23 @@ std::vector<std::string> container_command(const ContainerFacts& facts) {
                   words);
 }
 
+bool in_sshd_unit(std::string_view cgroups) {
+  constexpr std::string_view kUnit = "/system.slice/";
+  const std::string end = std::string(kUnit) + kContainerSshd;
+  while (!cgroups.empty()) {
+    const std::string_view line = cgroups.substr(0, cgroups.find('\n'));
+    if (line.ends_with(end)) return true;
+    cgroups.remove_prefix(std::min(line.size() + 1, cgroups.size()));
+  }
+  return false;
+}
+
 bool in_session(std::string_view cgroups, bool is_sshd) {
   const std::size_t session = cgroups.find("/session-");
   if (session != std::string_view::npos)
     return cgroups.find(".scope", session) != std::string_view::npos;
   // A volume without libpam-systemd leaves them with its sshd.
-  return !is_sshd && cgroups.find(std::string("/") + kContainerSshd) != std::string_view::npos;
+  return !is_sshd && in_sshd_unit(cgroups);
 }
 
 int innermost_pid(std::string_view status) {

@@ -32,10 +32,16 @@ struct ContainerFacts {
   std::string systemd_run;           ///< empty: the base's init is not systemd
   std::vector<std::string> devices;  ///< "/dev/nvidia0"
   std::string sshd_unit;             ///< the file with the unit's text
+  std::string resolv_conf;  ///< below /run, where the volume's resolv.conf leads to; empty: it is
+                            ///< a file
 };
 /// Words of the command line that boots kVolumePoint. The container has the base's network, and
 /// may not configure it.
 std::vector<std::string> container_command(const ContainerFacts& facts);
+
+/// Whether a process with this /proc/PID/cgroup is in the unit of the container's sshd, which is
+/// init's and nobody's of the same name.
+bool in_sshd_unit(std::string_view cgroups);
 
 /// Whether a process of the container belongs to somebody's session and not to what init runs, by
 /// its /proc/PID/cgroup. `is_sshd`: it is the sshd that listens.

@@ -6,10 +6,17 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <future>
+#include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
@@ -22,6 +29,10 @@ constexpr std::size_t kNamedHolders = 4;
 constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
 /// Usually below 200 bytes; an inotify or epoll descriptor lists what it watches.
 constexpr std::size_t kMaxFdinfo = 4 * 1024 * 1024;
+
+/// Majors of /dev/pts/N. Source: Documentation/admin-guide/devices.txt.
+constexpr unsigned kFirstTerminal = 136, kLastTerminal = 143;
+constexpr std::chrono::milliseconds kWarnLimit{1000};
 
 using MountIds = std::set<std::string>;
 
@@ -141,6 +152,18 @@ std::vector<Holder> processes_that(Predicate predicate) {
   return holders;
 }
 
+/// What is no terminal is not opened.
+bool write_to_terminal(const std::string& path, const std::string& text) {
+  const UniqueFd place(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat facts {};
+  if (!place || ::fstat(place.get(), &facts) != 0 || !S_ISCHR(facts.st_mode) ||
+      major(facts.st_rdev) < kFirstTerminal || major(facts.st_rdev) > kLastTerminal)
+    return false;
+  const UniqueFd terminal(::open(("/proc/self/fd/" + std::to_string(place.get())).c_str(),
+                                 O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  return terminal && ::write(terminal.get(), text.data(), text.size()) > 0;
+}
+
 }  // namespace
 
 std::vector<Holder> holders_of(dev_t device) {
@@ -172,18 +195,26 @@ void signal_all(const std::vector<Holder>& holders, int signal_number) {
 }
 
 std::size_t warn_terminals(const std::vector<Holder>& holders, const std::string& message) {
-  std::set<unsigned> numbers;
-  for (const auto& holder : holders)
-    if (const auto stat = stat_of("/proc/" + std::to_string(holder.pid)); stat && stat->terminal)
-      numbers.insert(*stat->terminal);
-  const std::string text = "\r\n*** " + message + "\r\n";
-  std::size_t warned = 0;
-  for (const unsigned number : numbers) {
-    const UniqueFd terminal(::open(("/dev/pts/" + std::to_string(number)).c_str(),
-                                   O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    warned += terminal && ::write(terminal.get(), text.data(), text.size()) > 0;
+  const std::string own = link_text("/proc/self/ns/mnt");
+  std::map<std::pair<std::string, unsigned>, std::string> paths;  // by namespace and number
+  for (const auto& holder : holders) {
+    const std::string process = "/proc/" + std::to_string(holder.pid);
+    const auto stat = stat_of(process);
+    if (!stat || !stat->terminal) continue;
+    // In a container it is one of the container's.
+    const std::string space = link_text(process + "/ns/mnt");
+    paths[{space, *stat->terminal}] =
+        (space == own ? "" : process + "/root") + "/dev/pts/" + std::to_string(*stat->terminal);
   }
-  return warned;
+  const auto warned = std::make_shared<std::atomic<std::size_t>>(0);
+  std::packaged_task<void()> task([paths, warned, text = "\r\n*** " + message + "\r\n"] {
+    for (const auto& [terminal, path] : paths) *warned += write_to_terminal(path, text);
+  });
+  // What stands at such a path in a container is the volume's to say, and may not answer.
+  const auto done = task.get_future();
+  std::thread(std::move(task)).detach();
+  done.wait_for(kWarnLimit);
+  return *warned;
 }
 
 }  // namespace warmroot::bootstrap

@@ -127,6 +127,15 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return made;
 }
 
+/// At another address of loopback the port may be anybody's; the volume's sshd_config may add all.
+bool is_ours(const Address& address) {
+  if (address.any.sa_family == AF_INET)
+    return address.v4.sin_addr.s_addr == htonl(INADDR_LOOPBACK) ||
+           address.v4.sin_addr.s_addr == htonl(INADDR_ANY);
+  return IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr) ||
+         IN6_IS_ADDR_UNSPECIFIED(&address.v6.sin6_addr);
+}
+
 bool listens_at(int fd, IpFamily family, std::uint16_t port) {
   int listens = 0;
   socklen_t size = sizeof listens;
@@ -136,7 +145,14 @@ bool listens_at(int fd, IpFamily family, std::uint16_t port) {
   size = sizeof address;
   return ::getsockname(fd, &address.any, &size) == 0 &&
          address.any.sa_family == (family == IpFamily::v4 ? AF_INET : AF_INET6) &&
-         port_of(address) == port;
+         port_of(address) == port && is_ours(address);
+}
+
+bool is_socket(const std::string& descriptor) {
+  char text[64];
+  const ssize_t length = ::readlink(descriptor.c_str(), text, sizeof text);
+  return length > 0 &&
+         std::string_view(text, static_cast<std::size_t>(length)).starts_with("socket:[");
 }
 
 /// Connections that the kernel has accepted and the program has not.
@@ -208,7 +224,10 @@ Result<pid_t> start_beside(Beside program) {
 UniqueFd listener_of(pid_t process, IpFamily family, std::uint16_t port) {
   const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
   if (!handle) return UniqueFd();
-  for (const auto& name : list_directory("/proc/" + std::to_string(process) + "/fd")) {
+  const std::string descriptors = "/proc/" + std::to_string(process) + "/fd";
+  for (const auto& name : list_directory(descriptors)) {
+    // Closing a copy of another kind could wait for whoever serves its file system.
+    if (!is_socket(descriptors + "/" + name)) continue;
     UniqueFd copy(
         static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), std::atoi(name.c_str()), 0)));
     if (copy && listens_at(copy.get(), family, port)) return copy;

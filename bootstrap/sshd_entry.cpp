@@ -40,6 +40,8 @@ constexpr std::size_t kMostLogWords = 400;
 /// Scans of the whole internet leave some MiB a day; /run is memory.
 constexpr off_t kMostLog = 1 << 20;
 constexpr int kLookMs = 10;
+/// Each look reads what all processes are.
+constexpr int kLookBootedMs = 100;
 /// A packet to the other end of the world and back.
 constexpr milliseconds kHandshake{500};
 /// It reads its program and its configuration anew, which may be cold again.
@@ -116,7 +118,8 @@ class SshdEntry : public Entry {
     const std::lock_guard lock(mutex_);
     std::vector<UniqueFd> listeners;
     for (const IpFamily family : kFamilies)
-      if (UniqueFd listener = sshd_->listener(family)) listeners.push_back(std::move(listener));
+      if (UniqueFd listener = wanted(family) ? sshd_->listener(family) : UniqueFd())
+        listeners.push_back(std::move(listener));
     if (!listeners.empty()) let_handshakes_end(listeners, ports_, kHandshake);
     listeners.clear();
     const bool ran = sshd_->end(limit);
@@ -195,7 +198,7 @@ class SshdEntry : public Entry {
         return fail(ErrorKind::retry_later, "starting the volume's own sshd was stopped");
       if (boottime_ms() >= deadline)
         return fail(ErrorKind::retry_later, "the volume's own sshd does not listen" + last_words());
-      ::poll(nullptr, 0, kLookMs);
+      ::poll(nullptr, 0, sshd_->holds_sessions() ? kLookBootedMs : kLookMs);
     }
   }
 

@@ -1,6 +1,10 @@
 #include "bootstrap/volume_container.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +23,9 @@ namespace {
 /// sd_booted(3): the base's init is systemd where this is.
 constexpr char kBaseUnits[] = "/run/systemd/system";
 constexpr std::size_t kMaxProc = 65536;
+constexpr int kPauseMs = 20;
+/// For what was killed to be gone.
+constexpr std::chrono::milliseconds kKilled{2000};
 
 std::string nspawn_program() {
   return first_executable({"/usr/bin/systemd-nspawn", "/bin/systemd-nspawn"});
@@ -57,7 +64,20 @@ Ok VolumeContainer::check_possible(const RootDirectory& root) const {
   return fail(ErrorKind::refused, "the init of the volume is not systemd");
 }
 
-Ok VolumeContainer::start(const RootDirectory&, const OwnSshdWishes& wishes, int log) {
+/// Where the volume's resolv.conf is a link into /run, which the container has anew.
+static std::string resolv_conf_in_run(const RootDirectory& root) {
+  const auto file = root.open_inside("etc/resolv.conf", O_PATH);
+  if (!file) return {};
+  char text[4096];
+  const ssize_t length =
+      ::readlink(("/proc/self/fd/" + std::to_string(file->get())).c_str(), text, sizeof text);
+  const std::string path(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::string run = std::string(kVolumePoint) + "/run/";
+  if (!path.starts_with(run) || path.find(':') != std::string::npos) return {};
+  return path.substr(std::string(kVolumePoint).size());
+}
+
+Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) {
   TRY(write_file_atomic(kContainerSshdUnit, container_sshd_unit(wishes), 0644));
   ContainerFacts facts;
   facts.nspawn = nspawn_program();
@@ -65,7 +85,7 @@ Ok VolumeContainer::start(const RootDirectory&, const OwnSshdWishes& wishes, int
     facts.systemd_run = first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
   facts.devices = devices_to_share(list_directory("/dev"));
   facts.sshd_unit = kContainerSshdUnit;
-  init_ = sshd_ = 0;
+  facts.resolv_conf = resolv_conf_in_run(root);
   port_ = wishes.port;
   ended_.reset();
   // nspawn makes these anew, and would take what is mounted there for a system that is prepared.
@@ -101,19 +121,26 @@ bool VolumeContainer::find_init() {
     if (!stat || stat->parent != nspawn_ || innermost_pid(of_process(process, "status")) != 1)
       continue;
     init_ = process;
+    init_handle_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
     pids_ = namespace_of_pids(process);
   }
   return init_ != 0;
 }
 
+/// Root's, begun by init in the unit: what people run is none of these.
+bool VolumeContainer::is_sshd(pid_t process) const {
+  const auto stat = parse_process_stat(of_process(process, "stat"));
+  struct stat owner {};
+  return stat && stat->parent == init_ && in_sshd_unit(of_process(process, "cgroup")) &&
+         ::stat(("/proc/" + std::to_string(process)).c_str(), &owner) == 0 && owner.st_uid == 0;
+}
+
 UniqueFd VolumeContainer::listener(IpFamily family) {
   if (ended_ || !find_init()) return UniqueFd();
-  if (sshd_ != 0)
+  if (sshd_ != 0 && is_sshd(sshd_))
     if (UniqueFd listener = listener_of(sshd_, family, port_)) return listener;
   for (const pid_t process : all_processes()) {
-    if (of_process(process, "cgroup").find(kContainerSshd) == std::string::npos ||
-        namespace_of_pids(process) != pids_)
-      continue;
+    if (!is_sshd(process)) continue;
     if (UniqueFd listener = listener_of(process, family, port_)) {
       sshd_ = process;
       return listener;
@@ -127,14 +154,38 @@ bool VolumeContainer::runs(pid_t process) const {
          !in_session(of_process(process, "cgroup"), process == sshd_);
 }
 
+bool VolumeContainer::wait_for_nspawn(std::chrono::milliseconds limit) {
+  const std::int64_t deadline = boottime_ms() + limit.count();
+  while (!how_it_ended() && boottime_ms() < deadline) ::poll(nullptr, 0, kPauseMs);
+  return ended_.has_value();
+}
+
+/// And with it, by the kernel, all of its namespace.
+void VolumeContainer::kill_init() {
+  if (!init_handle_) return;
+  ::syscall(SYS_pidfd_send_signal, init_handle_.get(), SIGKILL, nullptr, 0);
+  pollfd gone{init_handle_.get(), POLLIN, 0};
+  ::poll(&gone, 1, static_cast<int>(kKilled.count()));
+}
+
 bool VolumeContainer::end(std::chrono::milliseconds limit) {
   if (nspawn_ == 0) return false;
-  if (!how_it_ended()) {
-    // It tells the volume's init to power off. Killed, it takes all of the container along.
-    ::kill(nspawn_, SIGTERM);
-    if (!wait_child(nspawn_, limit)) ended_ = "the volume's container was killed";
+  find_init();
+  // It tells the volume's init to power off, once: one that has just begun does not hear it.
+  if (!how_it_ended()) ::kill(nspawn_, SIGTERM);
+  if (!wait_for_nspawn(limit)) {
+    find_init();
+    kill_init();
   }
-  nspawn_ = 0;
+  if (!wait_for_nspawn(kKilled)) {
+    ::kill(nspawn_, SIGKILL);
+    wait_for_nspawn(kKilled);
+  }
+  // One that outlived its nspawn.
+  kill_init();
+  nspawn_ = init_ = sshd_ = 0;
+  init_handle_ = UniqueFd();
+  pids_.clear();
   ::unlink(kContainerSshdUnit);
   return true;
 }

@@ -27,8 +27,12 @@ class VolumeContainer : public VolumeSshd {
 
  private:
   bool find_init();
+  bool is_sshd(pid_t process) const;
+  bool wait_for_nspawn(std::chrono::milliseconds limit);
+  void kill_init();
 
   pid_t nspawn_ = 0;
+  UniqueFd init_handle_;
   pid_t init_ = 0;    ///< the volume's, as the base counts; 0: not started yet
   std::string pids_;  ///< its namespace of processes
   pid_t sshd_ = 0;    ///< who listened last

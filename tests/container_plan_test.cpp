@@ -26,7 +26,7 @@ TEST(Container, what_systemd_would_expand_in_a_word_of_the_volume_s_is_kept) {
 }
 
 TEST(Container, is_a_unit_of_its_own_where_the_base_s_init_is_systemd) {
-  ContainerFacts facts{"/usr/bin/systemd-nspawn", "", {"/dev/nvidia0"}, "/run/x.service"};
+  ContainerFacts facts{"/usr/bin/systemd-nspawn", "", {"/dev/nvidia0"}, "/run/x.service", ""};
   const auto alone = container_command(facts);
   EXPECT_EQ(alone.front(), "/usr/bin/systemd-nspawn");
   facts.systemd_run = "/usr/bin/systemd-run";
@@ -39,7 +39,7 @@ TEST(Container, is_a_unit_of_its_own_where_the_base_s_init_is_systemd) {
 }
 
 TEST(Container, leaves_the_volume_s_files_the_base_s_port_and_the_user_data_alone) {
-  const auto words = container_command({"/n", "", {"/dev/nvidia0"}, "/run/x.service"});
+  const auto words = container_command({"/n", "", {"/dev/nvidia0"}, "/run/x.service", ""});
   EXPECT_THAT(words, IsSupersetOf({"--resolv-conf=off", "--timezone=off", "--link-journal=no",
                                    "--bind=/dev/nvidia0", "systemd.mask=ssh.service",
                                    "systemd.mask=ssh.socket", "systemd.mask=cloud-init.service",
@@ -72,6 +72,20 @@ TEST(Container, knows_sessions_from_what_init_runs) {
   // Of a base with both hierarchies.
   EXPECT_TRUE(
       in_session("4:memory:/\n1:name=systemd:/payload/user.slice/session-1.scope\n0::/\n", false));
+}
+
+TEST(Container, another_s_unit_of_the_same_name_is_not_its_sshd_s) {
+  EXPECT_TRUE(
+      in_sshd_unit("0::/warmroot-volume.scope/payload/system.slice/warmroot-sshd.service\n"));
+  EXPECT_FALSE(
+      in_sshd_unit("0::/payload/user.slice/user-1000.slice/user@1000.service/app.slice/"
+                   "warmroot-sshd.service\n"));
+  EXPECT_FALSE(in_sshd_unit("0::/payload/system.slice/warmroot-sshd.service/below\n"));
+}
+
+TEST(Container, has_the_base_s_resolv_conf_where_the_volume_s_leads_into_run) {
+  EXPECT_THAT(container_command({"/n", "", {}, "/u", "/run/systemd/resolve/stub-resolv.conf"}),
+              Contains("--bind-ro=/run/warmroot/resolv:/run/systemd/resolve/stub-resolv.conf"));
 }
 
 TEST(Container, its_first_process_counts_as_one_inside) {
