@@ -29,8 +29,9 @@ std::string holders_text(const std::vector<Holder>& holders);
 
 void signal_all(const std::vector<Holder>& holders, int signal_number);
 
-/// Writes to the terminals of these processes' sessions, once to each. One that is full or gone
-/// keeps nobody waiting. Returns how many took it.
+/// Writes to the terminals of these processes' sessions, once to each, in a container to the
+/// container's. One that is full or gone, or does not answer, keeps nobody waiting for longer than
+/// a second. Returns how many took it.
 std::size_t warn_terminals(const std::vector<Holder>& holders, const std::string& message);
 
 }  // namespace warmroot::bootstrap

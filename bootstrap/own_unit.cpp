@@ -42,10 +42,15 @@ std::string own_program() {
 
 }  // namespace
 
+std::string systemd_run_program() {
+  if (::access(kUnits, F_OK) != 0) return {};
+  return first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
+}
+
 std::optional<Ok> up_in_own_unit(const std::string& ticket_path) {
-  const std::string systemd_run = first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
+  const std::string systemd_run = systemd_run_program();
   const std::string program = own_program();
-  if (::access(kUnits, F_OK) != 0 || systemd_run.empty() || program.empty()) return std::nullopt;
+  if (systemd_run.empty() || program.empty()) return std::nullopt;
   if (const Ok written = write_unit_order(); !written)
     log_event(LogLevel::warning, "order of units", {{"why", written.error().message()}});
   const auto done = run_program(

@@ -14,14 +14,13 @@
 #include "bootstrap/container_plan.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/own_sshd.hpp"
+#include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/process_stat.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
-/// sd_booted(3): the base's init is systemd where this is.
-constexpr char kBaseUnits[] = "/run/systemd/system";
 constexpr std::size_t kMaxProc = 65536;
 constexpr int kPauseMs = 20;
 /// For what was killed to be gone.
@@ -49,6 +48,19 @@ std::vector<pid_t> all_processes() {
   return processes;
 }
 
+/// Where the volume's resolv.conf is a link into /run, which the container has anew.
+std::string resolv_conf_in_run(const RootDirectory& root) {
+  const auto file = root.open_inside("etc/resolv.conf", O_PATH);
+  if (!file) return {};
+  char text[4096];
+  const ssize_t length =
+      ::readlink(("/proc/self/fd/" + std::to_string(file->get())).c_str(), text, sizeof text);
+  const std::string path(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::string run = std::string(kVolumePoint) + "/run/";
+  if (!path.starts_with(run) || path.find(':') != std::string::npos) return {};
+  return path.substr(std::string(kVolumePoint).size());
+}
+
 }  // namespace
 
 VolumeContainer::~VolumeContainer() {
@@ -64,25 +76,11 @@ Ok VolumeContainer::check_possible(const RootDirectory& root) const {
   return fail(ErrorKind::refused, "the init of the volume is not systemd");
 }
 
-/// Where the volume's resolv.conf is a link into /run, which the container has anew.
-static std::string resolv_conf_in_run(const RootDirectory& root) {
-  const auto file = root.open_inside("etc/resolv.conf", O_PATH);
-  if (!file) return {};
-  char text[4096];
-  const ssize_t length =
-      ::readlink(("/proc/self/fd/" + std::to_string(file->get())).c_str(), text, sizeof text);
-  const std::string path(text, length > 0 ? static_cast<std::size_t>(length) : 0);
-  const std::string run = std::string(kVolumePoint) + "/run/";
-  if (!path.starts_with(run) || path.find(':') != std::string::npos) return {};
-  return path.substr(std::string(kVolumePoint).size());
-}
-
 Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) {
   TRY(write_file_atomic(kContainerSshdUnit, container_sshd_unit(wishes), 0644));
   ContainerFacts facts;
   facts.nspawn = nspawn_program();
-  if (::access(kBaseUnits, F_OK) == 0)
-    facts.systemd_run = first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
+  facts.systemd_run = systemd_run_program();
   facts.devices = devices_to_share(list_directory("/dev"));
   facts.sshd_unit = kContainerSshdUnit;
   facts.resolv_conf = resolv_conf_in_run(root);

@@ -25,7 +25,7 @@ class VolumeSshd {
   /// Whether the base and the volume have what it takes. Errors: refused, one sentence.
   virtual Ok check_possible(const RootDirectory& root) const = 0;
   /// Starts it in `root`, which is mounted at kVolumePoint; its log goes to `log`. What it runs
-  /// ends with the thread that called, as soon as the kernel can. Errors: errno's.
+  /// is told to end when the thread that called ends. Errors: errno's.
   virtual Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) = 0;
   /// How long it may take until it listens.
   virtual std::chrono::milliseconds start_limit() const = 0;

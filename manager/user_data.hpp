@@ -21,7 +21,8 @@ struct Ticket {
   std::string deployment;
   std::string pool;
   std::string manager_url;
-  std::string session_entry = "chroot";  ///< or "sshd", "nspawn": how a session gets into the volume
+  std::string session_entry =
+      "chroot";  ///< or "sshd", "nspawn": how a session gets into the volume
   std::optional<unsigned>
       write_mib_s{};         ///< what the volume writes; absent: the bootstrap's default
   bool grow = false;         ///< the root's file system is made to fill the volume

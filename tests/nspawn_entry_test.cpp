@@ -153,10 +153,11 @@ TEST_F(NspawnEntryTest, an_idle_volume_is_not_kept_by_what_its_init_runs) {
   ASSERT_NO_FATAL_FAILURE(bring_up_booted());
   const Ok released = release(leaving(std::chrono::seconds(120)), assignment_, book_);
   ASSERT_TRUE(released) << released.error().message();
-  for (const auto& step : book_.snapshot().steps)
-    if (step.name == "warn sessions") {
-      EXPECT_EQ(step.detail, "there were none");
-    }
+  const auto steps = book_.snapshot().steps;
+  const auto warned = std::find_if(steps.begin(), steps.end(),
+                                   [](const auto& step) { return step.name == "warn sessions"; });
+  ASSERT_NE(warned, steps.end());
+  EXPECT_EQ(warned->detail, "there were none");
 }
 
 TEST_F(NspawnEntryTest, an_init_that_does_not_power_off_is_killed_and_gives_the_disk_back) {
