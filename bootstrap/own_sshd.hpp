@@ -46,6 +46,7 @@ class OwnSshd : public VolumeSshd {
   Ok check_possible(const RootDirectory&) const override { return {}; }
   Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) override;
   std::chrono::milliseconds start_limit() const override { return std::chrono::seconds(90); }
+  std::chrono::milliseconds start_look() const override { return std::chrono::milliseconds(10); }
   std::string describe() const override;
   std::optional<std::string> how_it_ended() override;
   UniqueFd listener(IpFamily family) override;

@@ -39,9 +39,6 @@ constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
 constexpr std::size_t kMostLogWords = 400;
 /// Scans of the whole internet leave some MiB a day; /run is memory.
 constexpr off_t kMostLog = 1 << 20;
-constexpr int kLookMs = 10;
-/// Each look reads what all processes are.
-constexpr int kLookBootedMs = 100;
 /// A packet to the other end of the world and back.
 constexpr milliseconds kHandshake{500};
 /// It reads its program and its configuration anew, which may be cold again.
@@ -198,7 +195,7 @@ class SshdEntry : public Entry {
         return fail(ErrorKind::retry_later, "starting the volume's own sshd was stopped");
       if (boottime_ms() >= deadline)
         return fail(ErrorKind::retry_later, "the volume's own sshd does not listen" + last_words());
-      ::poll(nullptr, 0, sshd_->holds_sessions() ? kLookBootedMs : kLookMs);
+      ::poll(nullptr, 0, static_cast<int>(sshd_->start_look().count()));
     }
   }
 

@@ -17,6 +17,8 @@ class VolumeContainer : public VolumeSshd {
   Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) override;
   /// A cold system's boot.
   std::chrono::milliseconds start_limit() const override { return std::chrono::minutes(5); }
+  /// Each reads what all processes are.
+  std::chrono::milliseconds start_look() const override { return std::chrono::milliseconds(100); }
   std::string describe() const override;
   std::optional<std::string> how_it_ended() override;
   UniqueFd listener(IpFamily family) override;

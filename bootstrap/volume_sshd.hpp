@@ -30,6 +30,9 @@ class VolumeSshd {
   /// How long it may take until it listens.
   virtual std::chrono::milliseconds start_limit() const = 0;
 
+  /// How often it is worth a look whether it does: what a look costs.
+  virtual std::chrono::milliseconds start_look() const = 0;
+
   /// For `status`: "sshd: the volume's own (process 12)".
   virtual std::string describe() const = 0;
   /// How it ended, a sentence; nullopt while it runs.
