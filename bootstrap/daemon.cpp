@@ -36,6 +36,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{1000};
 /// How long a session root that sshd refuses can go unnoticed; the look costs some stat(2).
 constexpr int kTicksPerServingCheck = 5;
+/// As often as EC2 advises to.
+constexpr int kLooksPerHint = 5;
 constexpr int kEbsAttempts = 3;
 constexpr milliseconds kMetadataRetry{1000};
 /// cloud-init waits 240 s for the metadata service; without it there is no instance id and no
@@ -194,6 +196,9 @@ class Daemon {
   void check_serving() {
     if (!serving_) return;
     const Ok works = check_still_serving(*assignment_.entry, served_disk_);
+    // Its processes may be others by now.
+    if (works && !assignment_.entry->by_base_sshd())
+      book_.update([this](Status& status) { status.entry = assignment_.entry->describe(); });
     if (works || !serving_.exchange(false)) return;
     if (const Ok moved = assignment_.entry->close(); !moved)
       log_event(LogLevel::warning, "sessions cannot be moved", {{"why", moved.error().message()}});
@@ -218,14 +223,28 @@ class Daemon {
   void start_watching() {
     watcher_ = std::jthread([this](std::stop_token token) {
       Imds imds;
-      watch_for_notice([&] { return imds.find("meta-data/spot/instance-action"); }, token,
-                       [&](const InstanceAction& notice) {
-                         ask_to_stop(ReleaseCause::spot_notice,
-                                     "EC2 takes this spot instance back (" + notice.action +
-                                         " at " + notice.time + ")",
-                                     notice.time);
-                       });
+      int looks = 0;
+      const auto look = [&] {
+        if (looks++ % kLooksPerHint == 0) look_for_hint(imds);
+        return imds.find("meta-data/spot/instance-action");
+      };
+      watch_for_notice(look, token, [&](const InstanceAction& notice) {
+        ask_to_stop(
+            ReleaseCause::spot_notice,
+            "EC2 takes this spot instance back (" + notice.action + " at " + notice.time + ")",
+            notice.time);
+      });
     });
+  }
+
+  /// The manager hears of it with the next report, and acts where the spec asks for it.
+  void look_for_hint(Imds& imds) {
+    if (book_.snapshot().rebalance) return;
+    const auto body = imds.find("meta-data/events/recommendations/rebalance");
+    const auto since = body && *body ? parse_rebalance(**body) : std::nullopt;
+    if (!since) return;
+    log_event(LogLevel::notice, "EC2 recommends to rebalance", {{"since", *since}});
+    book_.update([&](Status& status) { status.rebalance = since; });
   }
 
   Ok start_sessions() {

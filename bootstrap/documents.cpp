@@ -68,6 +68,7 @@ Json status_json(const Status& status) {
                    {"root", status.root},
                    {"stage", to_string(status.stage)},
                    {"message", status.message},
+                   {"rebalance", or_null(status.rebalance)},
                    {"volume_os", status.volume_os},
                    {"base_os", status.base_os},
                    {"dirty_bound", status.dirty_bound},
@@ -306,6 +307,12 @@ Wishes parse_wishes(std::string_view text) {
   return {drain != wishes->end() && drain->is_boolean() && drain->get<bool>(),
           optional_text(*wishes, "volume_id"), optional_text(*wishes, "no_volume"),
           optional_text(*wishes, "snapshot_id")};
+}
+
+std::optional<std::string> parse_rebalance(std::string_view text) {
+  const Json hint = Json::parse(text, nullptr, false);
+  if (!hint.is_object() || text_at(hint, "noticeTime").empty()) return std::nullopt;
+  return text_at(hint, "noticeTime");
 }
 
 std::optional<InstanceAction> parse_instance_action(std::string_view text) {

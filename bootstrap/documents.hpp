@@ -60,4 +60,8 @@ struct InstanceAction {
 /// nullopt when it is no notice.
 std::optional<InstanceAction> parse_instance_action(std::string_view text);
 
+/// The body of events/recommendations/rebalance: since when, EC2's text, not looked at. nullopt
+/// when it is no such hint.
+std::optional<std::string> parse_rebalance(std::string_view text);
+
 }  // namespace warmroot::bootstrap

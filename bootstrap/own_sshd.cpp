@@ -1,239 +1,20 @@
 #include "bootstrap/own_sshd.hpp"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <charconv>
-#include <cstdlib>
-#include <sstream>
 
-#include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/beside.hpp"
+#include "bootstrap/loopback_port.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr milliseconds kPolite{2000};
-constexpr int kPauseMs = 10;
-/// How late a wish to stop is noticed.
-constexpr std::int64_t kLookMs = 100;
-constexpr int kCannotStart = 127;
-constexpr std::size_t kMostGreeting = 255;  ///< RFC 4253, 4.2
-constexpr std::size_t kMaxProcNet = 16 * 1024 * 1024;
-/// include/net/tcp_states.h; so does /proc/net/tcp write it.
-constexpr char kSynReceived[] = "03";
-
-union Address {
-  sockaddr any;
-  sockaddr_in v4;
-  sockaddr_in6 v6;
-};
-
-Address loopback(IpFamily family, std::uint16_t port) {
-  Address address{};
-  if (family == IpFamily::v4) {
-    address.v4.sin_family = AF_INET;
-    address.v4.sin_port = htons(port);
-    address.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  } else {
-    address.v6.sin6_family = AF_INET6;
-    address.v6.sin6_port = htons(port);
-    address.v6.sin6_addr = in6addr_loopback;
-  }
-  return address;
-}
-
-socklen_t size_of(const Address& address) {
-  return address.any.sa_family == AF_INET ? sizeof address.v4 : sizeof address.v6;
-}
-
-std::uint16_t port_of(const Address& address) {
-  return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
-}
-
-Result<UniqueFd> bound(IpFamily family, std::uint16_t port) {
-  const Address address = loopback(family, port);
-  UniqueFd fd(::socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
-      (family == IpFamily::v6 &&
-       ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) != 0) ||
-      ::bind(fd.get(), &address.any, size_of(address)) != 0)
-    return fail_errno("holding a port of loopback");
-  return fd;
-}
-
-/// What the child does: system calls alone, because it runs between fork and exec of a threaded
-/// program.
-struct Start {
-  int root_fd, null_fd, log_fd;
-  pid_t parent;
-  char* const* argv;
-  char* const* environment;
-  char* const* unmounted;
-};
-
-/// In a mount namespace of this process's.
-bool unmount_for_itself(char* const* trees) {
-  if (*trees == nullptr) return true;
-  if (::unshare(CLONE_NEWNS) != 0 ||
-      ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-    return false;
-  for (; *trees != nullptr; ++trees)
-    if (::umount2(*trees, MNT_DETACH | UMOUNT_NOFOLLOW) != 0 && errno != EINVAL) return false;
-  return true;
-}
-
-[[noreturn]] void become(const Start& start) {
-  constexpr int kFirst = 3;
-  ::setsid();
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (::getppid() != start.parent) ::_exit(kCannotStart);
-  ::dup2(start.null_fd, STDIN_FILENO);
-  ::dup2(start.log_fd, STDOUT_FILENO);
-  ::dup2(start.log_fd, STDERR_FILENO);
-  if (!unmount_for_itself(start.unmounted)) ::_exit(kCannotStart);
-  if (start.root_fd >= 0 && (::fchdir(start.root_fd) != 0 || ::chroot(".") != 0))
-    ::_exit(kCannotStart);
-  if (::chdir("/") != 0) ::_exit(kCannotStart);
-  ::syscall(SYS_close_range, kFirst, ~0U, 0);
-  ::signal(SIGPIPE, SIG_DFL);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::execve(start.argv[0], start.argv, start.environment);
-  ::_exit(kCannotStart);
-}
-
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> made;
-  for (auto& word : words) made.push_back(word.data());
-  made.push_back(nullptr);
-  return made;
-}
-
-/// At another address of loopback the port may be anybody's; the volume's sshd_config may add all.
-bool is_ours(const Address& address) {
-  if (address.any.sa_family == AF_INET)
-    return address.v4.sin_addr.s_addr == htonl(INADDR_LOOPBACK) ||
-           address.v4.sin_addr.s_addr == htonl(INADDR_ANY);
-  return IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr) ||
-         IN6_IS_ADDR_UNSPECIFIED(&address.v6.sin6_addr);
-}
-
-bool listens_at(int fd, IpFamily family, std::uint16_t port) {
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0)
-    return false;
-  Address address{};
-  size = sizeof address;
-  return ::getsockname(fd, &address.any, &size) == 0 &&
-         address.any.sa_family == (family == IpFamily::v4 ? AF_INET : AF_INET6) &&
-         port_of(address) == port && is_ours(address);
-}
-
-bool is_socket(const std::string& descriptor) {
-  char text[64];
-  const ssize_t length = ::readlink(descriptor.c_str(), text, sizeof text);
-  return length > 0 &&
-         std::string_view(text, static_cast<std::size_t>(length)).starts_with("socket:[");
-}
-
-/// Connections that the kernel has accepted and the program has not.
-unsigned waiting(const UniqueFd& listener) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(listener.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  return info.tcpi_unacked;  // of a listening socket: the length of its queue
-}
-
-/// Whether a client's handshake at one of the ports has begun and not ended.
-bool handshake_at(const std::vector<std::uint16_t>& ports) {
-  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
-    std::istringstream lines(read_file(file, kMaxProcNet).value_or(""));
-    std::string line, number, local, remote, state;
-    while (std::getline(lines, line)) {
-      std::istringstream fields(line);
-      if (!(fields >> number >> local >> remote >> state) || state != kSynReceived) continue;
-      std::uint16_t port = 0;
-      const std::size_t at = local.rfind(':') + 1;
-      std::from_chars(local.data() + at, local.data() + local.size(), port, 16);
-      if (std::find(ports.begin(), ports.end(), port) != ports.end()) return true;
-    }
-  }
-  return false;
-}
+constexpr std::chrono::milliseconds kPolite{2000};
 
 }  // namespace
-
-Result<HeldPort> hold_port() {
-  constexpr int kAttempts = 20;  // the number may be somebody's of the other family
-  Error last;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    HeldPort held;
-    TRY_ASSIGN(held.v4, bound(IpFamily::v4, 0));
-    Address address{};
-    socklen_t size = sizeof address;
-    if (::getsockname(held.v4.get(), &address.any, &size) != 0) return fail_errno("getsockname");
-    held.number = port_of(address);
-    auto v6 = bound(IpFamily::v6, held.number);
-    if (!v6 && v6.error().code == "EADDRINUSE") {
-      last = v6.error();
-      continue;
-    }
-    if (v6) held.v6 = std::move(*v6);
-    return held;
-  }
-  return fail(std::move(last));
-}
-
-std::string end_in_words(int status) {
-  return WIFEXITED(status) ? "ended with " + std::to_string(WEXITSTATUS(status))
-                           : "was killed by signal " + std::to_string(WTERMSIG(status));
-}
-
-Result<pid_t> start_beside(Beside program) {
-  program.variables.push_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-  const auto argv = pointers(program.words), environment = pointers(program.variables);
-  const auto unmounted = pointers(program.unmounted);
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const Start start{program.root, null.get(),         program.log,     ::getpid(),
-                    argv.data(),  environment.data(), unmounted.data()};
-  const pid_t child = ::fork();
-  if (child < 0) return fail_errno("fork");
-  if (child == 0) become(start);
-  return child;
-}
-
-UniqueFd listener_of(pid_t process, IpFamily family, std::uint16_t port) {
-  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
-  if (!handle) return UniqueFd();
-  const std::string descriptors = "/proc/" + std::to_string(process) + "/fd";
-  for (const auto& name : list_directory(descriptors)) {
-    // Closing a copy of another kind could wait for whoever serves its file system.
-    if (!is_socket(descriptors + "/" + name)) continue;
-    UniqueFd copy(
-        static_cast<int>(::syscall(SYS_pidfd_getfd, handle.get(), std::atoi(name.c_str()), 0)));
-    if (copy && listens_at(copy.get(), family, port)) return copy;
-  }
-  return UniqueFd();
-}
 
 Ok OwnSshd::start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) {
   TRY_ASSIGN(pid_, start_beside({own_sshd_command(wishes), {}, root.fd(), log, {}}));
@@ -257,7 +38,7 @@ UniqueFd OwnSshd::listener(IpFamily family) {
   return pid_ == 0 || ended_ ? UniqueFd() : listener_of(pid_, family, port_);
 }
 
-bool OwnSshd::end(milliseconds limit) {
+bool OwnSshd::end(std::chrono::milliseconds limit) {
   if (pid_ == 0) return false;
   if (!how_it_ended()) {
     ::kill(pid_, SIGTERM);
@@ -266,47 +47,6 @@ bool OwnSshd::end(milliseconds limit) {
   }
   pid_ = 0;
   return true;
-}
-
-Result<std::string> read_greeting(std::uint16_t port, milliseconds limit,
-                                  const Cancelled& cancelled) {
-  const Address address = loopback(IpFamily::v4, port);
-  // Where its queue is full, connect(2) would wait for minutes.
-  const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!client ||
-      (::connect(client.get(), &address.any, size_of(address)) != 0 && errno != EINPROGRESS))
-    return fail_errno("connecting to the volume's sshd");
-  std::string text;
-  const std::int64_t deadline = boottime_ms() + limit.count();
-  while (text.find('\n') == std::string::npos && text.size() < kMostGreeting) {
-    const std::int64_t left = deadline - boottime_ms();
-    if (cancelled && cancelled())
-      return fail(ErrorKind::retry_later, "asking the volume's sshd was stopped");
-    if (left <= 0)
-      return fail(ErrorKind::retry_later, "the volume's sshd said nothing for " +
-                                              std::to_string(limit.count() / 1000) + " s");
-    pollfd item{client.get(), POLLIN, 0};
-    if (::poll(&item, 1, static_cast<int>(std::min(left, kLookMs))) <= 0) continue;
-    std::array<char, 256> buffer;
-    const ssize_t got = ::read(client.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EAGAIN) continue;
-    if (got <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  text = without_controls(text.substr(0, text.find_first_of("\r\n")));
-  if (text.rfind("SSH-", 0) != 0)
-    return fail(ErrorKind::refused, "the volume's sshd greets nobody: \"" + text + "\"");
-  return text;
-}
-
-void let_handshakes_end(const std::vector<UniqueFd>& listeners,
-                        const std::vector<std::uint16_t>& ports, milliseconds limit) {
-  const std::int64_t deadline = boottime_ms() + limit.count();
-  const auto quiet = [&] {
-    return !handshake_at(ports) && std::all_of(listeners.begin(), listeners.end(),
-                                               [](const auto& fd) { return waiting(fd) == 0; });
-  };
-  while (!quiet() && boottime_ms() < deadline) ::poll(nullptr, 0, kPauseMs);
 }
 
 }  // namespace warmroot::bootstrap

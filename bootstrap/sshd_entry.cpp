@@ -20,9 +20,11 @@
 #include <utility>
 
 #include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/in_root.hpp"
+#include "bootstrap/loopback_port.hpp"
 #include "bootstrap/own_sshd.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/paths.hpp"
@@ -59,6 +61,7 @@ class SshdEntry : public Entry {
 
   bool by_base_sshd() const override { return false; }
   std::string describe() const override {
+    const std::lock_guard lock(mutex_);
     std::string ports;
     for (const std::uint16_t port : ports_)
       ports += (ports.empty() ? "" : ", ") + std::to_string(port);
@@ -134,8 +137,7 @@ class SshdEntry : public Entry {
     const std::lock_guard lock(mutex_);
     if (!steering_) return fail(ErrorKind::refused, "the volume's own sshd was never started");
     bound_log();
-    if (const auto how = sshd_->how_it_ended())
-      return fail(ErrorKind::refused, *how + last_words());
+    if (const auto how = sshd_->how_it_ended()) return begin_anew(*how);
     // After a reload it listens with another socket; until then the base has the port.
     bool listens = all_steered();
     if (!listens) {
@@ -143,8 +145,27 @@ class SshdEntry : public Entry {
     }
     if (listens || not_listening_since_ms_ == 0)
       not_listening_since_ms_ = listens ? 0 : boottime_ms();
-    if (listens || boottime_ms() - not_listening_since_ms_ < kReload.count()) return {};
+    if (listens) {
+      patience_ = kReload;
+      begun_anew_ = false;
+    }
+    if (listens || boottime_ms() - not_listening_since_ms_ < patience_.count()) return {};
     return fail(ErrorKind::refused, "the volume's own sshd does not listen any more");
+  }
+
+  /// Until it listens again, the base has the port. One that is rebooted before anybody can get in
+  /// would go on like that for ever.
+  Ok begin_anew(const std::string& how_it_ended) {
+    if (!sshd_->wants_restart() || begun_anew_)
+      return fail(ErrorKind::refused, how_it_ended + last_words());
+    log_event(LogLevel::notice, "somebody in the volume has rebooted it, it begins anew");
+    sshd_->end(kEndLimit);
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+    TRY(sshd_->start(root, wishes_, log_.get()));
+    begun_anew_ = true;
+    not_listening_since_ms_ = boottime_ms();
+    patience_ = sshd_->start_limit();
+    return {};
   }
 
   /// As cloud-init does on a machine of the volume's own, but beside its files.
@@ -219,9 +240,9 @@ class SshdEntry : public Entry {
     return true;
   }
 
-  /// Not under the lock: it may take a while, and port_ stays.
+  /// Not under the lock: it may take a while, and port_ stays. While nobody listens nobody greets.
   Ok check_greeting() {
-    if (boottime_ms() < next_greeting_ms_) return {};
+    if (not_listening_since_ms_ != 0 || boottime_ms() < next_greeting_ms_) return {};
     const auto greeting = read_greeting(port_.number, kGreetingLimit, {});
     const bool turned_away = !greeting && greeting.error().kind == ErrorKind::refused;
     if (greeting || ungreeted_since_ms_ == 0) ungreeted_since_ms_ = greeting ? 0 : boottime_ms();
@@ -260,8 +281,10 @@ class SshdEntry : public Entry {
   UniqueFd log_;
   const std::unique_ptr<VolumeSshd> sshd_;
   std::optional<PortSteering> steering_;
-  std::int64_t not_listening_since_ms_ = 0;  ///< 0: it listens
   // check's alone
+  std::int64_t not_listening_since_ms_ = 0;  ///< 0: it listens
+  milliseconds patience_ = kReload;          ///< how long it need not
+  bool begun_anew_ = false;                  ///< and has not listened since
   std::int64_t next_greeting_ms_ = 0;
   int ungreeted_ = 0;                    ///< times in a row
   std::int64_t ungreeted_since_ms_ = 0;  ///< since when no greeting came; 0: the last one did

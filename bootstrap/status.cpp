@@ -1,5 +1,8 @@
 #include "bootstrap/status.hpp"
 
+#include <tuple>
+#include <utility>
+
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
@@ -7,12 +10,23 @@
 
 namespace warmroot::bootstrap {
 
-StatusBook::StatusBook(std::string file, std::string metrics_file)
-    : file_(std::move(file)), metrics_file_(std::move(metrics_file)), started_ms_(boottime_ms()) {}
+StatusBook::StatusBook(std::string file, std::string metrics_file, std::chrono::milliseconds rest)
+    : file_(std::move(file)),
+      metrics_file_(std::move(metrics_file)),
+      started_ms_(boottime_ms()),
+      rest_ms_(rest.count()) {}
 
 void StatusBook::update(const std::function<void(Status&)>& change) {
   const std::lock_guard lock(mutex_);
+  const auto told = std::make_pair(status_.stage, status_.message);
   change(status_);
+  const bool is_news =
+      std::tie(status_.stage, status_.message) != std::tie(told.first, told.second);
+  if (is_news || !written_ms_ || now_ms() - *written_ms_ >= rest_ms_) write_locked();
+}
+
+void StatusBook::write() {
+  const std::lock_guard lock(mutex_);
   write_locked();
 }
 
@@ -48,7 +62,8 @@ Result<std::string> StatusBook::timed(const std::string& name,
   return result;
 }
 
-void StatusBook::write_locked() const {
+void StatusBook::write_locked() {
+  written_ms_ = now_ms();
   // A full /run must not stop the machine from working; the next write tries again.
   if (!file_.empty()) [[maybe_unused]]
     const Ok written = write_file_atomic(file_, status_document(status_), 0644);

@@ -3,6 +3,7 @@
 // documents.cpp turns it into JSON.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -39,6 +40,7 @@ struct Status {
   std::string hot_list;              ///< one sentence: what is recorded of what sessions read first
   std::vector<std::string> remarks;  ///< what differs from a machine of the volume's own
   std::optional<std::string> node, volume_id;
+  std::optional<std::string> rebalance;  ///< since when EC2 recommends to replace the instance
   Stage stage = Stage::hello;
   std::vector<TimedStep> steps;
   std::optional<std::int64_t> disk_visible_to_mounted_ms, mounted_to_ready_ms;
@@ -46,13 +48,21 @@ struct Status {
   std::optional<EbsStatistics> ebs;  ///< absent where the device does not tell
 };
 
-/// Thread-safe. Every change is written to the status file and to that of the metrics, atomically.
+/// Thread-safe. The status file and that of the metrics are replaced atomically: at once when the
+/// stage or the message changes, for anything else by the next change that comes a while after the
+/// last write. On the way to the first session dozens of steps follow each other within
+/// milliseconds, and a write takes one.
 class StatusBook {
  public:
+  static constexpr std::chrono::milliseconds kRest{100};
+
   /// Files may be empty: nothing is written.
-  explicit StatusBook(std::string file, std::string metrics_file = {});
+  explicit StatusBook(std::string file, std::string metrics_file = {},
+                      std::chrono::milliseconds rest = kRest);
 
   void update(const std::function<void(Status&)>& change);
+  /// What was not written yet.
+  void write();
   Status snapshot() const;
 
   /// Runs `work`, which returns a detail for the timeline, and records how long it took and how it
@@ -60,19 +70,20 @@ class StatusBook {
   Result<std::string> timed(const std::string& name,
                             const std::function<Result<std::string>()>& work);
   void record(TimedStep step);
-  /// `heard` is called after each step that was recorded and written, by the thread that recorded
-  /// it. To be set before other threads use the book.
+  /// `heard` is called after each step that was recorded, by the thread that recorded it. To be set
+  /// before other threads use the book.
   void on_step(std::function<void()> heard) { heard_ = std::move(heard); }
   /// Milliseconds since the start of `up`.
   std::int64_t now_ms() const;
 
  private:
-  void write_locked() const;
+  void write_locked();
   const std::string file_, metrics_file_;
-  const std::int64_t started_ms_;
+  const std::int64_t started_ms_, rest_ms_;
   mutable std::mutex mutex_;
   Status status_;
-  std::function<void()> heard_;  ///< may be empty
+  std::optional<std::int64_t> written_ms_;  ///< since the start of `up`
+  std::function<void()> heard_;             ///< may be empty
 };
 
 }  // namespace warmroot::bootstrap

@@ -11,9 +11,10 @@
 #include <cstdlib>
 #include <vector>
 
+#include "bootstrap/beside.hpp"
 #include "bootstrap/container_plan.hpp"
 #include "bootstrap/entry.hpp"
-#include "bootstrap/own_sshd.hpp"
+#include "bootstrap/loopback_port.hpp"
 #include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/process_stat.hpp"
@@ -23,6 +24,9 @@ namespace {
 
 constexpr std::size_t kMaxProc = 65536;
 constexpr int kPauseMs = 20;
+/// nspawn's status where the container was rebooted and the unit around it is not its own. Source:
+/// systemd-nspawn(1), Exit Status.
+constexpr int kRebooted = 133;
 /// For what was killed to be gone.
 constexpr std::chrono::milliseconds kKilled{2000};
 
@@ -86,6 +90,7 @@ Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes
   facts.resolv_conf = resolv_conf_in_run(root);
   port_ = wishes.port;
   ended_.reset();
+  rebooted_ = false;
   // nspawn makes these anew, and would take what is mounted there for a system that is prepared.
   std::vector<std::string> unmounted;
   for (const char* place : {"/dev", "/proc", "/sys", "/run"})
@@ -106,8 +111,10 @@ std::string VolumeContainer::describe() const {
 
 std::optional<std::string> VolumeContainer::how_it_ended() {
   int status = 0;
-  if (!ended_ && nspawn_ != 0 && ::waitpid(nspawn_, &status, WNOHANG) == nspawn_)
+  if (!ended_ && nspawn_ != 0 && ::waitpid(nspawn_, &status, WNOHANG) == nspawn_) {
     ended_ = "the volume's container " + end_in_words(status);
+    rebooted_ = WIFEXITED(status) && WEXITSTATUS(status) == kRebooted;
+  }
   return ended_;
 }
 

@@ -21,6 +21,7 @@ class VolumeContainer : public VolumeSshd {
   std::chrono::milliseconds start_look() const override { return std::chrono::milliseconds(100); }
   std::string describe() const override;
   std::optional<std::string> how_it_ended() override;
+  bool wants_restart() const override { return rebooted_; }
   UniqueFd listener(IpFamily family) override;
   bool holds_sessions() const override { return true; }
   bool runs(pid_t process) const override;
@@ -40,6 +41,7 @@ class VolumeContainer : public VolumeSshd {
   pid_t sshd_ = 0;    ///< who listened last
   std::uint16_t port_ = 0;
   std::optional<std::string> ended_;
+  bool rebooted_ = false;  ///< that is how it ended
 };
 
 }  // namespace warmroot::bootstrap

@@ -37,6 +37,8 @@ class VolumeSshd {
   virtual std::string describe() const = 0;
   /// How it ended, a sentence; nullopt while it runs.
   virtual std::optional<std::string> how_it_ended() = 0;
+  /// It ended because somebody in the volume wants it to begin anew, as a machine that is rebooted.
+  virtual bool wants_restart() const = 0;
   /// Its socket that listens on the port; empty while there is none.
   virtual UniqueFd listener(IpFamily family) = 0;
 

@@ -157,6 +157,7 @@ TEST_F(BootKilled, down_after_it_runs_the_hooks_and_takes_the_bound_back) {
     StatusBook book(kStatusFile);
     book.update([](Status& status) { status.instance_id = "i-1"; });
     ASSERT_TRUE(bring_up(input_, assignment_, book, stop_));
+    book.write();
   }
   const std::string bound = "/sys/class/bdi/" + read_attribute("/sys/block/vdz/dev") + "/max_ratio";
   ASSERT_TRUE(write_in_place(bound, "50"));  // whatever the killed one had set

@@ -94,7 +94,9 @@ class BootWhole : public BootNamespace {
       StatusBook book(kStatusOfChild);
       std::atomic<std::size_t> recorded = 0;
       book.on_step([&] {
-        if (++recorded == steps) ::raise(SIGKILL);
+        if (++recorded != steps) return;
+        book.write();
+        ::raise(SIGKILL);
       });
       work(book);
       ::_exit(0);

@@ -361,6 +361,9 @@ std::vector<Decoder> of_the_bootstrap() {
   const auto notice = [](const std::string& text) {
     return Outcome{bootstrap::parse_instance_action(text).has_value(), ""};
   };
+  const auto hint = [](const std::string& text) {
+    return Outcome{bootstrap::parse_rebalance(text).has_value(), ""};
+  };
   const auto fields = [](const std::string& text) {
     return Outcome{!bootstrap::status_fields(text).instance_id.empty(), ""};
   };
@@ -387,6 +390,13 @@ std::vector<Decoder> of_the_bootstrap() {
        R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})",
        notice,
        {"", "/action"},
+       {},
+       kHttpBytes,
+       true},
+      {"rebalance_hint",
+       R"({"noticeTime":"2026-01-02T03:04:05Z"})",
+       hint,
+       {"", "/noticeTime"},
        {},
        kHttpBytes,
        true},

@@ -20,6 +20,12 @@ TEST(InstanceAction, is_read_from_the_metadata_service_s_answer) {
     EXPECT_FALSE(parse_instance_action(other)) << other;
 }
 
+TEST(RebalanceHint, is_read_from_the_metadata_service_s_answer) {
+  EXPECT_EQ(parse_rebalance(R"({"noticeTime":"2026-01-02T03:04:05Z"})"), "2026-01-02T03:04:05Z");
+  for (const char* other : {"", "404", "{}", "[]", R"({"noticeTime":7})", R"({"noticeTime":""})"})
+    EXPECT_FALSE(parse_rebalance(other)) << other;
+}
+
 TEST(WatchForNotice, goes_on_after_failed_looks_and_empty_ones) {
   int looks = 0;
   std::string heard;

@@ -215,6 +215,29 @@ TEST_F(NspawnEntryTest, a_system_that_powers_off_gives_the_port_back_and_says_so
   EXPECT_THAT(greeting(), EndsWith(kBase));
 }
 
+TEST_F(NspawnEntryTest, a_system_that_is_rebooted_by_a_person_comes_back) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  ASSERT_TRUE(shell(client("true")));
+  const pid_t first = init();
+  ASSERT_EQ(::kill(first, SIGRTMIN + 5), 0);  // systemd(1): reboot.target
+  const auto deadline = steady_clock::now() + kLimit;
+  std::string described;
+  while (steady_clock::now() < deadline && (described.empty() || !greeting().ends_with(kVolume))) {
+    ::poll(nullptr, 0, 200);
+    const Ok works = assignment_.entry->check();
+    ASSERT_TRUE(works) << works.error().message();
+    const std::string now = assignment_.entry->describe();
+    if (now.find("process " + std::to_string(first) + ")") == std::string::npos) described = now;
+  }
+  EXPECT_THAT(described, HasSubstr("under its own init"));
+  EXPECT_THAT(greeting(), EndsWith(kVolume));
+  EXPECT_EQ(said("systemctl is-active work.service"), "active");
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
 TEST_F(NspawnEntryTest, a_bootstrap_that_is_killed_takes_the_container_along) {
   make_system();
   EXPECT_TRUE(killed_after(1, [&](auto& book) {

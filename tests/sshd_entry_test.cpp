@@ -282,6 +282,7 @@ TEST_F(SshdEntryTest, where_the_kernel_has_no_steering_sessions_get_in_by_chroot
     good = good && bring_up(input_, assignment_, book, stop_);
     good = good && greeting().ends_with(kBase) && session_os() == "Test Volume 1";
     good = good && undo_bring_up(assignment_);
+    book.write();
     ::_exit(good ? 0 : 1);
   }
   int status = 0;

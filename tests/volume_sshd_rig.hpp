@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "bootstrap/own_sshd.hpp"
+#include "bootstrap/loopback_port.hpp"
 #include "tests/boot_whole.hpp"
 
 namespace warmroot::bootstrap {

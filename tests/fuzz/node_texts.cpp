@@ -57,6 +57,7 @@ void read_kernel(std::string_view text) {
 /// The metadata service, the manager, sshd, and our own status file.
 void read_services(std::string_view text) {
   (void)bootstrap::parse_instance_action(text);
+  (void)bootstrap::parse_rebalance(text);
   (void)bootstrap::parse_hello_answer(text);
   (void)bootstrap::parse_wishes(text);
   (void)bootstrap::parse_sshd_facts(text);

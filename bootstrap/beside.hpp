@@ -1,0 +1,26 @@
+// A program that runs beside this one, in a session of its own: started, and how it ended in words.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::bootstrap {
+
+struct Beside {
+  std::vector<std::string> words;
+  std::vector<std::string> variables;  ///< beside PATH
+  int root = -1;                       ///< a directory that is its root; -1: the base's
+  int log = -1;                        ///< gets its output
+  std::vector<std::string> unmounted;  ///< trees that it does not see, and nobody else misses
+};
+/// Starts it. It gets SIGTERM when the calling thread ends. Errors: errno's.
+Result<pid_t> start_beside(Beside program);
+
+/// "ended with 1", "was killed by signal 9": of a wait status.
+std::string end_in_words(int status);
+
+}  // namespace warmroot::bootstrap
