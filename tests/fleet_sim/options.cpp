@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tests/fleet_sim/catalogue.hpp"
+#include "tests/fleet_sim/planted.hpp"
 
 namespace warmroot::fleet {
 
@@ -57,7 +58,8 @@ Ok set_value(std::string_view key, std::string_view value, Options& options) {
   else if (key == "--violations")
     good = parse_number(value, options.most_violations);
   else if (key == "--planted")
-    good = parse_number(value, options.planted);
+    good =
+        parse_number(value, options.planted) && (options.planted == 0 || !planted_bugs().empty());
   else if (key == "--faults")
     return parse_faults(value, options.faults);
   else if (key == "--ledgers")
