@@ -26,15 +26,6 @@ OrderedJson status_of(const core::NodeReport& report) {
   return status.is_discarded() ? OrderedJson(nullptr) : std::move(status);
 }
 
-/// status.warm.warmth, as far as the guest can be trusted to send a number there.
-std::optional<double> warmth_of(const OrderedJson& status) {
-  if (!status.is_object() || !status.contains("warm")) return std::nullopt;
-  const OrderedJson& warm = status["warm"];
-  if (!warm.is_object() || !warm.contains("warmth") || !warm["warmth"].is_number())
-    return std::nullopt;
-  return warm["warmth"].get<double>();
-}
-
 OrderedJson stage_times(const ReportBoard::Entry& entry) {
   OrderedJson times = OrderedJson::object();
   for (const auto& [stage, at] : entry.first_received)
@@ -47,7 +38,8 @@ OrderedJson node_json(const core::NodeRow& row, const TickView& view, const Repo
   const auto found = row.instance_id.empty() ? reports.end() : reports.find(row.instance_id);
   const bool reported = found != reports.end();
   const OrderedJson status = reported ? status_of(found->second.latest) : OrderedJson(nullptr);
-  const auto warmth = warmth_of(status);
+  OrderedJson warmth;  // null while nobody has said
+  if (reported && found->second.latest.warmth) warmth = *found->second.latest.warmth;
   const core::Words words = core::describe(row.condition);
   return {
       {"node", row.node},
@@ -68,7 +60,7 @@ OrderedJson node_json(const core::NodeRow& row, const TickView& view, const Repo
       {"report_received",
        reported ? OrderedJson(to_iso8601(found->second.latest.received)) : OrderedJson(nullptr)},
       {"stage_received", reported ? stage_times(found->second) : OrderedJson::object()},
-      {"warmth", warmth ? OrderedJson(*warmth) : OrderedJson(nullptr)},
+      {"warmth", warmth},
       {"status", status},
   };
 }
@@ -192,7 +184,7 @@ std::string metrics_text(const TickView& view, const Reports& reports) {
   for (const core::NodeRow& row : view.plan.nodes) {
     const auto found = reports.find(row.instance_id);
     if (row.instance_id.empty() || found == reports.end()) continue;
-    if (const auto warmth = warmth_of(status_of(found->second.latest)))
+    if (const auto warmth = found->second.latest.warmth)
       text += fmt::format("warmroot_node_warmth_ratio{{pool=\"{}\",node=\"{}\"}} {}\n",
                           label(row.pool), label(row.node), *warmth);
   }

@@ -15,7 +15,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 10;
+constexpr int kSchemaVersion = 11;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -45,7 +45,7 @@ std::string tables_from(const char* begin) {
 /// version 3 neither refused offers nor how launches fared, version 4 no orders,
 /// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks,
 /// version 7 not when a key was last used, version 8 not when an attempt had no answer, version 9
-/// no volumes that were left unclean.
+/// no volumes that were left unclean, version 10 not how warm volumes are.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -81,6 +81,8 @@ Ok migrate(Database& database, std::int64_t from) {
         database.run_script("ALTER TABLE intents ADD COLUMN silent_ms INTEGER NOT NULL DEFAULT 0;"
                             "UPDATE intents SET silent_ms = max(recorded_ms, tried_ms)"));
   if (from < 10) TRY(database.run_script(tables_from("CREATE TABLE unclean_volumes")));
+  if (from < 11)
+    TRY(database.run("ALTER TABLE volumes ADD COLUMN warmth INTEGER NOT NULL DEFAULT -1"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -337,6 +339,9 @@ Ok Ledger::write_unclean(const core::RecordUnclean& record, Instant now) {
 Ok Ledger::write_record(const core::Record& record, Instant now) {
   if (const auto* lease = std::get_if<core::RecordLease>(&record)) return write_lease(*lease, now);
   if (const auto* volume = std::get_if<core::RecordVolume>(&record)) return write_volume(*volume);
+  if (const auto* warmth = std::get_if<core::RecordWarmth>(&record))
+    return database_.run("UPDATE volumes SET warmth = ? WHERE volume_id = ?",
+                         {std::int64_t{warmth->percent}, warmth->volume_id});
   if (const auto* gone = std::get_if<core::RecordVolumeGone>(&record))
     return write_volume_gone(*gone, now);
   if (const auto* instance = std::get_if<core::RecordInstance>(&record))

@@ -136,17 +136,23 @@ void put_last(std::map<std::string, T>& map, std::string key, T value) {
   map.insert_or_assign(map.end(), std::move(key), std::move(value));
 }
 
+std::optional<int> percent_at(const SqlCursor& row, int column) {
+  const auto percent = static_cast<int>(row.number(column));
+  return percent < 0 ? std::nullopt : std::optional(percent);
+}
+
 Ok read_volumes(Database& database, core::LedgerView& view) {
   view.volumes.clear();
   return database.each(
-      "SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used, role "
+      "SELECT volume_id, pool, node, zone, recorded_ms, seen, ever_used, role, warmth "
       "FROM volumes WHERE gone_ms IS NULL",
       [&](const SqlCursor& row) -> Ok {
         view.volumes.insert_or_assign(
             row.text(0), core::OwnedVolume{
                              row.text(1), row.text(2), row.text(3), instant_from_sql(row.number(4)),
                              row.number(5) != 0, row.number(6) != 0,
-                             core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node)});
+                             core::volume_role_from(row.text(7)).value_or(core::VolumeRole::node),
+                             percent_at(row, 8)});
         return {};
       });
 }

@@ -201,6 +201,7 @@ Table volume_table(const core::Plan& plan) {
                {"ROLE", "role"},
                {"ZONE", "zone"},
                {"SIZE GiB", "size_gib"},
+               {"WARM %", "warmth_percent"},
                {"STATE", "state"},
                {"INSTANCE", "instance_id"},
                {"DEVICE", "device"},
@@ -210,9 +211,10 @@ Table volume_table(const core::Plan& plan) {
     const core::Words words = core::describe(row.condition);
     table.rows.push_back({row.volume_id, text_or_absent(row.pool), text_or_absent(row.node),
                           std::string(core::to_string(row.role)), text_or_absent(row.zone),
-                          std::int64_t{row.size_gib}, std::string(words.word),
-                          text_or_absent(row.instance_id), text_or_absent(row.device),
-                          std::string(words.meaning)});
+                          std::int64_t{row.size_gib},
+                          row.warmth ? Cell(std::int64_t{*row.warmth}) : Cell(std::monostate{}),
+                          std::string(words.word), text_or_absent(row.instance_id),
+                          text_or_absent(row.device), std::string(words.meaning)});
   }
   return table;
 }

@@ -154,6 +154,10 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
     due_ = next;
   if (options_.reports) report.observed.reports = options_.reports();
   report.observed.warnings = heard_.warnings;
+  // EC2 tells the instance itself as well, whether or not a queue is read.
+  for (const auto& [id, said] : report.observed.reports)
+    if (said.rebalance)
+      report.observed.warnings.try_emplace(id, core::WarningKind::rebalance, said.received);
   report.observed.events_live = heard_.live;
   const Instant now = options_.now();
   core::Limits limits;

@@ -64,6 +64,16 @@ Result<std::string> required_id(const Json& json, const char* key) {
   return text;
 }
 
+/// As far as the guest can be trusted to send a number there.
+std::optional<double> warmth_in(const Json& status) {
+  const auto warm = status.find("warm");
+  if (warm == status.end() || !warm->is_object()) return std::nullopt;
+  const auto warmth = warm->find("warmth");
+  if (warmth == warm->end() || !warmth->is_number()) return std::nullopt;
+  const double share = warmth->get<double>();
+  return share >= 0 && share <= 1 ? std::optional(share) : std::nullopt;
+}
+
 Json null_if_empty(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
@@ -134,8 +144,11 @@ Result<core::NodeReport> parse_report(std::string_view body) {
   TRY_ASSIGN(report.reason, short_text(json, "reason", kMaxMessageCharacters));
   if (report.message.empty()) report.message = report.reason;
   const auto status = json.find("status");
-  if (status != json.end() && status->is_object())
+  if (status != json.end() && status->is_object()) {
     report.status_json = status->dump(-1, ' ', false, Json::error_handler_t::replace);
+    report.warmth = warmth_in(*status);
+    report.rebalance = status->contains("rebalance") && (*status)["rebalance"].is_string();
+  }
   return report;
 }
 

@@ -1,9 +1,9 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 10 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 11 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
 -- and departures (an instance that has released its volume, or was warned, may be given it back),
--- nor unclean_volumes but for their tags.
+-- nor unclean_volumes but for their tags, nor how warm volumes are until their nodes report again.
 
 -- What this ledger belongs to: deployment, region, created_ms, and account once STS has named it. A ledger of another
 -- deployment, Region or account is refused.
@@ -22,6 +22,7 @@ CREATE TABLE volumes (
   seen INTEGER NOT NULL DEFAULT 0,       -- EC2 has shown it at least once
   ever_used INTEGER NOT NULL DEFAULT 0,  -- never deleted without the operator's word
   gone_ms INTEGER,
+  warmth INTEGER NOT NULL DEFAULT -1,    -- percent of the needed blocks that a node reported last; -1: none has
   role TEXT NOT NULL DEFAULT 'node'      -- node, spare, golden or retired
 ) STRICT, WITHOUT ROWID;
 

@@ -127,6 +127,7 @@ core::Plan plan_of_two_nodes() {
       {"vol-1", "imagenet", "imagenet-0", "us-east-1a", "i-1", "/dev/sdf", 100,
        core::VolumeCondition::in_use},
       {"vol-22", "imagenet", "imagenet-1", "us-east-1a", "", "", 8, core::VolumeCondition::free}};
+  plan.volumes.front().warmth = 83;
   core::Action attach;
   attach.mutation = aws::AttachVolume{"vol-1", "i-1", "/dev/sdf"};
   attach.nodes = {"imagenet-0"};
@@ -140,13 +141,12 @@ core::Plan plan_of_two_nodes() {
 
 TEST(Listings, are_aligned_for_people) {
   EXPECT_EQ(as_text(volume_table(plan_of_two_nodes())),
-            "VOLUME  POOL      NODE        ROLE  ZONE        SIZE GiB  STATE   INSTANCE  DEVICE    "
-            "MEANING\n"
-            "vol-1   imagenet  imagenet-0  node  us-east-1a       100  in-use  i-1       /dev/sdf  "
-            "attached to an instance\n"
-            "vol-22  imagenet  imagenet-1  node  us-east-1a         8  free    -         -         "
-            "available "
-            "to its node\n");
+            "VOLUME  POOL      NODE        ROLE  ZONE        SIZE GiB  WARM %  STATE   INSTANCE  "
+            "DEVICE    MEANING\n"
+            "vol-1   imagenet  imagenet-0  node  us-east-1a       100      83  in-use  i-1       "
+            "/dev/sdf  attached to an instance\n"
+            "vol-22  imagenet  imagenet-1  node  us-east-1a         8       -  free    -         "
+            "-         available to its node\n");
   EXPECT_EQ(as_text(volume_table({})), "(none)\n");
 }
 
@@ -273,7 +273,8 @@ TEST(StatusPage, joins_the_plan_with_what_instances_reported) {
   board.record(report);
   report.stage = NodeStage::warming;
   report.received = Instant(std::chrono::seconds(9));
-  report.status_json = R"({"warm":{"warmth":0.25},"volume_os":"Debian"})";
+  report.status_json = R"({"volume_os":"Debian"})";
+  report.warmth = 0.25;
   board.record(report);
   const json status = json::parse(status_json(view, board.entries()));
   EXPECT_EQ(status["updated"], "2026-01-02T03:04:05.000Z");
@@ -297,8 +298,7 @@ TEST(StatusPage, joins_the_plan_with_what_instances_reported) {
 TEST(StatusPage, survives_nonsense_in_a_guests_status) {
   TickView view;
   view.plan = plan_of_two_nodes();
-  for (const char* nonsense :
-       {"", "[1]", "\"text\"", R"({"warm":7})", R"({"warm":{"warmth":"hot"}})", "{broken"}) {
+  for (const char* nonsense : {"", "[1]", "\"text\"", R"({"warm":7})", "{broken"}) {
     ReportBoard board;
     core::NodeReport report;
     report.instance_id = "i-1";

@@ -30,7 +30,9 @@ TEST_F(LedgerFile, a_ledger_of_version_1_is_brought_up_to_date) {
     for (const char* table : {"departures", "refused_offers", "launch_streaks", "unclean_volumes"})
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
-    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
+    for (const char* column : {"role", "warmth"})
+      ASSERT_TRUE(
+          database->run(std::string("ALTER TABLE volumes DROP COLUMN ") + column).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE intents DROP COLUMN silent_ms").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
@@ -53,7 +55,9 @@ TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
     for (const char* table : {"refused_offers", "launch_streaks", "unclean_volumes"})
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
-    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN role").has_value());
+    for (const char* column : {"role", "warmth"})
+      ASSERT_TRUE(
+          database->run(std::string("ALTER TABLE volumes DROP COLUMN ") + column).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE intents DROP COLUMN silent_ms").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
@@ -68,12 +72,38 @@ TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
   EXPECT_EQ(view->volumes.at("vol-1").node, "p-0");
 }
 
+TEST_F(LedgerFile, a_ledger_of_version_10_knows_of_no_volume_how_warm_it_is) {
+  core::Plan plan;
+  plan.records.push_back(
+      core::RecordVolume{"vol-1", {"p", "p-0", "z-a", kNow, true, true, core::VolumeRole::node}});
+  {
+    auto ledger = open();
+    ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  }
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN warmth").has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 10").has_value());
+  }
+  auto ledger = open();
+  EXPECT_FALSE(ledger.view()->volumes.at("vol-1").warmth);
+  core::Plan heard;
+  heard.records.push_back(core::RecordWarmth{"vol-1", 83});
+  ASSERT_TRUE(ledger.record(heard, {}, kNow).has_value());
+  EXPECT_EQ(ledger.view()->volumes.at("vol-1").warmth, 83);
+  // A volume that is seen once more stays as warm as it is.
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  EXPECT_EQ(ledger.view()->volumes.at("vol-1").warmth, 83);
+}
+
 TEST_F(LedgerFile, a_ledger_of_version_9_knows_of_no_volume_that_was_left_unclean) {
   { open(); }
   {
     auto database = Database::open(path_);
     ASSERT_TRUE(database.has_value());
     ASSERT_TRUE(database->run("DROP TABLE unclean_volumes").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN warmth").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 9").has_value());
   }
   auto ledger = open();

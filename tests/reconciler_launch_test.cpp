@@ -413,5 +413,25 @@ TEST(ReconcilerLaunch, a_crash_anywhere_between_launch_and_tags_ends_with_one_vo
   }
 }
 
+TEST(ReconcilerLaunch, a_hint_to_rebalance_that_a_node_reports_counts_as_one_of_the_queue) {
+  for (const bool asked : {false, true}) {
+    auto pool = pool_spec("p", 1, 1);
+    pool.launch->replace_on_rebalance = asked;
+    Fleet fleet(pool);
+    fleet.start();
+    ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+    const std::string first = fleet.live_instances().front()->id;
+    const std::string volume = fleet.pool_volumes().front()->id;
+    fleet.on_tick = [&] {
+      auto& report = fleet.reports[first];
+      report = {first, volume, NodeStage::ready, "", fleet.region.now(), "", ""};
+      report.rebalance = true;
+    };
+    const auto replaced = [&] { return fleet.live_instances().size() == 2; };
+    EXPECT_EQ(fleet.until(replaced, minutes{2}), asked);
+    EXPECT_THAT(fleet.violations, IsEmpty());
+  }
+}
+
 }  // namespace
 }  // namespace warmroot

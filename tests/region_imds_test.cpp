@@ -138,6 +138,14 @@ TEST_F(ImdsTest, the_spot_notice_appears_when_it_is_given) {
   EXPECT_EQ(get("/latest/meta-data/spot/termination-time").body, "2026-01-02T03:06:15Z");
 }
 
+TEST_F(ImdsTest, the_hint_to_rebalance_is_there_once_it_was_given) {
+  region.advance_by(10s);
+  EXPECT_EQ(get("/latest/meta-data/events/recommendations/rebalance").status, 404);
+  ASSERT_TRUE(region.recommend_rebalance(id));
+  EXPECT_EQ(get("/latest/meta-data/events/recommendations/rebalance").body,
+            "{\"noticeTime\":\"2026-01-02T03:04:15Z\"}");
+}
+
 // ---- signatures: known answers of two other implementations ----
 
 TEST(VerifySignature, accepts_the_known_answers_and_nothing_that_differs) {

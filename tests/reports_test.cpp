@@ -177,6 +177,25 @@ TEST_F(Reports, an_authentic_report_is_kept_and_answered_with_wishes) {
   EXPECT_EQ(json::parse(kept.status_json)["warmth"], 0.5);
 }
 
+TEST(ReportBody, warmth_and_the_hint_to_rebalance_are_read_from_the_status_and_nonsense_is_not) {
+  const auto with = [](const std::string& status) {
+    return parse_report(R"({"version":1,"instance_id":"i-1","stage":"warming","status":)" + status +
+                        "}");
+  };
+  EXPECT_EQ(with(R"({"warm":{"warmth":0.25}})")->warmth, 0.25);
+  EXPECT_EQ(with(R"({"warm":{"warmth":1}})")->warmth, 1.0);
+  for (const char* nonsense :
+       {"7", "{}", R"({"warm":7})", R"({"warm":{"warmth":"hot"}})", R"({"warm":{"warmth":1.5}})",
+        R"({"warm":{"warmth":-0.1}})", R"({"warm":{"warmth":null}})", R"({"rebalance":7})"}) {
+    const auto report = with(nonsense);
+    ASSERT_TRUE(report) << nonsense;
+    EXPECT_FALSE(report->warmth) << nonsense;
+    EXPECT_FALSE(report->rebalance) << nonsense;
+  }
+  EXPECT_TRUE(with(R"({"rebalance":"2026-01-02T03:04:05Z"})")->rebalance);
+  EXPECT_FALSE(with(R"({"rebalance":null})")->rebalance);
+}
+
 TEST_F(Reports, a_wish_to_drain_reaches_the_instance) {
   const std::string secret = key();
   board_.set_known("research", {{kInstance, {"imagenet", "imagenet-0", kVolume, true}}});

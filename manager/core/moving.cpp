@@ -5,10 +5,12 @@
 #include <algorithm>
 
 #include "manager/core/census.hpp"
+#include "manager/core/filling_facts.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
 #include "manager/core/placing.hpp"
+#include "manager/core/warmth.hpp"
 
 namespace warmroot::core {
 
@@ -77,15 +79,27 @@ void come_back(Draft& draft, PoolDraft& pool, NodeDraft& node,
   }
 }
 
+/// In brackets; nothing where nobody has said.
+std::string how_warm(const Draft& draft, const std::string& volume_id) {
+  const auto percent = warmth_of(draft, volume_id);
+  return percent ? " (" + std::to_string(*percent) + " %)" : std::string();
+}
+
 /// Of those that move to the zone together, the one after `others`.
-std::string what_it_gets(const Draft& draft, const PoolDraft& pool, const std::string& zone,
-                         int others) {
+std::string what_it_gets(Draft& draft, const PoolDraft& pool, const std::string& node,
+                         const std::string& zone, int others) {
+  std::vector<std::pair<int, std::string>> spares;  // the warmest first, as take_spare takes them
   for (const auto& [id, volume] : draft.observed.volumes)
     if (tag_of(volume.tags, kTagRole) == to_string(VolumeRole::spare) &&
         tag_of(volume.tags, kTagPool) == pool.spec->name && volume.availability_zone == zone &&
-        volume.state == aws::VolumeState::available && others-- <= 0)
-      return "takes spare " + id + " there";
-  return "gets a new volume from " + pool.source.snapshot_id + " there, which is cold";
+        volume.state == aws::VolumeState::available)
+      spares.emplace_back(-warmth_of(draft, id).value_or(0), id);
+  std::sort(spares.begin(), spares.end());
+  if (const auto of = static_cast<std::size_t>(others); of < spares.size())
+    return "takes spare " + spares[of].second + " there" + how_warm(draft, spares[of].second);
+  const auto facts = FillingFacts(draft).of(draft, pool, zone, node, true);
+  return "gets a new volume from " + pool.source.snapshot_id + " there, " +
+         choose_fill(facts, pool.spec->stock.ready_within).why;
 }
 
 void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string& target,
@@ -94,8 +108,9 @@ void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string
   if (target == node.zone || draft.backing_off("CreateTags", node.name)) return;
   const std::string reason =
       node.zone + " has had no capacity for a minute: " + node.name + " moves to " + target +
-      " and " + what_it_gets(draft, pool, target, others) + "; " + volume.volume_id + " stays in " +
-      node.zone + ", detached and kept: its data and warmth do not come along";
+      " and " + what_it_gets(draft, pool, node.name, target, others) + "; " + volume.volume_id +
+      " stays in " + node.zone + ", detached and kept: its data and warmth" +
+      how_warm(draft, volume.volume_id) + " do not come along";
   if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagParked, target}, {kTagNode, node.name}}},
                  pool.spec->name, {node.name}, reason))
     return;

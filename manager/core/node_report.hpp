@@ -2,6 +2,7 @@
 // planner never needs one to be right.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "bootstrap/base/node_stage.hpp"
@@ -17,6 +18,9 @@ struct NodeReport {
   Instant received{};
   std::string status_json;  ///< the bootstrap's whole status document, passed through to /status
   std::string reason;       ///< one word, for us: kUncleanBeyondRepair or what a release is due to
+  /// Share of the needed blocks that its volume holds, 0 to 1.
+  std::optional<double> warmth = std::nullopt;
+  bool rebalance = false;  ///< EC2 recommends to replace the instance
 };
 
 }  // namespace warmroot::core

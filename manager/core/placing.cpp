@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "manager/core/filling_facts.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
@@ -17,14 +18,24 @@ struct ZoneFacts {
   std::string zone;
   bool works = true;  ///< EC2 calls it available
   bool buys = true;   ///< some instance type may be asked for
-  int spares = 0;     ///< warm volumes of the pool that nobody has
+  int spares = 0;     ///< volumes of the pool that nobody has
+  int filled = 0;     ///< of these the ones that are read in full
   int free_here = 0;  ///< of a pool without launch: instances that wait for a volume
   std::optional<MicroUsd> price;
   std::optional<int> score;
 };
 
-/// Free spares by pool and zone: of the pool's present lineage, never leased.
-using Spares = std::map<std::pair<std::string, std::string>, int>;
+/// Of a pool's present lineage, never leased.
+struct FreeSpares {
+  int all = 0;
+  int filled = 0;
+};
+using Spares = std::map<std::pair<std::string, std::string>, FreeSpares>;  // by pool and zone
+
+void count(FreeSpares& spares, bool filled) {
+  ++spares.all;
+  if (filled) ++spares.filled;
+}
 
 Spares free_spares(Draft& draft) {
   Spares spares;
@@ -35,7 +46,7 @@ Spares free_spares(Draft& draft) {
       continue;
     const auto* pool = draft.find_pool(tag_of(volume.tags, kTagPool));
     if (pool && tag_of(volume.tags, kTagLineage) == pool->source.snapshot_id)
-      ++spares[{pool->spec->name, volume.availability_zone}];
+      count(spares[{pool->spec->name, volume.availability_zone}], is_filled(draft, id));
   }
   return spares;
 }
@@ -62,8 +73,10 @@ std::vector<ZoneFacts> facts_of(Draft& draft, const PoolDraft& pool, const Spare
     if (scores != market.scores.end())
       if (const auto score = scores->second.find(zone); score != scores->second.end())
         facts.score = score->second;
-    if (const auto free = spares.find({pool.spec->name, zone}); free != spares.end())
-      facts.spares = free->second;
+    if (const auto free = spares.find({pool.spec->name, zone}); free != spares.end()) {
+      facts.spares = free->second.all;
+      facts.filled = free->second.filled;
+    }
     all.push_back(std::move(facts));
   }
   return all;
@@ -90,7 +103,9 @@ std::string sieve(Zones& zones) {
   if (sift(zones, [](const ZoneFacts* facts) { return facts->free_here > 0; }))
     why = "an instance there waits for a volume";
   if (sift(zones, [](const ZoneFacts* facts) { return facts->spares > 0; }))
-    why = "a warm volume is free there";
+    why = "a spare is free there";
+  if (sift(zones, [](const ZoneFacts* facts) { return facts->filled > 0; }))
+    why = "a warm spare is free there";
   std::optional<MicroUsd> cheapest;
   for (const auto* facts : zones)
     if (facts->price && (!cheapest || *facts->price < *cheapest)) cheapest = facts->price;
@@ -115,6 +130,8 @@ void place_node(NodeDraft& node, std::vector<ZoneFacts>& all) {
   for (auto* facts : zones)
     if (facts->zone == node.zone) chosen = facts;
   node.zone = chosen->zone;
+  // The warmest goes first.
+  if (chosen->filled > 0) --chosen->filled;
   if (chosen->spares > 0) --chosen->spares;
   if (chosen->free_here > 0) --chosen->free_here;
 }

@@ -46,6 +46,10 @@ struct RecordVolume {  ///< a volume seen: adopted when it had no record
   std::string volume_id;
   OwnedVolume volume;
 };
+struct RecordWarmth {
+  std::string volume_id;
+  int percent = 0;
+};
 struct RecordVolumeGone {
   std::string volume_id;
   std::string why;
@@ -88,7 +92,7 @@ struct RecordOrderSettled {
 /// Any of these.
 using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
                             RecordInstanceGone, RecordDeparture, RecordFate, RecordOrderSettled,
-                            RecordDepartureOver, RecordUnclean, RecordUncleanOver>;
+                            RecordDepartureOver, RecordUnclean, RecordUncleanOver, RecordWarmth>;
 
 /// What a note is about: stable names, for those who count or filter notes (their texts drift).
 enum class NoteKind {
@@ -207,6 +211,7 @@ struct VolumeRow {
   int size_gib = 0;
   VolumeCondition condition = VolumeCondition::free;
   VolumeRole role = VolumeRole::node;
+  std::optional<int> warmth = std::nullopt;  ///< percent; warmth_of()
 };
 
 struct Plan {

@@ -22,6 +22,7 @@
 #include "manager/core/stocking.hpp"
 #include "manager/core/templates.hpp"
 #include "manager/core/unclean.hpp"
+#include "manager/core/warmth.hpp"
 
 namespace warmroot::core {
 
@@ -111,6 +112,7 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   take_census(draft);
   settle_leases(draft);
   judge_launches(draft);
+  keep_warmth(draft);
   if (!limits.orders_only) {
     move_nodes(draft);
     adopt(draft);

@@ -78,6 +78,8 @@ struct OwnedVolume {
   bool seen = false;       ///< EC2 has shown it at least once
   bool ever_used = false;  ///< had a lease once: never deleted without the operator's word
   VolumeRole role = VolumeRole::node;
+  /// Percent of its needed blocks that it holds, as a node said last.
+  std::optional<int> warmth = std::nullopt;
 };
 
 /// What became of a launch: counted once, for the pool's breaker.

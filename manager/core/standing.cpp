@@ -10,6 +10,7 @@
 #include "manager/core/leasing.hpp"
 #include "manager/core/orphans.hpp"
 #include "manager/core/stocking.hpp"
+#include "manager/core/warmth.hpp"
 
 namespace warmroot::core {
 
@@ -162,6 +163,7 @@ void add_volume_rows(Draft& draft) {
       row.device = attachment->device;
     }
     row.role = role_of(draft, volume);
+    row.warmth = warmth_of(draft, id);
     row.condition = condition_of(draft, volume, row.role, own.find(id) != nullptr);
     if (row.condition == VolumeCondition::unclaimed && parked.contains(id))
       row.condition = VolumeCondition::parked;

@@ -9,6 +9,7 @@
 #include "manager/core/filling.hpp"
 #include "manager/core/filling_facts.hpp"
 #include "manager/core/token.hpp"
+#include "manager/core/warmth.hpp"
 
 namespace warmroot::core {
 
@@ -60,7 +61,8 @@ class Stocker {
 
 Fill Stocker::fill_for(const PoolDraft& pool, const Want& want) {
   const auto within = pool.spec->stock.ready_within;
-  if (within <= Milliseconds{0}) return {};
+  if (within <= Milliseconds{0})
+    return choose_fill(facts_.of(draft_, pool, want.zone, want.subject, want.may_copy), within);
   const Watch missing = draft_.hold("filling/" + want.subject);
   const auto left = std::max(Milliseconds{1}, within - (draft_.now - missing.since));
   auto facts = facts_.of(draft_, pool, want.zone, want.subject, want.may_copy);
@@ -289,8 +291,10 @@ bool fits_a_node(Draft& draft, const StockDraft& spare, const std::string& zone)
          !draft.undecided(spare.id);
 }
 
-auto rank_of(const StockDraft& spare) {
+/// Before all others one that can be attached; of these the warmest, then the oldest.
+auto rank_of(const Draft& draft, const StockDraft& spare) {
   return std::make_tuple(spare.volume->state != aws::VolumeState::available,
+                         -warmth_of(draft, spare.id).value_or(0),
                          spare.volume->create_time.value_or(Instant::max()), spare.id);
 }
 
@@ -317,7 +321,8 @@ const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& no
     return nullptr;
   StockDraft* best = nullptr;
   for (auto& spare : pool.stock)
-    if (fits_a_node(draft, spare, node.zone) && (!best || rank_of(spare) < rank_of(*best)))
+    if (fits_a_node(draft, spare, node.zone) &&
+        (!best || rank_of(draft, spare) < rank_of(draft, *best)))
       best = &spare;
   if (!best || !tag_as_nodes(draft, pool, node, best->id, why + "; spare " + best->id + " is its"))
     return nullptr;

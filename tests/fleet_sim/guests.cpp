@@ -16,6 +16,8 @@ using std::chrono::seconds;
 /// As bootstrap/report.cpp has them.
 constexpr seconds kReportEvery{5};
 const Instant kNever = Instant::max();
+/// Until a volume that is mounted is warm.
+constexpr std::chrono::duration<double> kWarm = minutes{1};
 
 }  // namespace
 
@@ -181,6 +183,7 @@ void Guests::check(Guest& guest) {
   }
   world_.hardware.mounted_volumes.insert(guest.volume_id);
   guest.mounted = true;
+  guest.mounted_at = world_.region.now();
   enter(guest, GuestStep::mounting, NodeStage::mounted, milliseconds{300});
 }
 
@@ -267,6 +270,11 @@ void Guests::report(Guest& guest) {
   report.stage = guest.stage;
   report.message = guest.stage == NodeStage::failed ? "the probe login failed" : "";
   if (guest.stage == NodeStage::released) report.reason = guest.reason;
+  if (guest.mounted)
+    report.warmth = std::min(
+        1.0, std::chrono::duration<double>(world_.region.now() - guest.mounted_at) / kWarm);
+  const auto* instance = world_.region.instance(guest.id);
+  report.rebalance = instance != nullptr && instance->rebalance_at.has_value();
   const auto answer = world_.deliver(guest, report);
   if (answer.taken && answer.drain) drain(guest);
 }

@@ -35,6 +35,7 @@ struct Guest {
   unsigned generation = 0;  ///< of that disk's attachment
   unsigned checked = 0;     ///< the attachment for which the file system was checked
   bool mounted = false;
+  Instant mounted_at{};
   bool session = false;
   Instant due{};  ///< when `step` ends
   Instant report_due{};

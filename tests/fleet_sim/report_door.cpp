@@ -12,9 +12,16 @@ namespace {
 
 constexpr int kTaken = 200;
 
+/// What the manager reads of the bootstrap's status.
+std::string status_of(const core::NodeReport& report) {
+  return std::string(R"({"rebalance":)") +
+         (report.rebalance ? "\"2026-01-02T03:04:05Z\"" : "null") + R"(,"warm":{"warmth":)" +
+         (report.warmth ? std::to_string(*report.warmth) : "null") + "}}";
+}
+
 }  // namespace
 
-/// As bootstrap/documents.cpp writes it, but for the status, which only people read.
+/// As bootstrap/documents.cpp writes it.
 Letter letter_of(Guest& guest, const core::NodeReport& report) {
   Letter letter;
   letter.instance_id = report.instance_id;
@@ -22,7 +29,8 @@ Letter letter_of(Guest& guest, const core::NodeReport& report) {
   letter.body = R"({"version":1,"instance_id":")" + report.instance_id + R"(","volume_id":)" +
                 (report.volume_id.empty() ? "null" : "\"" + report.volume_id + "\"") +
                 R"(,"stage":")" + std::string(to_string(report.stage)) + R"(","reason":")" +
-                report.reason + R"(","message":")" + report.message + "\"}";
+                report.reason + R"(","message":")" + report.message + R"(","status":)" +
+                status_of(report) + "}";
   letter.signature = bootstrap::sign_report(guest.key, letter.sequence, letter.body);
   return letter;
 }

@@ -58,6 +58,9 @@ void add_network(std::map<std::string, std::string>& leaves, const Region& regio
 }
 
 void add_notice(std::map<std::string, std::string>& leaves, const InstanceRecord& guest) {
+  if (guest.rebalance_at)
+    leaves["meta-data/events/recommendations/rebalance"] =
+        nlohmann::json{{"noticeTime", seconds_text(*guest.rebalance_at)}}.dump();
   if (!guest.reclaim_at) return;
   const std::string time = seconds_text(*guest.reclaim_at);
   leaves["meta-data/spot/instance-action"] =

@@ -115,6 +115,7 @@ Answer<void> Region::recommend_rebalance(const std::string& instance_id) {
   if (!found->second.spot())
     return refuse("UnsupportedOperation", "Instance '" + instance_id + "' is not a spot instance");
   note("rebalance recommended instance=" + instance_id);
+  found->second.rebalance_at = now();
   tell(InstanceEvent::Kind::rebalance, found->second);
   return {};
 }

@@ -299,6 +299,7 @@ struct InstanceRecord {
   std::optional<Instant> terminated_time;
   std::optional<Instant> interrupted_at;              ///< when the spot notice was given
   std::optional<Instant> reclaim_at;                  ///< the time that the notice names
+  std::optional<Instant> rebalance_at;                ///< when its replacement was recommended
   Instant shutdown_until;                             ///< earliest end of shutting-down
   std::map<std::string, std::string> launch_mapping;  ///< IMDS block-device-mapping, frozen
   std::set<std::string> used_devices;
