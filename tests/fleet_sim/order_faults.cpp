@@ -1,6 +1,7 @@
 // What operators wish: another source, tighter limits, a pool less, and what they order by hand.
 #include "manager/core/device_names.hpp"
 #include "manager/core/orphans.hpp"
+#include "manager/pool_end.hpp"
 #include "tests/fleet_sim/catalogue.hpp"
 #include "tests/fleet_sim/world.hpp"
 #include "tests/sim/event_bus.hpp"
@@ -61,21 +62,42 @@ bool limits_tighten(World& world) {
   return true;
 }
 
-/// `warmroot pool delete`, as manager/cli_orders.cpp does it.
+/// What a command that looks by itself sees; no time passes meanwhile. Absent: EC2 did not answer.
+std::optional<manager::TickReport> look_of_a_command(World& world) {
+  const auto& process = world.host().process;
+  auto options = process.setup().options;
+  options.desired = world.desired;
+  options.reports = {};
+  options.heard = {};
+  auto pass_time = std::exchange(world.front.pass_time, [](Milliseconds) {});
+  aws::Ec2Client client(
+      world.door, [](Milliseconds) {}, [] { return 0.5; });
+  manager::Reconciler command(client, *process.ledger, std::move(options));
+  auto report = command.look();
+  world.front.pass_time = std::move(pass_time);
+  if (!report || report->blind) return {};
+  return std::move(*report);
+}
+
+/// `warmroot pool delete` of manager/cli_orders.cpp, beside a manager; people wait for one.
 void delete_pool(World& world, const std::string& name, bool keep) {
-  if (find_spec(world.desired, name)) return;
-  std::vector<std::string> free_ones;
-  for (const auto& [id, volume] : world.region.volumes()) {
-    const auto tag = volume.tags.find(core::kTagPool);
-    const auto deployment = volume.tags.find(core::kTagDeployment);
-    if (tag == volume.tags.end() || tag->second != name || volume.root ||
-        deployment == volume.tags.end() || deployment->second != kDeployment)
-      continue;
-    if (volume.link) return world.say("pool delete is refused: " + id + " is attached");
-    free_ones.push_back(id);
+  if (world.lifted || find_spec(world.desired, name)) return;
+  Host& host = world.host();
+  if (!host.process.running() || host.in_tick)
+    return world.later(seconds{1}, [&world, name, keep] { delete_pool(world, name, keep); });
+  const auto report = look_of_a_command(world);
+  const auto view = host.process.ledger->view();
+  if (!report || !view) return world.say("pool delete sees nothing");
+  const auto [free_ones, leased] =
+      manager::end_of_pool(name, report->observed, *view, report->plan);
+  if (!leased.empty()) {
+    world.coverage.add("order", "pool delete, refused");
+    return world.say("pool delete is refused: " + leased.begin()->first + " is leased to " +
+                     leased.begin()->second);
   }
   world.say("pool " + name + " is deleted" + (keep ? ", its volumes are kept" : ""));
   world.coverage.add("order", keep ? "pool delete, volumes kept" : "pool delete");
+  std::ignore = host.process.ledger->resume(name, world.region.now() + host.clock_at_start);
   if (keep) return;
   for (const auto& id : free_ones) place(world, core::OrderKind::delete_volume, id, "", "yes");
 }
@@ -100,9 +122,8 @@ bool pool_removed(World& world) {
     std::erase_if(changed.pools, [&](const core::PoolSpec& pool) { return pool.name == name; });
     world.set_desired(changed);
   });
-  world.later(goes + world.draw.span(seconds{5}, minutes{1}), [&world, name, keep] {
-    if (!world.lifted) delete_pool(world, name, keep);
-  });
+  world.later(goes + world.draw.span(seconds{5}, minutes{1}),
+              [&world, name, keep] { delete_pool(world, name, keep); });
   world.spell(goes + world.draw.span(minutes{1}, minutes{4}), [&world, before] {
     auto changed = world.desired;
     auto* pool = find_spec(changed, before.name);
