@@ -84,7 +84,8 @@ std::string describe_violation(const RunResult& result, const Options& options) 
          " step=" + std::to_string(result.step) + " rev=" WARMROOT_REVISION " " + result.violation +
          "; again: fleet_sim --first-seed " + std::to_string(result.seed) + " --seeds 1 --nodes " +
          std::to_string(options.nodes) + " --minutes " + std::to_string(options.minutes) +
-         " --faults " + joined(options.faults);
+         " --faults " + joined(options.faults) +
+         (options.planted == 0 ? "" : " --planted " + std::to_string(options.planted));
 }
 
 }  // namespace warmroot::fleet

@@ -74,6 +74,21 @@ TEST(FleetSim, each_fault_alone_violates_no_invariant) {
   }
 }
 
+TEST(FleetSim, a_violation_names_the_command_that_repeats_it) {
+  RunResult result;
+  result.seed = 7;
+  Options options;
+  options.faults = {"killed", "frozen"};
+  std::string again =
+      "; again: fleet_sim --first-seed 7 --seeds 1 --nodes 5 --minutes 10 --faults killed,frozen";
+  EXPECT_TRUE(describe_violation(result, options).ends_with(again))
+      << describe_violation(result, options);
+  options.planted = 3;
+  again += " --planted 3";
+  EXPECT_TRUE(describe_violation(result, options).ends_with(again))
+      << describe_violation(result, options);
+}
+
 TEST(FleetSim, what_no_seed_produced_is_told) {
   const Coverage empty;
   const auto never = empty.missing({"killed"});
