@@ -13,6 +13,7 @@ from cli_serve_test import BUILD, CATALOG, FAST, SPEC, announced, call, check, r
 
 SILENT = []  # connections that are kept open
 EMPTY = SPEC.format(nodes=0).replace("imagenet", "other")
+LAUNCHED_BY_PEOPLE = SPEC.format(nodes=1).split("[pool.launch]", maxsplit=1)[0]
 
 
 class Operator:
@@ -26,9 +27,13 @@ class Operator:
               f"warmroot {' '.join(words)} ends with {status} (got {done.returncode}: {done.stdout} {done.stderr})")
         return done.stdout + done.stderr
 
+    def region_volumes(self):
+        """As the region has them, whoever's they are."""
+        return {each["volume_id"]: each for each in call(self.endpoint + "/_control/state")[1]["volumes"] if not each["state"].startswith("delet")}
+
     def pool_volumes(self):
-        """Ids that the region knows, whoever's they are."""
-        return [each["volume_id"] for each in call(self.endpoint + "/_control/state")[1]["volumes"] if not each["state"].startswith("delet")]
+        """Their ids."""
+        return list(self.region_volumes())
 
     def volumes(self):
         done = subprocess.run([f"{BUILD}/warmroot", "--bootstrap", "program", "--endpoint-url", self.endpoint, "--output", "json", "volume", "list"],
@@ -56,10 +61,11 @@ def alone(operator):
     check("refused" in operator.run("attach", "i-0ffffffffffffffff", "--pool", "imagenet", "--timeout", "30", status=1),
           "an instance that nobody has is refused")
     attached_by_hand(operator, freed["volume_id"])
+    deleted_by_hand(operator, freed["volume_id"])
 
 
 def attached_by_hand(operator, volume):
-    """An instance that people launched gets the node's volume by order, alone."""
+    """An instance that people launched gets the node's volume by order, and gives it back."""
     done = subprocess.run(["aws", "--region", "us-east-1", "--endpoint-url", operator.endpoint, "ec2", "run-instances", "--image-id", "ami-0base000000000001",
                            "--instance-type", "g5.12xlarge", "--subnet-id", "subnet-0a00000000000001", "--query", "Instances[0].InstanceId",
                            "--output", "text"], capture_output=True, text=True, timeout=60, check=True)
@@ -68,10 +74,21 @@ def attached_by_hand(operator, volume):
     check(instance in shown and volume in shown, "attach says which volume the instance has got")
     row = operator.volumes()["imagenet-0"]
     check((row["volume_id"], row["instance_id"]) == (volume, instance), "and it has it")
+    shown = operator.region_volumes()[volume]
+    check((shown["instance_id"], shown["attachment_state"]) == (instance, "attached"), "the region says so as well")
+    check("is with" in operator.run("volume", "delete", volume, "--yes", status=1), "what was attached by hand is not deleted")
     operator.run("release", instance)
     check(operator.volumes()["imagenet-0"]["instance_id"] is None, "release takes it back")
     subprocess.run(["aws", "--region", "us-east-1", "--endpoint-url", operator.endpoint, "ec2", "terminate-instances", "--instance-ids", instance],
                    capture_output=True, timeout=60, check=True)
+
+
+def deleted_by_hand(operator, volume):
+    """A free volume that sessions may have used is deleted at the second word."""
+    check("say --yes" in operator.run("volume", "delete", volume, status=1), "data is not lost on a first word")
+    check(volume in operator.pool_volumes(), "and the volume stays")
+    shown = operator.run("volume", "delete", volume, "--yes")
+    check("does not show" in shown and volume not in operator.pool_volumes(), "volume delete deletes what is free, and says so")
 
 
 def serve(operator):
@@ -108,7 +125,7 @@ def killed_in_the_middle(operator):
     served = until("a node is served", lambda: (row := operator.volumes()["imagenet-0"])["instance_id"] and row)
     command = subprocess.Popen([f"{BUILD}/warmroot", "--bootstrap", "program", "--endpoint-url", operator.endpoint, "release", served["instance_id"]],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    until("the order has reached EC2", lambda: "call action=" in read("serve.log").split("serving", 1)[-1])
+    until("the order has reached EC2", lambda: "call action=DetachVolume" in read("serve.log"))
     daemon.kill()
     daemon.wait()
     told = command.communicate(timeout=120)[0]
@@ -136,6 +153,47 @@ def beside_serve(operator):
               and row["volume_id"] == served["volume_id"])
     finally:
         daemon.send_signal(signal.SIGTERM)
+        check(daemon.wait(timeout=30) == 0, "serve ends when asked")
+
+
+def by_hand_beside_serve(operator):
+    """Of a pool whose instances people launch: serve attaches and deletes as it is told."""
+    write("warmroot.toml", LAUNCHED_BY_PEOPLE)
+    daemon = serve(operator)
+    try:
+        served = operator.volumes()["imagenet-0"]
+        operator.run("release", served["instance_id"])
+        attached_by_hand(operator, served["volume_id"])
+        deleted_by_hand(operator, served["volume_id"])
+        until("serve makes the node another volume", lambda: (row := operator.volumes().get("imagenet-0")) and row["volume_id"] != served["volume_id"])
+    finally:
+        daemon.terminate()
+        check(daemon.wait(timeout=30) == 0, "serve ends when asked")
+    write("warmroot.toml", SPEC.format(nodes=1))
+
+
+def the_end_of_a_pool_beside_serve(operator):
+    write("warmroot.toml", SPEC.format(nodes=1))
+    operator.run("reconcile", "--until-stable", "--timeout", "60")
+    served = operator.volumes()["imagenet-0"]
+    daemon = serve(operator)
+    try:
+        check("still names" in operator.run("pool", "delete", "imagenet", "--yes", status=2), "beside serve a pool of the spec is not deleted")
+        write("warmroot.toml", EMPTY)
+        daemon.send_signal(signal.SIGHUP)
+        until("serve has the spec without the pool", lambda: "spec read again" in read("serve.log"))
+        for words in (["--yes"], ["--keep-volumes"]):
+            check(f"is leased: {served['volume_id']} to {served['instance_id']}" in operator.run("pool", "delete", "imagenet", *words, status=2),
+                  f"nor one whose volume is leased, with {words[0]}")
+        check(operator.region_volumes()[served["volume_id"]]["instance_id"] == served["instance_id"], "which stays where it is")
+        operator.run("release", served["instance_id"])
+        check("--yes" in operator.run("pool", "delete", "imagenet", status=2), "data is not lost on a first word")
+        check("1 of its volumes" in operator.run("pool", "delete", "imagenet", "--keep-volumes"), "its volumes may be kept")
+        check(operator.pool_volumes() == [served["volume_id"]], "and are")
+        operator.run("pool", "delete", "imagenet", "--yes")
+        check(operator.pool_volumes() == [], "serve deletes the pool's volume")
+    finally:
+        daemon.terminate()
         check(daemon.wait(timeout=30) == 0, "serve ends when asked")
 
 
@@ -192,8 +250,10 @@ def main():
             operator = Operator(until("the region serves", lambda: announced("sim.log", "endpoint")))
             alone(operator)
             beside_serve(operator)
+            by_hand_beside_serve(operator)
             killed_in_the_middle(operator)
             the_end_of_a_pool(operator)
+            the_end_of_a_pool_beside_serve(operator)
         except BaseException:
             for log in ("sim.log", "serve.log"):
                 if os.path.exists(log):
