@@ -80,9 +80,21 @@ double rounded(double value) {
          1000;
 }
 
-double bound_of(const CaseOptions& options, const Sight& sight, bool launches) {
-  if (options.kind != CaseKind::launch) return bound_running(sight.waits);
-  return launches ? bound_launch(sight.waits) : bound_created(sight.waits);
+/// The end of a run beside its bounds, which are those of the waits that this run drew.
+json against_bounds(const CaseOptions& options, const std::vector<NodeWaits>& waits, double done_s,
+                    bool launches) {
+  const bool from_nothing = options.kind == CaseKind::launch;
+  const double bound = !from_nothing ? bound_running(waits)
+                       : launches    ? bound_launch(waits)
+                                     : bound_created(waits);
+  // Of launches only the bound with foreknowledge is worked out.
+  const double blind = from_nothing ? bound : bound_blind(waits);
+  return {{"bound_s", rounded(bound)},
+          {"done_s", rounded(done_s)},
+          {"excess_s", rounded(done_s - bound)},
+          {"blind_bound_s", rounded(blind)},
+          {"blind_excess_s", rounded(done_s - blind)},
+          {"ratio", rounded(bound > 0 ? done_s / bound : 0)}};
 }
 
 /// The part of the tokens that could have been spent between two instants that was.
@@ -96,9 +108,6 @@ json run_case(const CaseOptions& options, bool launches) {
   World world(options);
   const json own = run_apart(world, options, launches);
   const Sight sight = world.sight();
-  const double bound = bound_of(options, sight, launches);
-  // Of launches only the bound with foreknowledge is worked out.
-  const double blind = options.kind == CaseKind::launch ? bound : bound_blind(sight.waits);
   const double per_node = 1.0 / options.nodes;
   const double cpu = own.at("cpu_s").get<double>();
   json row = {{"case", to_string(options.kind)},
@@ -108,12 +117,6 @@ json run_case(const CaseOptions& options, bool launches) {
               {"served", sight.served},
               {"served_twice", sight.served_twice},
               {"finished", sight.finished},
-              {"bound_s", rounded(bound)},
-              {"done_s", rounded(sight.done_s)},
-              {"excess_s", rounded(sight.done_s - bound)},
-              {"blind_bound_s", rounded(blind)},
-              {"blind_excess_s", rounded(sight.done_s - blind)},
-              {"ratio", rounded(bound > 0 ? sight.done_s / bound : 0)},
               {"attach_bucket_use",
                rounded(bucket_use(sight.attach_calls, sight.last_attach_s - sight.first_attach_s))},
               {"attach_bucket_use_from_start",
@@ -130,6 +133,7 @@ json run_case(const CaseOptions& options, bool launches) {
               {"failed_ticks", own.at("failed_ticks")},
               {"xml_bytes_per_instance", rounded(sight.bytes_per_instance)},
               {"calls", sight.calls}};
+  row.update(against_bounds(options, sight.waits, sight.done_s, launches));
   if (options.kind == CaseKind::storm) {
     for (const char* key :
          {"bound_s", "done_s", "excess_s", "blind_bound_s", "blind_excess_s", "ratio",
@@ -166,7 +170,7 @@ const std::optional<rusage>& cost_of_the_cli() {
   return cost;
 }
 
-json run_scripts(const CaseOptions& options, double bound) {
+json run_scripts(const CaseOptions& options, bool launches) {
   const auto sight = run_polling(options);
   const double per_node = 1.0 / options.nodes;
   json cpu_s, cpu_ms, peak_mib;
@@ -177,23 +181,21 @@ json run_scripts(const CaseOptions& options, double bound) {
     cpu_ms = rounded(calls * each * 1000 * per_node);
     peak_mib = rounded(static_cast<double>(cli->ru_maxrss) / 1024);
   }
-  return {{"case", to_string(options.kind)},
-          {"nodes", options.nodes},
-          {"client", "polling scripts"},
-          {"served", sight.served},
-          {"bound_s", rounded(bound)},
-          {"done_s", rounded(sight.done_s)},
-          {"excess_s", rounded(sight.done_s - bound)},
-          {"ratio", rounded(bound > 0 ? sight.done_s / bound : 0)},
-          {"mutating_calls_per_node", rounded(sight.mutating_calls * per_node)},
-          {"describing_calls_per_node", rounded(sight.describing_calls * per_node)},
-          {"attach_calls_per_node", rounded(sight.attach_calls * per_node)},
-          {"attach_bucket_use",
-           rounded(bucket_use(sight.attached, sight.last_attach_s - sight.first_attach_s))},
-          {"cpu_s", cpu_s},
-          {"cpu_ms_per_node", cpu_ms},
-          {"peak_mib", peak_mib},
-          {"throttled_calls", sight.throttled_calls}};
+  json row = {{"case", to_string(options.kind)},
+              {"nodes", options.nodes},
+              {"client", "polling scripts"},
+              {"served", sight.served},
+              {"mutating_calls_per_node", rounded(sight.mutating_calls * per_node)},
+              {"describing_calls_per_node", rounded(sight.describing_calls * per_node)},
+              {"attach_calls_per_node", rounded(sight.attach_calls * per_node)},
+              {"attach_bucket_use",
+               rounded(bucket_use(sight.attached, sight.last_attach_s - sight.first_attach_s))},
+              {"cpu_s", cpu_s},
+              {"cpu_ms_per_node", cpu_ms},
+              {"peak_mib", peak_mib},
+              {"throttled_calls", sight.throttled_calls}};
+  row.update(against_bounds(options, sight.waits, sight.done_s, launches));
+  return row;
 }
 
 std::string first_line_of(const char* command) {
@@ -296,19 +298,18 @@ std::optional<Wishes> parse(int argc, char** argv) {
 
 void add_case(json& rows, const Wishes& wishes, CaseKind kind, int nodes) {
   const bool launches = !wishes.by_create;
-  double bound = 0;
+  CaseOptions options{kind, nodes, wishes.share, wishes.seed, wishes.jitter, false};
   for (const bool events : {false, true}) {
     if (events && kind == CaseKind::faults) continue;
     if (!events && kind == CaseKind::storm) continue;
     std::fprintf(stderr, "%s %d%s ...\n", std::string(to_string(kind)).c_str(), nodes,
                  events ? " with events" : "");
-    rows.push_back(
-        run_case({kind, nodes, wishes.share, wishes.seed, wishes.jitter, events}, launches));
-    if (rows.back().at("bound_s").is_number()) bound = rows.back().at("bound_s");
+    options.events = events;
+    rows.push_back(run_case(options, launches));
   }
+  options.events = false;
   if (wishes.scripts && (kind == CaseKind::running || kind == CaseKind::launch))
-    rows.push_back(
-        run_scripts({kind, nodes, wishes.share, wishes.seed, wishes.jitter, false}, bound));
+    rows.push_back(run_scripts(options, launches));
 }
 
 }  // namespace

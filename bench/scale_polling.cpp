@@ -17,6 +17,7 @@ struct Client {
   Step step = Step::attach;
   int attempt = 0;
   double state_due = 0;  ///< when what it waits for becomes so
+  NodeWaits waits;       ///< drawn so far
 };
 
 struct Tokens {
@@ -90,15 +91,17 @@ struct Polling {
       return throttled(now + latency, place);
     client.attempt = 0;
     if (step == Step::attach) {
+      client.waits.attached_as = sight.attached;
       if (sight.attached++ == 0) sight.first_attach_s = executed;
       sight.last_attach_s = std::max(sight.last_attach_s, executed);
     }
     const double answered = now + latency;
     if (reads && executed < client.state_due)
       return queue.emplace(answered + kPollEvery, place), void();
-    advance(client, executed);
+    advance(client, executed, latency / 2);
     if (client.step == Step::done) {
       ++sight.served;
+      sight.waits.push_back(client.waits);
       sight.done_s = std::max(sight.done_s, client.state_due);
       return;
     }
@@ -117,24 +120,32 @@ struct Polling {
     queue.emplace(answered + kPollEvery, place);
   }
 
-  void advance(Client& client, double executed) {
+  /// The call of the step was executed, `up` after it was sent.
+  void advance(Client& client, double executed, double up) {
+    NodeWaits& waits = client.waits;
     switch (client.step) {
       case Step::run:
-        client.state_due = executed + drawn(5);
+        waits.run_call_s = up;
+        waits.pending_s = drawn(5);
+        client.state_due = executed + waits.pending_s;
         client.step = Step::wait_running;
         break;
       case Step::wait_running:
         client.step = Step::create;
         break;
       case Step::create:
-        client.state_due = executed + drawn(1.5);
+        waits.create_call_s = up;
+        waits.creating_s = drawn(1.5);
+        client.state_due = executed + waits.creating_s;
         client.step = Step::wait_available;
         break;
       case Step::wait_available:
         client.step = Step::attach;
         break;
       case Step::attach:
-        client.state_due = executed + drawn(2);
+        waits.attach_call_s = up;
+        waits.attaching_s = drawn(2);
+        client.state_due = executed + waits.attaching_s;
         client.step = Step::wait_attached;
         break;
       default:
