@@ -41,6 +41,7 @@ struct Wishes {
   double jitter = 0.6;
   bool as_json = false;
   bool by_create = false;  ///< launches may not make volumes
+  bool manager = true;     ///< the manager runs
   bool scripts = true;     ///< the polling client runs as well
 };
 
@@ -48,7 +49,7 @@ int usage() {
   std::fprintf(stderr,
                "usage: scale_bench [--nodes N[,N...]] [--case running|launch|storm|faults|all]\n"
                "                   [--share S] [--seed S] [--jitter J]\n"
-               "                   [--no-launch-volumes] [--no-scripts] [--json]\n");
+               "                   [--no-launch-volumes] [--no-manager] [--no-scripts] [--json]\n");
   return 2;
 }
 
@@ -266,6 +267,8 @@ std::optional<Wishes> parse(int argc, char** argv) {
       wishes.as_json = true;
     } else if (word == "--no-launch-volumes") {
       wishes.by_create = true;
+    } else if (word == "--no-manager") {
+      wishes.manager = false;
     } else if (word == "--no-scripts") {
       wishes.scripts = false;
     } else if (i + 1 >= argc) {
@@ -291,6 +294,8 @@ std::optional<Wishes> parse(int argc, char** argv) {
   for (const int nodes : wishes.nodes)
     if (nodes < 1 || nodes > 50'000) return std::nullopt;
   if (wishes.share <= 0 || wishes.share > 1) return std::nullopt;
+  const bool scripted = wishes.kind != "storm" && wishes.kind != "faults";
+  if (!wishes.manager && !(wishes.scripts && scripted)) return std::nullopt;  // nothing would run
   for (const char* kind : {"running", "launch", "storm", "faults", "all"})
     if (wishes.kind == kind) return wishes;
   return std::nullopt;
@@ -300,6 +305,7 @@ void add_case(json& rows, const Wishes& wishes, CaseKind kind, int nodes) {
   const bool launches = !wishes.by_create;
   CaseOptions options{kind, nodes, wishes.share, wishes.seed, wishes.jitter, false};
   for (const bool events : {false, true}) {
+    if (!wishes.manager) continue;
     if (events && kind == CaseKind::faults) continue;
     if (!events && kind == CaseKind::storm) continue;
     std::fprintf(stderr, "%s %d%s ...\n", std::string(to_string(kind)).c_str(), nodes,
