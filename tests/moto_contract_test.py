@@ -1,5 +1,6 @@
 """The contract cases of contract.hpp against moto_server, an EC2 emulation of other people, where one is installed.
-Exit status 77 where it is not: nothing of ours can install it. Usage: moto_contract_test.py BUILD_DIRECTORY"""
+Exit status 77 where it is not, also under WARMROOT_MUST_RUN=1: moto is in no package of Debian 12, so that tests/deps.sh
+cannot install it. Usage: moto_contract_test.py BUILD_DIRECTORY"""
 import os
 import re
 import shutil
