@@ -10,6 +10,7 @@
 #include <future>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "bootstrap/agent_sockets.hpp"
 #include "bootstrap/base/bounded_thread.hpp"
@@ -196,13 +197,28 @@ class Daemon {
   void check_serving() {
     if (!serving_) return;
     const Ok works = check_still_serving(*assignment_.entry, served_disk_);
-    // Its processes may be others by now.
-    if (works && !assignment_.entry->by_base_sshd())
-      book_.update([this](Status& status) { status.entry = assignment_.entry->describe(); });
+    if (works) tell_of_entry();
     if (works || !serving_.exchange(false)) return;
     if (const Ok moved = assignment_.entry->close(); !moved)
       log_event(LogLevel::warning, "sessions cannot be moved", {{"why", moved.error().message()}});
     failed("sessions left the volume: " + works.error().message());
+  }
+
+  /// A volume that is rebooted has other processes afterwards, and people land on the base
+  /// meanwhile: they should know why.
+  void tell_of_entry() {
+    const Entry& entry = *assignment_.entry;
+    if (entry.by_base_sshd() || !serving_) return;
+    const std::string pause = entry.pause(), described = entry.describe();
+    if (pause != pause_ && pause.empty()) std::ignore = set_banner(ticket_.pool, {});
+    if (pause != pause_ && !pause.empty()) tell_people(pause);
+    if (pause == pause_ && described == described_) return;
+    pause_ = pause;
+    described_ = described;
+    book_.update([&](Status& status) {
+      status.entry = described;
+      status.message = pause;
+    });
   }
 
   /// The main thread has the bound again when serving_ is false.
@@ -225,8 +241,10 @@ class Daemon {
       Imds imds;
       int looks = 0;
       const auto look = [&] {
-        if (looks++ % kLooksPerHint == 0) look_for_hint(imds);
-        return imds.find("meta-data/spot/instance-action");
+        auto notice = imds.find("meta-data/spot/instance-action");
+        const bool is_notice = notice && *notice;
+        if (looks++ % kLooksPerHint == 0 && !is_notice) look_for_hint(imds);
+        return notice;
       };
       watch_for_notice(look, token, [&](const InstanceAction& notice) {
         ask_to_stop(
@@ -380,7 +398,9 @@ class Daemon {
   BringUpInput input_;
   Assignment assignment_;
   std::string served_disk_;  ///< written before serving_ is set
-  int ebs_silent_ = 0;       ///< attempts in a row; the ticker's
+  // the ticker's
+  int ebs_silent_ = 0;             ///< attempts in a row
+  std::string pause_, described_;  ///< of the entry, as they were told last
   std::atomic<bool> serving_ = false, shutting_down_ = false;
   std::mutex mutex_, stage_mutex_;
   std::optional<std::string> confirmed_, no_volume_;

@@ -53,6 +53,9 @@ class Entry {
   /// Whether new sessions land in the volume, put right where that is possible. Cheap. Errors: why
   /// not, one sentence.
   virtual Ok check() = 0;
+  /// Why new sessions land on the base for a while although check found nothing wrong, one
+  /// sentence; empty while they land in the volume. For check's thread.
+  virtual std::string pause() const { return {}; }
 
   /// New sessions land on the base from now on, where the banner tells them why; those that are in
   /// the volume stay.

@@ -22,6 +22,7 @@
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
+#include "bootstrap/container_plan.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/loopback_port.hpp"
@@ -65,7 +66,10 @@ class SshdEntry : public Entry {
     std::string ports;
     for (const std::uint16_t port : ports_)
       ports += (ports.empty() ? "" : ", ") + std::to_string(port);
-    return sshd_->describe() + ", which has the base's port " + ports;
+    return sshd_->describe() +
+           (not_listening_since_ms_ == 0 ? ", which has the base's port "
+                                         : "; the base has port ") +
+           ports;
   }
 
   Result<std::string> prepare(const EntryInput& input) override {
@@ -100,6 +104,12 @@ class SshdEntry : public Entry {
   Ok check() override {
     TRY(check_process());
     return check_greeting();
+  }
+
+  std::string pause() const override {
+    if (not_listening_since_ms_ == 0) return {};
+    return begun_anew_ ? "the volume was rebooted and is starting; log in again in a moment"
+                       : "the volume's own sshd does not listen just now";
   }
 
   Ok close() override {
@@ -153,18 +163,22 @@ class SshdEntry : public Entry {
     return fail(ErrorKind::refused, "the volume's own sshd does not listen any more");
   }
 
-  /// Until it listens again, the base has the port. One that is rebooted before anybody can get in
-  /// would go on like that for ever.
+  /// Until it listens again, the base has the port. A start that failed is tried again, and both
+  /// only so often: a volume may reboot itself for ever.
   Ok begin_anew(const std::string& how_it_ended) {
-    if (!sshd_->wants_restart() || begun_anew_)
+    const bool again = sshd_->wants_restart() || begun_anew_;
+    if (!again || !restarts_.allow(boottime_ms()))
       return fail(ErrorKind::refused, how_it_ended + last_words());
-    log_event(LogLevel::notice, "somebody in the volume has rebooted it, it begins anew");
+    log_event(LogLevel::notice, "somebody in the volume has rebooted it, it begins anew",
+              {{"how", how_it_ended}});
     sshd_->end(kEndLimit);
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY(sshd_->start(root, wishes_, log_.get()));
     begun_anew_ = true;
     not_listening_since_ms_ = boottime_ms();
     patience_ = sshd_->start_limit();
+    ungreeted_ = 0;
+    ungreeted_since_ms_ = 0;
     return {};
   }
 
@@ -285,6 +299,7 @@ class SshdEntry : public Entry {
   std::int64_t not_listening_since_ms_ = 0;  ///< 0: it listens
   milliseconds patience_ = kReload;          ///< how long it need not
   bool begun_anew_ = false;                  ///< and has not listened since
+  RestartLimit restarts_;
   std::int64_t next_greeting_ms_ = 0;
   int ungreeted_ = 0;                    ///< times in a row
   std::int64_t ungreeted_since_ms_ = 0;  ///< since when no greeting came; 0: the last one did

@@ -50,8 +50,8 @@ struct Status {
 
 /// Thread-safe. The status file and that of the metrics are replaced atomically: at once when the
 /// stage or the message changes, for anything else by the next change that comes a while after the
-/// last write. On the way to the first session dozens of steps follow each other within
-/// milliseconds, and a write takes one.
+/// last write (in the daemon a ticker makes one each second). On the way to the first session
+/// dozens of steps follow each other within milliseconds, and a write takes one.
 class StatusBook {
  public:
   static constexpr std::chrono::milliseconds kRest{100};

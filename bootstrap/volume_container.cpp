@@ -87,7 +87,9 @@ Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes
   facts.systemd_run = systemd_run_program();
   facts.devices = devices_to_share(list_directory("/dev"));
   facts.sshd_unit = kContainerSshdUnit;
-  facts.resolv_conf = resolv_conf_in_run(root);
+  // Once: a volume that does not answer must not hold up who starts it anew.
+  if (!resolv_conf_) resolv_conf_ = resolv_conf_in_run(root);
+  facts.resolv_conf = *resolv_conf_;
   port_ = wishes.port;
   ended_.reset();
   rebooted_ = false;
@@ -105,6 +107,7 @@ Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes
 }
 
 std::string VolumeContainer::describe() const {
+  if (sshd_ == 0) return "nspawn: the volume's system, which is starting";
   return "nspawn: the volume's sshd (process " + std::to_string(sshd_) +
          ") under its own init (process " + std::to_string(init_) + ")";
 }

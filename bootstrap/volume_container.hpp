@@ -40,6 +40,7 @@ class VolumeContainer : public VolumeSshd {
   std::string pids_;  ///< its namespace of processes
   pid_t sshd_ = 0;    ///< who listened last
   std::uint16_t port_ = 0;
+  std::optional<std::string> resolv_conf_;  ///< resolv_conf_in_run's, of the first start
   std::optional<std::string> ended_;
   bool rebooted_ = false;  ///< that is how it ended
 };

@@ -64,13 +64,18 @@ Result<std::string> required_id(const Json& json, const char* key) {
   return text;
 }
 
-/// As far as the guest can be trusted to send a number there.
+double number_in(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number() ? found->get<double>() : -1;
+}
+
+/// As far as the guest can be trusted to send a number there. Until the warmer knows what is
+/// needed, and where nobody warms, it is none.
 std::optional<double> warmth_in(const Json& status) {
   const auto warm = status.find("warm");
-  if (warm == status.end() || !warm->is_object()) return std::nullopt;
-  const auto warmth = warm->find("warmth");
-  if (warmth == warm->end() || !warmth->is_number()) return std::nullopt;
-  const double share = warmth->get<double>();
+  if (warm == status.end() || !warm->is_object() || number_in(*warm, "needed_blocks") <= 0)
+    return std::nullopt;
+  const double share = number_in(*warm, "warmth");
   return share >= 0 && share <= 1 ? std::optional(share) : std::nullopt;
 }
 

@@ -95,5 +95,14 @@ TEST(Container, its_first_process_counts_as_one_inside) {
   EXPECT_EQ(innermost_pid(""), 0);
 }
 
+TEST(Restarts, a_container_that_reboots_for_ever_is_left_alone_and_later_not) {
+  RestartLimit restarts;
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(restarts.allow(1000 + i));
+  EXPECT_FALSE(restarts.allow(2000));
+  EXPECT_FALSE(restarts.allow(1000 + RestartLimit::kRestartWindowMs - 1));
+  EXPECT_TRUE(restarts.allow(1000 + RestartLimit::kRestartWindowMs));
+  EXPECT_FALSE(restarts.allow(1000 + RestartLimit::kRestartWindowMs)) << "four are in the window";
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap

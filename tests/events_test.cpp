@@ -380,6 +380,35 @@ TEST(Warning, after_a_hint_the_node_serves_until_its_successor_runs) {
   EXPECT_THAT(world.calls(), IsEmpty()) << "it is asked first";
 }
 
+TEST(Warning, a_hint_that_stands_for_many_looks_drains_nobody_who_leaves_for_another_reason) {
+  auto world = served();
+  world.report("i-0", "vol-0", NodeStage::ready);
+  world.observed.statuses["i-0"].system_status = "impaired";
+  world.hold_for(std::chrono::minutes{30});
+  world.observed.warnings["i-0"] = {core::WarningKind::rebalance, core::kNow};
+  EXPECT_THAT(world.plan().drains, IsEmpty());
+  world.observed.warnings["i-0"].kind = core::WarningKind::interruption;
+  EXPECT_THAT(world.plan().drains, Not(IsEmpty())) << "else this says nothing";
+}
+
+TEST(Warning, a_hint_that_is_repeated_is_recorded_once_also_of_an_instance_of_others) {
+  auto world = served();
+  world.pool().launch->replace_on_rebalance = true;
+  auto& seen = world.instance("i-9");
+  seen.client_token = "somebody's";
+  world.report("i-9", "", NodeStage::hello);
+  world.observed.warnings["i-9"] = {core::WarningKind::rebalance, core::kNow};
+  const auto first = world.plan();
+  const auto* left = departure_in(first);
+  ASSERT_NE(left, nullptr);
+  world.ledger.departures["i-9"] = left->departure;
+  world.ledger.departures["i-9"].since -= seconds{60};  // its hello is newer
+  for (const auto& record : world.plan().records) {
+    EXPECT_FALSE(std::holds_alternative<core::RecordDepartureOver>(record));
+    EXPECT_FALSE(std::holds_alternative<core::RecordDeparture>(record));
+  }
+}
+
 TEST(Warning, an_interruption_after_a_hint_is_serious) {
   auto world = served();
   world.ledger.departures["i-0"] = {false, core::kNow - seconds{3600}, {}, true};

@@ -39,6 +39,7 @@ StockWorld warming(std::optional<double> warmth) {
 
 aws::Volume& filled_spare(StockWorld& world, const std::string& id, const std::string& zone) {
   auto& spare = world.stock_volume(id, VolumeRole::spare, zone);
+  world.pool().stock.ready_within = std::chrono::hours{1};  // else nobody asks
   world.observed.volume_statuses[id].initialization_state = "completed";
   return spare;
 }

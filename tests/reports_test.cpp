@@ -182,11 +182,17 @@ TEST(ReportBody, warmth_and_the_hint_to_rebalance_are_read_from_the_status_and_n
     return parse_report(R"({"version":1,"instance_id":"i-1","stage":"warming","status":)" + status +
                         "}");
   };
-  EXPECT_EQ(with(R"({"warm":{"warmth":0.25}})")->warmth, 0.25);
-  EXPECT_EQ(with(R"({"warm":{"warmth":1}})")->warmth, 1.0);
+  EXPECT_EQ(with(R"({"warm":{"needed_blocks":4,"warmth":0.25}})")->warmth, 0.25);
+  EXPECT_EQ(with(R"({"warm":{"needed_blocks":4,"warmth":1}})")->warmth, 1.0);
+  EXPECT_EQ(with(R"({"warm":{"needed_blocks":4,"warmth":0}})")->warmth, 0.0);
   for (const char* nonsense :
-       {"7", "{}", R"({"warm":7})", R"({"warm":{"warmth":"hot"}})", R"({"warm":{"warmth":1.5}})",
-        R"({"warm":{"warmth":-0.1}})", R"({"warm":{"warmth":null}})", R"({"rebalance":7})"}) {
+       {"7", "{}", R"({"warm":7})", R"({"warm":{"warmth":0.5}})",
+        R"({"warm":{"needed_blocks":0,"warmth":0}})",  // as before the warmer knows anything
+        R"({"warm":{"needed_blocks":"4","warmth":0.5}})",
+        R"({"warm":{"needed_blocks":4,"warmth":"hot"}})",
+        R"({"warm":{"needed_blocks":4,"warmth":1.5}})",
+        R"({"warm":{"needed_blocks":4,"warmth":-0.1}})",
+        R"({"warm":{"needed_blocks":4,"warmth":null}})", R"({"rebalance":7})"}) {
     const auto report = with(nonsense);
     ASSERT_TRUE(report) << nonsense;
     EXPECT_FALSE(report->warmth) << nonsense;

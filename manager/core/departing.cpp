@@ -9,18 +9,6 @@ namespace warmroot::core {
 
 namespace {
 
-/// EC2's warning, if it is one to act upon.
-const Warning* warning_of(Draft& draft, const std::string& id) {
-  const auto found = draft.observed.warnings.find(id);
-  if (found == draft.observed.warnings.end()) return nullptr;
-  if (found->second.kind == WarningKind::interruption) return &found->second;
-  const auto* seen = draft.observed.instances.get(id);
-  if (!seen) return nullptr;
-  const auto* pool = draft.find_pool(tag_of(seen->tags, kTagPool));
-  const bool asked = pool && pool->spec->launch && pool->spec->launch->replace_on_rebalance;
-  return asked ? &found->second : nullptr;
-}
-
 /// A delayed report may speak of a volume that the instance had before. One that says the same long
 /// after the present lease began is no delayed one: this bootstrap takes no other volume.
 bool speaks_of_present_volume(Draft& draft, const NodeReport& report) {
@@ -35,6 +23,7 @@ bool speaks_of_present_volume(Draft& draft, const NodeReport& report) {
 /// `up` was run again, after `down`, on an instance that others launched: it says hello anew and
 /// holds nothing. One that we launched has its end coming instead.
 bool serves_again(Draft& draft, const std::string& id, const Departure& departure) {
+  if (warning_of(draft, id)) return false;  // a node repeats its hint
   const auto* report = draft.report_of(id);
   if (draft.ledger.instances.contains(id) || !report || report->stage != NodeStage::hello ||
       report->received <= departure.since)
@@ -53,6 +42,17 @@ Instant pending_since(Draft& draft, const std::string& id) {
 }
 
 }  // namespace
+
+const Warning* warning_of(Draft& draft, const std::string& id) {
+  const auto found = draft.observed.warnings.find(id);
+  if (found == draft.observed.warnings.end()) return nullptr;
+  if (found->second.kind == WarningKind::interruption) return &found->second;
+  const auto* seen = draft.observed.instances.get(id);
+  if (!seen) return nullptr;
+  const auto* pool = draft.find_pool(tag_of(seen->tags, kTagPool));
+  const bool asked = pool && pool->spec->launch && pool->spec->launch->replace_on_rebalance;
+  return asked ? &found->second : nullptr;
+}
 
 std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   const auto known = draft.ledger.departures.find(id);

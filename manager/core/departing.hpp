@@ -13,6 +13,10 @@ namespace warmroot::core {
 /// failed to drain is not fit to serve either.
 std::optional<Departure> departure_of(Draft& draft, const std::string& id);
 
+/// EC2's warning, if it is one to act upon: of an interruption, or a hint where the spec asks for
+/// that. It may stand for many looks. nullptr: none.
+const Warning* warning_of(Draft& draft, const std::string& id);
+
 /// Why an instance serves nobody any more; empty when it may.
 std::string why_departing(Draft& draft, const aws::Instance& instance);
 

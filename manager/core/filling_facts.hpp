@@ -1,6 +1,6 @@
 // What is known about ways to fill volumes at one look: quotas in use, golden volumes and their
 // copies, fast snapshot restore. Gathered once a plan, and used up by the plan's own calls. Used by
-// stocking.cpp.
+// stocking.cpp, and by moving.cpp to say beforehand what it will do.
 #pragma once
 
 #include <map>

@@ -10,6 +10,7 @@
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
 #include "manager/core/placing.hpp"
+#include "manager/core/stocking.hpp"
 #include "manager/core/warmth.hpp"
 
 namespace warmroot::core {
@@ -85,32 +86,49 @@ std::string how_warm(const Draft& draft, const std::string& volume_id) {
   return percent ? " (" + std::to_string(*percent) + " %)" : std::string();
 }
 
-/// Of those that move to the zone together, the one after `others`.
-std::string what_it_gets(Draft& draft, const PoolDraft& pool, const std::string& node,
-                         const std::string& zone, int others) {
-  std::vector<std::pair<int, std::string>> spares;  // the warmest first, as take_spare takes them
-  for (const auto& [id, volume] : draft.observed.volumes)
-    if (tag_of(volume.tags, kTagRole) == to_string(VolumeRole::spare) &&
-        tag_of(volume.tags, kTagPool) == pool.spec->name && volume.availability_zone == zone &&
-        volume.state == aws::VolumeState::available)
-      spares.emplace_back(-warmth_of(draft, id).value_or(0), id);
-  std::sort(spares.begin(), spares.end());
-  if (const auto of = static_cast<std::size_t>(others); of < spares.size())
-    return "takes spare " + spares[of].second + " there" + how_warm(draft, spares[of].second);
-  const auto facts = FillingFacts(draft).of(draft, pool, zone, node, true);
-  return "gets a new volume from " + pool.source.snapshot_id + " there, " +
-         choose_fill(facts, pool.spec->stock.ready_within).why;
-}
+/// What a zone has for the nodes that move there at this look.
+class Destinations {
+ public:
+  Destinations(Draft& draft, const PoolDraft& pool) : draft_(draft), pool_(pool) {}
+
+  /// What the next one gets.
+  std::string next_gets(const std::string& zone, const std::string& node) {
+    const auto [spares, is_new] = spares_.try_emplace(zone);
+    if (is_new) spares->second = spares_in(draft_, pool_, zone);
+    const auto moved = moved_[zone]++;
+    if (moved < spares->second.size())
+      return "takes spare " + spares->second[moved] + " there" +
+             how_warm(draft_, spares->second[moved]);
+    return "gets a new volume from " + pool_.source.snapshot_id + " there, " + made(zone, node);
+  }
+
+ private:
+  std::string made(const std::string& zone, const std::string& node) {
+    if (!facts_) facts_.emplace(draft_);
+    const auto within = pool_.spec->stock.ready_within;
+    auto facts = facts_->of(draft_, pool_, zone, node, within > Milliseconds{0});
+    // As stocking.cpp: who waits gets a cold one rather than a copy in some minutes.
+    if (facts.copy_after && *facts.copy_after > kAvailableAfter) facts.copy_after.reset();
+    return choose_fill(facts, within).why;
+  }
+
+  Draft& draft_;
+  const PoolDraft& pool_;
+  std::optional<FillingFacts> facts_;
+  std::map<std::string, std::vector<std::string>> spares_;  // by zone
+  std::map<std::string, std::size_t> moved_;
+};
 
 void move_away(Draft& draft, PoolDraft& pool, NodeDraft& node, const std::string& target,
-               int others) {
+               Destinations& destinations) {
   const auto& volume = *node.volume;
   if (target == node.zone || draft.backing_off("CreateTags", node.name)) return;
-  const std::string reason =
-      node.zone + " has had no capacity for a minute: " + node.name + " moves to " + target +
-      " and " + what_it_gets(draft, pool, node.name, target, others) + "; " + volume.volume_id +
-      " stays in " + node.zone + ", detached and kept: its data and warmth" +
-      how_warm(draft, volume.volume_id) + " do not come along";
+  std::string reason;
+  if (draft.calls_left("CreateTags") != 0)  // else nobody reads it
+    reason = node.zone + " has had no capacity for a minute: " + node.name + " moves to " + target +
+             " and " + destinations.next_gets(target, node.name) + "; " + volume.volume_id +
+             " stays in " + node.zone + ", detached and kept: its data and warmth" +
+             how_warm(draft, volume.volume_id) + " do not come along";
   if (!draft.act(aws::CreateTags{{volume.volume_id}, {{kTagParked, target}, {kTagNode, node.name}}},
                  pool.spec->name, {node.name}, reason))
     return;
@@ -148,9 +166,9 @@ void move_pool(Draft& draft, PoolDraft& pool,
     }
   }
   const auto targets = zones_for(draft, pool, stranded);
-  std::map<std::string, int> moved;
+  Destinations destinations(draft, pool);
   for (std::size_t i = 0; i < stranded.size(); ++i)
-    move_away(draft, pool, *pool.find_node(stranded[i]->name), targets[i], moved[targets[i]]++);
+    move_away(draft, pool, *pool.find_node(stranded[i]->name), targets[i], destinations);
 }
 
 /// The volumes that the node would have beside the one that it serves from, parked in their turn.

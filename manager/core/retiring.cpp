@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "manager/core/departing.hpp"
 #include "manager/core/healing.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
@@ -69,7 +70,7 @@ bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
 /// A warning that the node may not have heard itself: its metadata service may be off.
 void ask_to_drain(Draft& draft, const InstanceDraft& instance) {
   const auto departure = draft.ledger.departures.find(instance.id);
-  const bool warned = draft.observed.warnings.contains(instance.id) ||
+  const bool warned = warning_of(draft, instance.id) ||
                       (departure != draft.ledger.departures.end() && departure->second.reclaim_at);
   const auto* report = draft.fresh_report_of(instance.id);
   if (!warned || instance.departing.empty() || !instance.running || !report ||

@@ -57,12 +57,18 @@ class Stocker {
 
   Draft& draft_;
   FillingFacts facts_;
+  /// By pool and zone: without a deadline all get their blocks in the same way.
+  std::map<std::pair<std::string, std::string>, Fill> undated_;
 };
 
 Fill Stocker::fill_for(const PoolDraft& pool, const Want& want) {
   const auto within = pool.spec->stock.ready_within;
-  if (within <= Milliseconds{0})
-    return choose_fill(facts_.of(draft_, pool, want.zone, want.subject, want.may_copy), within);
+  if (within <= Milliseconds{0}) {
+    auto [known, is_new] = undated_.try_emplace({pool.spec->name, want.zone});
+    if (is_new)
+      known->second = choose_fill(facts_.of(draft_, pool, want.zone, want.subject, false), within);
+    return known->second;
+  }
   const Watch missing = draft_.hold("filling/" + want.subject);
   const auto left = std::max(Milliseconds{1}, within - (draft_.now - missing.since));
   auto facts = facts_.of(draft_, pool, want.zone, want.subject, want.may_copy);
@@ -312,6 +318,18 @@ bool tag_as_nodes(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 bool awaits_its_tag(const aws::Volume& volume) {
   const auto role = volume_role_from(tag_of(volume.tags, kTagRole));
   return role && is_stock(*role) && !has_tag(volume.tags, kTagNode);
+}
+
+std::vector<std::string> spares_in(Draft& draft, const PoolDraft& pool, const std::string& zone) {
+  std::vector<const StockDraft*> fit;
+  for (const auto& spare : pool.stock)
+    if (fits_a_node(draft, spare, zone)) fit.push_back(&spare);
+  std::sort(fit.begin(), fit.end(), [&](const auto* left, const auto* right) {
+    return rank_of(draft, *left) < rank_of(draft, *right);
+  });
+  std::vector<std::string> ids;
+  for (const auto* spare : fit) ids.push_back(spare->id);
+  return ids;
 }
 
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,

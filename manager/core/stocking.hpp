@@ -2,6 +2,9 @@
 // rollout get their next one; golden and spare volumes are made ahead of need.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "manager/core/draft.hpp"
 
 namespace warmroot::core {
@@ -16,6 +19,9 @@ void stock(Draft& draft);
 /// it, or nullptr when there is none or the call may not be made now.
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,
                               const std::string& why);
+
+/// The spares of the zone that may be given away now, in the order in which take_spare takes them.
+std::vector<std::string> spares_in(Draft& draft, const PoolDraft& pool, const std::string& zone);
 
 /// A spare that is the node's by our record and not yet by its tag: nobody may attach it before.
 bool awaits_its_tag(const aws::Volume& volume);

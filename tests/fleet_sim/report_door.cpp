@@ -15,8 +15,9 @@ constexpr int kTaken = 200;
 /// What the manager reads of the bootstrap's status.
 std::string status_of(const core::NodeReport& report) {
   return std::string(R"({"rebalance":)") +
-         (report.rebalance ? "\"2026-01-02T03:04:05Z\"" : "null") + R"(,"warm":{"warmth":)" +
-         (report.warmth ? std::to_string(*report.warmth) : "null") + "}}";
+         (report.rebalance ? R"("2026-01-02T03:04:05Z")" : "null") +
+         R"(,"warm":{"needed_blocks":)" + (report.warmth ? "1000" : "0") + R"(,"warmth":)" +
+         std::to_string(report.warmth.value_or(0)) + "}}";
 }
 
 }  // namespace
