@@ -19,8 +19,8 @@ Table finding_table(const std::vector<Finding>& findings) {
   Table table;
   table.columns = {{"VERDICT", "verdict"}, {"CHECK", "check"}, {"POOL", "pool"}, {"WHAT", "text"}};
   for (const Finding& each : findings)
-    table.rows.push_back(
-        {std::string(to_string(each.verdict)), each.check, text_or_absent(each.pool), each.text});
+    table.rows.push_back({std::string(to_string(each.verdict)), each.check,
+                          text_or_absent(each.pool), each.sentence()});
   return table;
 }
 

@@ -33,37 +33,37 @@ TypeFacts look_up_types(aws::Ec2& ec2, const std::vector<std::string>& names) {
     facts.types.emplace();
     for (auto& type : *types) facts.types->insert_or_assign(type.instance_type, type);
   } else {
-    facts.error = types.error().message();
+    facts.types_error = types.error();
   }
   auto offerings = aws::collect_matching(ec2, &aws::Ec2::describe_instance_type_offerings,
                                          "instance-type", names);
   if (offerings)
     facts.offerings = std::move(*offerings);
   else
-    facts.error = offerings.error().message();
+    facts.offerings_error = offerings.error();
   return facts;
 }
 
 Finding check_account(const std::string& account) {
   if (account.empty())
-    return {Verdict::unknown, "account", "",
-            "STS was not asked or did not answer: whether snapshots and AMIs are this account's "
-            "cannot be told"};
-  return {Verdict::ok, "account", "", "the credentials are of account " + account};
+    return Finding::unknown("account", "",
+                            "STS was not asked or did not answer, so that whether snapshots and "
+                            "AMIs are this account's cannot be told",
+                            "let this machine reach the Region's STS endpoint (GetCallerIdentity "
+                            "needs no right), then run doctor again");
+  return Finding::ok("account", "", "the credentials are of account " + account);
 }
 
 /// The looks that everything else needs.
 void check_look(const Look& look, std::vector<Finding>& findings) {
   if (look.blind) {
-    const bool denied = look.blind->kind == ErrorKind::unauthorised;
-    findings.push_back({Verdict::wrong, "permissions", "",
-                        look.blind->message() +
-                            (denied ? ": " + who_denies(look.blind->context) : std::string())});
+    findings.push_back(
+        Finding::wrong("permissions", "", look.blind->message(), remedy_of(*look.blind)));
     return;
   }
-  findings.push_back({Verdict::ok, "permissions", "", "volumes and instances can be listed"});
+  findings.push_back(Finding::ok("permissions", "", "volumes and instances can be listed"));
   for (const std::string& note : look.observed.notes)
-    findings.push_back({Verdict::unknown, "permissions", "", note});
+    findings.push_back(Finding::unknown("permissions", "", note, remedy_of_quoted(note)));
 }
 
 }  // namespace
@@ -86,31 +86,34 @@ bool healthy(const std::vector<Finding>& findings) {
 }
 
 Finding check_clock(std::optional<Milliseconds> skew) {
-  if (!skew) return {Verdict::unknown, "clock", "", "the answers carry no date to compare with"};
+  if (!skew)
+    return Finding::unknown("clock", "", "the answers carry no date to compare with",
+                            "see that chrony or systemd-timesyncd keeps this machine's clock; "
+                            "requests more than 5 to 15 minutes off are refused");
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::abs(*skew));
   const std::string apart = std::to_string(seconds.count()) + " s " +
                             (*skew < Milliseconds{0} ? "ahead of" : "behind") + " AWS";
   if (std::chrono::abs(*skew) > kSkewTolerated)
-    return {Verdict::wrong, "clock", "",
-            "this machine's clock is " + apart +
-                ": set it (chrony or systemd-timesyncd); requests "
-                "more than 5 to 15 minutes off are refused"};
-  return {Verdict::ok, "clock", "",
-          seconds.count() < 2 ? "this machine's clock agrees with AWS"
-                              : "this machine's clock is " + apart};
+    return Finding::wrong("clock", "", "this machine's clock is " + apart,
+                          "set it (chrony or systemd-timesyncd); requests more than 5 to 15 "
+                          "minutes off are refused");
+  return Finding::ok("clock", "",
+                     seconds.count() < 2 ? "this machine's clock agrees with AWS"
+                                         : "this machine's clock is " + apart);
 }
 
 Finding check_queue(const Ok& read) {
-  if (read) return {Verdict::ok, "events", "", "the queue of [events] can be read"};
+  if (read) return Finding::ok("events", "", "the queue of [events] can be read");
   const Error& error = read.error();
   if (error.kind == ErrorKind::unauthorised)
-    return {Verdict::wrong, "events", "",
-            error.message() +
-                ": allow sqs:GetQueueAttributes, sqs:ReceiveMessage and sqs:DeleteMessage "
-                "(templates/iam-policy-optional.json), or remove [events]"};
-  const bool wrong = error.kind == ErrorKind::misconfigured || error.kind == ErrorKind::gone;
-  return {wrong ? Verdict::wrong : Verdict::unknown, "events", "",
-          error.message() + (wrong ? ": correct queue_url of [events], or remove it" : "")};
+    return Finding::wrong("events", "", error.message(),
+                          "allow sqs:GetQueueAttributes, sqs:ReceiveMessage and "
+                          "sqs:DeleteMessage (templates/iam-policy-optional.json), or remove "
+                          "[events]");
+  if (error.kind == ErrorKind::misconfigured || error.kind == ErrorKind::gone)
+    return Finding::wrong("events", "", error.message(),
+                          "correct queue_url of [events], or remove it");
+  return Finding::unknown("events", "", error.message(), remedy_of(error));
 }
 
 std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts) {

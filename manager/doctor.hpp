@@ -2,7 +2,7 @@
 // is served, with the remedy where it is not. Asks EC2 with reads and dry runs alone; changes
 // nothing. cli_doctor.cpp prints it. doctor_permissions.cpp asks who may do what, doctor_pool.cpp
 // looks at a pool, doctor_group.cpp at its Auto Scaling group, doctor_blocks.cpp at its block list,
-// doctor_account.cpp at quotas and keys.
+// doctor_account.cpp at quotas and keys; doctor_remedies.cpp knows what helps against an error.
 #pragma once
 
 #include <functional>
@@ -26,11 +26,25 @@ enum class Verdict {
 };
 std::string_view to_string(Verdict verdict);
 
+/// One line. Who says that something is not ok has to say what to do: there is no other way to make
+/// one.
 struct Finding {
-  Verdict verdict = Verdict::unknown;
-  std::string check;  ///< "permissions", "clock", ...
-  std::string pool;   ///< empty: of the whole deployment
-  std::string text;   ///< what was found; then the remedy, unless ok
+  Verdict verdict;
+  std::string check;   ///< "permissions", "clock", ...
+  std::string pool;    ///< empty: of the whole deployment
+  std::string text;    ///< what was found
+  std::string remedy;  ///< what a person can do; empty if and only if ok
+
+  static Finding ok(std::string check, std::string pool, std::string text);
+  static Finding wrong(std::string check, std::string pool, std::string text, std::string remedy);
+  static Finding unknown(std::string check, std::string pool, std::string text, std::string remedy);
+
+  /// "what was found: what to do".
+  std::string sentence() const;
+
+ private:
+  Finding(Verdict is, std::string of_check, std::string of_pool, std::string found,
+          std::string what_to_do);
 };
 
 struct DoctorFacts {
@@ -64,6 +78,15 @@ bool healthy(const std::vector<Finding>& findings);
 /// it). Words that are not known give the general remedy.
 std::string who_denies(std::string_view message);
 
+/// The words are IAM's no, whatever service passes it on.
+bool says_denied(std::string_view words);
+
+/// What helps against an error; never empty.
+std::string remedy_of(const Error& error);
+
+/// The same for a sentence that quotes one.
+std::string remedy_of_quoted(std::string_view sentence);
+
 /// A dry run of every call that the spec needs, each with what it would be used on.
 void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Observed& observed,
                        std::vector<Finding>& findings);
@@ -72,7 +95,8 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
 struct TypeFacts {
   std::optional<std::map<std::string, aws::InstanceType>> types;
   std::optional<std::vector<aws::InstanceTypeOffering>> offerings;
-  std::string error;  ///< why one of them is absent
+  Error types_error;      ///< why they are absent
+  Error offerings_error;  ///< the same
 };
 
 /// Source, architectures, types, subnets, attachment slots, tags and user-data of one pool. Pure

@@ -53,14 +53,15 @@ std::string number(double value) {
 
 constexpr double kGibPerTib = 1024;
 
+constexpr const char* kMoreSpot = "ask AWS for more, or lower `running`";
+
 std::string storage_text(double gib) {
   return gib < kGibPerTib ? number(std::ceil(gib)) + " GiB" : number(gib / kGibPerTib) + " TiB";
 }
 
 /// Why a quota could not be read, and what helps.
 std::string why_unread(const Error& error) {
-  if (error.kind == ErrorKind::unauthorised &&
-      error.context.find("not authorized to perform") != std::string::npos)
+  if (error.kind == ErrorKind::unauthorised && says_denied(error.context))
     return "servicequotas:GetServiceQuota is denied, " + who_denies(error.context);
   if (error.kind == ErrorKind::gone) return "the account has no value of its own";
   return error.message();
@@ -123,9 +124,11 @@ Finding unread_spot_quota(const core::PoolSpec& pool, const Shares* shares, cons
   const std::string needed = largest == 0
                                  ? std::to_string(pool.running) + " instances"
                                  : std::to_string(pool.running * largest) + " vCPUs at most";
-  return {Verdict::unknown, "quota", pool.name,
-          "the pool needs " + needed + " of spot, and the quota could not be read (" +
-              why_unread(error) + "): look at " + labels + " in Service Quotas"};
+  return Finding::unknown("quota", pool.name,
+                          "the pool needs " + needed +
+                              " of spot, and the quota could not be read (" + why_unread(error) +
+                              ")",
+                          "look at " + labels + " in Service Quotas");
 }
 
 /// What the quotas let run, of the pool alone: what else the account runs counts as well.
@@ -155,14 +158,15 @@ void check_spot_quota(const core::PoolSpec& pool, const TypeFacts& types, QuotaR
   }
   const std::string wanted = std::to_string(pool.running) + " nodes";
   if (nodes < pool.running)
-    findings.push_back({Verdict::wrong, "quota", pool.name,
-                        "spot quota " + values + ", enough for " + std::to_string(nodes) + " of " +
-                            wanted + ": ask AWS for more, or lower `running`"});
+    findings.push_back(Finding::wrong(
+        "quota", pool.name,
+        "spot quota " + values + ", enough for " + std::to_string(nodes) + " of " + wanted,
+        kMoreSpot));
   else
-    findings.push_back({Verdict::ok, "quota", pool.name,
-                        "spot quota " + values + ", enough for " + wanted +
-                            (roomy ? "" : " of the smaller types only") +
-                            "; what else the account runs counts as well"});
+    findings.push_back(Finding::ok("quota", pool.name,
+                                   "spot quota " + values + ", enough for " + wanted +
+                                       (roomy ? "" : " of the smaller types only") +
+                                       "; what else the account runs counts as well"));
 }
 
 /// Pools that each fit may not fit together.
@@ -187,11 +191,11 @@ void check_spot_quotas_together(const DoctorFacts& facts, const TypeFacts& types
     if (sum.pools < 2) continue;
     const auto& value = quotas.read("ec2", code);
     if (value && *value < static_cast<double>(sum.vcpus))
-      findings.push_back({Verdict::wrong, "quota", "",
-                          std::to_string(sum.pools) + " pools together need " +
-                              std::to_string(sum.vcpus) + " vCPUs of spot quota " +
-                              label_of(sum.quota) + ", which is " + number(*value) +
-                              ": ask AWS for more, or lower `running`"});
+      findings.push_back(Finding::wrong("quota", "",
+                                        std::to_string(sum.pools) + " pools together need " +
+                                            std::to_string(sum.vcpus) + " vCPUs of spot quota " +
+                                            label_of(sum.quota) + ", which is " + number(*value),
+                                        kMoreSpot));
   }
 }
 
@@ -220,16 +224,16 @@ void check_storage(const DoctorFacts& facts, const core::Observed& observed, Quo
     const std::string need = "the pools' volumes are " + storage_text(needed) + " of " + type +
                              ", quota " + std::string(code);
     if (!value)
-      findings.push_back({Verdict::unknown, "quota", "",
-                          need + " could not be read (" + why_unread(value.error()) +
-                              "): look at it in Service Quotas"});
+      findings.push_back(Finding::unknown(
+          "quota", "", need + " could not be read (" + why_unread(value.error()) + ")",
+          "look at it in Service Quotas"));
     else if (*value * kGibPerTib < needed)
       findings.push_back(
-          {Verdict::wrong, "quota", "", need + " is " + number(*value) + " TiB: ask AWS for more"});
+          Finding::wrong("quota", "", need + " is " + number(*value) + " TiB", "ask AWS for more"));
     else
-      findings.push_back(
-          {Verdict::ok, "quota", "",
-           need + " is " + number(*value) + " TiB; the account's other volumes count as well"});
+      findings.push_back(Finding::ok(
+          "quota", "",
+          need + " is " + number(*value) + " TiB; the account's other volumes count as well"));
   }
 }
 
@@ -249,38 +253,38 @@ void check_key(const core::PoolSpec& pool, const DoctorFacts& facts,
   if (!pool.volumes.encrypted) return;
   const std::string& name = pool.volumes.kms_key;
   const std::string key = name.empty() ? "the account's default key for EBS" : "key " + name;
-  const char* must_allow =
-      "It must allow CreateGrant (for attaching), Decrypt, DescribeKey, "
-      "GenerateDataKeyWithoutPlaintext and ReEncrypt, which nothing tries; without them volumes "
-      "vanish after they were made";
-  const auto add = [&](Verdict verdict, const std::string& text) {
-    findings.push_back({verdict, "KMS key", pool.name, text});
+  const std::string must_allow =
+      "allow CreateGrant (for attaching), Decrypt, DescribeKey, GenerateDataKeyWithoutPlaintext "
+      "and ReEncrypt, which nothing tries; without them volumes vanish after they were made";
+  const auto unknown = [&](const std::string& text, const std::string& remedy) {
+    findings.push_back(Finding::unknown("KMS key", pool.name, text, remedy));
+  };
+  const auto wrong = [&](const std::string& text, const std::string& remedy) {
+    findings.push_back(Finding::wrong("KMS key", pool.name, text, remedy));
   };
   // To describe an alias of AWS's own may make its key. Source: KMS API reference, DescribeKey.
   if (name.empty() || name.find("alias/aws/") != std::string::npos || !facts.key)
-    return add(Verdict::unknown, key + " is not asked about. " + must_allow);
+    return unknown(key + " is not asked about", "see that it does " + must_allow);
   const auto described = facts.key(name);
   if (!described) {
     const Error& error = described.error();
     if (error.kind == ErrorKind::misconfigured)
-      return add(Verdict::wrong, key + ": " + error.message() + ": correct `kms_key`");
-    const bool denied = error.kind == ErrorKind::unauthorised;
-    return add(
-        Verdict::unknown,
-        key + " could not be looked at: " +
-            (denied ? "kms:DescribeKey is denied, " + who_denies(error.context) : error.message()) +
-            ". " + must_allow);
+      return wrong(key + ": " + error.message(), "correct `kms_key`");
+    const bool denied = error.kind == ErrorKind::unauthorised && says_denied(error.context);
+    return unknown(key + " could not be looked at: " +
+                       (denied ? "kms:DescribeKey is denied" : error.message()),
+                   remedy_of(error) + ". The key must " + must_allow);
   }
   if (described->state != "Enabled")
-    return add(Verdict::wrong, key + " is in state " + described->state +
-                                   ": enable it, or name another in `kms_key`");
+    return wrong(key + " is in state " + described->state,
+                 "enable it, or name another in `kms_key`");
   if (described->usage != "ENCRYPT_DECRYPT" ||
       (!described->spec.empty() && described->spec != "SYMMETRIC_DEFAULT"))
-    return add(Verdict::wrong, key + " is a key for " + described->usage + " of type " +
-                                   described->spec +
-                                   ", EBS takes symmetric encryption keys only: name another in "
-                                   "`kms_key`");
-  add(Verdict::ok, key + " is enabled and encrypts. " + must_allow);
+    return wrong(key + " is a key for " + described->usage + " of type " + described->spec +
+                     ", EBS takes symmetric encryption keys only",
+                 "name another in `kms_key`");
+  findings.push_back(
+      Finding::ok("KMS key", pool.name, key + " is enabled and encrypts. It must " + must_allow));
 }
 
 }  // namespace warmroot::manager

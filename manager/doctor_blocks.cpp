@@ -8,14 +8,14 @@ namespace {
 
 constexpr const char* kCheck = "block list";
 constexpr const char* kRight = "ebs:ListSnapshotBlocks";
+constexpr const char* kWithout = "warm.block_list = false";
 constexpr const char* kOtherwise =
     "; it is not needed, the warmer then asks the file system and leaves what was freed cold";
 
 /// "User: ... is not authorized to perform: ebs:ListSnapshotBlocks ..." is IAM's word; EBS itself
 /// says no to snapshots of others, whatever IAM allows.
 bool lacks_right(const Error& error) {
-  return error.kind == ErrorKind::unauthorised &&
-         error.context.find("not authorized to perform") != std::string::npos;
+  return error.kind == ErrorKind::unauthorised && says_denied(error.context);
 }
 
 }  // namespace
@@ -29,19 +29,23 @@ void check_block_list(const core::PoolSpec& pool, const DoctorFacts& facts,
   if (!listed) return;
   if (*listed) {
     findings.push_back(
-        {Verdict::ok, kCheck, pool.name,
-         std::string(kRight) + " is allowed, and EBS lists the blocks of " + snapshot});
+        Finding::ok(kCheck, pool.name,
+                    std::string(kRight) + " is allowed, and EBS lists the blocks of " + snapshot));
     return;
   }
   const Error& error = listed->error();
   if (lacks_right(error))
-    findings.push_back({Verdict::wrong, kCheck, pool.name,
-                        std::string(kRight) + " is denied: " + who_denies(error.context) +
-                            ", or write warm.block_list = false" + kOtherwise});
-  else
     findings.push_back(
-        {Verdict::unknown, kCheck, pool.name,
-         "EBS does not list the blocks of " + snapshot + ": " + error.message() + kOtherwise});
+        Finding::wrong(kCheck, pool.name, std::string(kRight) + " is denied",
+                       who_denies(error.context) + ", or write " + kWithout + kOtherwise));
+  else
+    findings.push_back(Finding::unknown(
+        kCheck, pool.name, "EBS does not list the blocks of " + snapshot + ": " + error.message(),
+        (error.kind == ErrorKind::unauthorised
+             ? "see that the snapshot is this account's and the credentials hold, or write " +
+                   std::string(kWithout)
+             : remedy_of(error)) +
+            kOtherwise));
 }
 
 }  // namespace warmroot::manager

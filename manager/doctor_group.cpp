@@ -27,21 +27,24 @@ std::string text_of(const std::vector<std::string>& ids) {
 void check_group(aws::Ec2& ec2, const DoctorFacts& facts, const core::PoolSpec& pool,
                  std::vector<Finding>& findings) {
   const std::string group = "Auto Scaling group " + pool.auto_scaling_group;
-  const auto add = [&](Verdict verdict, std::string text) {
-    findings.push_back({verdict, "group", pool.name, std::move(text)});
+  const auto unknown = [&](const std::string& text, const std::string& remedy) {
+    findings.push_back(Finding::unknown("group", pool.name, text, remedy));
+  };
+  const auto wrong = [&](const std::string& text, const std::string& remedy) {
+    findings.push_back(Finding::wrong("group", pool.name, text, remedy));
   };
   aws::DescribeRequest request;
   request.filters = {{std::string("tag:") + core::kTagGroup, {pool.auto_scaling_group}},
                      {"instance-state-name", {"pending", "running"}}};
   const auto instances = aws::collect_all(ec2, &aws::Ec2::describe_instances, request);
   if (!instances)
-    return add(Verdict::unknown, group + " cannot be seen: " + instances.error().message());
+    return unknown(group + " cannot be seen: " + instances.error().message(),
+                   remedy_of(instances.error()));
   if (instances->empty())
-    return add(Verdict::unknown,
-               group +
-                   " has no instance: run doctor again when it has one; its launch template "
-                   "must tag instances " +
-                   core::kTagPool + "=" + pool.name);
+    return unknown(group + " has no instance",
+                   std::string("run doctor again when it has one; its launch template must tag "
+                               "instances ") +
+                       core::kTagPool + "=" + pool.name);
   std::vector<std::string> untagged, elsewhere;
   for (const auto& instance : *instances) {
     const auto deployment = tag_of(instance, core::kTagDeployment);
@@ -53,20 +56,19 @@ void check_group(aws::Ec2& ec2, const DoctorFacts& facts, const core::PoolSpec& 
       elsewhere.push_back(instance.instance_id + " (" + instance.availability_zone + ")");
   }
   if (!untagged.empty())
-    add(Verdict::wrong, text_of(untagged) + " of " + group +
-                            " will get no volume: tag them, and "
-                            "instances in the launch template, " +
-                            core::kTagPool + "=" + pool.name + " and " + core::kTagDeployment +
-                            "=" + facts.desired.deployment);
+    wrong(text_of(untagged) + " of " + group + " will get no volume",
+          std::string("tag them, and instances in the launch template, ") + core::kTagPool + "=" +
+              pool.name + " and " + core::kTagDeployment + "=" + facts.desired.deployment);
   if (!elsewhere.empty())
-    add(Verdict::wrong, text_of(elsewhere) + " of " + group +
-                            " will get no volume: give the group "
-                            "subnets in the pool's zones only, or add the zone to `zones`");
+    wrong(text_of(elsewhere) + " of " + group + " will get no volume",
+          "give the group subnets in the pool's zones only, or add the zone to `zones`");
   const auto fit = instances->size() - untagged.size() - elsewhere.size();
   if (fit > 0)
-    add(Verdict::ok, std::to_string(fit) + (fit == 1 ? " instance of " : " instances of ") + group +
-                         " can be served; the pool has " + std::to_string(pool.running) +
-                         (pool.running == 1 ? " node" : " nodes") + " for them");
+    findings.push_back(
+        Finding::ok("group", pool.name,
+                    std::to_string(fit) + (fit == 1 ? " instance of " : " instances of ") + group +
+                        " can be served; the pool has " + std::to_string(pool.running) +
+                        (pool.running == 1 ? " node" : " nodes") + " for them"));
 }
 
 }  // namespace warmroot::manager

@@ -18,10 +18,6 @@ struct Trial {
   bool optional = false;  ///< nothing that the spec asks for needs it
 };
 
-bool says(std::string_view message, std::string_view words) {
-  return message.find(words) != std::string_view::npos;
-}
-
 std::string zone_of(const core::PoolSpec& pool) {
   return pool.zones.empty() ? std::string() : pool.zones.front();
 }
@@ -118,61 +114,22 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
 /// round; EC2 does not say.
 Finding answered(const Trial& trial, const std::string& right, const Error& error) {
   if (aws::bare_code(error.code) == "UnauthorizedOperation")
-    return {trial.optional ? Verdict::unknown : Verdict::wrong, "permissions", trial.pool,
-            right + " is denied, which " + trial.need + ": " + who_denies(error.context)};
+    return (trial.optional ? Finding::unknown : Finding::wrong)(
+        "permissions", trial.pool, right + " is denied, which " + trial.need,
+        who_denies(error.context));
   const bool spec = !trial.optional && (error.kind == ErrorKind::misconfigured ||
                                         error.kind == ErrorKind::unauthorised);
-  return {spec ? Verdict::wrong : Verdict::unknown, "permissions", trial.pool,
-          right + " would be refused: " + error.message()};
+  return (spec ? Finding::wrong : Finding::unknown)(
+      "permissions", trial.pool, right + " would be refused: " + error.message(), remedy_of(error));
 }
 
 Finding missing(const std::string& rights, const std::string& what) {
-  return {Verdict::unknown, "permissions", "",
-          rights + " can be asked about only with " + what +
-              " of this deployment: run doctor again when there is one"};
+  return Finding::unknown("permissions", "",
+                          rights + " can be asked about only with " + what + " of this deployment",
+                          "run doctor again when there is one");
 }
 
 }  // namespace
-
-std::string who_denies(std::string_view message) {
-  struct Words {
-    std::string_view words;
-    std::string_view remedy;
-  };
-  // Source: IAM user guide, "Troubleshoot access denied error messages".
-  constexpr Words kKnown[] = {
-      {"explicit deny in a service control policy",
-       "a service control policy of the organisation denies it, so that no policy of this account "
-       "can allow it: ask those who run the organisation"},
-      {"explicit deny in a resource control policy",
-       "a resource control policy of the organisation denies it: ask those who run the "
-       "organisation"},
-      {"no service control policy allows",
-       "the organisation's service control policies do not allow it: ask those who run the "
-       "organisation"},
-      {"explicit deny in a permissions boundary",
-       "the role's permissions boundary denies it: ask those who set it"},
-      {"no permissions boundary allows",
-       "the role's permissions boundary does not allow it: ask those who set it"},
-      {"explicit deny in a session policy",
-       "the session's policy denies it: begin another session"},
-      {"no session policy allows", "the session's policy does not allow it: begin another session"},
-      {"explicit deny in a VPC endpoint policy", "the VPC endpoint's policy denies it: change it"},
-      {"no VPC endpoint policy allows", "the VPC endpoint's policy does not allow it: change it"},
-      {"explicit deny in an identity-based policy",
-       "a policy of this user or role denies it explicitly: remove that statement; a further Allow "
-       "does not help"},
-      {"explicit deny in a resource-based policy",
-       "a policy of the resource denies it explicitly: change that policy"},
-      {"no identity-based policy allows",
-       "nothing allows it: add it to the policy of this user or role (templates/iam-policy*.json)"},
-  };
-  for (const Words& known : kKnown)
-    if (says(message, known.words)) return std::string(known.remedy);
-  return "EC2 does not say by whom: compare the IAM policy with templates/iam-policy.json; `aws "
-         "sts "
-         "decode-authorization-message` reads the encoded part of the message, if there is one";
-}
 
 void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Observed& observed,
                        std::vector<Finding>& findings) {
@@ -199,9 +156,9 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
   for (const Trial& trial : trials) {
     const std::string right = "ec2:" + std::string(core::action_name(trial.call));
     const Ok allowed = ec2.dry_run(trial.call);
-    findings.push_back(allowed ? Finding{Verdict::ok, "permissions", trial.pool,
-                                         right + " is allowed, which " + trial.need}
-                               : answered(trial, right, allowed.error()));
+    findings.push_back(
+        allowed ? Finding::ok("permissions", trial.pool, right + " is allowed, which " + trial.need)
+                : answered(trial, right, allowed.error()));
   }
   if (fleets && !has_template)
     findings.push_back(missing("ec2:DeleteLaunchTemplate", "a launch template"));

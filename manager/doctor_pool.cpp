@@ -1,6 +1,7 @@
 // One pool against what EC2 knows. The planner's own checks (pool_source) come first; the rest is
 // what the planner would meet only when it is too late.
 #include <algorithm>
+#include <set>
 
 #include "bootstrap/base/words.hpp"
 #include "manager/core/pool_source.hpp"
@@ -15,8 +16,20 @@ struct Notes {
   const std::string& pool;
   std::vector<Finding>& findings;
 
-  void add(Verdict verdict, const char* check, std::string text) {
-    findings.push_back({verdict, check, pool, std::move(text)});
+  void ok(const char* check, std::string text) {
+    findings.push_back(Finding::ok(check, pool, std::move(text)));
+  }
+  void wrong(const char* check, std::string text, std::string remedy) {
+    findings.push_back(Finding::wrong(check, pool, std::move(text), std::move(remedy)));
+  }
+  void unknown(const char* check, std::string text, std::string remedy) {
+    findings.push_back(Finding::unknown(check, pool, std::move(text), std::move(remedy)));
+  }
+  /// A sentence of ours ends with its remedy, after the last colon.
+  void wrong_as_said(const char* check, const std::string& sentence, const char* otherwise) {
+    const auto colon = sentence.rfind(": ");
+    if (colon == std::string::npos) return wrong(check, sentence, otherwise);
+    wrong(check, sentence.substr(0, colon), sentence.substr(colon + 2));
   }
 };
 
@@ -25,31 +38,55 @@ const aws::Image* image_of(const core::Observed& observed, const std::string& id
   return found != observed.images.end() && found->second.found ? &*found->second.found : nullptr;
 }
 
+/// What the lookups say that EC2 did not answer: its own words, without a remedy of ours.
+std::set<std::string> unanswered_lookups(const core::Observed& observed) {
+  std::set<std::string> sentences;
+  const auto collect = [&sentences](const auto& lookups) {
+    for (const auto& [id, lookup] : lookups)
+      if (lookup.transient) sentences.insert(lookup.error);
+  };
+  collect(observed.images);
+  collect(observed.snapshots);
+  collect(observed.subnets);
+  return sentences;
+}
+
 void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
                   const core::Observed& observed, Notes notes) {
   const core::PoolSource source = core::find_source(pool, observed);
-  for (const std::string& problem : source.problems) notes.add(Verdict::wrong, "source", problem);
+  const std::set<std::string> unanswered = unanswered_lookups(observed);
+  for (const std::string& problem : source.problems)
+    if (!unanswered.contains(problem))
+      notes.wrong_as_said("source", problem, "correct it in the pool's table of the spec");
+    else if (says_denied(problem))
+      notes.wrong("source", problem, who_denies(problem));
+    else
+      notes.unknown("source", problem, remedy_of_quoted(problem));
   if (source.problems.empty())
-    notes.add(Verdict::ok, "source",
-              "snapshot " + source.snapshot_id + " is complete, zones, subnets and AMIs fit");
+    notes.ok("source",
+             "snapshot " + source.snapshot_id + " is complete, zones, subnets and AMIs fit");
   if (const auto* image = image_of(observed, pool.ami); image && !image->product_codes.empty())
-    notes.add(Verdict::wrong, "product codes",
-              "AMI " + pool.ami + " has Marketplace product code " +
-                  joined(image->product_codes, ", ") +
-                  ": volumes made from it attach to stopped instances only; use another AMI");
+    notes.wrong("product codes",
+                "AMI " + pool.ami + " has Marketplace product code " +
+                    joined(image->product_codes, ", ") +
+                    ", and volumes made from it attach to stopped instances only",
+                "use another AMI");
   else if (image)
-    notes.add(Verdict::ok, "product codes", "AMI " + pool.ami + " has none");
+    notes.ok("product codes", "AMI " + pool.ami + " has none");
   const auto snapshot = observed.snapshots.find(source.snapshot_id);
   if (snapshot == observed.snapshots.end() || !snapshot->second.found) return;
   const std::string& owner = snapshot->second.found->owner_id;
   if (facts.account.empty() || owner.empty())
-    notes.add(Verdict::unknown, "snapshot", "whose " + source.snapshot_id + " is cannot be told");
+    notes.unknown("snapshot", "whose " + source.snapshot_id + " is cannot be told",
+                  owner.empty() ? "look at its owner in EC2's console: the pool stops when a "
+                                  "snapshot of others is not shared any more"
+                                : "compare its owner, account " + owner +
+                                      ", with `aws sts get-caller-identity`");
   else if (owner == facts.account)
-    notes.add(Verdict::ok, "snapshot", source.snapshot_id + " is of this account");
+    notes.ok("snapshot", source.snapshot_id + " is of this account");
   else
-    notes.add(Verdict::ok, "snapshot",
-              source.snapshot_id + " is account " + owner +
-                  "'s and shared; the pool stops when it is not shared any more");
+    notes.ok("snapshot", source.snapshot_id + " is account " + owner +
+                             "'s and shared; the pool stops when it is not shared any more");
 }
 
 /// Sentences about the types that cannot run the base AMI, are not there, or are Xen.
@@ -58,14 +95,15 @@ void check_types(const core::PoolSpec& pool, const core::Observed& observed, con
   const auto* base = image_of(observed, pool.launch->base_ami);
   for (const std::string& name : pool.launch->instance_types) {
     if (!facts.types) {
-      notes.add(Verdict::unknown, "instance type",
-                name + " could not be looked up: " + facts.error);
+      notes.unknown("instance type",
+                    name + " could not be looked up: " + facts.types_error.message(),
+                    remedy_of(facts.types_error));
       continue;
     }
     const auto found = facts.types->find(name);
     if (found == facts.types->end()) {
-      notes.add(Verdict::wrong, "instance type",
-                name + " does not exist in this Region: correct `instance_types`");
+      notes.wrong("instance type", name + " does not exist in this Region",
+                  "correct `instance_types`");
       continue;
     }
     const aws::InstanceType& type = found->second;
@@ -73,19 +111,19 @@ void check_types(const core::PoolSpec& pool, const core::Observed& observed, con
                       std::find(type.architectures.begin(), type.architectures.end(),
                                 base->architecture) != type.architectures.end();
     if (!fits) {
-      notes.add(Verdict::wrong, "instance type",
-                name + " is " + joined(type.architectures, ", ") + ", but base AMI " +
-                    base->image_id + " is " + base->architecture +
-                    ": name types of that architecture");
+      notes.wrong("instance type",
+                  name + " is " + joined(type.architectures, ", ") + ", but base AMI " +
+                      base->image_id + " is " + base->architecture,
+                  "name types of that architecture");
       continue;
     }
-    notes.add(Verdict::ok, "instance type",
-              name +
-                  (type.hypervisor == "xen"
-                       ? " is Xen: volumes are /dev/xvdX there, without serials; the new disk is "
-                         "what tells the volume"
-                       : " runs on Nitro") +
-                  (base ? " and runs " + base->architecture : ""));
+    notes.ok("instance type",
+             name +
+                 (type.hypervisor == "xen"
+                      ? " is Xen: volumes are /dev/xvdX there, without serials; the new disk is "
+                        "what tells the volume"
+                      : " runs on Nitro") +
+                 (base ? " and runs " + base->architecture : ""));
   }
 }
 
@@ -99,7 +137,12 @@ std::vector<std::string> existing_types(const core::PoolSpec& pool, const TypeFa
 
 void check_offerings(const core::PoolSpec& pool, const TypeFacts& facts, Notes notes) {
   const auto types = existing_types(pool, facts);
-  if (!facts.offerings || types.empty()) return;
+  if (types.empty()) return;
+  if (!facts.offerings)
+    return notes.unknown(
+        "instance type",
+        "which zones offer the types could not be asked: " + facts.offerings_error.message(),
+        remedy_of(facts.offerings_error));
   for (const std::string& zone : pool.zones) {
     std::vector<std::string> absent;
     for (const std::string& name : types)
@@ -109,13 +152,11 @@ void check_offerings(const core::PoolSpec& pool, const TypeFacts& facts, Notes n
                        }))
         absent.push_back(name);
     if (absent.size() == types.size())
-      notes.add(Verdict::wrong, "instance type",
-                zone + " offers none of " + joined(absent, ", ") +
-                    ": add a type that it has, or leave "
-                    "the zone out");
+      notes.wrong("instance type", zone + " offers none of " + joined(absent, ", "),
+                  "add a type that it has, or leave the zone out");
     else if (!absent.empty())
-      notes.add(Verdict::ok, "instance type",
-                zone + " does not offer " + joined(absent, ", ") + "; the others serve it");
+      notes.ok("instance type",
+               zone + " does not offer " + joined(absent, ", ") + "; the others serve it");
   }
 }
 
@@ -131,10 +172,10 @@ void check_subnets(const core::PoolSpec& pool, const core::Observed& observed, N
   for (const std::string& zone : pool.zones) {
     const auto given = pool.launch->subnets.find(zone);
     if (given == pool.launch->subnets.end()) {
-      notes.add(Verdict::unknown, "subnet",
-                "none is named for " + zone +
-                    ": the zone's default subnet is used, if there is "
-                    "one; name it in `subnets` to be sure");
+      notes.unknown(
+          "subnet",
+          "none is named for " + zone + ", and the zone's default subnet is used, if there is one",
+          "name it in `subnets` to be sure");
       continue;
     }
     const auto found = observed.subnets.find(given->second);
@@ -144,9 +185,9 @@ void check_subnets(const core::PoolSpec& pool, const core::Observed& observed, N
     const std::string has = given->second + " in " + zone + " has " + std::to_string(free) +
                             " free addresses for " + std::to_string(needed) + " nodes";
     if (free < needed)
-      notes.add(Verdict::wrong, "subnet", has + ": name a larger subnet, or free some of it");
+      notes.wrong("subnet", has, "name a larger subnet, or free some of it");
     else
-      notes.add(Verdict::ok, "subnet", has);
+      notes.ok("subnet", has);
   }
 }
 
@@ -161,16 +202,18 @@ void check_slots(const core::PoolSpec& pool, const core::Observed& observed, con
       if (const auto found = facts.types->find(name); found != facts.types->end())
         type = &found->second;
     if (!type || !type->max_attachments) {
-      notes.add(Verdict::unknown, "attachments",
-                "how many volumes " + name + " takes is not known; " + std::to_string(needed) +
-                    " are needed");
+      notes.unknown("attachments",
+                    "how many volumes " + name + " takes is not known; " + std::to_string(needed) +
+                        " are needed",
+                    "look it up in the EC2 user guide, \"EBS volume limits\"");
       continue;
     }
-    const bool enough = *type->max_attachments >= needed;
-    notes.add(enough ? Verdict::ok : Verdict::wrong, "attachments",
-              name + " takes " + std::to_string(*type->max_attachments) + " volumes, " +
-                  std::to_string(needed) + " are needed" +
-                  (enough ? "" : ": use a larger type, or a base AMI with fewer volumes"));
+    const std::string takes = name + " takes " + std::to_string(*type->max_attachments) +
+                              " volumes, " + std::to_string(needed) + " are needed";
+    if (*type->max_attachments >= needed)
+      notes.ok("attachments", takes);
+    else
+      notes.wrong("attachments", takes, "use a larger type, or a base AMI with fewer volumes");
   }
 }
 
@@ -189,21 +232,22 @@ void check_tags(const core::PoolSpec& pool, Notes notes) {
   for (const auto& [key, value] : pool.launch->tags)
     if (!imds_shows(key)) bad.push_back("\"" + key + "\"");
   if (bad.empty())
-    notes.add(Verdict::ok, "instance tags", "all keys can be shown by the metadata service");
+    notes.ok("instance tags", "all keys can be shown by the metadata service");
   else
-    notes.add(Verdict::wrong, "instance tags",
-              "the metadata service cannot show the keys " + joined(bad, ", ") +
-                  ", which fails every launch: use letters, digits and -_+=,.@: in launch.tags");
+    notes.wrong("instance tags",
+                "the metadata service cannot show the keys " + joined(bad, ", ") +
+                    ", which fails every launch",
+                "use letters, digits and -_+=,.@: in launch.tags");
 }
 
 void check_user_data(const core::PoolSpec& pool, const DoctorFacts& facts, Notes notes) {
   if (!facts.user_data) return;
   const Result<std::string> text = facts.user_data(pool);
   if (text)
-    notes.add(Verdict::ok, "user-data",
-              std::to_string(text->size()) + " of " + std::to_string(kMaxUserDataBytes) + " bytes");
+    notes.ok("user-data",
+             std::to_string(text->size()) + " of " + std::to_string(kMaxUserDataBytes) + " bytes");
   else
-    notes.add(Verdict::wrong, "user-data", text.error().message());
+    notes.wrong("user-data", text.error().message(), "correct the pool's `launch.user_data`");
 }
 
 }  // namespace
