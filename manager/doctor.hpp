@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,13 @@ std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts);
 bool healthy(const std::vector<Finding>& findings);
 
 // ---- parts, for tests and for each other ----
+
+/// A wording of IAM's: who says no, and what helps.
+struct Denier {
+  std::string_view words;
+  std::string_view remedy;
+};
+std::span<const Denier> known_deniers();
 
 /// Who says no, and what helps, from the words of an UnauthorizedOperation (EC2 gives no code for
 /// it). Words that are not known give the general remedy.

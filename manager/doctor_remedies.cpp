@@ -8,6 +8,40 @@ namespace {
 
 constexpr const char* kAgain = "run doctor again in a minute";
 
+// Source: IAM user guide, "Troubleshoot access denied error messages". The first that fits is
+// taken. It writes "session policy" and "sessions policy".
+constexpr Denier kDeniers[] = {
+    {"explicit deny in a service control policy",
+     "a service control policy of the organisation denies it, so that no policy of this account "
+     "can allow it: ask those who run the organisation"},
+    {"transitively through a service control policy",
+     "a service control policy of the organisation denies it by way of the VPC endpoint: ask those "
+     "who run the organisation"},
+    {"explicit deny in a resource control policy",
+     "a resource control policy of the organisation denies it: ask those who run the "
+     "organisation"},
+    {"no service control policy allows",
+     "the organisation's service control policies do not allow it: ask those who run the "
+     "organisation"},
+    {"explicit deny in a permissions boundary",
+     "the role's permissions boundary denies it: ask those who set it"},
+    {"no permissions boundary allows",
+     "the role's permissions boundary does not allow it: ask those who set it"},
+    {"explicit deny in a session", "the session's policy denies it: begin another session"},
+    {"no session policy allows", "the session's policy does not allow it: begin another session"},
+    {"explicit deny in a VPC endpoint policy", "the VPC endpoint's policy denies it: change it"},
+    {"no VPC endpoint policy allows", "the VPC endpoint's policy does not allow it: change it"},
+    {"explicit deny in an identity-based policy",
+     "a policy of this user or role denies it explicitly: remove that statement; a further Allow "
+     "does not help"},
+    {"no identity-based policy allows",
+     "nothing allows it: add it to the policy of this user or role (templates/iam-policy*.json)"},
+    {"explicit deny in a resource-based policy",
+     "a policy of the resource denies it explicitly: change that policy"},
+    {"no resource-based policy allows",
+     "the resource's own policy does not allow it: ask the resource's owner to add it there"},
+};
+
 bool says(std::string_view message, std::string_view words) {
   return message.find(words) != std::string_view::npos;
 }
@@ -42,44 +76,16 @@ std::string Finding::sentence() const {
   return (text.ends_with('.') ? text.substr(0, text.size() - 1) : text) + ": " + remedy;
 }
 
+std::span<const Denier> known_deniers() {
+  return kDeniers;
+}
+
 std::string who_denies(std::string_view message) {
-  struct Words {
-    std::string_view words;
-    std::string_view remedy;
-  };
-  // Source: IAM user guide, "Troubleshoot access denied error messages".
-  constexpr Words kKnown[] = {
-      {"explicit deny in a service control policy",
-       "a service control policy of the organisation denies it, so that no policy of this account "
-       "can allow it: ask those who run the organisation"},
-      {"explicit deny in a resource control policy",
-       "a resource control policy of the organisation denies it: ask those who run the "
-       "organisation"},
-      {"no service control policy allows",
-       "the organisation's service control policies do not allow it: ask those who run the "
-       "organisation"},
-      {"explicit deny in a permissions boundary",
-       "the role's permissions boundary denies it: ask those who set it"},
-      {"no permissions boundary allows",
-       "the role's permissions boundary does not allow it: ask those who set it"},
-      {"explicit deny in a session policy",
-       "the session's policy denies it: begin another session"},
-      {"no session policy allows", "the session's policy does not allow it: begin another session"},
-      {"explicit deny in a VPC endpoint policy", "the VPC endpoint's policy denies it: change it"},
-      {"no VPC endpoint policy allows", "the VPC endpoint's policy does not allow it: change it"},
-      {"explicit deny in an identity-based policy",
-       "a policy of this user or role denies it explicitly: remove that statement; a further Allow "
-       "does not help"},
-      {"explicit deny in a resource-based policy",
-       "a policy of the resource denies it explicitly: change that policy"},
-      {"no identity-based policy allows",
-       "nothing allows it: add it to the policy of this user or role (templates/iam-policy*.json)"},
-  };
-  for (const Words& known : kKnown)
+  for (const Denier& known : kDeniers)
     if (says(message, known.words)) return std::string(known.remedy);
   return "EC2 does not say by whom: compare the IAM policy with templates/iam-policy.json; `aws "
-         "sts "
-         "decode-authorization-message` reads the encoded part of the message, if there is one";
+         "sts decode-authorization-message` reads the encoded part of the message, if there is "
+         "one";
 }
 
 bool says_denied(std::string_view words) {
