@@ -51,6 +51,30 @@ std::set<std::string> unanswered_lookups(const core::Observed& observed) {
   return sentences;
 }
 
+/// What the Marketplace has sold binds volumes of the AMI; of the base AMI it binds launches alone,
+/// and nothing that we ask tells whether the account is subscribed.
+void check_product_codes(const core::PoolSpec& pool, const core::Observed& observed, Notes notes) {
+  constexpr const char* kCheck = "product codes";
+  if (const auto* image = image_of(observed, pool.ami); image && !image->product_codes.empty())
+    notes.wrong(kCheck,
+                "AMI " + pool.ami + " has Marketplace product code " +
+                    joined(image->product_codes, ", ") +
+                    ", and volumes made from it attach to stopped instances only",
+                "use another AMI");
+  else if (image)
+    notes.ok(kCheck, "AMI " + pool.ami + " has none");
+  if (!pool.launch) return;
+  const std::string& id = pool.launch->base_ami;
+  if (const auto* base = image_of(observed, id); base && !base->product_codes.empty())
+    notes.unknown(kCheck,
+                  "base AMI " + id + " has Marketplace product code " +
+                      joined(base->product_codes, ", ") +
+                      ", and launches fail with OptInRequired until the account is subscribed",
+                  "subscribe to it in AWS Marketplace, or name another base AMI");
+  else if (base)
+    notes.ok(kCheck, "base AMI " + id + " has none");
+}
+
 void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
                   const core::Observed& observed, Notes notes) {
   const core::PoolSource source = core::find_source(pool, observed);
@@ -65,14 +89,7 @@ void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
   if (source.problems.empty())
     notes.ok("source",
              "snapshot " + source.snapshot_id + " is complete, zones, subnets and AMIs fit");
-  if (const auto* image = image_of(observed, pool.ami); image && !image->product_codes.empty())
-    notes.wrong("product codes",
-                "AMI " + pool.ami + " has Marketplace product code " +
-                    joined(image->product_codes, ", ") +
-                    ", and volumes made from it attach to stopped instances only",
-                "use another AMI");
-  else if (image)
-    notes.ok("product codes", "AMI " + pool.ami + " has none");
+  check_product_codes(pool, observed, notes);
   const auto snapshot = observed.snapshots.find(source.snapshot_id);
   if (snapshot == observed.snapshots.end() || !snapshot->second.found) return;
   const std::string& owner = snapshot->second.found->owner_id;

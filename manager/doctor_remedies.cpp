@@ -95,6 +95,9 @@ bool says_denied(std::string_view words) {
 std::string remedy_of(const Error& error) {
   if (aws::bare_code(error.code) == "UnauthorizedOperation" || says_denied(error.context))
     return who_denies(error.context);
+  if (aws::bare_code(error.code) == "OptInRequired")
+    return "subscribe to the AMI's product in AWS Marketplace, or enable the Region for the "
+           "account";
   switch (error.kind) {
     case ErrorKind::retry_later:
     case ErrorKind::unknown_outcome:

@@ -338,6 +338,41 @@ TEST_F(DoctorTest, a_group_whose_instances_lack_our_tag_or_are_elsewhere_is_wron
   expect_wrong("group", "of Auto Scaling group workers will get no volume: tag them");
 }
 
+TEST_F(DoctorTest, a_base_ami_of_the_marketplace_needs_a_subscription) {
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("ok product codes: base AMI ami-02000000000000002 has none"));
+  auto catalog = sim::builtin_catalog("us-east-1", {"us-east-1a", "us-east-1b"});
+  for (auto& image : catalog.images)
+    if (image.id == kBaseAmi) image.product_codes = {"8fvdn95s5ev33cprr62nq3q7t"};
+  sim::Region sold(catalog, {}, hardware, kFleetStart);
+  sim::QueryFront desk(sold);
+  sim::RegionTransport to_desk(desk);
+  TypedEc2 client(
+      to_desk, [](Milliseconds) {}, [] { return 0.5; });
+  const auto found = with_remedies(examine(client, facts()));
+  EXPECT_TRUE(healthy(found)) << "EC2 does not tell whether the account is subscribed";
+  EXPECT_THAT(lines(found), HasSubstr("ok product codes: AMI ami-01000000000000001 has none"));
+  EXPECT_THAT(lines(found),
+              HasSubstr("unknown product codes: base AMI ami-02000000000000002 has Marketplace "
+                        "product code 8fvdn95s5ev33cprr62nq3q7t, and launches fail with "
+                        "OptInRequired until the account is subscribed: subscribe to it in AWS "
+                        "Marketplace, or name another base AMI"));
+  pool().launch.reset();
+  EXPECT_THAT(lines(examine(client, facts())), Not(HasSubstr("unknown product codes")));
+}
+
+TEST_F(DoctorTest, a_launch_that_lacks_the_subscription_says_to_subscribe) {
+  sim::Fault fault{"RunInstances", sim::FaultKind::refused, sim::Fault::kAlways};
+  fault.status = 401;
+  fault.code = "OptInRequired";
+  fault.message =
+      "In order to use this AWS Marketplace product you need to accept terms and subscribe. To do "
+      "so please visit https://aws.amazon.com/marketplace/pp?sku=8fvdn95s5ev33cprr62nq3q7t";
+  front.faults().inject(fault);
+  expect_wrong("permissions", "sku=8fvdn95s5ev33cprr62nq3q7t");
+  expect_wrong("permissions", ": subscribe to the AMI's product in AWS Marketplace");
+}
+
 /// One image and one subnet in an observation made by hand: what the region's catalogue lacks.
 TEST(DoctorPool, product_codes_and_full_subnets_are_wrong) {
   core::PoolSpec pool = pool_spec("p", 3, 3);
@@ -364,6 +399,7 @@ TEST(DoctorPool, product_codes_and_full_subnets_are_wrong) {
   for (const Finding& each : found)
     text += std::string(to_string(each.verdict)) + " " + each.check + ": " + each.sentence() + "\n";
   EXPECT_THAT(text, HasSubstr("wrong product codes: AMI ami-01000000000000001 has Marketplace"));
+  EXPECT_THAT(text, HasSubstr("unknown product codes: base AMI ami-02000000000000002 has Market"));
   EXPECT_THAT(text, HasSubstr("wrong subnet: subnet-1 in us-east-1a has 2 free addresses for 3"));
   EXPECT_THAT(text, HasSubstr("unknown instance type: g5.xlarge could not be looked up"));
 }
