@@ -222,15 +222,19 @@ TEST_F(NspawnEntryTest, a_system_that_is_rebooted_by_a_person_comes_back) {
   const pid_t first = init();
   ASSERT_EQ(::kill(first, SIGRTMIN + 5), 0);  // systemd(1): reboot.target
   const auto deadline = steady_clock::now() + kLimit;
-  std::string described;
+  std::string described, paused;
   while (steady_clock::now() < deadline && (described.empty() || !greeting().ends_with(kVolume))) {
     ::poll(nullptr, 0, 200);
     const Ok works = assignment_.entry->check();
     ASSERT_TRUE(works) << works.error().message();
+    if (const auto why = assignment_.entry->pause(); !why.empty()) paused = why;
     const std::string now = assignment_.entry->describe();
     if (now.find("process " + std::to_string(first) + ")") == std::string::npos) described = now;
   }
-  EXPECT_THAT(described, HasSubstr("under its own init"));
+  EXPECT_THAT(paused, HasSubstr("was rebooted and is starting"));
+  EXPECT_TRUE(assignment_.entry->check());
+  EXPECT_THAT(assignment_.entry->pause(), IsEmpty());
+  EXPECT_THAT(assignment_.entry->describe(), HasSubstr("under its own init"));
   EXPECT_THAT(greeting(), EndsWith(kVolume));
   EXPECT_EQ(said("systemctl is-active work.service"), "active");
   const Ok released = release(leaving(), assignment_, book_);
