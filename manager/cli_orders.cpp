@@ -210,9 +210,11 @@ Result<int> delete_pool(Context& context, const SignalWatch& signals) {
   }
   if (!options.yes)
     return fail(ErrorKind::misconfigured,
-                fmt::format("this deletes {} volumes and the data on them ({}); say --yes, or "
-                            "--keep-volumes",
-                            free_ones.size(), fmt::join(free_ones, ", ")));
+                fmt::format("this deletes {} ({}); say --yes, or --keep-volumes",
+                            free_ones.size() == 1
+                                ? std::string("a volume and the data on it")
+                                : fmt::format("{} volumes and the data on them", free_ones.size()),
+                            fmt::join(free_ones, ", ")));
   return carry_out(context, deletions(free_ones, true), signals);
 }
 
