@@ -210,9 +210,11 @@ class Daemon {
     const Entry& entry = *assignment_.entry;
     if (entry.by_base_sshd() || !serving_) return;
     const std::string pause = entry.pause(), described = entry.describe();
-    if (pause != pause_ && pause.empty()) std::ignore = set_banner(ticket_.pool, {});
-    if (pause != pause_ && !pause.empty()) tell_people(pause);
     if (pause == pause_ && described == described_) return;
+    if (!pause.empty())
+      tell_people(pause);
+    else if (!pause_.empty())
+      std::ignore = set_banner(ticket_.pool, {});
     pause_ = pause;
     described_ = described;
     book_.update([&](Status& status) {

@@ -169,8 +169,7 @@ class SshdEntry : public Entry {
     const bool again = sshd_->wants_restart() || begun_anew_;
     if (!again || !restarts_.allow(boottime_ms()))
       return fail(ErrorKind::refused, how_it_ended + last_words());
-    log_event(LogLevel::notice, "somebody in the volume has rebooted it, it begins anew",
-              {{"how", how_it_ended}});
+    log_event(LogLevel::notice, "the volume's system begins anew", {{"how", how_it_ended}});
     sshd_->end(kEndLimit);
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY(sshd_->start(root, wishes_, log_.get()));

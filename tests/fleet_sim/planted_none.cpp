@@ -1,6 +1,4 @@
 // The simulation without WARMROOT_PLANTED_BUGS: every part of a manager says what is true.
-#include <utility>
-
 #include "tests/fleet_sim/planted.hpp"
 
 namespace warmroot::fleet {
