@@ -119,7 +119,7 @@ class Guest:
         """The answer's wishes."""
         self.sequence += 1
         body = json.dumps({"version": 1, "instance_id": self.instance_id, "volume_id": volume_id, "stage": stage,
-                           "status": {"warm": {"warmth": 0.5}}})
+                           "status": {"warm": {"needed_blocks": 1000, "warmth": 0.5}}})
         signature = hmac.new(self.key, f"{self.sequence}\n{body}".encode(), hashlib.sha256).hexdigest()
         status, answer = call(self.manager + "/v1/report", body,
                               {"X-Warmroot-Instance": self.instance_id, "X-Warmroot-Sequence": str(self.sequence),
