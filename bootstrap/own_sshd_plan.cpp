@@ -8,17 +8,61 @@
 #include "bootstrap/sshd_config.hpp"
 
 namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::size_t kMostTrialPeople = 3;
+
+/// The value of a keyword in an answer of `sshd -T`; empty where it is not there.
+std::string_view value_of(std::string_view dump, std::string_view keyword) {
+  while (!dump.empty()) {
+    const std::string_view line = dump.substr(0, dump.find('\n'));
+    if (line.substr(0, keyword.size()) == keyword && line.substr(keyword.size(), 1) == " ")
+      return line.substr(keyword.size() + 1);
+    dump.remove_prefix(std::min(line.size() + 1, dump.size()));
+  }
+  return {};
+}
+
+/// Whether a key alone, or first, gets anybody in.
+bool begins_with_key(std::string_view dump) {
+  if (value_of(dump, "pubkeyauthentication") == "no") return false;
+  const std::string methods = " " + std::string(value_of(dump, "authenticationmethods"));
+  return methods == " " || methods == " any" || methods.find(" publickey") != std::string::npos;
+}
+
+std::string login_key_type(std::string_view dump) {
+  if (!begins_with_key(dump)) return {};
+  std::string_view accepted = value_of(dump, "pubkeyacceptedalgorithms");
+  // Its name before OpenSSH 8.5.
+  if (accepted.empty()) accepted = value_of(dump, "pubkeyacceptedkeytypes");
+  const std::string list = "," + std::string(accepted) + ",";
+  if (accepted.empty() || list.find(",ssh-ed25519,") != std::string::npos) return "ed25519";
+  return list.find(",ecdsa-sha2-nistp256,") != std::string::npos ? "ecdsa" : "rsa";
+}
+
+/// The last line that says more than how long it took.
+std::string_view last_word(std::string_view output) {
+  std::string_view last;
+  while (!output.empty()) {
+    const std::string_view line = output.substr(0, output.find('\n'));
+    output.remove_prefix(std::min(line.size() + 1, output.size()));
+    const std::string_view word = line.substr(0, line.find_last_not_of("\r") + 1);
+    if (!word.empty() && !word.starts_with("Transferred: ") &&
+        !word.starts_with("Bytes per second"))
+      last = word;
+  }
+  return last;
+}
+
+}  // namespace
 
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
   OwnSshdFacts facts;
   const SshdFacts listed = parse_sshd_facts(dump);
   facts.ed25519 = listed.ed25519;
   for (const unsigned port : listed.ports) facts.ports.push_back(static_cast<std::uint16_t>(port));
-  constexpr std::string_view kKeyword = "authorizedkeysfile ";
-  for (std::size_t at = 0; at < dump.size(); at = std::min(dump.find('\n', at), dump.size()) + 1)
-    if (dump.substr(at, kKeyword.size()) == kKeyword)
-      facts.authorized_keys =
-          dump.substr(at + kKeyword.size(), dump.find('\n', at) - at - kKeyword.size());
+  facts.authorized_keys = value_of(dump, "authorizedkeysfile");
+  facts.login_key_type = login_key_type(dump);
   return facts;
 }
 
@@ -66,6 +110,40 @@ Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16
                   "the volume's sshd_config has a ListenAddress line with port " +
                       std::to_string(port) + ", where the base's sshd listens; leave the port out");
   return {};
+}
+
+std::string trial_key_line(std::string_view public_key) {
+  return "restrict,command=\"true\" " + std::string(public_key);
+}
+
+std::vector<std::string> trial_users(const std::vector<User>& people) {
+  std::vector<std::string> names;
+  for (const User& user : people)
+    if (names.size() < kMostTrialPeople) names.push_back(user.name);
+  names.push_back("root");
+  return names;
+}
+
+std::vector<std::string> trial_command(const std::string& ssh, const std::string& key,
+                                       const std::string& user, std::uint16_t port) {
+  std::vector<std::string> words{ssh, "-F", "none", "-T", "-i", key, "-p", std::to_string(port)};
+  for (const char* option :
+       {"BatchMode=yes", "LogLevel=VERBOSE", "IdentitiesOnly=yes", "IdentityAgent=none",
+        "PreferredAuthentications=publickey", "StrictHostKeyChecking=no",
+        "UserKnownHostsFile=/dev/null", "GlobalKnownHostsFile=/dev/null"})
+    words.insert(words.end(), {"-o", option});
+  words.insert(words.end(), {"-l", user, "127.0.0.1", "true"});
+  return words;
+}
+
+TrialAnswer judge_trial(int exit_status, std::string_view output) {
+  constexpr int kNoSession = 254, kClientsOwn = 255;
+  const auto says = [&](std::string_view words) { return output.find(words) < output.size(); };
+  if (says("with partial success")) return {TrialVerdict::more, {}};
+  if (exit_status == kNoSession && says("Authenticated to "))
+    return {TrialVerdict::out, "its PAM, or its /etc/nologin, allows no session"};
+  if (exit_status != kClientsOwn && says("Authenticated to ")) return {TrialVerdict::in, {}};
+  return {TrialVerdict::out, std::string(last_word(output))};
 }
 
 std::vector<User> people_of(std::string_view passwd) {

@@ -21,6 +21,9 @@ struct OwnSshdFacts {
   std::string authorized_keys;       ///< AuthorizedKeysFile, as written in a configuration
   std::vector<std::uint16_t> ports;  ///< that it listens on by ListenAddress lines of its own
   bool ed25519 = true;               ///< among its HostKeyAlgorithms
+  /// ssh-keygen's name for a type of key that people may log in with; empty where a key does not
+  /// begin a login (PubkeyAuthentication, AuthenticationMethods).
+  std::string login_key_type = "ed25519";
 };
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump);
 
@@ -43,6 +46,30 @@ std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes);
 /// OpenSSH 9.8 on the others are never read. Errors: refused, with the remedy.
 Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,
                         bool node_host_keys);
+
+/// The key of a trial login: it opens nothing but a session in which nothing is done.
+std::string trial_key_line(std::string_view public_key);
+
+/// Whom a trial login is tried as, in this order: the first people, then root.
+std::vector<std::string> trial_users(const std::vector<User>& people);
+
+/// A client's command line: one session by the private key in file `key`, from this machine, with
+/// none of its files and agents.
+std::vector<std::string> trial_command(const std::string& ssh, const std::string& key,
+                                       const std::string& user, std::uint16_t port);
+
+enum class TrialVerdict {
+  in,    ///< a session was opened
+  more,  ///< the key was taken, and something else is asked for
+  out
+};
+struct TrialAnswer {
+  TrialVerdict verdict = TrialVerdict::out;
+  std::string reason;  ///< of out, for a sentence
+};
+/// What a trial login came to. `output` is the client's, at LogLevel VERBOSE. Source: 254 is sshd's
+/// own status where PAM opened no session, or /etc/nologin is there (session.c, do_child).
+TrialAnswer judge_trial(int exit_status, std::string_view output);
 
 /// Who gets the key that the instance was launched with, as cloud-init gives it to the system's
 /// first user: people who may log in.

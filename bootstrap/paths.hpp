@@ -24,6 +24,8 @@ inline constexpr char kUserKeysDirectory[] = "/run/warmroot/keys";
 /// The launch key for the volume's people, one file a user, where the volume's own sshd lets them
 /// in.
 inline constexpr char kLaunchKeys[] = "/run/warmroot/launch_keys";
+/// Root-only, and only while a login by it is tried.
+inline constexpr char kTrialKey[] = "/run/warmroot/trial_key";
 /// Root-only: what the volume's own sshd says.
 inline constexpr char kOwnSshdLog[] = "/run/warmroot/volume-sshd.log";
 /// The unit of the volume's sshd where the volume is booted as a container.

@@ -26,6 +26,7 @@
 #include "bootstrap/entry.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/loopback_port.hpp"
+#include "bootstrap/own_login.hpp"
 #include "bootstrap/own_sshd.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/paths.hpp"
@@ -83,7 +84,7 @@ class SshdEntry : public Entry {
     accounts_.files.group = root.read("etc/group", kMaxAccountFile).value_or("");
     accounts_.session_users = people_of(accounts_.files.passwd);
     TRY_ASSIGN(steering_, PortSteering::load(ports_));
-    TRY(write_launch_keys(input.launch_key));
+    TRY(give_launch_key(accounts_.session_users, input.launch_key));
     TRY_ASSIGN(port_, hold_port());
     wishes_ = {port_.number, static_cast<bool>(port_.v6), has_node_keys(), {}};
     TRY(ask(root, input.cancelled));
@@ -97,8 +98,11 @@ class SshdEntry : public Entry {
     TRY(start(input.cancelled));
     TRY_ASSIGN(const std::string greeting,
                read_greeting(port_.number, kProbeLimit, input.cancelled));
+    TRY_ASSIGN(const std::string tried,
+               try_own_login({accounts_.session_users, input.launch_key, port_.number, key_type_},
+                             input.cancelled));
     TRY(steering_->begin());
-    return ", by its own sshd (" + greeting + ")";
+    return ", by its own sshd (" + greeting + "; " + tried + ")";
   }
 
   Ok check() override {
@@ -181,21 +185,6 @@ class SshdEntry : public Entry {
     return {};
   }
 
-  /// As cloud-init does on a machine of the volume's own, but beside its files.
-  Ok write_launch_keys(const std::string& key) const {
-    remove_launch_keys();
-    TRY(make_directory(kLaunchKeys, 0755));
-    if (key.empty()) return {};
-    for (const User& user : accounts_.session_users)
-      TRY(write_file_atomic(std::string(kLaunchKeys) + "/" + user.name, key + "\n", 0644));
-    return {};
-  }
-
-  static void remove_launch_keys() {
-    for (const auto& name : list_directory(kLaunchKeys))
-      ::unlink((std::string(kLaunchKeys) + "/" + name).c_str());
-  }
-
   /// bring_up has shown the node's keys, or could not.
   static bool has_node_keys() {
     return ::access((std::string(kNodeKeys) + "/ssh_host_ed25519_key").c_str(), F_OK) == 0;
@@ -210,6 +199,7 @@ class SshdEntry : public Entry {
     const OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
     TRY(check_own_sshd_facts(facts, ports_, wishes_.node_host_keys));
     wishes_.authorized_keys = facts.authorized_keys;
+    key_type_ = facts.login_key_type;
     return {};
   }
 
@@ -291,6 +281,7 @@ class SshdEntry : public Entry {
   mutable std::mutex mutex_;
   HeldPort port_;
   OwnSshdWishes wishes_;
+  std::string key_type_;  ///< of OwnSshdFacts
   UniqueFd log_;
   const std::unique_ptr<VolumeSshd> sshd_;
   std::optional<PortSteering> steering_;

@@ -60,6 +60,69 @@ TEST(OwnSshd, that_may_not_use_the_node_s_first_key_would_keep_everybody_out) {
       parse_own_sshd_facts("hostkeyalgorithms rsa-sha2-512,ssh-ed25519\n"), {22}, true));
 }
 
+TEST(OwnSshd, tells_what_key_begins_a_login) {
+  const std::pair<const char*, const char*> table[] = {
+      {"", "ed25519"},
+      {"pubkeyauthentication yes\nauthenticationmethods any\n", "ed25519"},
+      {"pubkeyauthentication no\n", ""},
+      {"authenticationmethods password keyboard-interactive\n", ""},
+      {"authenticationmethods password,publickey\n", ""},
+      {"authenticationmethods publickey,password\n", "ed25519"},
+      {"authenticationmethods hostbased publickey\n", "ed25519"},
+      {"pubkeyacceptedalgorithms ssh-ed25519-cert-v01@openssh.com,ecdsa-sha2-nistp256\n", "ecdsa"},
+      {"pubkeyacceptedkeytypes rsa-sha2-512\n", "rsa"},
+      {"pubkeyacceptedalgorithms rsa-sha2-512,ssh-ed25519\n", "ed25519"},
+  };
+  for (const auto& [dump, type] : table)
+    EXPECT_EQ(parse_own_sshd_facts(dump).login_key_type, type) << dump;
+}
+
+TEST(OwnSshd, is_tried_as_the_first_people_and_root_with_a_key_that_opens_nothing) {
+  EXPECT_THAT(trial_users({}), ElementsAre("root"));
+  std::vector<User> people(5);
+  for (std::size_t i = 0; i < people.size(); ++i) people[i].name = std::string(1, "abcde"[i]);
+  EXPECT_THAT(trial_users(people), ElementsAre("a", "b", "c", "root"));
+  EXPECT_EQ(trial_key_line("ssh-ed25519 AAAA"), "restrict,command=\"true\" ssh-ed25519 AAAA");
+  const std::string command = joined(trial_command("/usr/bin/ssh", "/run/key", "-oops", 4711));
+  EXPECT_THAT(command, testing::StartsWith("/usr/bin/ssh -F none -T -i /run/key -p 4711 -o "));
+  EXPECT_THAT(command, testing::EndsWith("-l -oops 127.0.0.1 true"));
+}
+
+TEST(OwnSshd, lets_people_in_or_says_why_not) {
+  const std::string added = "Warning: Permanently added '[127.0.0.1]:4711' to known hosts.\r\n";
+  const std::string taken =
+      added + "Authenticated to 127.0.0.1 ([127.0.0.1]:4711) using \"publickey\".\r\n";
+  const std::string done =
+      "Transferred: sent 2, received 3 bytes, in 0.0 seconds\nBytes per second: sent 4\n";
+  struct Case {
+    int exit_status;
+    std::string output;
+    TrialVerdict verdict;
+    const char* reason;
+  };
+  const Case table[] = {
+      {0, taken + done, TrialVerdict::in, ""},
+      {1, taken + "This account is for sftp alone\n" + done, TrialVerdict::in, ""},
+      {254, taken + done, TrialVerdict::out, "its PAM, or its /etc/nologin, allows no session"},
+      {255, taken + "Connection to 127.0.0.1 closed by remote host.\r\n" + done, TrialVerdict::out,
+       "Connection to 127.0.0.1 closed by remote host."},
+      {255, added + "ada@127.0.0.1: Permission denied (publickey).\r\n", TrialVerdict::out,
+       "ada@127.0.0.1: Permission denied (publickey)."},
+      {255,
+       added + "Authenticated using \"publickey\" with partial success.\r\nada@127.0.0.1: "
+               "Permission denied (password).\r\n",
+       TrialVerdict::more, ""},
+      {0, "", TrialVerdict::out, ""},
+      {137, added, TrialVerdict::out,
+       "Warning: Permanently added '[127.0.0.1]:4711' to known hosts."},
+  };
+  for (const Case& c : table) {
+    const TrialAnswer answer = judge_trial(c.exit_status, c.output);
+    EXPECT_EQ(answer.verdict, c.verdict) << c.output;
+    EXPECT_EQ(answer.reason, c.reason);
+  }
+}
+
 TEST(OwnSshd, gives_the_launch_key_to_people_alone) {
   const auto people = people_of(
       "root:x:0:0::/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/sh\n"

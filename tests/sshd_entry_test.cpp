@@ -102,6 +102,11 @@ TEST_F(SshdEntryTest, a_person_gets_in_by_the_launch_key_and_the_base_s_accounts
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_THAT(
+      book_.snapshot().steps,
+      testing::Contains(testing::Field(&TimedStep::detail, HasSubstr("a login as ada was tried"))));
+  EXPECT_EQ(*shell(std::string("cat ") + kLaunchKeys + "/*"), input_.launch.public_key);
+  EXPECT_NE(::access(kTrialKey, F_OK), 0);
   // The node's key, and no other, is what the client knows.
   ASSERT_TRUE(shell(std::string("echo \"127.0.0.1 $(ssh-keygen -y -f ") + kNodeKeys +
                     "/ssh_host_ed25519_key)\" >/run/known"));
@@ -312,6 +317,12 @@ TEST_F(SshdEntryTest, a_volume_whose_sshd_cannot_serve_lets_people_in_by_chroot_
       {"mv usr/sbin/sshd kept; printf '#!/bin/sh\n[ $1 = -T ] || { echo no start >&2; exit 3; }\n' "
        ">usr/sbin/sshd; chmod 755 usr/sbin/sshd",
        "mv kept usr/sbin/sshd", "the volume's own sshd ended with 3: no start"},
+      {"cd etc/ssh; cp sshd_config kept; echo 'AllowUsers grace' >>sshd_config", restore,
+       "lets nobody in, tried as ada, root: ada@127.0.0.1: Permission denied (publickey"},
+      // A session that PAM or nologin forbids: the key is taken, and nobody gets in.
+      {"echo closed >etc/nologin; cd etc/ssh; cp sshd_config kept; echo 'AllowUsers ada' "
+       ">>sshd_config",
+       "rm etc/nologin; cd etc/ssh; mv kept sshd_config", "lets nobody in, tried as ada, root: "},
   };
   const std::string go = "cd " + std::string(kVolumePoint) + "; ";
   for (const Unfit& unfit : table) {
@@ -332,6 +343,20 @@ TEST_F(SshdEntryTest, a_volume_whose_sshd_cannot_serve_lets_people_in_by_chroot_
     ASSERT_TRUE(undo_bring_up(assignment));
     EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
   }
+}
+
+TEST_F(SshdEntryTest, a_volume_that_asks_for_more_than_a_key_has_the_port_untried) {
+  make_volume_with_sshd();
+  mount_volume();
+  ASSERT_TRUE(
+      shell("echo 'AuthenticationMethods publickey,password' >>" + inside("etc/ssh/sshd_config")));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  EXPECT_THAT(greeting(), EndsWith(kVolume));
+  EXPECT_THAT(
+      book_.snapshot().steps,
+      testing::Contains(testing::Field(
+          &TimedStep::detail, HasSubstr("no login was tried: it asks ada for more than a key"))));
 }
 
 }  // namespace
