@@ -290,22 +290,37 @@ def agent(m):
         child.wait()
 
 
-def crowd(m):
-    """Clients that have not logged in yet, of whom sshd's default drops every third beyond ten; then sessions, ten a connection."""
+def greeted(m):
+    """How many of NEWCOMERS clients that have not logged in yet are greeted: sshd's default drops every third beyond ten."""
     address = ("127.0.0.1", m.world.instance(m.instance)["ssh_port"])
     clients = [socket.create_connection(address, timeout=300) for _ in range(NEWCOMERS)]
-    greeted = sum(client.makefile("rb").readline().startswith(b"SSH-2.0-") for client in clients)
+    count = sum(client.makefile("rb").readline().startswith(b"SSH-2.0-") for client in clients)
     for client in clients:
         client.close()
+    return count
+
+
+def fifty(m):
+    """50 sessions, ten a connection: how many were open at once, and what they answered then."""
     paths = [m.world.path(f"crowd-{number}") for number in range(5)]
     for path in paths:
         m.share(path=path)
     children = [subprocess.Popen(["ssh", "-F", m.config, "-o", f"ControlPath={path}", "shared", "echo in; read go; echo $go"], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE, text=True, preexec_fn=dies_with_parent) for path in paths for _ in range(10)]
     opened = sum(child.stdout.readline() == "in\n" for child in children)
-    answers = [child.communicate("there\n", timeout=300)[0] for child in children]
-    m.row("50 sessions at once, 25 newcomers at once", WORKS, "", greeted == NEWCOMERS and opened == answers.count("there\n") == 50,
-          (greeted, opened, answers))
+    return opened, [child.communicate("there\n", timeout=300)[0] for child in children]
+
+
+def crowd(m):
+    newcomers, (opened, answers) = greeted(m), fifty(m)
+    m.row("50 sessions at once, 25 newcomers at once", WORKS, "", newcomers == NEWCOMERS and opened == answers.count("there\n") == 50,
+          (newcomers, opened, answers))
+
+
+def own_crowd(m):
+    """How many newcomers may be there at once is for the volume's sshd_config to say."""
+    opened, answers = fifty(m)
+    m.row("50 sessions at once", WORKS, "", opened == answers.count("there\n") == 50, (opened, answers))
 
 
 def leave_behind(m):
@@ -425,7 +440,34 @@ def session_matrix(world, checks, instance):
 def own_sshd_matrix(world, checks, instance):
     """What is otherwise than by chroot, and what sshd itself does for sessions: some of the same cases."""
     run_parts(Matrix(world, checks, instance, "by the volume's sshd"), "the matrix of the volume's own sshd",
-              (commands, terminal, own_surroundings, transfers, forwards, agent, x11, leave_behind, own_people, rescue))
+              (commands, terminal, own_surroundings, transfers, forwards, agent, x11, own_crowd, leave_behind, own_people, rescue))
+
+
+def container_surroundings(m):
+    """Those of images.sh's system.img, under its own init."""
+    done = m.ssh("echo files=$(ulimit -n); echo umask=$(umask); echo host=$(hostname); echo from=${SSH_CONNECTION##* }; "
+                 "echo virt=$(systemd-detect-virt); test -w \"$XDG_RUNTIME_DIR\" && echo runtime=1; echo session=$(loginctl show-session $XDG_SESSION_ID -P Service -P State 2>&1 | tr '\\n' ' '); "
+                 "echo one=$(cat /proc/1/comm); echo strangers=$(ps ax | grep -c '[w]armroot-bootstrap'); "
+                 "echo user=$(systemctl --user is-active default.target 2>&1); "
+                 "sudo -n systemd-run --quiet --wait --pipe sh -c 'echo unit=$(id -u)' 2>&1; sudo -n systemctl start systemd-tmpfiles-clean.service && echo service=1; "
+                 "sudo -n journalctl -q -u warmroot-sshd.service | grep -c Accepted | sed s/^/journal=/; "
+                 "echo failed=$(systemctl --failed --no-legend --plain | cut -d' ' -f1); echo state=$(systemctl is-system-running)")
+    facts = facts_of(done.stdout)
+    says = lambda key, value: facts.get(key) == value  # noqa: E731
+    m.row("limits and umask by the volume's PAM", WORKS, "", says("files", "3072") and says("umask", "0022"), done)
+    m.row("`hostname`", WORKS, "", says("host", "imagenet-ami"), done)
+    m.row("the client's port is the base's", WORKS, "", says("from", "22"), done)
+    m.row("a logind session with a runtime directory and a user manager", WORKS, "", says("runtime", "1") and facts.get("session", "").strip() in ("sshd active", "sshd online")
+          and says("user", "active"), done)
+    m.row("/proc and `ps` show the container alone", WORKS, "", says("one", "systemd") and says("strangers", "0") and says("virt", "systemd-nspawn"), done)
+    m.row("units, services, the journal", WORKS, "", says("unit", "0") and says("service", "1") and facts.get("journal", "0") != "0", done)
+    m.row("no unit has failed", WORKS, "", says("failed", "") and says("state", "running"), done)
+
+
+def container_matrix(world, checks, instance):
+    """What a session is like under the volume's own init."""
+    run_parts(Matrix(world, checks, instance, "by nspawn"), "the matrix of the container",
+              (commands, terminal, container_surroundings, transfers, forwards, agent, x11, own_crowd, leave_behind, own_people))
 
 
 def base_matrix(world, checks, instance, base, sshd):

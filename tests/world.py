@@ -27,6 +27,7 @@ snapshots = [
   {{ id = "snap-0btrfs00000000001", size_gib = 1, image_file = "{images}/btrfs.img" }},
   {{ id = "snap-0noroot0000000001", size_gib = 1, image_file = "{images}/noroot.img" }},
   {{ id = "snap-0cloud00000000001", size_gib = 2, image_file = "{images}/cloud.img" }},
+  {{ id = "snap-0system0000000001", size_gib = 2, image_file = "{images}/system.img" }},
   {{ id = "snap-0debian1100000001", size_gib = 1, image_file = "{images}/base-11.img" }},
   {{ id = "snap-0debian1300000001", size_gib = 1, image_file = "{images}/base-13.img" }},
 ]
@@ -36,6 +37,7 @@ images = [
   {{ id = "ami-0cloud00000000001", name = "base with cloud-init", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0cloud00000000001" }},
   {{ id = "ami-0debian11000000001", name = "base Debian 11", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0debian1100000001" }},
   {{ id = "ami-0debian13000000001", name = "base Debian 13", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0debian1300000001" }},
+  {{ id = "ami-0system00000000001", name = "imagenet with its init", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0system0000000001" }},
   {{ id = "ami-0imagenet00000001", name = "imagenet", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0ami0000000000001" }},
 ]
 subnets = [

@@ -11,6 +11,7 @@
 # and, where the word `cloud` is given:
 #   cloud.img          a base system as AMIs have it: Debian with systemd, cloud-init and OpenSSH
 #   vmlinuz-cloud      the kernel whose modules it has
+#   system.img         an AMI that can be booted as a container on it: with its own init, logind and OpenSSH
 # or, where the word `bases` is:
 #   base-11.img, base-13.img   as base.img, of Debian 11 (OpenSSH 8.4) and 13 (10.0)
 # Called by tests/run.sh and tests/demo.sh from the top directory; skips what this version of the script already made.
@@ -105,11 +106,44 @@ entry(sys.argv[1], "", "")
 END
 }
 
-# The cloud image needs nothing of the others but the key pair, which outlives them.
+# slow_machine TREE: an emulated machine beside other work is slow: a service of its systemd is not to be ended for that.
+slow_machine() {
+  mkdir -p "$1/etc/systemd/system.conf.d" "$1/etc/systemd/system/service.d"
+  printf '[Manager]\nDefaultTimeoutStartSec=15min\n' >"$1/etc/systemd/system.conf.d/50-slow.conf"
+  printf '[Service]\nWatchdogSec=0\n' >"$1/etc/systemd/system/service.d/50-slow.conf"
+}
+
+# ami_people TREE: who lives in an AMI.
+ami_people() {
+  chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 admin
+  chroot "$1" useradd --create-home --shell /bin/bash --uid 2001 researcher
+  chroot "$1" useradd --create-home --shell /bin/bash --uid 2500 mixed
+  echo 'admin ALL=(ALL) NOPASSWD: ALL' >"$1/etc/sudoers.d/admin"
+}
+
+system_image() {
+  step "guest images: the AMI with its own init"
+  debian system minbase systemd-sysv,dbus,libpam-systemd,openssh-server,python3-numpy,procps,iproute2,rsync,sudo,tmux,xauth
+  tree=$work/system
+  sed -i -e 's/^PRETTY_NAME=.*/PRETTY_NAME="Imagenet AMI (Debian 12 with its init)"/' "$tree/usr/lib/os-release"
+  echo imagenet-ami >"$tree/etc/hostname"
+  echo "127.0.0.1 localhost" >"$tree/etc/hosts"
+  ami_people "$tree"
+  echo '* soft nofile 3072' >"$tree/etc/security/limits.d/warmroot-test.conf"
+  slow_machine "$tree"
+  chroot "$tree" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
+  : >"$tree/etc/machine-id"
+  rm -f "$tree"/etc/ssh/ssh_host_*
+  rm -rf "$tree"/var/lib/apt/lists/* "$tree"/var/cache/apt/*
+  ext4_image "$images/system.img" 2048 "$tree" 1
+}
+
+# The cloud images need nothing of the others but the key pair, which outlives them.
 cloud_image() {
+  system_image
   step "guest images: the base system with systemd and cloud-init"
   debian cloud-kernel extract linux-image-cloud-amd64
-  debian cloud minbase systemd-sysv,udev,dbus,libpam-systemd,systemd-resolved,cloud-init,cloud-guest-utils,isc-dhcp-client,e2fsprogs,openssh-server,sudo,iproute2,curl,kmod,procps
+  debian cloud minbase systemd-sysv,udev,dbus,libpam-systemd,systemd-resolved,cloud-init,cloud-guest-utils,isc-dhcp-client,e2fsprogs,openssh-server,sudo,iproute2,curl,kmod,procps,systemd-container
   cp "$work"/cloud-kernel/boot/vmlinuz-* "$images/vmlinuz-cloud"
   tree=$work/cloud
   cp -r "$work/cloud-kernel/lib/modules" "$tree/lib/"
@@ -119,10 +153,7 @@ cloud_image() {
   # Debian's AMIs call their user so, and let networkd do what cloud-init finds out. An RSA key takes an emulated CPU
   # minutes; locales are not installed.
   printf 'system_info:\n  default_user:\n    name: admin\nmanage_etc_hosts: true\nssh_genkeytypes: [ed25519, ecdsa]\nlocale: false\n' >"$tree/etc/cloud/cloud.cfg.d/50_user.cfg"
-  # An emulated machine beside other work is slow: a service is not to be ended for that.
-  mkdir -p "$tree/etc/systemd/system.conf.d" "$tree/etc/systemd/system/service.d"
-  printf '[Manager]\nDefaultTimeoutStartSec=15min\n' >"$tree/etc/systemd/system.conf.d/50-slow.conf"
-  printf '[Service]\nWatchdogSec=0\n' >"$tree/etc/systemd/system/service.d/50-slow.conf"
+  slow_machine "$tree"
   chroot "$tree" systemctl --quiet enable warmroot-agent.service systemd-networkd.service
   chroot "$tree" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
   sed -i 's/^PRETTY_NAME=.*/PRETTY_NAME="warmroot test base (Debian 12 with cloud-init)"/' "$tree/usr/lib/os-release"
@@ -193,10 +224,7 @@ ami=$work/ami
 sed -i -e 's/^PRETTY_NAME=.*/PRETTY_NAME="Imagenet AMI (Debian 12)"/' -e '$a VARIANT_ID=warmroot-ami' "$ami/usr/lib/os-release"
 echo imagenet-ami >"$ami/etc/hostname"
 echo "127.0.0.1 localhost" >"$ami/etc/hosts"
-chroot "$ami" useradd --create-home --shell /bin/bash --uid 1000 admin
-chroot "$ami" useradd --create-home --shell /bin/bash --uid 2001 researcher
-chroot "$ami" useradd --create-home --shell /bin/bash --uid 2500 mixed
-echo 'admin ALL=(ALL) NOPASSWD: ALL' >"$ami/etc/sudoers.d/admin"
+ami_people "$ami"
 # A time zone that only the volume has.
 echo 'Zone Volume 2 - VOL' | /usr/sbin/zic -d "$work/zone" -
 rm -f "$ami/etc/localtime"
