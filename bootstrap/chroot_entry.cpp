@@ -6,6 +6,7 @@
 #include "bootstrap/cloud_init.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/in_root.hpp"
+#include "bootstrap/own_login.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/sshd.hpp"
 
@@ -67,6 +68,7 @@ class ChrootEntry : public Entry {
   }
 
   Ok undo() override {
+    remove_login_keys();  // of another entry, whose process was killed
     // What failed half-way, or was another process's, is known by its record alone.
     TRY(remove_imported_accounts(accounts_.changed() ? accounts_ : recorded_accounts()));
     accounts_ = {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/sshd_config.hpp"
@@ -10,9 +11,7 @@
 namespace warmroot::bootstrap {
 namespace {
 
-constexpr std::size_t kMostTrialPeople = 3;
-
-/// The value of a keyword in an answer of `sshd -T`; empty where it is not there.
+/// The value of a keyword in an answer of `sshd -T`, the first; empty where it is not there.
 std::string_view value_of(std::string_view dump, std::string_view keyword) {
   while (!dump.empty()) {
     const std::string_view line = dump.substr(0, dump.find('\n'));
@@ -30,28 +29,44 @@ bool begins_with_key(std::string_view dump) {
   return methods == " " || methods == " any" || methods.find(" publickey") != std::string::npos;
 }
 
+/// AllowUsers and DenyUsers, one a line, may say where from.
+bool names_addresses(std::string_view dump) {
+  for (; !dump.empty(); dump.remove_prefix(std::min(dump.find('\n'), dump.size() - 1) + 1)) {
+    const std::string_view line = dump.substr(0, dump.find('\n'));
+    if ((line.starts_with("allowusers ") || line.starts_with("denyusers ")) &&
+        line.find('@') != line.npos)
+      return true;
+  }
+  return false;
+}
+
+/// Among the algorithms that sshd takes; empty for those that no key of ours can have.
 std::string login_key_type(std::string_view dump) {
-  if (!begins_with_key(dump)) return {};
   std::string_view accepted = value_of(dump, "pubkeyacceptedalgorithms");
   // Its name before OpenSSH 8.5.
   if (accepted.empty()) accepted = value_of(dump, "pubkeyacceptedkeytypes");
   const std::string list = "," + std::string(accepted) + ",";
-  if (accepted.empty() || list.find(",ssh-ed25519,") != std::string::npos) return "ed25519";
-  return list.find(",ecdsa-sha2-nistp256,") != std::string::npos ? "ecdsa" : "rsa";
+  const auto takes = [&](const char* name) {
+    return list.find("," + std::string(name) + ",") != std::string::npos;
+  };
+  if (accepted.empty() || takes("ssh-ed25519")) return "ed25519";
+  if (takes("ecdsa-sha2-nistp256")) return "ecdsa";
+  return takes("rsa-sha2-512") || takes("rsa-sha2-256") ? "rsa" : "";
 }
 
 /// The last line that says more than how long it took.
-std::string_view last_word(std::string_view output) {
+std::string last_word(std::string_view said) {
+  constexpr std::size_t kMost = 200;
   std::string_view last;
-  while (!output.empty()) {
-    const std::string_view line = output.substr(0, output.find('\n'));
-    output.remove_prefix(std::min(line.size() + 1, output.size()));
+  while (!said.empty()) {
+    const std::string_view line = said.substr(0, said.find('\n'));
+    said.remove_prefix(std::min(line.size() + 1, said.size()));
     const std::string_view word = line.substr(0, line.find_last_not_of("\r") + 1);
     if (!word.empty() && !word.starts_with("Transferred: ") &&
         !word.starts_with("Bytes per second"))
       last = word;
   }
-  return last;
+  return without_controls(std::string(last.substr(0, kMost)));
 }
 
 }  // namespace
@@ -62,7 +77,6 @@ OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
   facts.ed25519 = listed.ed25519;
   for (const unsigned port : listed.ports) facts.ports.push_back(static_cast<std::uint16_t>(port));
   facts.authorized_keys = value_of(dump, "authorizedkeysfile");
-  facts.login_key_type = login_key_type(dump);
   return facts;
 }
 
@@ -116,17 +130,37 @@ std::string trial_key_line(std::string_view public_key) {
   return "restrict,command=\"true\" " + std::string(public_key);
 }
 
-std::vector<std::string> trial_users(const std::vector<User>& people) {
-  std::vector<std::string> names;
-  for (const User& user : people)
-    if (names.size() < kMostTrialPeople) names.push_back(user.name);
-  names.push_back("root");
-  return names;
+std::vector<std::string> trial_question(const OwnSshdWishes& wishes, const std::string& user) {
+  std::vector<std::string> words{kOwnSshd, "-T", "-C",
+                                 "user=" + user +
+                                     ",host=localhost,addr=127.0.0.1,laddr=127.0.0.1,"
+                                     "lport=" +
+                                     std::to_string(wishes.port)};
+  const auto options = own_sshd_options(wishes);
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+TrialFacts parse_trial_facts(std::string_view dump) {
+  TrialFacts facts;
+  facts.key_type = login_key_type(dump);
+  // A Match block's own line comes before the command line's.
+  if (value_of(dump, "authorizedkeysfile").find(kLaunchKeys) == std::string_view::npos)
+    facts.why_not = "its keys are elsewhere";
+  else if (!begins_with_key(dump))
+    facts.why_not = "a key does not begin one";
+  else if (facts.key_type.empty())
+    facts.why_not = "it takes no plain key";
+  const std::string_view command = value_of(dump, "authorizedkeyscommand");
+  facts.is_for_all = (command.empty() || command == "none") && !names_addresses(dump);
+  return facts;
 }
 
 std::vector<std::string> trial_command(const std::string& ssh, const std::string& key,
-                                       const std::string& user, std::uint16_t port) {
-  std::vector<std::string> words{ssh, "-F", "none", "-T", "-i", key, "-p", std::to_string(port)};
+                                       const std::string& log, const std::string& user,
+                                       std::uint16_t port) {
+  std::vector<std::string> words{ssh, "-F", "none", "-T", "-E",
+                                 log, "-i", key,    "-p", std::to_string(port)};
   for (const char* option :
        {"BatchMode=yes", "LogLevel=VERBOSE", "IdentitiesOnly=yes", "IdentityAgent=none",
         "PreferredAuthentications=publickey", "StrictHostKeyChecking=no",
@@ -136,14 +170,23 @@ std::vector<std::string> trial_command(const std::string& ssh, const std::string
   return words;
 }
 
-TrialAnswer judge_trial(int exit_status, std::string_view output) {
+TrialAnswer judge_trial(std::optional<int> exit_status, std::string_view said) {
   constexpr int kNoSession = 254, kClientsOwn = 255;
-  const auto says = [&](std::string_view words) { return output.find(words) < output.size(); };
-  if (says("with partial success")) return {TrialVerdict::more, {}};
-  if (exit_status == kNoSession && says("Authenticated to "))
-    return {TrialVerdict::out, "its PAM, or its /etc/nologin, allows no session"};
-  if (exit_status != kClientsOwn && says("Authenticated to ")) return {TrialVerdict::in, {}};
-  return {TrialVerdict::out, std::string(last_word(output))};
+  const auto says = [&](std::string_view words) { return said.find(words) != said.npos; };
+  if (says("with partial success")) return {TrialVerdict::unknown, "more than a key is asked for"};
+  if (says("Authenticated to ")) {
+    if (exit_status == kNoSession)
+      return {TrialVerdict::out, "its PAM, or its /etc/nologin, allows no session"};
+    const bool broke =
+        exit_status == kClientsOwn && (says("closed by remote host") || says("Connection reset"));
+    return {broke ? TrialVerdict::out : TrialVerdict::in, broke ? last_word(said) : ""};
+  }
+  if (!exit_status) return {TrialVerdict::unknown, "it took too long"};
+  // PAM's refusal of an account is a closed connection, too; before the keys are exchanged it is
+  // a server that has no time.
+  const bool refused = says("Permission denied") ||
+                       (says("Connection closed by ") && !says("kex_exchange_identification"));
+  return {refused ? TrialVerdict::out : TrialVerdict::unknown, last_word(said)};
 }
 
 std::vector<User> people_of(std::string_view passwd) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,9 +22,6 @@ struct OwnSshdFacts {
   std::string authorized_keys;       ///< AuthorizedKeysFile, as written in a configuration
   std::vector<std::uint16_t> ports;  ///< that it listens on by ListenAddress lines of its own
   bool ed25519 = true;               ///< among its HostKeyAlgorithms
-  /// ssh-keygen's name for a type of key that people may log in with; empty where a key does not
-  /// begin a login (PubkeyAuthentication, AuthenticationMethods).
-  std::string login_key_type = "ed25519";
 };
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump);
 
@@ -47,29 +45,34 @@ std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes);
 Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,
                         bool node_host_keys);
 
-/// The key of a trial login: it opens nothing but a session in which nothing is done.
+/// What `sshd -T` says of one person's login from this machine.
+struct TrialFacts {
+  std::string key_type;    ///< ssh-keygen's name of a type that is accepted
+  std::string why_not;     ///< why a login with a key at kLaunchKeys tells nothing; empty: it does
+  bool is_for_all = true;  ///< what is refused here is refused to everybody called so, anywhere
+};
+std::vector<std::string> trial_question(const OwnSshdWishes& wishes, const std::string& user);
+TrialFacts parse_trial_facts(std::string_view dump);
+
+/// The key of a trial login: it opens nothing but a session in which `true` is run.
 std::string trial_key_line(std::string_view public_key);
 
-/// Whom a trial login is tried as, in this order: the first people, then root.
-std::vector<std::string> trial_users(const std::vector<User>& people);
-
 /// A client's command line: one session by the private key in file `key`, from this machine, with
-/// none of its files and agents.
+/// none of its files and agents; what it says itself goes to file `log`.
 std::vector<std::string> trial_command(const std::string& ssh, const std::string& key,
-                                       const std::string& user, std::uint16_t port);
+                                       const std::string& log, const std::string& user,
+                                       std::uint16_t port);
 
-enum class TrialVerdict {
-  in,    ///< a session was opened
-  more,  ///< the key was taken, and something else is asked for
-  out
-};
+enum class TrialVerdict { in, out, unknown };
 struct TrialAnswer {
-  TrialVerdict verdict = TrialVerdict::out;
-  std::string reason;  ///< of out, for a sentence
+  TrialVerdict verdict = TrialVerdict::unknown;
+  std::string reason;  ///< of the others, for a sentence
 };
-/// What a trial login came to. `output` is the client's, at LogLevel VERBOSE. Source: 254 is sshd's
-/// own status where PAM opened no session, or /etc/nologin is there (session.c, do_child).
-TrialAnswer judge_trial(int exit_status, std::string_view output);
+/// What a trial login came to. `said` is the client's log, at LogLevel VERBOSE; no status: it did
+/// not end in time. out is for what a healthy server does not say to somebody whom it lets in.
+/// Source: 254 is sshd's own status where PAM opened no session, or /etc/nologin is there
+/// (session.c, do_child).
+TrialAnswer judge_trial(std::optional<int> exit_status, std::string_view said);
 
 /// Who gets the key that the instance was launched with, as cloud-init gives it to the system's
 /// first user: people who may log in.

@@ -98,8 +98,9 @@ class SshdEntry : public Entry {
     TRY(start(input.cancelled));
     TRY_ASSIGN(const std::string greeting,
                read_greeting(port_.number, kProbeLimit, input.cancelled));
+    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY_ASSIGN(const std::string tried,
-               try_own_login({accounts_.session_users, input.launch_key, port_.number, key_type_},
+               try_own_login({accounts_.session_users, input.launch_key, wishes_, root.fd()},
                              input.cancelled));
     TRY(steering_->begin());
     return ", by its own sshd (" + greeting + "; " + tried + ")";
@@ -142,7 +143,7 @@ class SshdEntry : public Entry {
   }
 
   Ok undo() override {
-    remove_launch_keys();
+    remove_login_keys();
     return {};
   }
 
@@ -199,7 +200,6 @@ class SshdEntry : public Entry {
     const OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
     TRY(check_own_sshd_facts(facts, ports_, wishes_.node_host_keys));
     wishes_.authorized_keys = facts.authorized_keys;
-    key_type_ = facts.login_key_type;
     return {};
   }
 
@@ -281,7 +281,6 @@ class SshdEntry : public Entry {
   mutable std::mutex mutex_;
   HeldPort port_;
   OwnSshdWishes wishes_;
-  std::string key_type_;  ///< of OwnSshdFacts
   UniqueFd log_;
   const std::unique_ptr<VolumeSshd> sshd_;
   std::optional<PortSteering> steering_;

@@ -60,31 +60,54 @@ TEST(OwnSshd, that_may_not_use_the_node_s_first_key_would_keep_everybody_out) {
       parse_own_sshd_facts("hostkeyalgorithms rsa-sha2-512,ssh-ed25519\n"), {22}, true));
 }
 
-TEST(OwnSshd, tells_what_key_begins_a_login) {
-  const std::pair<const char*, const char*> table[] = {
-      {"", "ed25519"},
-      {"pubkeyauthentication yes\nauthenticationmethods any\n", "ed25519"},
-      {"pubkeyauthentication no\n", ""},
-      {"authenticationmethods password keyboard-interactive\n", ""},
-      {"authenticationmethods password,publickey\n", ""},
-      {"authenticationmethods publickey,password\n", "ed25519"},
-      {"authenticationmethods hostbased publickey\n", "ed25519"},
-      {"pubkeyacceptedalgorithms ssh-ed25519-cert-v01@openssh.com,ecdsa-sha2-nistp256\n", "ecdsa"},
-      {"pubkeyacceptedkeytypes rsa-sha2-512\n", "rsa"},
-      {"pubkeyacceptedalgorithms rsa-sha2-512,ssh-ed25519\n", "ed25519"},
+TEST(OwnSshd, tells_whether_a_login_can_be_tried_and_by_what_key) {
+  const std::string keys = "authorizedkeysfile .ssh/keys /run/warmroot/launch_keys/%u\n";
+  struct Case {
+    std::string dump;
+    const char* key_type;
+    const char* why_not;
+    bool is_for_all;
   };
-  for (const auto& [dump, type] : table)
-    EXPECT_EQ(parse_own_sshd_facts(dump).login_key_type, type) << dump;
+  const Case table[] = {
+      {keys, "ed25519", "", true},
+      {keys + "pubkeyauthentication yes\nauthenticationmethods any\n", "ed25519", "", true},
+      {keys + "pubkeyauthentication no\n", "ed25519", "a key does not begin one", true},
+      {keys + "authenticationmethods password keyboard-interactive\n", "ed25519",
+       "a key does not begin one", true},
+      {keys + "authenticationmethods password,publickey\n", "ed25519", "a key does not begin one",
+       true},
+      {keys + "authenticationmethods publickey,password\n", "ed25519", "", true},
+      {keys + "authenticationmethods hostbased publickey\n", "ed25519", "", true},
+      {"authorizedkeysfile /etc/ssh/keys/%u\n", "ed25519", "its keys are elsewhere", true},
+      {keys + "pubkeyacceptedalgorithms ssh-ed25519-cert-v01@openssh.com,ecdsa-sha2-nistp256\n",
+       "ecdsa", "", true},
+      {keys + "pubkeyacceptedkeytypes rsa-sha2-512\n", "rsa", "", true},
+      {keys + "pubkeyacceptedalgorithms rsa-sha2-512,ssh-ed25519\n", "ed25519", "", true},
+      {keys + "pubkeyacceptedalgorithms sk-ssh-ed25519@openssh.com,ssh-rsa\n", "",
+       "it takes no plain key", true},
+      {keys + "authorizedkeyscommand none\n", "ed25519", "", true},
+      {keys + "authorizedkeyscommand /usr/bin/sss_ssh_authorizedkeys\n", "ed25519", "", false},
+      {keys + "allowusers ada\nallowusers bob@10.0.0.0/8\n", "ed25519", "", false},
+      {keys + "denyusers *@192.0.2.1\n", "ed25519", "", false},
+      {keys + "allowusers ada\nx y@z\n", "ed25519", "", true},
+  };
+  for (const Case& c : table) {
+    const TrialFacts facts = parse_trial_facts(c.dump);
+    EXPECT_EQ(facts.key_type, c.key_type) << c.dump;
+    EXPECT_EQ(facts.why_not, c.why_not) << c.dump;
+    EXPECT_EQ(facts.is_for_all, c.is_for_all) << c.dump;
+  }
+  EXPECT_THAT(joined(trial_question({4711, false, false, ".ssh/a"}, "ada")),
+              testing::StartsWith("/usr/sbin/sshd -T -C user=ada,host=localhost,addr=127.0.0.1,"
+                                  "laddr=127.0.0.1,lport=4711 -p 4711 -o "));
 }
 
-TEST(OwnSshd, is_tried_as_the_first_people_and_root_with_a_key_that_opens_nothing) {
-  EXPECT_THAT(trial_users({}), ElementsAre("root"));
-  std::vector<User> people(5);
-  for (std::size_t i = 0; i < people.size(); ++i) people[i].name = std::string(1, "abcde"[i]);
-  EXPECT_THAT(trial_users(people), ElementsAre("a", "b", "c", "root"));
+TEST(OwnSshd, is_tried_with_a_key_that_opens_nothing_by_a_client_that_reads_nothing) {
   EXPECT_EQ(trial_key_line("ssh-ed25519 AAAA"), "restrict,command=\"true\" ssh-ed25519 AAAA");
-  const std::string command = joined(trial_command("/usr/bin/ssh", "/run/key", "-oops", 4711));
-  EXPECT_THAT(command, testing::StartsWith("/usr/bin/ssh -F none -T -i /run/key -p 4711 -o "));
+  const std::string command =
+      joined(trial_command("/usr/bin/ssh", "/run/key", "/run/log", "-oops", 4711));
+  EXPECT_THAT(command,
+              testing::StartsWith("/usr/bin/ssh -F none -T -E /run/log -i /run/key -p 4711 -o "));
   EXPECT_THAT(command, testing::EndsWith("-l -oops 127.0.0.1 true"));
 }
 
@@ -95,30 +118,43 @@ TEST(OwnSshd, lets_people_in_or_says_why_not) {
   const std::string done =
       "Transferred: sent 2, received 3 bytes, in 0.0 seconds\nBytes per second: sent 4\n";
   struct Case {
-    int exit_status;
-    std::string output;
+    std::optional<int> exit_status;
+    std::string said;
     TrialVerdict verdict;
-    const char* reason;
+    std::string reason;
   };
   const Case table[] = {
       {0, taken + done, TrialVerdict::in, ""},
-      {1, taken + "This account is for sftp alone\n" + done, TrialVerdict::in, ""},
+      // A ForceCommand that is not there, that says no, that goes on for ever.
+      {127, taken + done, TrialVerdict::in, ""},
+      {255, taken + done, TrialVerdict::in, ""},
+      {std::nullopt, taken, TrialVerdict::in, ""},
       {254, taken + done, TrialVerdict::out, "its PAM, or its /etc/nologin, allows no session"},
       {255, taken + "Connection to 127.0.0.1 closed by remote host.\r\n" + done, TrialVerdict::out,
        "Connection to 127.0.0.1 closed by remote host."},
       {255, added + "ada@127.0.0.1: Permission denied (publickey).\r\n", TrialVerdict::out,
        "ada@127.0.0.1: Permission denied (publickey)."},
+      {255, added + "Connection closed by 127.0.0.1 port 4711\r\n", TrialVerdict::out,
+       "Connection closed by 127.0.0.1 port 4711"},
+      {255,
+       "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by "
+       "127.0.0.1 port 4711\r\n",
+       TrialVerdict::unknown, "Connection closed by 127.0.0.1 port 4711"},
+      {255, "Unable to negotiate with 127.0.0.1 port 4711: no matching cipher found.\r\n",
+       TrialVerdict::unknown,
+       "Unable to negotiate with 127.0.0.1 port 4711: no matching cipher found."},
       {255,
        added + "Authenticated using \"publickey\" with partial success.\r\nada@127.0.0.1: "
                "Permission denied (password).\r\n",
-       TrialVerdict::more, ""},
-      {0, "", TrialVerdict::out, ""},
-      {137, added, TrialVerdict::out,
-       "Warning: Permanently added '[127.0.0.1]:4711' to known hosts."},
+       TrialVerdict::unknown, "more than a key is asked for"},
+      {std::nullopt, added, TrialVerdict::unknown, "it took too long"},
+      {0, "", TrialVerdict::unknown, ""},
+      {255, "Permission denied" + std::string(999, 'x') + "\x1b[2J", TrialVerdict::out,
+       "Permission denied" + std::string(183, 'x')},
   };
   for (const Case& c : table) {
-    const TrialAnswer answer = judge_trial(c.exit_status, c.output);
-    EXPECT_EQ(answer.verdict, c.verdict) << c.output;
+    const TrialAnswer answer = judge_trial(c.exit_status, c.said);
+    EXPECT_EQ(answer.verdict, c.verdict) << c.said;
     EXPECT_EQ(answer.reason, c.reason);
   }
 }

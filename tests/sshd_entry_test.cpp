@@ -318,11 +318,10 @@ TEST_F(SshdEntryTest, a_volume_whose_sshd_cannot_serve_lets_people_in_by_chroot_
        ">usr/sbin/sshd; chmod 755 usr/sbin/sshd",
        "mv kept usr/sbin/sshd", "the volume's own sshd ended with 3: no start"},
       {"cd etc/ssh; cp sshd_config kept; echo 'AllowUsers grace' >>sshd_config", restore,
-       "lets nobody in, tried as ada, root: ada@127.0.0.1: Permission denied (publickey"},
-      // A session that PAM or nologin forbids: the key is taken, and nobody gets in.
-      {"echo closed >etc/nologin; cd etc/ssh; cp sshd_config kept; echo 'AllowUsers ada' "
-       ">>sshd_config",
-       "rm etc/nologin; cd etc/ssh; mv kept sshd_config", "lets nobody in, tried as ada, root: "},
+       "lets nobody in, tried as ada: ada@127.0.0.1: Permission denied (publickey"},
+      // Root gets in, who has no key.
+      {"echo closed >etc/nologin", "rm etc/nologin",
+       "lets nobody in, tried as ada: its PAM, or its /etc/nologin, allows no session"},
   };
   const std::string go = "cd " + std::string(kVolumePoint) + "; ";
   for (const Unfit& unfit : table) {
@@ -345,18 +344,62 @@ TEST_F(SshdEntryTest, a_volume_whose_sshd_cannot_serve_lets_people_in_by_chroot_
   }
 }
 
-TEST_F(SshdEntryTest, a_volume_that_asks_for_more_than_a_key_has_the_port_untried) {
+TEST_F(SshdEntryTest, a_volume_of_which_a_trial_tells_nothing_has_the_port) {
+  make_volume_with_sshd();
+  const std::pair<const char*, const char*> table[] = {
+      {"AuthenticationMethods publickey,password", "not known, ada: more than a key is asked for"},
+      {"Match User ada\nAuthorizedKeysFile /etc/elsewhere",
+       "not known, ada: its keys are elsewhere"},
+      {"AllowUsers ada@192.0.2.0/24",
+       "not let in from here: ada (ada@127.0.0.1: Permission denied"},
+      {"PerSourceMaxStartups 1\nForceCommand /no/such", "a login as ada was tried"},
+      {"ForceCommand echo only", "a login as ada was tried"},
+  };
+  for (const auto& [lines, detail] : table) {
+    SCOPED_TRACE(lines);
+    mount_volume();
+    ASSERT_TRUE(shell("cd " + inside("etc/ssh") + "; cp sshd_config kept; printf '" + lines +
+                      "\n' >>sshd_config"));
+    ASSERT_TRUE(unmount_tree(kVolumePoint));
+    ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+    EXPECT_THAT(greeting(), EndsWith(kVolume));
+    const auto steps = book_.snapshot().steps;
+    const auto last = std::find_if(steps.rbegin(), steps.rend(), [](const TimedStep& step) {
+      return step.name == "switch sessions";
+    });
+    ASSERT_NE(last, steps.rend());
+    EXPECT_THAT(last->detail, HasSubstr(detail));
+    ASSERT_TRUE(shell("cd " + inside("etc/ssh") + "; mv kept sshd_config"));
+    ASSERT_TRUE(undo_bring_up(assignment_));
+  }
+}
+
+TEST_F(SshdEntryTest, killed_while_it_tries_a_login_it_leaves_no_key) {
   make_volume_with_sshd();
   mount_volume();
-  ASSERT_TRUE(
-      shell("echo 'AuthenticationMethods publickey,password' >>" + inside("etc/ssh/sshd_config")));
+  ASSERT_TRUE(shell("printf 'ForceCommand : >/tmp/tried; kill -STOP $$\n' >>" +
+                    inside("etc/ssh/sshd_config")));
   ASSERT_TRUE(unmount_tree(kVolumePoint));
-  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
-  EXPECT_THAT(greeting(), EndsWith(kVolume));
-  EXPECT_THAT(
-      book_.snapshot().steps,
-      testing::Contains(testing::Field(
-          &TimedStep::detail, HasSubstr("no login was tried: it asks ada for more than a key"))));
+  const pid_t bootstrap = ::fork();
+  if (bootstrap == 0) {
+    std::ignore = bring_up(input_, assignment_, book_, stop_);
+    ::_exit(0);
+  }
+  ASSERT_TRUE(shell("for i in $(seq 600); do [ -e " + inside("tmp/tried") +
+                    " ] && exit 0; sleep 0.1; done; exit 1"));
+  EXPECT_EQ(::access(kTrialKey, F_OK), 0);
+  ::kill(bootstrap, SIGKILL);
+  ::waitpid(bootstrap, nullptr, 0);
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  // What the volume's own ForceCommand has begun stays, as with any session.
+  ASSERT_TRUE(
+      shell("for process in /proc/[0-9]*; do grep -qs '^State:.*(stopped)' "
+            "$process/status && kill -KILL ${process#/proc/}; done; :"));
+  const Ok cleared = clear_leftovers();
+  EXPECT_TRUE(cleared) << cleared.error().message();
+  EXPECT_NE(::access(kTrialKey, F_OK), 0);
+  EXPECT_THAT(list_directory(kLaunchKeys), IsEmpty());
+  EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 
 }  // namespace
