@@ -66,6 +66,28 @@ TEST(Planner, an_instance_never_gets_two_volumes) {
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances 1 x")));
 }
 
+/// Found by fleet_sim seed 28000043479: two managers had attached one each, and the second volume's
+/// node counted as served for ever.
+TEST(Planner, a_second_volume_on_an_instance_that_serves_another_is_not_served_and_noted) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.volume("vol-1", 1);
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.attach("vol-1", "i-0");
+  world.report("i-0", "vol-0", NodeStage::ready);
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), IsEmpty()) << "a detach might be of something in use";
+  EXPECT_EQ(plan.nodes[0].condition, NodeCondition::active);
+  EXPECT_EQ(plan.nodes[1].condition, NodeCondition::checking);
+  EXPECT_THAT(world.notes(), HasSubstr("volume vol-1 is attached to i-0 beside vol-0, which is "
+                                       "served there: detach vol-1 from it"));
+  // Detached by people: another instance is launched for it.
+  world.observed.volumes.at("vol-1").attachments.clear();
+  world.observed.volumes.at("vol-1").state = aws::VolumeState::available;
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("RunInstances 1 x")));
+}
+
 TEST(Planner, an_instance_of_another_zone_does_not_get_the_volume) {
   World world;
   world.pool().launch.reset();

@@ -41,7 +41,19 @@ bool is_dying(const Draft& draft, const std::string& id) {
                   seen->state == aws::InstanceState::shutting_down);
 }
 
-LeaseState state_from(Draft& draft, const aws::Attachment& attachment) {
+/// The volume that the instance says it has mounted, where that is another one of ours and EC2 shows
+/// both on it: two managers, or people, have attached one each. A bootstrap takes no second one.
+const std::string* served_instead(const Draft& draft, const std::string& volume_id,
+                                  const std::string& instance_id) {
+  const auto* report = draft.report_of(instance_id);
+  if (!report || !says_mounted(*report) || report->volume_id == volume_id) return nullptr;
+  const auto* other = draft.observed.volumes.get(report->volume_id);
+  const auto* shown = other ? attachment_of(*other) : nullptr;
+  return shown && shown->instance_id == instance_id ? &report->volume_id : nullptr;
+}
+
+LeaseState state_from(Draft& draft, const std::string& volume_id,
+                      const aws::Attachment& attachment) {
   using enum aws::AttachmentState;
   const auto* instance = draft.find_instance(attachment.instance_id);
   if (attachment.state == detaching || attachment.state == busy) return LeaseState::leaving;
@@ -49,7 +61,9 @@ LeaseState state_from(Draft& draft, const aws::Attachment& attachment) {
   if (instance ? !instance->departing.empty() : is_dying(draft, attachment.instance_id))
     return LeaseState::leaving;
   const auto* report = draft.report_of(attachment.instance_id);
-  return report && says_mounted(*report) ? LeaseState::active : LeaseState::checking;
+  const bool active = report && says_mounted(*report) &&
+                      !served_instead(draft, volume_id, attachment.instance_id);
+  return active ? LeaseState::active : LeaseState::checking;
 }
 
 /// An attachment that EC2 shows is a lease, whoever made it.
@@ -67,7 +81,7 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
               "EC2 shows the volume on " + attachment.instance_id);
   Lease lease{pool.spec->name,   node.name,
               node.volume_id,    attachment.instance_id,
-              attachment.device, state_from(draft, attachment),
+              attachment.device, state_from(draft, node.volume_id, attachment),
               draft.now};
   const auto* present = draft.lease_of(node.volume_id, attachment.instance_id);
   // A detach that was asked for is not seen at once, that of a stuck attach perhaps never: leaving
@@ -86,6 +100,13 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
     draft.note(NoteKind::attached_elsewhere, pool.spec->name, node.name,
                "volume " + node.volume_id + " is attached to " + attachment.instance_id +
                    ", which is no instance of this pool: detach it there to have it served here",
+               true);
+  // Nobody has said that it is not in use there, so that its detach is people's.
+  if (const auto* served = served_instead(draft, node.volume_id, attachment.instance_id))
+    draft.note(NoteKind::attached_elsewhere, pool.spec->name, node.name,
+               "volume " + node.volume_id + " is attached to " + attachment.instance_id +
+                   " beside " + *served + ", which is served there: detach " + node.volume_id +
+                   " from it to have it served by another",
                true);
 }
 

@@ -43,9 +43,10 @@ Milliseconds Guests::longest_drain() const {
   return longest;
 }
 
-bool Guests::serves(const std::string& instance_id) const {
+bool Guests::serves(const std::string& instance_id, const std::string& volume_id) const {
   const auto found = guests_.find(instance_id);
-  return found != guests_.end() && !found->second.over && found->second.session;
+  return found != guests_.end() && !found->second.over && found->second.session &&
+         found->second.volume_id == volume_id;
 }
 
 std::vector<std::string> Guests::failed() const {

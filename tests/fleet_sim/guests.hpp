@@ -65,7 +65,8 @@ class Guests {
   void drain(Guest& guest);
   /// True when the guest has not, or not any more, the volume in use.
   bool gave_back(const std::string& instance_id, const std::string& volume_id) const;
-  bool serves(const std::string& instance_id) const;
+  /// Somebody's session is on this volume there.
+  bool serves(const std::string& instance_id, const std::string& volume_id) const;
   /// Those whose bootstrap has failed for good and which run on.
   std::vector<std::string> failed() const;
   /// It gives its volume back, has done so, or will never serve: another one takes its place.

@@ -324,6 +324,15 @@ std::string to_be_ended(const core::Note& note) {
   return end == std::string::npos ? std::string() : id.substr(0, end);
 }
 
+/// The volume that the note asks people to detach from where another is served; empty: none.
+std::string to_be_detached(const core::Note& note) {
+  constexpr std::string_view kVolume = "volume ";
+  if (note.kind != core::NoteKind::attached_elsewhere ||
+      note.text.find(" beside ") == std::string::npos)
+    return {};
+  return note.text.substr(kVolume.size(), note.text.find(' ', kVolume.size()) - kVolume.size());
+}
+
 }  // namespace
 
 void World::act_as_operator() {
@@ -342,6 +351,13 @@ void World::act_as_operator() {
     if (!instance || instance->state != sim::GuestState::running) continue;
     say("people end " + id + ", as the note says");
     (void)region.terminate_instances({id});
+  }
+  for (const auto& note : host.last.plan.notes) {
+    const auto id = to_be_detached(note);
+    const auto* volume = id.empty() ? nullptr : region.volume(id);
+    if (!volume || !volume->link || volume->link->state != sim::LinkState::attached) continue;
+    say("people detach " + id + ", as the note says");
+    std::ignore = region.detach_volume(id, volume->link->instance_id, "", false);
   }
   if (!host.process.running() || !host.frozen_since) return;
   if (region.now() - *host.frozen_since < kOperatorComes) return;

@@ -125,7 +125,7 @@ std::string World::who_waits() const {
       const auto* volume = region.volume(row->volume_id);
       // A detach that somebody asked for waits until the guest lets go: the session goes on.
       const bool busy = volume && volume->link && volume->link->state == sim::LinkState::busy &&
-                        guests.serves(volume->link->instance_id);
+                        guests.serves(volume->link->instance_id, volume->id);
       if (!volume || !volume->link || (volume->link->state != sim::LinkState::attached && !busy))
         return name + " (" + row->volume_id + ", " + std::string(describe(row->condition).word) +
                ")";
@@ -133,7 +133,8 @@ std::string World::who_waits() const {
       if (!instance || instance->state != sim::GuestState::running || !instance->powered ||
           instance->interrupted_at)
         return name + " on a dying instance";
-      if (!guests.serves(instance->id)) return name + " has no session on " + instance->id;
+      if (!guests.serves(instance->id, volume->id))
+        return name + " has no session on " + instance->id;
     }
   return {};
 }
