@@ -41,8 +41,9 @@ bool is_dying(const Draft& draft, const std::string& id) {
                   seen->state == aws::InstanceState::shutting_down);
 }
 
-/// The volume that the instance says it has mounted, where that is another one of ours and EC2 shows
-/// both on it: two managers, or people, have attached one each. A bootstrap takes no second one.
+/// The volume that the instance says it has mounted, where that is another one of ours and EC2
+/// shows both on it: two managers, or people, have attached one each. A bootstrap takes no second
+/// one.
 const std::string* served_instead(const Draft& draft, const std::string& volume_id,
                                   const std::string& instance_id) {
   const auto* report = draft.report_of(instance_id);
@@ -61,8 +62,8 @@ LeaseState state_from(Draft& draft, const std::string& volume_id,
   if (instance ? !instance->departing.empty() : is_dying(draft, attachment.instance_id))
     return LeaseState::leaving;
   const auto* report = draft.report_of(attachment.instance_id);
-  const bool active = report && says_mounted(*report) &&
-                      !served_instead(draft, volume_id, attachment.instance_id);
+  const bool active =
+      report && says_mounted(*report) && !served_instead(draft, volume_id, attachment.instance_id);
   return active ? LeaseState::active : LeaseState::checking;
 }
 
