@@ -12,7 +12,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 /// include/uapi of btrfs: offsets in the superblock.
-constexpr std::size_t kUuidOffset = 0x20, kUuidBytes = 16, kMagicOffset = 0x40;
+constexpr std::size_t kBtrfsUuidOffset = 0x20, kUuidBytes = 16, kBtrfsMagicOffset = 0x40;
 constexpr std::string_view kBtrfsMagic = "_BHRfS_M";
 /// A module and what it needs are read from the base's own disk, which may be cold as well.
 constexpr std::chrono::milliseconds kModprobeLimit{std::chrono::seconds(60)};
@@ -47,14 +47,14 @@ Ok try_mount(const std::string& node, const std::string& point, const std::strin
 }  // namespace
 
 std::optional<std::string> btrfs_uuid(std::string_view superblock) {
-  if (superblock.size() < kMagicOffset + kBtrfsMagic.size() ||
-      superblock.substr(kMagicOffset, kBtrfsMagic.size()) != kBtrfsMagic)
+  if (superblock.size() < kBtrfsMagicOffset + kBtrfsMagic.size() ||
+      superblock.substr(kBtrfsMagicOffset, kBtrfsMagic.size()) != kBtrfsMagic)
     return std::nullopt;
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (std::size_t i = 0; i < kUuidBytes; ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    const auto byte = static_cast<unsigned char>(superblock[kUuidOffset + i]);
+    const auto byte = static_cast<unsigned char>(superblock[kBtrfsUuidOffset + i]);
     text += kDigits[byte >> 4];
     text += kDigits[byte & 15];
   }
