@@ -49,6 +49,8 @@ class Trial {
     for (std::size_t i = 0; i < most; ++i) {
       const std::string& user = login_.people[i].name;
       TRY_ASSIGN(const TrialAnswer answer, log_in(user, is_for_all));
+      if (cancelled_ && cancelled_())
+        return fail(ErrorKind::retry_later, "trying a login was stopped");
       if (answer.verdict == TrialVerdict::in)
         return "a login as " + user + " was tried" +
                (turned_away.empty() ? "" : ", not let in: " + turned_away);

@@ -31,7 +31,8 @@ struct OwnLogin {
 /// files of the volume run at a login. Their own keys, and who may write to their homes, it does
 /// not see. Their launch keys are as before afterwards. Requires: a thread that lives as long as
 /// this process. Returns a detail for the timeline, also where nothing is known. Errors: refused
-/// when every one of the people is sure to be turned away, one sentence; errno's.
+/// when every one of the people is sure to be turned away, one sentence; retry_later when it was
+/// cancelled; errno's.
 Result<std::string> try_own_login(const OwnLogin& login, const Cancelled& cancelled);
 
 }  // namespace warmroot::bootstrap

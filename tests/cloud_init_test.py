@@ -224,11 +224,16 @@ def shut_down(world, checks, node, base):
     checks.that("the manager had heard it in time", detached != [], "".join(detached))
 
 
-def run(checks):
-    os.makedirs(DIRECTORY)
-    with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{DIRECTORY}/operators_part", "w", encoding="ascii") as part:
+def cloud_world(directory, pool):
+    """A world whose guests boot the base with systemd and cloud-init, with the operator's part of user-data beside ours."""
+    os.makedirs(directory)
+    with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{directory}/operators_part", "w", encoding="ascii") as part:
         part.write(OPERATORS_PART.format(key=key.read().strip()))
-    with World(DIRECTORY, [POOL], ("--notice-ms", str(NOTICE_MS)), kernel="vmlinuz-cloud") as world:
+    return World(directory, [pool], ("--notice-ms", str(NOTICE_MS)), kernel="vmlinuz-cloud")
+
+
+def run(checks):
+    with cloud_world(DIRECTORY, POOL) as world:
         first = ready(world)
         base = Base(world, first["instance_id"])
         boots(world, checks, first, base)

@@ -6,11 +6,10 @@ import os
 import subprocess
 import time
 
-from cloud_init_test import (BASE_OS, BOOT_SECONDS, COMMAND_SECONDS, NOTICE_MS, OPERATORS_PART, known_host, ready, session, steps_of,
-                             wait_for)
+from cloud_init_test import BASE_OS, BOOT_SECONDS, COMMAND_SECONDS, cloud_world, known_host, ready, session, steps_of, wait_for
 from guest_test import Checks, run_and_exit
 from session_matrix import RESCUE_PORT, VOLUME_OS, container_matrix
-from world import IMAGES, TOP, World
+from world import TOP
 
 DIRECTORY = os.path.join(TOP, "build", "nspawn_guest_test")
 POOL = {"name": "imagenet", "source": 'ami     = "ami-0system00000000001"', "nodes": 1, "running": 1,
@@ -92,10 +91,7 @@ def shut_down(world, checks, node):
 
 
 def run(checks):
-    os.makedirs(DIRECTORY)
-    with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{DIRECTORY}/operators_part", "w", encoding="ascii") as part:
-        part.write(OPERATORS_PART.format(key=key.read().strip()))
-    with World(DIRECTORY, [POOL], ("--notice-ms", str(NOTICE_MS)), kernel="vmlinuz-cloud") as world:
+    with cloud_world(DIRECTORY, POOL) as world:
         first = ready(world)
         boots(world, checks, first["instance_id"])
         container_matrix(world, checks, first["instance_id"])

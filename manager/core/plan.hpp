@@ -107,7 +107,7 @@ enum class NoteKind {
   volume_not_shown,
   pool_unnamed,           ///< instances of a pool that the spec does not name
   deleted_with_instance,  ///< DeleteOnTermination of an attached volume is true
-  attached_elsewhere,     ///< to no instance of the pool
+  attached_elsewhere,     ///< to an instance that does not serve it
   still_mounted,          ///< a detach waits for the guest
   quarantined,
   volume_error,
