@@ -161,6 +161,7 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
                     bool settled, bool everything) {
   take_in_what_was_learned();
   Look look;
+  doubt_what_absence_rests_on(ledger, now);
   // First: where credentials were another account's for a while, what shows the source shows the
   // volumes as well.
   if (std::exchange(sources_doubted_, false)) look_up_pools(desired, look.observed, now);

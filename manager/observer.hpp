@@ -165,6 +165,10 @@ class Observer {
   Milliseconds patience_for(const std::string& id) const;
   void add_due(const std::string& id, Instant at, Look& look) const;
   Ok ask_by_id(const std::vector<std::string>& ids, bool volumes, Instant now);
+  /// Before something counts as gone and is made anew, the source has to be shown: another
+  /// account's listings have neither.
+  void doubt_what_absence_rests_on(const core::LedgerView& ledger, Instant now);
+  void doubt_sources(Instant looked_up_before);
   void look_up_pools(const core::Desired& desired, core::Observed& observed, Instant now);
   void look_up_zones(core::Observed& observed, Instant now);
   void look_at_statuses(const core::LedgerView& ledger, core::Observed& observed, Instant now);

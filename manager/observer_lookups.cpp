@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "manager/aws/paging.hpp"
+#include "manager/core/draft.hpp"
 #include "manager/core/pool_source.hpp"
 
 namespace warmroot::manager {
@@ -13,6 +14,12 @@ namespace {
 
 /// DescribeInstanceStatus takes 100 ids.
 constexpr std::size_t kStatusIds = 100;
+constexpr std::string_view kWatchGone = "gone/";
+/// From here on absence may count in the same look, however long that takes.
+constexpr Milliseconds kAlmostGone = core::kGoneAfter - Milliseconds{10'000};
+/// A source that was shown so long ago still says in whose account a thing was absent: it had been
+/// absent for some time then.
+constexpr Milliseconds kSourceProves{30'000};
 
 bool tells_of_absence(const Error& error) {
   return error.kind != ErrorKind::retry_later && error.kind != ErrorKind::unknown_outcome &&
@@ -62,12 +69,26 @@ const core::Lookup<T>& Observer::look_up(
 
 void Observer::heed_refusal(std::string_view code) {
   if (code.starts_with("InvalidLaunchTemplate")) market_.doubt_templates();
-  if (code != "InvalidSnapshot.NotFound" && code != "InvalidAMIID.NotFound") return;
-  for (auto& [id, image] : images_)
-    if (image.lookup.found) image.until = {};
-  for (auto& [id, snapshot] : snapshots_)
-    if (snapshot.lookup.found) snapshot.until = {};
-  sources_doubted_ = true;
+  if (code == "InvalidSnapshot.NotFound" || code == "InvalidAMIID.NotFound")
+    doubt_sources(Instant::max());
+}
+
+void Observer::doubt_what_absence_rests_on(const core::LedgerView& ledger, Instant now) {
+  for (auto watch = ledger.watches.lower_bound(std::string(kWatchGone));
+       watch != ledger.watches.end() && watch->first.starts_with(kWatchGone); ++watch)
+    if (now - watch->second.since >= kAlmostGone) return doubt_sources(now - kSourceProves);
+}
+
+void Observer::doubt_sources(Instant looked_up_before) {
+  const auto doubt = [&](auto& cache) {
+    for (auto& [id, cached] : cache) {
+      if (!cached.lookup.found || cached.until - kFoundFor >= looked_up_before) continue;
+      cached.until = {};
+      sources_doubted_ = true;
+    }
+  };
+  doubt(images_);
+  doubt(snapshots_);
 }
 
 void Observer::look_up_pools(const core::Desired& desired, core::Observed& observed, Instant now) {

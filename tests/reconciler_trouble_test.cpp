@@ -154,6 +154,24 @@ TEST(ReconcilerTrouble, new_volumes_that_another_account_does_not_show_are_not_m
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+// Its create would go out later, byte for byte, once the credentials are right again.
+TEST(ReconcilerTrouble, what_another_account_does_not_show_is_not_even_asked_for_there) {
+  Fleet fleet(pool_spec("p", 5, 0));
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return fleet.calls_of("CreateVolume") == 5; }, minutes{1}));
+  sim::Fault wrong{"*", FaultKind::wrong_account, sim::Fault::kAlways};
+  wrong.until = fleet.region.now() + minutes{5};
+  fleet.front.inject(wrong);
+  fleet.until([&] { return fleet.region.now() > *wrong.until; }, minutes{6});
+  const auto asked =
+      std::count_if(fleet.front.calls().begin(), fleet.front.calls().end(),
+                    [](const auto& call) { return call.action == "CreateVolume"; });
+  EXPECT_EQ(asked, 5);
+  EXPECT_TRUE(fleet.until_stable(minutes{3})) << fleet.note_text();
+  EXPECT_THAT(fleet.pool_volumes(), SizeIs(5));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerTrouble, a_create_whose_answer_is_lost_is_repeated_with_the_same_bytes) {
   Fleet fleet(pool_spec("p", 1, 0));
   fleet.front.inject({"CreateVolume", FaultKind::lost_after, 1, 0});
