@@ -129,6 +129,9 @@ bool person_removes_tags(World& world) {
   const auto* instance = of_volume ? nullptr : world.some_instance();
   if (!volume && !instance) return false;
   const std::string id = volume ? volume->id : instance->id;
+  // Two people would put back what each of them saw, and the first not what the manager has written
+  // since, as that the volume is parked.
+  if (world.untagged.contains(id)) return false;
   sim::Tags before = volume ? volume->tags : instance->tags;
   erase_if(before, [](const auto& tag) { return tag.first.starts_with("aws:"); });
   if (world.draw.percent(30)) {
