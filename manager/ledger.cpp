@@ -15,7 +15,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 11;
+constexpr int kSchemaVersion = 12;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -45,7 +45,8 @@ std::string tables_from(const char* begin) {
 /// version 3 neither refused offers nor how launches fared, version 4 no orders,
 /// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks,
 /// version 7 not when a key was last used, version 8 not when an attempt had no answer, version 9
-/// no volumes that were left unclean, version 10 not how warm volumes are.
+/// no volumes that were left unclean, version 10 not how warm volumes are, version 11 only one code
+/// of a throttle.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -83,6 +84,10 @@ Ok migrate(Database& database, std::int64_t from) {
   if (from < 10) TRY(database.run_script(tables_from("CREATE TABLE unclean_volumes")));
   if (from < 11)
     TRY(database.run("ALTER TABLE volumes ADD COLUMN warmth INTEGER NOT NULL DEFAULT -1"));
+  if (from < 12)
+    TRY(
+        database.run_script("ALTER TABLE failures ADD COLUMN throttled INTEGER NOT NULL DEFAULT 0;"
+                            "UPDATE failures SET throttled = code = 'RequestLimitExceeded'"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -162,12 +167,16 @@ Result<Ledger> Ledger::open(const std::string& path, const LedgerPins& pins, Ins
   if (found > 0 && found < kSchemaVersion) TRY(migrate(database, found));
   TRY(check_pin(database, "deployment", pins.deployment));
   TRY(check_pin(database, "region", pins.region));
+  TRY_ASSIGN(auto transaction, Transaction::begin(database));
   TRY(forget_old(database, now));
+  TRY(transaction.commit());
   return Ledger(std::move(database));
 }
 
 Ok Ledger::prune(Instant now) {
-  return forget_old(database_, now);
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
+  TRY(forget_old(database_, now));
+  return commit(transaction, "what is forgotten");
 }
 
 Ok Ledger::pin_account(const std::string& account) {
@@ -187,6 +196,7 @@ Ok Ledger::commit(Transaction& transaction, const char* what) {
 }
 
 Ok Ledger::begin_anew(Instant now) {
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
   TRY(database_.run("DELETE FROM watches"));
   TRY(
       database_.run("UPDATE meta SET value = ?2 WHERE key = 'created_ms' AND "
@@ -212,7 +222,7 @@ Ok Ledger::begin_anew(Instant now) {
         "UPDATE " + std::string(table) + " SET " + name + " = ?1 WHERE " + name + " > ?1",
         {to_sql(now)}));
   }
-  return {};
+  return commit(transaction, "a beginning");
 }
 
 Result<core::LedgerView> Ledger::view() {
@@ -455,20 +465,22 @@ Result<std::vector<core::Intent>> Ledger::record(const core::Plan& plan,
 // ---- the operator's word, and words for people ----
 
 Result<bool> Ledger::pause(const std::string& pool, Instant now) {
-  const auto lock = database_.lock();
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
   TRY(database_.run("INSERT OR IGNORE INTO paused_pools VALUES (?, ?)", {pool, to_sql(now)}));
   const bool changed = database_.changes() > 0;
   if (changed) TRY(add_history({now, pool, "", "paused by the operator"}));
+  TRY(commit(transaction, "a pause"));
   return changed;
 }
 
 Result<bool> Ledger::resume(const std::string& pool, Instant now) {
-  const auto lock = database_.lock();
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
   TRY(database_.run("DELETE FROM paused_pools WHERE pool = ?", {pool}));
   const bool was_paused = database_.changes() > 0;
   TRY(database_.run("DELETE FROM launch_streaks WHERE pool = ?", {pool}));
   const bool changed = was_paused || database_.changes() > 0;
   if (changed) TRY(add_history({now, pool, "", "resumed by the operator"}));
+  TRY(commit(transaction, "a resumption"));
   return changed;
 }
 

@@ -52,8 +52,8 @@ Result<Turn> LedgerKeys::advance(const std::string& instance_id, std::uint64_t s
 Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
   const bool released = report.stage == NodeStage::released;
   if (!released && report.stage != NodeStage::draining) return {};
-  const auto lock = database_.lock();
-  // First, or a restart in between would have the volume detached and not set aside.
+  // Both or none, or a restart in between would have the volume detached and not set aside.
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
   if (released && report.reason == kUncleanBeyondRepair)
     TRY(
         database_.run("INSERT INTO unclean_volumes SELECT ?2, ?1, ?3, ?4, 0 WHERE EXISTS (SELECT 1 "
@@ -65,14 +65,15 @@ Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
                        report.received.time_since_epoch().count(), report.message}));
   // A report of a volume that the instance has no lease of any more says nothing about its present
   // one.
-  return database_.run(
+  TRY(database_.run(
       "INSERT INTO departures (instance_id, released, since_ms, volume_id) "
       "SELECT ?1, ?2, ?3, ?4 WHERE ?4 = '' OR NOT EXISTS (SELECT 1 FROM leases WHERE instance_id = "
       "?1 AND volume_id <> ?4 AND state IN ('attaching', 'checking', 'active', 'leaving')) "
       "ON CONFLICT (instance_id) DO UPDATE SET released = max(released AND volume_id = ?4, ?2), "
       "volume_id = ?4, since_ms = iif(advised, ?3, since_ms), advised = 0",
       {report.instance_id, std::int64_t{released}, report.received.time_since_epoch().count(),
-       report.volume_id});
+       report.volume_id}));
+  return transaction.commit();
 }
 
 }  // namespace warmroot::manager

@@ -41,9 +41,10 @@ std::vector<std::string> failure_keys(const core::Intent& intent) {
 
 Ok Ledger::count_failure(const std::string& key, const Outcome& outcome, Instant now) {
   return database_.run(
-      "INSERT INTO failures VALUES (?1, 1, ?2, ?3, ?4, ?5) ON CONFLICT (key) DO UPDATE SET "
-      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5",
-      {key, to_sql(now), outcome.code, std::int64_t{outcome.transient}, outcome.sentence});
+      "INSERT INTO failures VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (key) DO UPDATE SET "
+      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5, throttled = ?6",
+      {key, to_sql(now), outcome.code, std::int64_t{outcome.transient}, outcome.sentence,
+       std::int64_t{outcome.throttled}});
 }
 
 Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {

@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 11 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 12 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
@@ -108,7 +108,8 @@ CREATE TABLE failures (
   last_ms INTEGER NOT NULL,
   code TEXT NOT NULL,
   transient INTEGER NOT NULL,
-  sentence TEXT NOT NULL
+  sentence TEXT NOT NULL,
+  throttled INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 
 -- Which client token comes next, by action and node; grows when a token was used up.

@@ -284,8 +284,8 @@ TEST(PlannerLaunch, a_throttled_launch_is_asked_for_again_as_it_was_whoever_else
   const auto first = launch_tokens(world);
   ASSERT_EQ(first.size(), 1U);
   for (const auto* node : {"p-0", "p-1"})
-    world.ledger.failures[failure_key("RunInstances", node)] = {1, kNow, "RequestLimitExceeded",
-                                                                true, "throttled"};
+    world.ledger.failures[failure_key("RunInstances", node)] = {1,    kNow,        "Throttling",
+                                                                true, "throttled", true};
   world.pool().running = 3;
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
   // No earlier than the last of them: without one, the call would be another one.

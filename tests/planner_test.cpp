@@ -269,16 +269,16 @@ TEST(Planner, after_a_refused_termination_its_ids_go_in_smaller_calls_and_then_a
         found.push_back(call->instance_ids.size());
     return found;
   };
-  const auto refuse = [&world](const char* code, int count) {
+  const auto refuse = [&world](const char* code, int count, bool throttled = false) {
     for (int i = 0; i < 12; ++i)
       world.ledger.failures[failure_key("TerminateInstances", "i-" + std::to_string(100 + i))] = {
-          count, kNow - std::chrono::minutes{10}, code, false, "protected"};
+          count, kNow - std::chrono::minutes{10}, code, false, "protected", throttled};
   };
   refuse("OperationNotPermitted", 1);
   EXPECT_THAT(sizes(), ElementsAre(7, 5));
   refuse("OperationNotPermitted", 2);
   EXPECT_THAT(sizes(), ::testing::SizeIs(12));
-  refuse("RequestLimitExceeded", 2);
+  refuse("ThrottlingException", 2, true);
   EXPECT_THAT(sizes(), ElementsAre(12)) << "smaller calls would make a throttle worse";
 }
 

@@ -20,7 +20,7 @@ Milliseconds backoff_delay(int failures, Milliseconds base, Milliseconds cap, do
 
 Instant retry_at(const Failure& failure, const std::string& key) {
   const bool brief = failure.code == kIncorrectState || failure.code == "InvalidParameterValue" ||
-                     failure.code == "RequestLimitExceeded";
+                     failure.throttled;
   const bool pending = failure.code == kIncorrectState && key.find("/i-") != std::string::npos;
   const Milliseconds base = pending ? kBackoffPending : brief ? kBackoffBrief : kBackoffBase;
   const double jitter = hash_fraction({key, std::to_string(failure.count)});

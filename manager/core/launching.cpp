@@ -59,7 +59,7 @@ bool backs_off(Draft& draft, const NodeDraft& node) {
 std::optional<Instant> throttled_at(const Draft& draft, const NodeDraft& node) {
   for (const auto* action : {"RunInstances", "CreateFleet"}) {
     const auto failure = draft.ledger.failures.find(failure_key(action, node.name));
-    if (failure != draft.ledger.failures.end() && failure->second.code == "RequestLimitExceeded")
+    if (failure != draft.ledger.failures.end() && failure->second.throttled)
       return failure->second.last;
   }
   return std::nullopt;

@@ -148,6 +148,8 @@ struct Failure {
   std::string code;
   bool transient = false;  ///< passes by itself: throttles, server errors, missing capacity
   std::string sentence;    ///< call, resource, EC2's code, request id and what to do
+  /// EC2 asked for patience; what was asked for may have been done all the same.
+  bool throttled = false;
 };
 
 /// An offer that EC2 did not have when it was asked last; an instance of it clears this.

@@ -216,7 +216,7 @@ std::size_t company_of(const Draft& draft, const Ending& ending) {
   constexpr std::size_t kMostAfterRefusal = 7;
   const auto failure =
       draft.ledger.failures.find(failure_key("TerminateInstances", ending.instance_id));
-  if (failure == draft.ledger.failures.end() || failure->second.code == "RequestLimitExceeded")
+  if (failure == draft.ledger.failures.end() || failure->second.throttled)
     return kMostPerTermination;
   return failure->second.count == 1 ? kMostAfterRefusal : 1;
 }
