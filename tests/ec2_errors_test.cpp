@@ -65,13 +65,15 @@ TEST(Ec2Errors, prefixes_are_stripped_and_every_remedy_is_a_sentence) {
   }
 }
 
-TEST(Ec2Errors, html_is_a_wrong_endpoint_unless_it_is_a_server_error) {
+TEST(Ec2Errors, html_is_a_wrong_endpoint_for_reads_and_decides_no_mutation) {
   for (const int status : {200, 301, 404, 405}) {
     const HttpReply html{status, {{"content-type", "text/html"}}, "<!DOCTYPE html><p>hello<br>"};
     for (const char* action : {"DescribeVolumes", "AttachVolume"}) {
       const auto error = error_of(action, html);
       ASSERT_TRUE(error);
-      EXPECT_EQ(error->kind, ErrorKind::misconfigured) << status;
+      EXPECT_EQ(error->kind, std::string_view(action) == "AttachVolume" ? ErrorKind::unknown_outcome
+                                                                        : ErrorKind::misconfigured)
+          << status;
       EXPECT_EQ(error->context,
                 "the endpoint did not answer like EC2 (text/html): check --endpoint-url");
     }
@@ -79,6 +81,17 @@ TEST(Ec2Errors, html_is_a_wrong_endpoint_unless_it_is_a_server_error) {
   const HttpReply bad_gateway{502, {{"content-type", "text/html"}}, "<html>502</html>"};
   EXPECT_EQ(error_of("DescribeVolumes", bad_gateway)->kind, ErrorKind::retry_later);
   EXPECT_EQ(error_of("AttachVolume", bad_gateway)->kind, ErrorKind::unknown_outcome);
+}
+
+TEST(Ec2Errors, status_429_without_a_code_is_a_throttle) {
+  for (const char* body : {"", "<html>slow down</html>"}) {
+    const auto error = error_of("AttachVolume", {429, {}, body});
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind, ErrorKind::retry_later);
+    EXPECT_EQ(reaction_for(error->code, "AttachVolume"), Reaction::throttled);
+    EXPECT_EQ(error->context,
+              "refused with HTTP 429. " + std::string(remedy_for("RequestLimitExceeded")));
+  }
 }
 
 TEST(Ec2Errors, an_empty_reply_is_transient_for_reads_and_unknown_for_mutations) {

@@ -16,6 +16,9 @@ constexpr std::string_view kSlower = "EC2 throttles this account; warmroot slows
 constexpr std::string_view kTrouble = "EC2 has trouble of its own; warmroot tries again.";
 constexpr std::string_view kKeys =
     "Check the access key, its secret, the session token and --region.";
+constexpr std::string_view kKeysOrForeign =
+    "Check the access key, its secret, the session token and --region; of an AMI, snapshot or "
+    "volume that the message names, that it is shared with this account.";
 constexpr std::string_view kRenew = "Renew the temporary credentials.";
 constexpr std::string_view kAccount = "Settle the account's state with AWS, or enable the Region.";
 constexpr std::string_view kOurBug =
@@ -75,7 +78,7 @@ constexpr std::array kCodes = std::to_array<CodeEntry>({
      "Set this machine's clock (more than 15 minutes off), or renew the temporary credentials."},
     {"ExpiredToken", "", unauthorised, R::credentials, "3", kRenew},
     {"ExpiredTokenException", "", unauthorised, R::credentials, "3", kRenew},
-    {"AuthFailure", "", unauthorised, R::credentials, "3", kKeys},
+    {"AuthFailure", "", unauthorised, R::credentials, "3", kKeysOrForeign},
     {"SignatureDoesNotMatch", "", unauthorised, R::permission, "3", kKeys},
     {"InvalidClientTokenId", "", unauthorised, R::permission, "3", kKeys},
     {"MissingAuthenticationToken", "", unauthorised, R::permission, "3", kKeys},

@@ -71,8 +71,8 @@ Error from_status(std::string_view action, const HttpReply& reply, bool well_for
             status + " without an EC2 error. " + std::string(remedy_for("InternalError")),
             {},
             {}};
-  if (reply.status == kTooManyRequests)
-    return {retry_later, std::string(remedy_for("RequestLimitExceeded")), {}, {}};
+  if (reply.status == kTooManyRequests)  // the status says what the code would
+    return from_code(action, reply.status, "TooManyRequestsException", {});
   const bool success = reply.status >= 200 && reply.status < 300;
   if (reply.body.size() > xml::kMostXmlBytes)
     return {is_read(action) ? broken : unknown_outcome,
@@ -83,9 +83,9 @@ Error from_status(std::string_view action, const HttpReply& reply, bool well_for
   const bool like_xml = !reply.body.empty() && reply.body.front() == '<' && !is_html(reply);
   if (like_xml && !well_formed) return {lost, "the answer was cut off.", {}, {}};
   if (success && reply.body.empty()) return {lost, "the answer was empty.", {}, {}};
-  if (!success || !like_xml) {
+  if (!success || !like_xml) {  // of whoever stands between: EC2 may have done it all the same
     const std::string type = header(reply, "content-type");
-    return {misconfigured,
+    return {is_read(action) ? misconfigured : unknown_outcome,
             "the endpoint did not answer like EC2 (" + (type.empty() ? status : type) +
                 "): check --endpoint-url",
             {},
