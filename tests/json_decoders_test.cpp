@@ -17,6 +17,7 @@
 
 #include "bootstrap/documents.hpp"
 #include "bootstrap/ticket.hpp"
+#include "manager/aws/account_facts.hpp"
 #include "manager/aws/credentials_json.hpp"
 #include "manager/aws/ebs_direct.hpp"
 #include "manager/aws/sqs.hpp"
@@ -320,6 +321,15 @@ std::vector<Decoder> of_the_manager() {
        },
        {"", "/BlockSize", "/VolumeSize", "/Blocks", "/Blocks/0", "/Blocks/0/BlockIndex"},
        {"/Blocks"}},
+      {"service_quota",
+       R"({"Quota":{"QuotaCode":"L-34B43A08","Value":64.0}})",
+       [](const auto& text) { return outcome_of(aws::decode_service_quota(reply_of(200, text))); },
+       {"", "/Quota"}},
+      {"kms_key",
+       R"({"KeyMetadata":{"Arn":"arn:aws:kms:us-east-1:111122223333:key/k",)"
+       R"("KeyState":"Enabled","KeyUsage":"ENCRYPT_DECRYPT","KeySpec":"SYMMETRIC_DEFAULT"}})",
+       [](const auto& text) { return outcome_of(aws::decode_key(reply_of(200, text))); },
+       {"", "/KeyMetadata", "/KeyMetadata/KeyState", "/KeyMetadata/KeyUsage"}},
       {"hello",
        hello,
        text_outcome<manager::parse_hello>,

@@ -27,7 +27,7 @@ ErrorKind facts_kind_of(int status, const std::string& code) {
 
 /// The member that a successful answer consists of.
 Result<json> member_of(const HttpReply& reply, const char* action, const char* member) {
-  const json body = json::parse(reply.body.substr(0, kMaxFactsReply), nullptr, false);
+  json body = json::parse(reply.body.substr(0, kMaxFactsReply), nullptr, false);
   if (reply.status != 200) {
     const std::string code = json_code_of(reply);
     std::string why = text_of(body, "message");
@@ -41,7 +41,7 @@ Result<json> member_of(const HttpReply& reply, const char* action, const char* m
   const auto found = body.is_object() ? body.find(member) : body.end();
   if (!body.is_object() || found == body.end() || !found->is_object())
     return fail(ErrorKind::broken, std::string(action) + ": the answer has no " + member);
-  return *found;
+  return std::move(*found);  // a copy of deep nesting would need as deep a stack
 }
 
 }  // namespace

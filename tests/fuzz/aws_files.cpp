@@ -1,10 +1,11 @@
-// What the manager reads to find credentials: profiles, programs' and services' JSON, command lines. Any text is either
-// read or refused.
+// What the manager reads to find credentials: profiles, programs' and services' JSON, command lines; and what the doctor
+// reads of quotas and keys. Any text is either read or refused.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "bootstrap/base/result.hpp"
+#include "manager/aws/account_facts.hpp"
 #include "manager/aws/aws_ini.hpp"
 #include "manager/aws/credentials_json.hpp"
 #include "manager/aws/form.hpp"
@@ -26,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   constexpr Instant kNow{std::chrono::hours{24 * 20'000}};
-  switch (data[0] % 9) {
+  switch (data[0] % 10) {
     case 0: (void)aws::parse_aws_ini(text); break;
     case 1: (void)aws::parse_process_credentials(text); break;
     case 2: (void)aws::parse_metadata_credentials(text); break;
@@ -38,7 +39,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       (void)aws::decode_caller_identity({200, {}, std::string(text)});
       (void)aws::decode_assumed_role({text.size() % 2 == 0 ? 200 : 403, {}, std::string(text)});
       break;
-    default: round_trip(text); break;
+    case 8: round_trip(text); break;
+    default:
+      (void)aws::decode_service_quota({text.size() % 2 == 0 ? 200 : 400, {}, std::string(text)});
+      (void)aws::decode_key({text.size() % 2 == 0 ? 200 : 400, {}, std::string(text)});
+      break;
   }
   return 0;
 }

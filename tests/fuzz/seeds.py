@@ -93,7 +93,9 @@ def ec2_answers():
 
 def aws_files():
     cases = [CREDENTIALS + CONFIG, KEYS, KEYS, SSO, SSO_TOKEN, "/bin/keys 'a b' \"c d\" e\\ f", text(SSO_TOKEN) + text(SSO_REPLY).rjust(
-        len(text(SSO_TOKEN))), STS["AssumeRole"], "Action=AssumeRole&RoleArn=arn%3Aaws&Empty="]
+        len(text(SSO_TOKEN))), STS["AssumeRole"], "Action=AssumeRole&RoleArn=arn%3Aaws&Empty=",
+             {"Quota": {"QuotaCode": "L-34B43A08", "Value": 64.0}, "KeyMetadata": {"Arn": "arn", "KeyState": "Enabled",
+                                                                                   "KeyUsage": "ENCRYPT_DECRYPT"}}]
     return [bytes([number]) + (case if isinstance(case, bytes) else text(case)) for number, case in enumerate(cases)]
 
 
