@@ -155,20 +155,23 @@ TEST(HttpTransport, several_bodies_are_posted_together_and_answered_in_order) {
 }
 
 TEST(HttpTransport, a_clock_that_is_wrong_is_corrected_once_from_the_date_header) {
-  Server server([](int number, const httplib::Request&, httplib::Response& response) {
-    if (number > 1) return response.set_content(kVolumes, "text/xml");
-    response.status = 400;
-    response.set_header("Date", "Fri, 02 Jan 2026 04:04:05 GMT");
-    response.set_content(refusal("RequestExpired"), "text/xml");
-  });
-  HttpTransport transport = transport_to(server.port(), always(kNewKeys));
-  EXPECT_EQ(transport.post(kBody).at(0)->status, 200);
-  EXPECT_EQ(transport.post(kBody).at(0)->status, 200);
-  const auto requests = server.requests();
-  ASSERT_EQ(requests.size(), 3u);
-  EXPECT_EQ(requests[1].get_header_value("x-amz-date"), "20260102T040405Z");
-  EXPECT_EQ(requests[2].get_header_value("x-amz-date"), "20260102T040405Z") << "it stays corrected";
-  EXPECT_TRUE(signature_is_right(requests[1], kNewKeys, kNow + std::chrono::hours(1)));
+  for (const char* code : {"RequestExpired", "AuthFailure", "SignatureDoesNotMatch"}) {
+    SCOPED_TRACE(code);
+    Server server([code](int number, const httplib::Request&, httplib::Response& response) {
+      if (number > 1) return response.set_content(kVolumes, "text/xml");
+      response.status = 400;
+      response.set_header("Date", "Fri, 02 Jan 2026 04:04:05 GMT");
+      response.set_content(refusal(code), "text/xml");
+    });
+    HttpTransport transport = transport_to(server.port(), always(kNewKeys));
+    EXPECT_EQ(transport.post(kBody).at(0)->status, 200);
+    EXPECT_EQ(transport.post(kBody).at(0)->status, 200);
+    const auto requests = server.requests();
+    ASSERT_EQ(requests.size(), 3u);
+    EXPECT_EQ(requests[1].get_header_value("x-amz-date"), "20260102T040405Z");
+    EXPECT_EQ(requests[2].get_header_value("x-amz-date"), "20260102T040405Z") << "it stays so";
+    EXPECT_TRUE(signature_is_right(requests[1], kNewKeys, kNow + std::chrono::hours(1)));
+  }
 }
 
 TEST(HttpTransport, expired_credentials_are_read_anew_and_only_what_expired_is_sent_again) {

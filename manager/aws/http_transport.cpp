@@ -10,14 +10,18 @@ namespace {
 /// Byte for byte what is signed; the SDKs send the same.
 constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=utf-8";
 
-/// EC2 refuses beyond 15 minutes; less than this is not why a request expired.
-constexpr std::chrono::minutes kEc2SkewWorthCorrecting{1};
-
 /// Connections at once. Source: our choice; the burst that EC2's bucket of attaches holds goes out
 /// in one round.
 constexpr std::size_t kMaxInFlight = 64;
 
 }  // namespace
+
+bool may_be_expired(std::string_view code) {
+  return code == "ExpiredToken" || code == "ExpiredTokenException" || code == "RequestExpired" ||
+         code == "InvalidClientTokenId" || code == "UnrecognizedClientException" ||
+         code == "SignatureDoesNotMatch" || code == "AuthFailure" ||
+         code == "InvalidSignatureException" || code == "InvalidSignature";
+}
 
 HttpTransport::HttpTransport(HttpTransportSettings settings, CredentialSource source,
                              WallClock clock)
@@ -84,7 +88,7 @@ bool HttpTransport::correct_clock(const HttpReply& reply) {
   const std::optional<Instant> theirs = parse_http_date(date->second);
   if (!theirs) return false;
   const Milliseconds skew = *theirs - clock_();
-  if (std::chrono::abs(skew - skew_) < kEc2SkewWorthCorrecting) return false;
+  if (std::chrono::abs(skew - skew_) < kSkewWorthCorrecting) return false;
   skew_ = skew;
   return true;
 }
@@ -110,10 +114,8 @@ std::vector<Result<HttpReply>> HttpTransport::post(std::span<const std::string> 
   bool changed = false;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i]) continue;
-    const std::string code = code_of(*results[i]);
-    if (reaction_for(code) != Reaction::credentials) continue;
-    if (expired.empty())
-      changed = (code == "RequestExpired" && correct_clock(*results[i])) || renew_credentials();
+    if (!may_be_expired(code_of(*results[i]))) continue;
+    if (expired.empty()) changed = correct_clock(*results[i]) || renew_credentials();
     expired.push_back(i);
   }
   if (!changed) return results;

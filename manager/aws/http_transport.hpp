@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bootstrap/base/http.hpp"
 #include "bootstrap/base/units.hpp"
@@ -17,6 +18,12 @@
 #include "manager/aws/transport.hpp"
 
 namespace warmroot::aws {
+
+/// Less than this is not why a signature was refused.
+inline constexpr std::chrono::minutes kSkewWorthCorrecting{1};
+/// A refusal that new credentials, or a clock put right, may cure: services have several codes for
+/// a signature of the wrong time. Source: the codes that AWS's SDKs take for clock skew.
+bool may_be_expired(std::string_view code);
 
 using WallClock = std::function<Instant()>;
 /// The credentials to sign with now; asked before every post, so it has to be cheap.

@@ -2,20 +2,6 @@
 #include "manager/aws/signed_http.hpp"
 
 namespace warmroot::aws {
-namespace {
-
-/// Less than this is not why a signature was refused.
-constexpr std::chrono::minutes kSkewWorthCorrecting{1};
-
-/// Codes that new credentials, or a clock put right, may cure.
-bool says_expired(const std::string& code) {
-  return code == "ExpiredToken" || code == "ExpiredTokenException" || code == "RequestExpired" ||
-         code == "InvalidClientTokenId" || code == "UnrecognizedClientException" ||
-         code == "SignatureDoesNotMatch" || code == "AuthFailure" ||
-         code == "InvalidSignatureException";
-}
-
-}  // namespace
 
 SignedHttp::SignedHttp(ServiceAddress address, std::string service, const Connection& connection,
                        const std::atomic<bool>* give_up)
@@ -50,7 +36,7 @@ Result<HttpReply> SignedHttp::send(const SigningRequest& request, Milliseconds t
   CHECK(request.path.starts_with('/'));
   TRY_ASSIGN(Credentials keys, credentials_->get());
   auto reply = send_once(request, keys, timeout);
-  if (!reply || !says_expired(code_of(*reply))) return reply;
+  if (!reply || !may_be_expired(code_of(*reply))) return reply;
   const auto date = reply->headers.find("date");
   const auto theirs = date == reply->headers.end() ? std::nullopt : parse_http_date(date->second);
   bool changed = false;
