@@ -130,6 +130,15 @@ TEST(Sso, a_renewal_that_fails_leaves_a_token_that_still_holds_in_use) {
   EXPECT_EQ(fake.files[path], token_file("2026-01-02T03:10:00Z"));
 }
 
+TEST(Sso, a_session_without_account_and_role_asks_for_no_credentials) {
+  FakeSurroundings fake({},
+                        {{kConfig,
+                          "[profile p]\nsso_session = corp\naws_access_key_id = AK\n"
+                          "aws_secret_access_key = s\n[sso-session corp]\nsso_region = eu-west-1\n"
+                          "sso_start_url = u\n"}});
+  EXPECT_EQ(keys_of(fake.find("p")), "AK/s/");
+}
+
 TEST(Sso, settings_that_are_missing_or_differ_are_named) {
   struct Case {
     const char* config;

@@ -131,9 +131,9 @@ Result<SsoToken> usable_token(const Lookup& lookup, const SsoSettings& sso) {
 
 Looked find_sso(const Lookup& lookup) {
   bool asked_for = false;
-  for (const char* key : {"sso_session", "sso_start_url", "sso_account_id", "sso_role_name"})
+  // A session or its start URL is only for a token; credentials are of an account and a role.
+  for (const char* key : {"sso_account_id", "sso_role_name"})
     asked_for = asked_for || !lookup.value(key).empty();
-  // A bare sso_session is only for the token; it becomes credentials with an account or a role.
   if (!asked_for) return std::optional<FoundCredentials>{};
   TRY_ASSIGN(const SsoSettings sso, read_settings(lookup));
   TRY_ASSIGN(const SsoToken token, usable_token(lookup, sso));
