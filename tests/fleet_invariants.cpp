@@ -189,7 +189,6 @@ void Invariants::check_state() {
 }
 
 void Invariants::check_leases(manager::Database& spy) {
-  if (!counts) return;
   const auto open = spy.query(
       "SELECT volume_id, instance_id FROM leases "
       "WHERE state IN ('attaching', 'checking', 'active', 'leaving')");
@@ -197,7 +196,8 @@ void Invariants::check_leases(manager::Database& spy) {
   std::set<std::string> held, holders;
   for (const auto& lease : *open) {
     const auto volume_id = lease.text(0), instance_id = lease.text(1);
-    if (held.insert(volume_id).second && holders.insert(instance_id).second) continue;
+    const bool one_volume = holders.insert(instance_id).second || !counts;
+    if (held.insert(volume_id).second && one_volume) continue;
     violated(2, "two open leases: one of " + volume_id + " on " + instance_id);
     return;
   }
@@ -242,7 +242,7 @@ void Invariants::check_counts(const core::Desired& desired) {
       launched_.insert(id);
   if (!counts) return;
   std::map<std::string, int> volumes;
-  std::map<std::string, int> stock;      // by pool, role, zone and lineage: an old source's is kept
+  std::map<std::string, int> stock;      // by what tells them apart: an old source's is kept
   std::map<std::string, int> by_launch;  // of no node yet
   for (const auto& [id, volume] : region_.volumes()) {
     if (tag(volume.tags, "warmroot:deployment") != deployment_ ||
@@ -265,7 +265,8 @@ void Invariants::check_counts(const core::Desired& desired) {
                         pool->name);
     } else if (const auto role = tag(volume.tags, "warmroot:role"); !role.empty() && pool) {
       const auto kind = pool->name + " " + role + " in " + volume.zone + " of " +
-                        tag(volume.tags, "warmroot:lineage");
+                        tag(volume.tags, "warmroot:lineage") +
+                        (volume.encrypted ? ", encrypted" : "");
       if (++stock[kind] == (role == "golden" ? 1 : pool->stock.spares) + 1)
         violated(5, std::to_string(stock[kind]) + " x " + kind);
     }

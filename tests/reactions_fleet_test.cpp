@@ -89,15 +89,40 @@ TEST(ReactionsFleet, an_attach_refused_because_it_happened_is_kept) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
-/// Every entry of the table, met twice by a call that can meet it: the fleet comes right once EC2
+/// A call of a fleet with one node that can meet the code: what is said of a launch, a volume or a
+/// tag is said to the calls that name one.
+std::string call_that_meets(const aws::CodeEntry& entry, std::size_t turn) {
+  if (!entry.action.empty()) return std::string(entry.action);
+  const auto says = [&](std::initializer_list<const char*> words) {
+    return std::any_of(words.begin(), words.end(), [&](const char* word) {
+      return entry.code.find(word) != std::string_view::npos;
+    });
+  };
+  if (says({"Tag", "InvalidID"})) return "CreateTags";
+  if (says({"Snapshot", "Volume", "IOPS", "KMS", "CustomerKey", "Modification"}))
+    return "CreateVolume";
+  if (says({"Attachment"})) return "AttachVolume";
+  if (says({"AMI", "Subnet", "Group", "KeyPair", "VPC", "Launch", "Instance", "Capacity", "Spot",
+            "Fleet", "Vcpu", "UserData", "ServiceLinkedRole", "BlockDevice", "Host"}))
+    return "RunInstances";
+  const char* any[] = {"CreateVolume", "RunInstances", "AttachVolume"};
+  return any[turn % std::size(any)];
+}
+
+/// Every entry of the table that such a fleet can meet, met twice: the fleet comes right once EC2
 /// stops refusing, and never does anything forbidden on the way.
 TEST(ReactionsFleet, comes_right_after_every_code_of_the_table) {
-  const std::vector<std::string> calls = {"CreateVolume", "RunInstances", "AttachVolume"};
+  // Calls of fleets that are more than a node with its instance; reactions_test has their entries.
+  const std::set<std::string_view> of_other_fleets = {
+      "CopyVolumes",  "CreateSnapshot",       "DeleteVolume",
+      "DetachVolume", "DeleteLaunchTemplate", "StopInstances",
+      "CreateFleet",  "TerminateInstances",   "CreateTags"};
   std::size_t turn = 0;
+  std::size_t met = 0;
   for (const aws::CodeEntry& entry : aws::all_codes()) {
     if (entry.reaction == aws::Reaction::done || entry.reaction == aws::Reaction::restart) continue;
-    std::string action(entry.action);
-    if (action.empty()) action = calls[turn++ % calls.size()];
+    const std::string action = call_that_meets(entry, turn++);
+    if (of_other_fleets.contains(action)) continue;
     Fleet fleet(pool_spec("p", 1, 1));
     fleet.front.inject(refusal(action, std::string(entry.code), 2));
     fleet.start();
@@ -105,7 +130,13 @@ TEST(ReactionsFleet, comes_right_after_every_code_of_the_table) {
         << entry.code << " of " << action << ": " << fleet.note_text();
     EXPECT_THAT(fleet.pool_volumes(), SizeIs(1)) << entry.code << " of " << action;
     EXPECT_THAT(fleet.violations, IsEmpty()) << entry.code << " of " << action;
+    EXPECT_GE(std::count_if(fleet.front.calls().begin(), fleet.front.calls().end(),
+                            [&](const auto& call) { return call.code == entry.code; }),
+              1)
+        << entry.code << " of " << action << " was never met";
+    ++met;
   }
+  EXPECT_GE(met, 90U);
 }
 
 }  // namespace

@@ -50,6 +50,25 @@ TEST(ReconcilerLaunch, a_type_without_capacity_costs_one_call_and_no_waiting) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerLaunch, an_instance_profile_that_iam_has_just_made_is_waited_for) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.desired.pools.front().launch->instance_profile = "warmroot-node";
+  sim::Fault unknown{"RunInstances", sim::FaultKind::refused, sim::Fault::kAlways};
+  unknown.code = "InvalidParameterValue";
+  unknown.message =
+      "Value (warmroot-node) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance "
+      "Profile name";
+  unknown.until = fleet.region.now() + seconds{30};  // IAM takes some 10 s
+  fleet.front.inject(unknown);
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return fleet.live_instances().size() == 1; }, minutes{2}))
+      << fleet.note_text();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  EXPECT_GE(calls_seen(fleet, "RunInstances"), 3) << "a refused dry run, one more, one taken";
+  EXPECT_THAT(fleet.live_instances(), SizeIs(1));
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerLaunch, instances_of_a_launch_that_is_replayed_are_taken_from_the_budget_once) {
   Fleet fleet(pool_spec("p", 4, 0));
   fleet.start();

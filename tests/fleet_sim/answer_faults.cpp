@@ -1,4 +1,5 @@
 // What goes wrong with EC2's answers.
+#include "manager/aws/ec2_codec.hpp"
 #include "tests/fleet_sim/catalogue.hpp"
 #include "tests/fleet_sim/world.hpp"
 
@@ -26,6 +27,22 @@ const std::vector<std::string> kTargets = {"*",
                                            "TerminateInstances",
                                            "CreateTags"};
 
+/// A code of those that EC2 and its neighbours throttle with, the most usual of them half the time.
+std::string throttle_code(World& world) {
+  std::vector<std::string> codes;
+  for (const auto& entry : aws::all_codes())
+    if (entry.reaction == aws::Reaction::throttled) codes.emplace_back(entry.code);
+  return world.draw.percent(50) ? codes.front() : world.draw.pick(codes);
+}
+
+/// Lets it wait for its calls; whether it ever meets one is counted beside.
+void arm(World& world, Fault fault) {
+  if (fault.kind == FaultKind::throttled || fault.kind == FaultKind::throttled_after)
+    fault.code = throttle_code(world);
+  world.coverage.add("armed", std::string(to_string(fault.kind)));
+  world.front.inject(std::move(fault));
+}
+
 /// Some calls soon, or a share of all calls for a spell.
 void inject(World& world, FaultKind kind, const std::string& action, Milliseconds delay = {}) {
   Fault fault;
@@ -40,7 +57,7 @@ void inject(World& world, FaultKind kind, const std::string& action, Millisecond
     fault.share = 0.05 + 0.95 * world.draw.unit();
     fault.until = world.region.now() + world.draw.span(seconds{5}, seconds{120});
   }
-  world.front.inject(fault);
+  arm(world, std::move(fault));
 }
 
 template <FaultKind... kKinds>
@@ -78,7 +95,7 @@ bool seldom_call(World& world) {
     fault.kind = world.draw.pick(kinds);
     fault.count = world.draw.between(1, 3);
     fault.until = world.region.now() + world.draw.span(minutes{1}, minutes{6});
-    world.front.inject(fault);
+    arm(world, std::move(fault));
   }
   return true;
 }
@@ -142,7 +159,7 @@ bool page_fails(World& world) {
   fault.share = 0.3 + 0.7 * world.draw.unit();
   const auto lasts = world.draw.span(seconds{10}, seconds{150});
   fault.until = world.region.now() + lasts;
-  world.front.inject(fault);
+  arm(world, std::move(fault));
   world.spell(lasts, [&world] { world.region.knobs.page_cap = 1000; });
   return true;
 }
@@ -153,7 +170,7 @@ bool wrong_account(World& world) {
   fault.kind = FaultKind::wrong_account;
   fault.count = Fault::kAlways;
   fault.until = world.region.now() + world.draw.span(seconds{2}, minutes{3});
-  world.front.inject(fault);
+  arm(world, std::move(fault));
   return true;
 }
 
@@ -161,12 +178,14 @@ bool wrong_account(World& world) {
 
 const std::vector<FaultEntry>& answer_faults() {
   static const std::vector<FaultEntry> faults = {
-      {"throttled", "answers", answers<FaultKind::throttled, FaultKind::throttled_after>},
+      {"throttled", "answers",
+       answers<FaultKind::throttled, FaultKind::throttled_after, FaultKind::too_many_requests>},
       {"error_500", "answers", answers<FaultKind::internal, FaultKind::internal_after>},
       {"error_503", "answers", answers<FaultKind::unavailable, FaultKind::unavailable_after>},
       {"answer_lost_after", "answers", answers<FaultKind::lost_after, FaultKind::truncated>},
       {"answer_lost_before", "answers", answers<FaultKind::lost_before, FaultKind::unreachable>},
-      {"strange_answer", "answers", answers<FaultKind::html, FaultKind::empty_page>},
+      {"strange_answer", "answers",
+       answers<FaultKind::html, FaultKind::html_after, FaultKind::empty_page>},
       {"credentials", "answers",
        answers<FaultKind::auth_failure, FaultKind::expired_token, FaultKind::request_expired,
                FaultKind::unauthorized>},

@@ -37,6 +37,10 @@ std::string joined(const std::vector<std::string>& words) {
 
 }  // namespace
 
+const char* revision() {
+  return WARMROOT_REVISION;
+}
+
 RunResult run_seed(std::uint64_t seed, const Options& options) {
   World world(seed, options);
   return world.run();
@@ -73,6 +77,7 @@ BatchResult run_batch(const Options& options) {
   for (int job = 1; job < options.jobs; ++job) threads.emplace_back(work);
   work();
   for (auto& thread : threads) thread.join();
+  batch.interrupted = stop_asked != 0 && batch.runs < options.seeds && batch.violations == 0;
   batch.cpu_s = clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   batch.wall_s = clock_s(CLOCK_MONOTONIC) - wall;
   return batch;

@@ -17,9 +17,13 @@ struct BatchResult {
   Milliseconds longest_settle{0};
   std::optional<RunResult> violation;  ///< of the smallest seed that has one
   std::uint64_t violations = 0;
+  bool interrupted = false;            ///< somebody ended it before the last seed
   std::vector<std::string> described;  ///< one line each
   Coverage coverage;
 };
+
+/// Of the sources that this was built from: "abc1234", with "-dirty" behind it.
+const char* revision();
 
 RunResult run_seed(std::uint64_t seed, const Options& options);
 

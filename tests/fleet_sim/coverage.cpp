@@ -66,6 +66,8 @@ std::vector<std::string> Coverage::missing(const std::vector<std::string>& fault
   for (int reaction = 0; reaction <= static_cast<int>(aws::Reaction::unknown); ++reaction)
     want("error", std::string(name_of(static_cast<aws::Reaction>(reaction))));
   for (const auto& fault : faults) want("fault", fault);
+  if (const auto armed = counts_.find("armed"); armed != counts_.end())
+    for (const auto& [kind, count] : armed->second) want("hit", kind);
   return never;
 }
 

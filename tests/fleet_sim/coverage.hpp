@@ -1,5 +1,6 @@
 // What the seeds of a batch have produced: actions with their outcomes, notes, classes of errors,
-// faults. Says which never were.
+// faults. Of faults of answers: how many were armed, and how many calls they hit. Says which never
+// were.
 #pragma once
 
 #include <cstdint>

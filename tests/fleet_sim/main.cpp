@@ -1,6 +1,6 @@
 // fleet_sim: deterministic simulation of the whole manager, one seed a run. Exit 0: no invariant
 // was violated; 1: one was, with the line that reproduces it and the trace that led there; 2: bad
-// usage.
+// usage; 3: it was interrupted, and the seeds until then violated none.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +29,8 @@ void print_json(const Options& options, const BatchResult& batch) {
       {"cpu_s", batch.cpu_s},
       {"wall_s", batch.wall_s},
       {"longest_settle_s", static_cast<double>(batch.longest_settle.count()) / 1e3},
+      {"interrupted", batch.interrupted},
+      {"rev", revision()},
       {"violations", batch.violations},
       {"coverage", batch.coverage.counts()},
       {"never", batch.coverage.missing(fault_names(options))}};
@@ -37,6 +39,7 @@ void print_json(const Options& options, const BatchResult& batch) {
                         {"fault", batch.violation->fault},
                         {"step", batch.violation->step},
                         {"text", batch.violation->violation},
+                        {"line", describe_violation(*batch.violation, options)},
                         {"trace", batch.violation->trace}};
   std::printf("%s\n", out.dump().c_str());
 }
@@ -74,6 +77,22 @@ void print_text(const Options& options, const BatchResult& batch) {
       static_cast<unsigned long long>(batch.violations));
 }
 
+/// Of every seed, whole.
+int print_traces(Options options) {
+  options.trace_lines = 1'000'000;
+  bool good = true;
+  for (std::uint64_t i = 0; i < options.seeds; ++i) {
+    const auto result = run_seed(options.first_seed + i, options);
+    for (const auto& line : result.trace) std::printf("%s\n", line.c_str());
+    std::printf("seed=%llu trace=%016llx steps=%llu %s\n",
+                static_cast<unsigned long long>(result.seed),
+                static_cast<unsigned long long>(result.hash),
+                static_cast<unsigned long long>(result.step), result.violation.c_str());
+    good = good && result.violation.empty();
+  }
+  return good ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -82,14 +101,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "fleet_sim: %s\n", options.error().context.c_str());
     return 2;
   }
-  if (options->print_trace) {
-    options->trace_lines = 1'000'000;
-    const auto result = run_seed(options->first_seed, *options);
-    for (const auto& line : result.trace) std::printf("%s\n", line.c_str());
-    std::printf("trace=%016llx steps=%llu %s\n", static_cast<unsigned long long>(result.hash),
-                static_cast<unsigned long long>(result.step), result.violation.c_str());
-    return result.violation.empty() ? 0 : 1;
-  }
+  if (options->print_trace) return print_traces(*options);
   const auto batch = run_batch(*options);
   if (options->json)
     print_json(*options, batch);
@@ -97,7 +109,11 @@ int main(int argc, char** argv) {
     print_table(*options, batch);
   else
     print_text(*options, batch);
-  if (!batch.violation) return 0;
+  if (batch.interrupted)
+    std::fprintf(stderr, "interrupted after %llu of %llu seeds\n",
+                 static_cast<unsigned long long>(batch.runs),
+                 static_cast<unsigned long long>(options->seeds));
+  if (!batch.violation) return batch.interrupted ? 3 : 0;
   std::fflush(stdout);
   if (!options->json)
     for (const auto& line : batch.violation->trace) std::fprintf(stderr, "%s\n", line.c_str());

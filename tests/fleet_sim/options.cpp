@@ -13,7 +13,7 @@ namespace warmroot::fleet {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: fleet_sim [--first-seed S] [--seeds N] [--nodes K] [--minutes M] [--faults "
+    "usage: fleet_sim [--first-seed S] [--seeds N] [--nodes K, 2 or more] [--minutes M] [--faults "
     "all|NAME,...] "
     "[--jobs J] [--ledgers DIRECTORY] [--json] [--coverage] [--trace] [--violations N] [--planted "
     "N]";

@@ -294,7 +294,7 @@ bool order_delete(World& world) {
 
 /// A process does not follow a step (manager/clock.hpp), but the next one begins with it.
 bool clock_step(World& world) {
-  Host& host = world.host();
+  Host& host = world.some_host();
   const auto size = world.draw.percent(50) ? world.draw.span(seconds{1}, minutes{5})
                                            : world.draw.span(minutes{5}, hours{3});
   const bool back = world.draw.percent(50);
@@ -306,7 +306,7 @@ bool clock_step(World& world) {
 }
 
 bool frozen(World& world) {
-  Host& host = world.host();
+  Host& host = world.some_host();
   const auto lasts =
       world.draw.percent(50) ? minutes{10} : world.draw.span(seconds{20}, minutes{10});
   (world.draw.percent(50) ? host.freeze_after_look : host.freeze_after_record) = lasts;
@@ -316,7 +316,7 @@ bool frozen(World& world) {
 
 /// Dies after so many more statements.
 bool killed(World& world) {
-  Host& host = world.host();
+  Host& host = world.some_host();
   if (!host.process.running()) return false;
   const auto down = world.draw.percent(70) ? world.draw.span(milliseconds{100}, seconds{5})
                                            : world.draw.span(seconds{5}, minutes{4});

@@ -287,6 +287,11 @@ const sim::VolumeRecord* World::some_volume(
   return found.empty() ? nullptr : draw.pick(found);
 }
 
+Host& World::some_host() {
+  const bool second = has_host(1) && host(1).process.running() && draw.percent(50);
+  return host(second ? 1 : 0);
+}
+
 std::string World::some_zone() {
   return kZones[draw.below(2)];
 }
@@ -406,6 +411,8 @@ RunResult World::run() {
   result.hash = trace.hash();
   for (const auto& each : hosts_) result.ticks += each->ticks;
   result.trace = trace.lines();
+  for (const auto& [kind, count] : front.faults().hits())
+    coverage.add("hit", kind, static_cast<std::uint64_t>(count));
   result.coverage = std::move(coverage);
   return result;
 }

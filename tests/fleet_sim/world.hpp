@@ -112,9 +112,12 @@ class World {
       const std::function<bool(const sim::VolumeRecord&)>& fits = {});
   std::string some_zone();
   Host& host(int number = 0) { return *hosts_[static_cast<std::size_t>(number)]; }
+  /// One whose process runs, or the first.
+  Host& some_host();
   bool has_host(int number) const { return static_cast<std::size_t>(number) < hosts_.size(); }
   /// Kills the host's process, now or at its next statement; `then` happens before its restart.
   void kill(Host& host, Milliseconds down, Deed then = {});
+  /// Unless it is the second one, and its time is over.
   void start_again(Host& host);
   /// It is gone, and what was in it.
   void forget_ledger(Host& host);
@@ -169,9 +172,10 @@ class World {
   std::optional<Instant> base_changed_at;  ///< when instances were to be launched from another AMI
   std::set<std::string> untagged;          ///< volumes that lack tags which people took away
   Instant settled_at{};
-  bool two_managers = false;  ///< there are two, or were until the faults stopped
-  bool replicas = false;      ///< some servers are behind
-  Milliseconds stale_by{0};   ///< answers show a world that is as old as this
+  bool two_managers = false;   ///< there are two, or were until the faults stopped
+  bool second_wanted = false;  ///< the second one has not been stopped yet
+  bool replicas = false;       ///< some servers are behind
+  Milliseconds stale_by{0};    ///< answers show a world that is as old as this
 
  private:
   void make_spec();

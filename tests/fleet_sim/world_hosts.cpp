@@ -125,7 +125,8 @@ void World::kill(Host& host, Milliseconds down, Deed then) {
 }
 
 void World::start_again(Host& host) {
-  if (!host.process.running()) start(host);
+  const bool wanted = host.number == 0 || second_wanted;
+  if (wanted && !host.process.running()) start(host);
 }
 
 void World::forget_ledger(Host& host) {
@@ -135,7 +136,7 @@ void World::forget_ledger(Host& host) {
 }
 
 void World::start_second_manager() {
-  two_managers = true;
+  two_managers = second_wanted = true;
   invariants.counts = false;
   if (!has_host(1)) {
     hosts_.push_back(std::make_unique<Host>());
@@ -146,6 +147,7 @@ void World::start_second_manager() {
 }
 
 void World::stop_second_manager() {
+  second_wanted = false;
   if (!has_host(1) || !hosts_[1]->process.running()) return;
   hosts_[1]->after_death = {};
   if (hosts_[1]->in_tick)

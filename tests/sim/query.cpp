@@ -172,8 +172,14 @@ QueryReply QueryFront::hit(const Fault& fault, std::string_view text, CallRecord
       reply.lost = true;
       reply.never_connected = fault.kind == FaultKind::unreachable;
       return reply;
+    case FaultKind::html_after:
+      (void)execute(text, record);
+      return html_page();
     case FaultKind::html:
       return html_page();
+    case FaultKind::too_many_requests:
+      reply.status = 429;
+      return reply;
     case FaultKind::late:
     case FaultKind::slow_before:
     case FaultKind::slow_after:

@@ -22,6 +22,8 @@ constexpr std::pair<std::string_view, FaultKind> kNames[] = {
     {"throttled_after", FaultKind::throttled_after},
     {"internal_after", FaultKind::internal_after},
     {"unavailable_after", FaultKind::unavailable_after},
+    {"html_after", FaultKind::html_after},
+    {"too_many_requests", FaultKind::too_many_requests},
     {"late", FaultKind::late},
     {"slow_before", FaultKind::slow_before},
     {"slow_after", FaultKind::slow_after},
@@ -95,7 +97,8 @@ ApiError fault_error(const Fault& fault) {
   switch (fault.kind) {
     case FaultKind::throttled:
     case FaultKind::throttled_after:
-      return {503, "RequestLimitExceeded", "Request limit exceeded."};
+      return {503, fault.code.empty() ? "RequestLimitExceeded" : fault.code,
+              "Request limit exceeded."};
     case FaultKind::unavailable:
     case FaultKind::unavailable_after:
       return {503, "Unavailable", "The service is unavailable. Please try again shortly."};

@@ -20,7 +20,7 @@ enum class FaultKind {
   unreachable,  ///< no connection: nothing happens and the caller knows it
   lost_before,  ///< the connection breaks before anything happened
   lost_after,   ///< it happened, and the answer is lost
-  throttled,    ///< 503 RequestLimitExceeded
+  throttled,    ///< 503 RequestLimitExceeded, or the fault's own code of a throttle
   internal,     ///< 500 InternalError, nothing happened
   unavailable,  ///< 503 Unavailable
   html,         ///< 200 with somebody else's page
@@ -29,9 +29,11 @@ enum class FaultKind {
   throttled_after,
   internal_after,
   unavailable_after,
-  late,           ///< the answer is lost now, and it happens `delay` later
-  slow_before,    ///< `delay` passes before it happens
-  slow_after,     ///< it happens, and `delay` passes before the answer
+  html_after,         ///< the same for somebody else's page
+  too_many_requests,  ///< 429 without a code, as of a proxy; nothing happened
+  late,               ///< the answer is lost now, and it happens `delay` later
+  slow_before,        ///< `delay` passes before it happens
+  slow_after,         ///< it happens, and `delay` passes before the answer
   empty_page,     ///< a listing: no items, and a token that goes on (legal by the API's reference)
   token_expired,  ///< InvalidNextToken; hits only calls that continue a listing
   auth_failure,   ///< 401 AuthFailure
