@@ -184,6 +184,43 @@ TEST(ReleaseOrder, the_volume_is_detached_once_however_the_word_came) {
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
 }
 
+TEST(ReleaseOrder, a_node_of_a_pool_that_the_spec_names_no_more_is_asked_to_unmount_too) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::ready);
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  world.pool().name = "q";
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_TRUE(world.plan().drains.contains("i-1"));
+  world.report("i-1", "vol-1", NodeStage::released);
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
+  world.report("i-1", "vol-1", NodeStage::ready);
+  world.now += core::kDrainPatience;
+  world.observed.reports.at("i-1").received = world.now;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"))
+      << "the operator's word, when it does not";
+}
+
+TEST(ReleaseOrder, one_that_waits_for_a_volume_waits_no_more_and_gets_none) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.instance("i-1");
+  world.lease("vol-1", "i-1", core::LeaseState::reserved);
+  EXPECT_THAT(world.calls(), ElementsAre(HasSubstr("AttachVolume vol-1 to i-1")));
+  world.order(OrderKind::release, "i-1");
+  EXPECT_THAT(world.settled(), HasSubstr("met: i-1 waited for a volume and serves no more"));
+  EXPECT_THAT(world.calls(), ::testing::Not(Contains(HasSubstr("AttachVolume vol-1 to i-1"))));
+  bool ended = false;
+  bool departs = false;
+  for (const auto& record : world.plan().records) {
+    if (const auto* lease = std::get_if<core::RecordLease>(&record))
+      ended |= lease->lease.state == core::LeaseState::ended;
+    if (const auto* departure = std::get_if<core::RecordDeparture>(&record))
+      departs |= departure->instance_id == "i-1";
+  }
+  EXPECT_TRUE(ended && departs);
+}
+
 TEST(ReleaseOrder, is_met_when_no_lease_holds_a_volume) {
   OrderWorld world;
   world.volume("vol-1");

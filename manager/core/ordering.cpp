@@ -123,30 +123,38 @@ void detach_by_order(Draft& draft, const Order& order, const Lease& lease) {
   draft.enter_again(leaving, reason);
 }
 
+/// From now on it departs. Returns it, or nullptr for one whose pool the spec names no more.
+const InstanceDraft* mark_released(Draft& draft, const std::string& id) {
+  auto* instance = draft.find_instance(id);
+  const bool departs =
+      instance ? !instance->departing.empty() : draft.ledger.departures.contains(id);
+  if (!departs) draft.record(RecordDeparture{id, {false, draft.now}});
+  if (instance && !departs) instance->departing = "was released by the operator";
+  return instance;
+}
+
 /// The node is asked to unmount first; one that does not report, or not in time, loses the volume
 /// to the operator's word. EC2 then says "busy" until it has unmounted.
 void obey_release(Draft& draft, const Order& order) {
   const auto* held = draft.lease_on(order.subject);
-  if (!held || !holds_volume(held->state)) {
-    settle(draft, order, true,
-           held ? order.subject + " waited for a volume and serves no more"
-                : order.subject + " holds no volume of ours");
-    return;
-  }
-  const Lease lease = *held;  // a copy: the list may grow
-  auto* instance = draft.find_instance(order.subject);
-  if (instance && instance->departing.empty()) {
-    instance->departing = "was released by the operator";
-    draft.record(RecordDeparture{order.subject, {false, draft.now}});
+  if (!held) return settle(draft, order, true, order.subject + " holds no volume of ours");
+  Lease lease = *held;  // a copy: the list may grow
+  const auto* instance = mark_released(draft, order.subject);
+  if (!holds_volume(lease.state)) {
+    lease.state = LeaseState::ended;
+    draft.set_lease(lease, "released by the operator");
+    return settle(draft, order, true, order.subject + " waited for a volume and serves no more");
   }
   const auto departure = draft.ledger.departures.find(order.subject);
   const bool released =
       departure != draft.ledger.departures.end() && departure->second.released &&
       (departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id);
   const auto* report = draft.fresh_report_of(order.subject);
-  if (released || (report && report->stage == NodeStage::released)) return;  // healing detaches
-  const bool listens =
-      instance && instance->running && report && report->stage != NodeStage::failed;
+  const bool gave_back = released || (report && report->stage == NodeStage::released);
+  if (gave_back && instance) return;  // healing detaches
+  const auto* shown = draft.observed.instances.get(order.subject);
+  const bool listens = !gave_back && shown && shown->state == aws::InstanceState::running &&
+                       report && report->stage != NodeStage::failed;
   if (listens && draft.now - order.asked < kDrainPatience) {
     draft.plan.drains[order.subject] = "the operator released it";
     return draft.wake_at(order.asked + kDrainPatience);
