@@ -21,8 +21,8 @@ constexpr const char* kPublicAmi = "ami-04000000000000004";
 constexpr const char* kOwnAmi = "ami-01000000000000001";
 
 struct World {
-  World()
-      : region(sim::builtin_catalog("us-east-1", {"us-east-1a"}), {}, hardware, kStart),
+  explicit World(sim::Catalog catalog = sim::builtin_catalog("us-east-1", {"us-east-1a"}))
+      : region(std::move(catalog), {}, hardware, kStart),
         front(region),
         door(front),
         client(
@@ -93,6 +93,20 @@ TEST(AmiImport, makes_a_snapshot_that_a_pool_can_use) {
   ASSERT_TRUE(terms.has_value()) << terms.error().message();
   EXPECT_THAT(*terms, HasSubstr("t3.medium"));
   world.expect_one_import();
+}
+
+TEST(AmiImport, leaves_none_of_the_instances_disks_behind_whatever_the_image_says) {
+  auto catalog = sim::builtin_catalog("us-east-1", {"us-east-1a"});
+  for (auto& image : catalog.images)
+    if (image.id == kPublicAmi)
+      image.extra = {{"/dev/sdb", catalog.snapshots.front().id, 8, false, ""},
+                     {"/dev/sdc", catalog.snapshots.front().id, 8, std::nullopt, ""},
+                     {"/dev/sdd", "", 0, std::nullopt, "ephemeral0"}};
+  World world(std::move(catalog));
+  world.restart();
+  world.expect_one_import();
+  world.region.advance_by(std::chrono::minutes{5});
+  EXPECT_TRUE(world.region.volumes().empty());
 }
 
 TEST(AmiImport, goes_on_after_a_new_run_at_any_time) {

@@ -114,6 +114,7 @@ TEST(Ec2Decode, the_other_listings) {
   EXPECT_EQ(snapshots->items.at(0).owner_id, "111122223333");
   EXPECT_EQ(snapshots->items.at(0).volume_size_gib, 100);
   EXPECT_TRUE(snapshots->items.at(0).encrypted);
+  EXPECT_EQ(snapshots->items.at(0).full_bytes, std::int64_t{20} << 30);
   EXPECT_EQ(snapshots->items.at(0).tags.at("Name"), "imagenet root");
   const auto images = decode_images(answer("DescribeImages"));
   ASSERT_TRUE(images);

@@ -237,7 +237,7 @@ TEST(Stock, two_nodes_never_take_one_spare) {
 TEST(Stock, a_node_whose_create_was_throttled_takes_no_spare_until_a_made_one_would_show) {
   StockWorld world;
   world.stock_volume("vol-s");
-  world.ledger.failures["CreateVolume/p-0"] = {1, kNow, "RequestLimitExceeded", true, "throttled"};
+  world.ledger.failures["CreateVolume/p-0"] = {1, kNow, "Throttling", true, "throttled", true};
   EXPECT_THAT(world.calls(), Not(Contains("CreateTags vol-s")));
   world.now += kVisibilityWindow;
   EXPECT_THAT(world.calls(), Contains("CreateTags vol-s"));
@@ -246,7 +246,7 @@ TEST(Stock, a_node_whose_create_was_throttled_takes_no_spare_until_a_made_one_wo
 TEST(Stock, what_a_throttled_copy_may_have_made_is_not_created_beside_it) {
   StockWorld world;
   world.volume("vol-0");
-  world.ledger.failures["CopyVolumes/p/spare/z-a"] = {1, kNow, "RequestLimitExceeded", true, "s"};
+  world.ledger.failures["CopyVolumes/p/spare/z-a"] = {1, kNow, "RequestThrottled", true, "s", true};
   EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateVolume"))));
   world.now += kVisibilityWindow;
   EXPECT_THAT(world.calls(), Contains(StartsWith("CreateVolume")));
@@ -388,6 +388,41 @@ TEST(Golden, the_first_one_and_a_spare_meanwhile_are_filled_at_the_cheaper_rate)
       plan.actions[1].reason,
       HasSubstr("a spare of z-a is missing; at a paid 200 MiB/s, ready in about 51 s, for "
                 "0.019 USD; free loading would take about 27 min, it is wanted within 5 min"));
+}
+
+TEST(Golden, what_is_read_and_paid_for_is_the_snapshots_data_and_not_the_volumes_size) {
+  GoldenWorld world;
+  auto& source = *world.observed.snapshots.at("snap-ami-volume").found;
+  source.volume_size_gib = 100;
+  source.full_bytes = (std::int64_t{8} << 30) - 4096;
+  const auto plan = world.plan();
+  const auto calls = all<aws::CreateVolume>(plan);
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[1]->initialization_rate, 200) << "8 GiB are read in 41 s, 100 GiB not in 300";
+  EXPECT_THAT(plan.actions[1].reason, HasSubstr("ready in about 51 s, for 0.019 USD"));
+}
+
+TEST(Golden, stock_that_is_not_encrypted_as_the_spec_asks_is_neither_copied_nor_taken) {
+  GoldenWorld world;
+  auto& golden = world.stock_volume("vol-g", VolumeRole::golden);
+  auto& spare = world.stock_volume("vol-s");
+  world.warm("vol-g");
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.pool().volumes.encrypted = true;
+  world.pool().nodes = 2;
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume"), StartsWith("CreateVolume"),
+                                         StartsWith("CreateVolume")))
+      << "a golden one, a spare and p-1's, and no copy";
+  EXPECT_THAT(world.notes(), HasSubstr("these are not or by another key: vol-0, vol-g, vol-s"));
+  golden.encrypted = spare.encrypted = true;
+  EXPECT_THAT(world.notes(), HasSubstr("these are not or by another key: vol-0."));
+  golden.kms_key_id = "arn:aws:kms:us-east-1:111122223333:key/1234";
+  for (const char* key : {"1234", "arn:aws:kms:us-east-1:111122223333:key/1234", "alias/any", ""}) {
+    world.pool().volumes.kms_key = key;
+    EXPECT_THAT(world.notes(), Not(HasSubstr("vol-g"))) << key;
+  }
+  world.pool().volumes.kms_key = "5678";
+  EXPECT_THAT(world.notes(), HasSubstr("vol-0, vol-g"));
 }
 
 TEST(Golden, a_warm_one_is_copied_and_a_cold_one_is_not) {

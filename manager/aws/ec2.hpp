@@ -61,6 +61,7 @@ struct Volume {
   std::optional<int> iops;
   std::optional<int> throughput_mib_s;
   bool encrypted = false;
+  std::string kms_key_id;                  ///< the key's ARN; empty of one that is not encrypted
   std::string source_volume_id;            ///< of a copy, whose snapshot_id is empty
   std::optional<int> initialization_rate;  ///< MiB/s, paid for
   VolumeState state = VolumeState::unknown;
@@ -114,12 +115,14 @@ struct Snapshot {
   int volume_size_gib = 0;
   bool encrypted = false;
   Tags tags;
+  std::int64_t full_bytes = 0;  ///< what it holds, which is what is read and paid for; 0: not told
 };
 
 struct ImageMapping {
   std::string device_name;
   std::string snapshot_id;
   int volume_size_gib = 0;
+  bool delete_on_termination = false;  ///< what a launch that says nothing else does
 };
 
 struct Image {
@@ -226,12 +229,13 @@ struct DescribeSpotPrices {
   std::string next_token;
 };
 
-/// A volume that the launch itself makes and attaches.
+/// A volume that the launch itself makes and attaches. Of a device of the image, what is not said
+/// stays as the image has it.
 struct NewBlockDevice {
   std::string device_name;
   std::string snapshot_id;
-  int size_gib = 0;  ///< 0: the snapshot's size
-  std::string volume_type = "gp3";
+  int size_gib = 0;                 ///< 0: the snapshot's size
+  std::string volume_type = "gp3";  ///< empty: the image's
   std::optional<int> iops;
   std::optional<int> throughput_mib_s;
   std::optional<int> initialization_rate;  ///< MiB/s, 100 to 300; paid for

@@ -27,10 +27,11 @@ struct Item {
 };
 
 /// Absent and empty are no number; anything else that is none is a mistake.
-std::optional<int> number(const Item& parent, const char* name) {
+template <typename Number = int>
+std::optional<Number> number(const Item& parent, const char* name) {
   const std::string digits = text(parent, name);
   if (digits.empty()) return std::nullopt;
-  int value = 0;
+  Number value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc{} && end == digits.data() + digits.size()) return value;
   parent.wrong(name, digits);
@@ -84,6 +85,7 @@ Volume volume_of(const Item& item) {
   out.iops = number(item, "iops");
   out.throughput_mib_s = number(item, "throughput");
   out.encrypted = flag(item, "encrypted");
+  out.kms_key_id = text(item, "kmsKeyId");
   out.source_volume_id = text(item, "sourceVolumeId");
   out.initialization_rate = number(item, "volumeInitializationRate");
   out.state = volume_state(text(item, "status"));
@@ -129,9 +131,13 @@ InstanceStatus status_of(const Item& item) {
 }
 
 Snapshot snapshot_of(const Item& item) {
-  return {text(item, "snapshotId"), text(item, "status"),
-          text(item, "ownerId"),    number(item, "volumeSize").value_or(0),
-          flag(item, "encrypted"),  tags_of(item)};
+  return {text(item, "snapshotId"),
+          text(item, "status"),
+          text(item, "ownerId"),
+          number(item, "volumeSize").value_or(0),
+          flag(item, "encrypted"),
+          tags_of(item),
+          number<std::int64_t>(item, "fullSnapshotSizeInBytes").value_or(0)};
 }
 
 Image image_of(const Item& item) {
@@ -148,7 +154,8 @@ Image image_of(const Item& item) {
     const Item ebs = entry.inside("ebs");
     if (ebs.element == nullptr) return;
     out.mappings.push_back({text(entry, "deviceName"), text(ebs, "snapshotId"),
-                            number(ebs, "volumeSize").value_or(0)});
+                            number(ebs, "volumeSize").value_or(0),
+                            flag(ebs, "deleteOnTermination")});
   });
   return out;
 }

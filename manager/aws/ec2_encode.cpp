@@ -106,7 +106,7 @@ void put_block_devices(Body& body, const std::string& prefix,
     body.put(name + ".DeviceName", device.device_name);
     body.put_set(ebs + "SnapshotId", device.snapshot_id);
     if (device.size_gib > 0) body.put(ebs + "VolumeSize", device.size_gib);
-    body.put(ebs + "VolumeType", device.volume_type);
+    body.put_set(ebs + "VolumeType", device.volume_type);
     if (device.iops) body.put(ebs + "Iops", *device.iops);
     if (device.throughput_mib_s) body.put(ebs + "Throughput", *device.throughput_mib_s);
     if (device.initialization_rate)

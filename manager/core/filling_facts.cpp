@@ -26,8 +26,21 @@ Milliseconds rate_time(const aws::Volume& volume) {
 /// The last refusal of a create was none that only asks for patience with the API.
 bool was_refused(const Draft& draft, std::string_view action, const std::string& subject) {
   const auto failure = draft.ledger.failures.find(failure_key(action, subject));
-  return failure != draft.ledger.failures.end() && failure->second.code != "RequestLimitExceeded" &&
+  return failure != draft.ledger.failures.end() && !failure->second.throttled &&
          failure->second.code != "VolumeVanished";
+}
+
+const aws::Snapshot* source_of(const Draft& draft, const PoolDraft& pool) {
+  const auto snapshot = draft.observed.snapshots.find(pool.source.snapshot_id);
+  const bool known = snapshot != draft.observed.snapshots.end() && snapshot->second.found;
+  return known ? &*snapshot->second.found : nullptr;
+}
+
+/// The size of the volume that the source was made of.
+int source_gib_of(const Draft& draft, const PoolDraft& pool) {
+  const auto* snapshot = source_of(draft, pool);
+  if (snapshot && snapshot->volume_size_gib > 0) return snapshot->volume_size_gib;
+  return pool.spec->volumes.size_gib > 0 ? pool.spec->volumes.size_gib : kSizeUnknownGib;
 }
 
 }  // namespace
@@ -39,11 +52,10 @@ bool is_filled(const Draft& draft, const std::string& volume_id) {
 }
 
 int data_gib_of(const Draft& draft, const PoolDraft& pool) {
-  const auto snapshot = draft.observed.snapshots.find(pool.source.snapshot_id);
-  if (snapshot != draft.observed.snapshots.end() && snapshot->second.found &&
-      snapshot->second.found->volume_size_gib > 0)
-    return snapshot->second.found->volume_size_gib;
-  return pool.spec->volumes.size_gib > 0 ? pool.spec->volumes.size_gib : kSizeUnknownGib;
+  const auto* snapshot = source_of(draft, pool);
+  if (!snapshot || snapshot->full_bytes <= 0) return source_gib_of(draft, pool);
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  return static_cast<int>((snapshot->full_bytes + kGib - 1) / kGib);
 }
 
 FillingFacts::FillingFacts(const Draft& draft) {
@@ -95,7 +107,7 @@ FillFacts FillingFacts::of(Draft& draft, const PoolDraft& pool, const std::strin
     if (restore.snapshot_id != pool.source.snapshot_id || restore.availability_zone != zone ||
         restore.state != "enabled")
       continue;
-    const int credits = std::clamp(kGibPerCredit / facts.data_gib, 1, kMostCredits);
+    const int credits = std::clamp(kGibPerCredit / source_gib_of(draft, pool), 1, kMostCredits);
     const auto used = made_lately_.find({restore.snapshot_id, zone});
     facts.fast_restore = used == made_lately_.end() || used->second < credits;
   }
@@ -117,7 +129,7 @@ void FillingFacts::spend(const Draft& draft, const PoolDraft& pool, const std::s
                          const Fill& fill) {
   if (fill.way == FillWay::rate) rate_used_mib_s_ += fill.rate_mib_s;
   if (fill.way == FillWay::copy)
-    copying_[golden_of(draft, pool, zone)] = kCopyPerGib * data_gib_of(draft, pool);
+    copying_[golden_of(draft, pool, zone)] = kCopyPerGib * source_gib_of(draft, pool);
   else
     ++made_lately_[{pool.source.snapshot_id, zone}];
 }

@@ -77,6 +77,14 @@ ImportStep launch(const ImportWish& wish, const ImportView& view, const ImportMe
   call.user_data = import_user_data();
   call.spot = false;
   call.stop_on_shutdown = true;
+  for (const auto& mapping : image.mappings) {
+    if (mapping.delete_on_termination) continue;
+    aws::NewBlockDevice device;  // or its disk would be paid for when the instance is long gone
+    device.device_name = mapping.device_name;
+    device.volume_type.clear();
+    device.delete_on_termination = true;
+    call.block_devices.push_back(std::move(device));
+  }
   call.instance_tags = {{kTagDeployment, wish.deployment},
                         {kTagImport, wish.ami},
                         {"Name", "warmroot import of " + wish.ami}};

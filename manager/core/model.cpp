@@ -346,6 +346,8 @@ std::string_view to_string(NoteKind kind) {
       return "rollout";
     case NoteKind::stock_outdated:
       return "stock_outdated";
+    case NoteKind::encryption_differs:
+      return "encryption_differs";
     case NoteKind::stock_waits:
       return "stock_waits";
     case NoteKind::fleets_forbidden:

@@ -117,12 +117,13 @@ enum class NoteKind {
   refused_call,
   bootstrap_failed,
   undecided_call,
-  no_capacity,     ///< no offer of a zone may be bought now
-  launch_limit,    ///< max_instances or max_price_hour
-  breaker_open,    ///< launches keep coming to nothing
-  rollout,         ///< nodes move to volumes of the pool's new source, and what that means
-  stock_outdated,  ///< spares or golden volumes of an older source
-  stock_waits,     ///< stock cannot be filled up now, and why
+  no_capacity,         ///< no offer of a zone may be bought now
+  launch_limit,        ///< max_instances or max_price_hour
+  breaker_open,        ///< launches keep coming to nothing
+  rollout,             ///< nodes move to volumes of the pool's new source, and what that means
+  stock_outdated,      ///< spares or golden volumes of an older source
+  encryption_differs,  ///< volumes from before the spec asked for their encryption
+  stock_waits,         ///< stock cannot be filled up now, and why
   fleets_forbidden,
   zone_moved,      ///< a node left its volume behind, or may return to it
   extra_instance,  ///< others launched more than the pool has nodes

@@ -12,6 +12,16 @@ bool works(const aws::Volume& volume) {
 
 }  // namespace
 
+bool is_encrypted_as_asked(const VolumeSpec& spec, const aws::Volume& volume) {
+  if (!spec.encrypted) return true;
+  if (!volume.encrypted) return false;
+  // EC2 shows the key's ARN, of which the spec may name the end. What an alias stands for, and
+  // which key is the account's own, it does not say.
+  const bool told = !spec.kms_key.empty() && !volume.kms_key_id.empty() &&
+                    spec.kms_key.find("alias/") == std::string::npos;
+  return !told || volume.kms_key_id.ends_with(spec.kms_key);
+}
+
 void count_shown_stock(Draft& draft, PoolDraft& pool, const aws::Volume& volume, VolumeRole role) {
   const auto* record = draft.ledger.volumes.get(volume.volume_id);
   const bool recorded = record;
@@ -28,7 +38,8 @@ void count_shown_stock(Draft& draft, PoolDraft& pool, const aws::Volume& volume,
       volume.volume_id, role, volume.availability_zone, tag_of(volume.tags, kTagLineage),
       &volume,          false};
   made.fit = works(volume) && !owned.ever_used && !pool.source.snapshot_id.empty() &&
-             made.lineage == pool.source.snapshot_id;
+             made.lineage == pool.source.snapshot_id &&
+             is_encrypted_as_asked(pool.spec->volumes, volume);
   pool.stock.push_back(std::move(made));
 }
 

@@ -8,6 +8,7 @@
 
 #include "manager/core/filling.hpp"
 #include "manager/core/filling_facts.hpp"
+#include "manager/core/stock_census.hpp"
 #include "manager/core/token.hpp"
 #include "manager/core/warmth.hpp"
 
@@ -21,8 +22,7 @@ constexpr int kMostBroken = 3;
 /// A throttled create may have made the subject's volume all the same; it shows within the window.
 bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject) {
   const auto failure = draft.ledger.failures.find(failure_key(action, subject));
-  if (failure == draft.ledger.failures.end() || failure->second.code != "RequestLimitExceeded")
-    return false;
+  if (failure == draft.ledger.failures.end() || !failure->second.throttled) return false;
   const Instant due = failure->second.last + kVisibilityWindow;
   if (draft.now >= due) return false;
   draft.wake_at(due);
@@ -292,6 +292,23 @@ void note_outdated(Draft& draft, const PoolDraft& pool) {
                false);
 }
 
+/// Nodes keep their volumes and what is on them; of the others encrypted ones are made.
+void note_encryption(Draft& draft, const PoolDraft& pool) {
+  std::string ids;
+  const auto add = [&](const aws::Volume* volume) {
+    if (volume && !is_encrypted_as_asked(pool.spec->volumes, *volume))
+      ids += (ids.empty() ? "" : ", ") + volume->volume_id;
+  };
+  for (const auto& node : pool.nodes) add(node.volume);
+  for (const auto& volume : pool.stock) add(volume.volume);
+  if (!ids.empty())
+    draft.note(NoteKind::encryption_differs, pool.spec->name, "",
+               "the spec asks for encrypted volumes, and these are not or by another key: " + ids +
+                   ". EC2 encrypts no volume that exists: nodes keep theirs, spares and golden "
+                   "ones are not used any more; delete those that may go",
+               false);
+}
+
 bool fits_a_node(Draft& draft, const StockDraft& spare, const std::string& zone) {
   return spare.role == VolumeRole::spare && spare.fit && spare.volume && spare.zone == zone &&
          !draft.undecided(spare.id);
@@ -395,7 +412,10 @@ bool stock_settled(const PoolDraft& pool) {
 }
 
 void stock(Draft& draft) {
-  for (const auto& pool : draft.pools) note_outdated(draft, pool);
+  for (const auto& pool : draft.pools) {
+    note_outdated(draft, pool);
+    note_encryption(draft, pool);
+  }
   if (draft.young_ledger()) return;
   Stocker stocker(draft);
   const auto broken = broken_volumes(draft);

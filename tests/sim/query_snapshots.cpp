@@ -76,6 +76,9 @@ Answer<void> describe_snapshots_action(Region& region, const Form& form, XmlWrit
   for (const auto* source : items) {
     xml.open("item");
     write_snapshot(region, xml, *source);
+    if (!source->failed && !source->completes_at)
+      xml.text("fullSnapshotSizeInBytes",
+               std::to_string(std::int64_t{source->data_gib.value_or(source->size_gib)} << 30));
     xml.close();
   }
   xml.close();
