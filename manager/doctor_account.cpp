@@ -10,23 +10,39 @@
 namespace warmroot::manager {
 namespace {
 
-/// A quota of spot vCPUs: what Service Quotas calls it, and the families that count against it.
-struct SpotQuota {
-  std::string_view code;
+enum class Market { spot, on_demand };
+
+std::string word_of(Market market) {
+  return market == Market::spot ? "spot" : "on-demand";
+}
+
+/// A quota of vCPUs: what Service Quotas calls it, and the families that count against it.
+struct VcpuQuota {
+  std::string_view code;  ///< empty: not known
   std::string_view name;
 };
 
-/// Source: EC2 user guide, "Spot Instance quotas", and Service Quotas' list of EC2's.
-SpotQuota spot_quota_of(const std::string& type) {
-  const std::string family = type.substr(0, type.find_first_of("0123456789"));
-  if (family == "g" || family == "gr" || family == "vt") return {"L-3819A6DF", "G and VT"};
-  if (family == "p") return {"L-7212CCBC", "P"};
-  if (family == "inf") return {"L-B5D1601B", "Inf"};
-  if (family == "trn") return {"L-6B0D517C", "Trn"};
-  if (family == "dl") return {"L-85EED4F7", "DL"};
-  if (family == "f") return {"L-88CF9481", "F"};
-  if (family == "x") return {"L-E3A00192", "X"};
-  return {"L-34B43A08", "standard"};
+/// Source: EC2 user guide, "Spot Instance quotas" and "On-Demand Instance quotas", and Service
+/// Quotas' list of EC2's. Of spot P6 and later public lists disagree.
+VcpuQuota quota_of(const std::string& type, Market market) {
+  const auto digits = type.find_first_of("0123456789");
+  const std::string family = type.substr(0, digits);
+  const char generation = digits == std::string::npos ? '0' : type[digits];
+  const auto of = [market](std::string_view spot, std::string_view on_demand,
+                           std::string_view name) {
+    return VcpuQuota{market == Market::spot ? spot : on_demand, name};
+  };
+  if (family == "g" || family == "gr" || family == "vt")
+    return of("L-3819A6DF", "L-DB2E81BA", "G and VT");
+  if (family == "p" && market == Market::on_demand) return of("", "L-417A185B", "P");
+  if (family == "p" && generation <= '4') return of("L-7212CCBC", "", "P4, P3 and P2");
+  if (family == "p") return of(generation == '5' ? "L-C4BD4855" : "", "", "P5 and later");
+  if (family == "inf") return of("L-B5D1601B", "L-1945791B", "Inf");
+  if (family == "trn") return of("L-6B0D517C", "L-2C3B7624", "Trn");
+  if (family == "dl") return of("L-85EED4F7", "L-6E869C2A", "DL");
+  if (family == "f") return of("L-88CF9481", "L-74FC7D96", "F");
+  if (family == "x") return of("L-E3A00192", "L-7295265B", "X");
+  return of("L-34B43A08", "L-1216C47A", "standard");
 }
 
 /// Of storage in TiB, by volume type; empty for what has none. Source: Service Quotas' list of
@@ -41,7 +57,8 @@ std::string_view storage_quota_of(const std::string& volume_type) {
   return {};
 }
 
-std::string label_of(const SpotQuota& quota) {
+std::string label_of(const VcpuQuota& quota) {
+  if (quota.code.empty()) return "that of " + std::string(quota.name);
   return std::string(quota.code) + " (" + std::string(quota.name) + ")";
 }
 
@@ -53,7 +70,7 @@ std::string number(double value) {
 
 constexpr double kGibPerTib = 1024;
 
-constexpr const char* kMoreSpot = "ask AWS for more, or lower `running`";
+constexpr const char* kMoreVcpus = "ask AWS for more, or lower `running`";
 
 std::string storage_text(double gib) {
   return gib < kGibPerTib ? number(std::ceil(gib)) + " GiB" : number(gib / kGibPerTib) + " TiB";
@@ -72,18 +89,20 @@ struct Share {
   int smallest = 0;
   int largest = 0;
 };
-using Shares = std::map<std::string_view, std::pair<SpotQuota, Share>>;  ///< by code
+using Shares = std::map<std::string_view, std::pair<VcpuQuota, Share>>;  ///< by code
 
-/// Absent: what a type has is not known.
-std::optional<Shares> shares_of(const core::PoolSpec& pool, const TypeFacts& facts) {
-  if (!facts.types) return std::nullopt;
+/// Errors: refused where it is not known what a type has or what it counts against.
+Result<Shares> shares_of(const core::PoolSpec& pool, const TypeFacts& facts, Market market) {
+  if (!facts.types) return fail(ErrorKind::refused, "the types' vCPUs are not known");
   Shares shares;
   for (const std::string& name : pool.launch->instance_types) {
     const auto found = facts.types->find(name);
     if (found == facts.types->end()) continue;  // told by the types' own check
     const int vcpus = found->second.vcpus;
-    if (vcpus <= 0) return std::nullopt;
-    const SpotQuota quota = spot_quota_of(name);
+    if (vcpus <= 0) return fail(ErrorKind::refused, "the vCPUs of " + name + " are not known");
+    const VcpuQuota quota = quota_of(name, market);
+    if (quota.code.empty())
+      return fail(ErrorKind::refused, "which of them " + name + " counts against is not known");
     auto [place, is_new] = shares.try_emplace(quota.code, quota, Share{vcpus, vcpus});
     auto& share = place->second.second;
     share = {std::min(share.smallest, vcpus), std::max(share.largest, vcpus)};
@@ -113,9 +132,11 @@ class QuotaReader {
   std::map<std::pair<std::string, std::string>, Result<double>> read_;
 };
 
-Finding unread_spot_quota(const core::PoolSpec& pool, const Shares* shares, const Error& error) {
+Finding unread_quota(const core::PoolSpec& pool, Market market, const Shares* shares,
+                     const Error& error) {
   std::set<std::string> quotas;
-  for (const auto& type : pool.launch->instance_types) quotas.insert(label_of(spot_quota_of(type)));
+  for (const auto& type : pool.launch->instance_types)
+    quotas.insert(label_of(quota_of(type, market)));
   std::string labels;
   for (const auto& label : quotas) labels += (labels.empty() ? "" : ", ") + label;
   int largest = 0;
@@ -125,31 +146,29 @@ Finding unread_spot_quota(const core::PoolSpec& pool, const Shares* shares, cons
                                  ? std::to_string(pool.running) + " instances"
                                  : std::to_string(pool.running * largest) + " vCPUs at most";
   return Finding::unknown("quota", pool.name,
-                          "the pool needs " + needed +
-                              " of spot, and the quota could not be read (" + why_unread(error) +
-                              ")",
+                          "the pool needs " + needed + " of " + word_of(market) +
+                              ", and the quota could not be read (" + why_unread(error) + ")",
                           "look at " + labels + " in Service Quotas");
 }
 
 /// What the quotas let run, of the pool alone: what else the account runs counts as well.
-void check_spot_quota(const core::PoolSpec& pool, const TypeFacts& types, QuotaReader& quotas,
-                      std::vector<Finding>& findings) {
+void check_vcpus(const core::PoolSpec& pool, Market market, const TypeFacts& types,
+                 QuotaReader& quotas, std::vector<Finding>& findings) {
   if (pool.running == 0) return;
-  const auto shares = shares_of(pool, types);
-  if (shares && shares->empty()) return;  // no type exists
+  const auto shares = shares_of(pool, types, market);
+  if (!shares) {
+    findings.push_back(unread_quota(pool, market, nullptr, shares.error()));
+    return;
+  }
+  if (shares->empty()) return;  // no type exists
   std::string values;
   long long nodes = 0;
   bool roomy = true;
-  if (!shares) {
-    findings.push_back(unread_spot_quota(
-        pool, nullptr, Error{ErrorKind::refused, "the types' vCPUs are not known", {}, {}}));
-    return;
-  }
   for (const auto& [code, each] : *shares) {
     const auto& [quota, share] = each;
     const auto& value = quotas.read("ec2", code);
     if (!value) {
-      findings.push_back(unread_spot_quota(pool, &*shares, value.error()));
+      findings.push_back(unread_quota(pool, market, &*shares, value.error()));
       return;
     }
     values += (values.empty() ? "" : ", ") + label_of(quota) + " is " + number(*value) + " vCPUs";
@@ -157,15 +176,13 @@ void check_spot_quota(const core::PoolSpec& pool, const TypeFacts& types, QuotaR
     roomy = roomy && *value >= static_cast<double>(pool.running) * share.largest;
   }
   const std::string wanted = std::to_string(pool.running) + " nodes";
+  const std::string found = word_of(market) + " quota " + values + ", enough for ";
   if (nodes < pool.running)
-    findings.push_back(Finding::wrong(
-        "quota", pool.name,
-        "spot quota " + values + ", enough for " + std::to_string(nodes) + " of " + wanted,
-        kMoreSpot));
+    findings.push_back(Finding::wrong("quota", pool.name,
+                                      found + std::to_string(nodes) + " of " + wanted, kMoreVcpus));
   else
     findings.push_back(Finding::ok("quota", pool.name,
-                                   "spot quota " + values + ", enough for " + wanted +
-                                       (roomy ? "" : " of the smaller types only") +
+                                   found + wanted + (roomy ? "" : " of the smaller types only") +
                                        "; what else the account runs counts as well"));
 }
 
@@ -173,14 +190,14 @@ void check_spot_quota(const core::PoolSpec& pool, const TypeFacts& types, QuotaR
 void check_spot_quotas_together(const DoctorFacts& facts, const TypeFacts& types,
                                 QuotaReader& quotas, std::vector<Finding>& findings) {
   struct Sum {
-    SpotQuota quota;
+    VcpuQuota quota;
     long long vcpus = 0;
     int pools = 0;
   };
   std::map<std::string_view, Sum> sums;
   for (const auto& pool : facts.desired.pools) {
     if (!pool.launch || pool.running == 0) continue;
-    const auto shares = shares_of(pool, types);
+    const auto shares = shares_of(pool, types, Market::spot);
     if (!shares || shares->size() != 1) continue;  // another quota may carry it
     const auto& [code, each] = *shares->begin();
     auto& sum = sums.try_emplace(code, Sum{each.first}).first->second;
@@ -195,7 +212,7 @@ void check_spot_quotas_together(const DoctorFacts& facts, const TypeFacts& types
                                         std::to_string(sum.pools) + " pools together need " +
                                             std::to_string(sum.vcpus) + " vCPUs of spot quota " +
                                             label_of(sum.quota) + ", which is " + number(*value),
-                                        kMoreSpot));
+                                        kMoreVcpus));
   }
 }
 
@@ -242,8 +259,12 @@ void check_storage(const DoctorFacts& facts, const core::Observed& observed, Quo
 void check_quotas(const DoctorFacts& facts, const core::Observed& observed, const TypeFacts& types,
                   std::vector<Finding>& findings) {
   QuotaReader quotas(facts);
-  for (const auto& pool : facts.desired.pools)
-    if (pool.launch) check_spot_quota(pool, types, quotas, findings);
+  for (const auto& pool : facts.desired.pools) {
+    if (!pool.launch) continue;
+    check_vcpus(pool, Market::spot, types, quotas, findings);
+    if (pool.launch->on_demand_fallback)
+      check_vcpus(pool, Market::on_demand, types, quotas, findings);
+  }
   check_spot_quotas_together(facts, types, quotas, findings);
   check_storage(facts, observed, quotas, findings);
 }

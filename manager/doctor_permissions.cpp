@@ -4,6 +4,7 @@
 
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/core/importing.hpp"
+#include "manager/core/launch_calls.hpp"
 #include "manager/core/pool_source.hpp"
 #include "manager/doctor.hpp"
 
@@ -33,20 +34,27 @@ aws::Tags tags_of(const core::PoolSpec& pool, const DoctorFacts& facts) {
   return {{core::kTagDeployment, facts.desired.deployment}, {core::kTagPool, pool.name}};
 }
 
-aws::RunInstances launch_of(const core::PoolSpec& pool, const DoctorFacts& facts) {
-  const core::LaunchSpec& spec = *pool.launch;
-  aws::RunInstances call;
-  call.image_id = spec.base_ami;
-  if (!spec.instance_types.empty()) call.instance_type = spec.instance_types.front();
-  const auto subnet = spec.subnets.find(zone_of(pool));
-  if (subnet != spec.subnets.end()) call.subnet_id = subnet->second;
-  call.availability_zone = zone_of(pool);
-  call.security_group_ids = spec.security_groups;
-  call.key_name = spec.key_name;
-  call.instance_profile = spec.instance_profile;
-  call.max_price = spec.max_price;
-  call.instance_tags = tags_of(pool, facts);
-  return call;
+/// A policy may name types, zones and their subnets: each is tried once, and not with each other.
+void add_launches(const core::PoolSpec& pool, const DoctorFacts& facts,
+                  const aws::RunInstances& launch, const std::string& snapshot_id,
+                  std::vector<Trial>& trials) {
+  trials.push_back({launch, pool.name, "launches instances"});
+  auto other = launch;
+  for (const std::string& zone : pool.zones) {
+    if (zone == zone_of(pool)) continue;
+    core::set_zone(other, *pool.launch, zone);
+    trials.push_back({other, pool.name, "launches instances in " + zone});
+  }
+  other = launch;
+  for (const std::string& type : pool.launch->instance_types) {
+    if (type == launch.instance_type) continue;
+    other.instance_type = type;
+    trials.push_back({other, pool.name, "launches " + type});
+  }
+  if (!pool.launch->volume_with_launch || snapshot_id.empty()) return;
+  other = launch;
+  core::add_volume(other, facts.desired.deployment, pool, snapshot_id);
+  trials.push_back({other, pool.name, "launches instances with their volumes"});
 }
 
 void add_creates(const core::PoolSpec& pool, const DoctorFacts& facts,
@@ -63,8 +71,8 @@ void add_creates(const core::PoolSpec& pool, const DoctorFacts& facts,
   create.tags = tags_of(pool, facts);
   if (!create.snapshot_id.empty()) trials.push_back({create, pool.name, "makes volumes"});
   if (!pool.launch) return;
-  const aws::RunInstances launch = launch_of(pool, facts);
-  trials.push_back({launch, pool.name, "launches instances"});
+  const aws::RunInstances launch = core::probe_call(observed, facts.desired.deployment, pool);
+  add_launches(pool, facts, launch, create.snapshot_id, trials);
   if (pool.launch->instance_types.size() < 2) return;
   trials.push_back({aws::CreateLaunchTemplate{"warmroot-doctor", launch, "", tags_of(pool, facts)},
                     pool.name, "prepares fleets of several instance types"});
@@ -76,9 +84,17 @@ void add_creates(const core::PoolSpec& pool, const DoctorFacts& facts,
   trials.push_back({fleet, pool.name, "launches fleets"});
 }
 
+/// What any of the pools asks for.
+struct Wanted {
+  bool copies = false;
+  bool fleets = false;
+  bool snapshots = false;
+  bool launches = false;
+};
+
 /// Calls on what is there already.
 void add_uses(const std::string& deployment, const std::string& volume, const std::string& instance,
-              bool copies, bool snapshots, std::vector<Trial>& trials) {
+              const Wanted& wanted, std::vector<Trial>& trials) {
   if (!volume.empty()) {
     trials.push_back(
         {aws::CreateTags{{volume}, {{core::kTagDeployment, deployment}}}, "", "tags volumes"});
@@ -90,10 +106,10 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
                              "warmroot doctor",
                              {{core::kTagDeployment, deployment}, {core::kTagImport, "doctor"}}},
          "",
-         snapshots ? "keeps volumes as they were left uncleanly"
-                   : "`ami import` needs and nothing else",
-         !snapshots});
-    if (copies)
+         wanted.snapshots ? "keeps volumes as they were left uncleanly"
+                          : "`ami import` needs and nothing else",
+         !wanted.snapshots});
+    if (wanted.copies)
       trials.push_back(
           {aws::CopyVolumes{volume, 0, "gp3", {}, {}, "", {}}, "", "copies golden volumes"});
   }
@@ -102,7 +118,9 @@ void add_uses(const std::string& deployment, const std::string& volume, const st
     trials.push_back({aws::DetachVolume{volume, instance, ""}, "", "detaches volumes"});
   }
   if (instance.empty()) return;
-  trials.push_back({aws::TerminateInstances{{instance}}, "", "ends instances"});
+  trials.push_back({aws::TerminateInstances{{instance}}, "",
+                    wanted.launches ? "ends instances" : "pools with [pool.launch] need",
+                    !wanted.launches});
   aws::ModifyInstanceAttribute keep;
   keep.instance_id = instance;
   keep.device_name = "/dev/sdf";
@@ -134,17 +152,16 @@ Finding missing(const std::string& rights, const std::string& what) {
 void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Observed& observed,
                        std::vector<Finding>& findings) {
   std::vector<Trial> trials;
-  bool copies = false;
-  bool fleets = false;
-  bool snapshots = false;
+  Wanted wanted;
   for (const auto& pool : facts.desired.pools) {
     add_creates(pool, facts, observed, trials);
-    copies = copies || pool.stock.golden;
-    snapshots = snapshots || pool.volumes.snapshot_unclean;
-    fleets = fleets || (pool.launch && pool.launch->instance_types.size() > 1);
+    wanted.copies |= pool.stock.golden;
+    wanted.snapshots |= pool.volumes.snapshot_unclean;
+    wanted.launches |= pool.launch.has_value();
+    wanted.fleets |= pool.launch && pool.launch->instance_types.size() > 1;
   }
   const bool has_template = observed.templates && !observed.templates->empty();
-  if (fleets && has_template)
+  if (wanted.fleets && has_template)
     trials.push_back({aws::DeleteLaunchTemplate{observed.templates->front().launch_template_id}, "",
                       "removes launch templates that no spec uses any more"});
   const std::string volume = observed.volumes.empty() ? "" : observed.volumes.begin()->first;
@@ -152,7 +169,7 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
       observed.instances.begin(), observed.instances.end(),
       [](const auto& each) { return each.second.state == aws::InstanceState::running; });
   const std::string instance = runs == observed.instances.end() ? "" : runs->first;
-  add_uses(facts.desired.deployment, volume, instance, copies, snapshots, trials);
+  add_uses(facts.desired.deployment, volume, instance, wanted, trials);
   for (const Trial& trial : trials) {
     const std::string right = "ec2:" + std::string(core::action_name(trial.call));
     const Ok allowed = ec2.dry_run(trial.call);
@@ -160,7 +177,7 @@ void check_permissions(aws::Ec2& ec2, const DoctorFacts& facts, const core::Obse
         allowed ? Finding::ok("permissions", trial.pool, right + " is allowed, which " + trial.need)
                 : answered(trial, right, allowed.error()));
   }
-  if (fleets && !has_template)
+  if (wanted.fleets && !has_template)
     findings.push_back(missing("ec2:DeleteLaunchTemplate", "a launch template"));
   if (volume.empty())
     findings.push_back(

@@ -182,7 +182,9 @@ TEST_F(DoctorTest, a_type_with_too_few_attachments_is_wrong) {
 TEST_F(DoctorTest, tag_keys_that_the_metadata_service_cannot_show_are_wrong) {
   for (const char* key : {"team/name", "_index", "", "kööl", ".."}) {
     pool().launch->tags = {{key, "x"}};
-    expect_wrong("instance tags", "fails every launch");
+    const auto found = lines(findings());
+    EXPECT_THAT(found, HasSubstr("wrong instance tags: ")) << key;
+    EXPECT_THAT(found, HasSubstr("fails every launch")) << key;
   }
   pool().launch->tags = {{"team:name", "x/y"}};
   EXPECT_TRUE(healthy(findings()));
@@ -209,6 +211,26 @@ TEST_F(DoctorTest, a_spot_quota_that_is_too_small_for_the_nodes_is_wrong) {
       << "one node of each";
   pool().running = 0;
   EXPECT_THAT(lines(findings()), Not(HasSubstr("spot quota"))) << "nothing runs";
+}
+
+TEST_F(DoctorTest, p5_has_a_spot_quota_of_its_own_and_on_demand_ones_count_where_it_may_be_bought) {
+  ec2.types.push_back({"p5.48xlarge", {"x86_64"}, "nitro", 192, false, 28});
+  ec2.types.push_back({"p6-b200.48xlarge", {"x86_64"}, "nitro", 192, false, 28});
+  ec2.offerings.push_back({"p5.48xlarge", "us-east-1a"});
+  ec2.offerings.push_back({"p6-b200.48xlarge", "us-east-1a"});
+  pool().launch->instance_types = {"p5.48xlarge"};
+  region.knobs.spot_vcpu_quota = {{"p", 10'000}, {"p5", 0}};
+  expect_wrong("quota", "spot quota L-C4BD4855 (P5 and later) is 0 vCPUs, enough for 0 of 2 nodes");
+  region.knobs.spot_vcpu_quota = {{"p", 0}, {"p5", 384}};
+  EXPECT_TRUE(healthy(findings())) << lines(findings());
+  EXPECT_THAT(lines(findings()), Not(HasSubstr("on-demand quota")));
+  pool().launch->on_demand_fallback = true;
+  region.knobs.on_demand_vcpu_quota["p"] = 192;
+  expect_wrong("quota", "on-demand quota L-417A185B (P) is 192 vCPUs, enough for 1 of 2 nodes");
+  region.knobs.on_demand_vcpu_quota.clear();
+  pool().launch->instance_types = {"p6-b200.48xlarge"};
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("which of them p6-b200.48xlarge counts against is not known"));
 }
 
 TEST_F(DoctorTest, pools_that_each_fit_a_quota_and_do_not_fit_together_are_wrong) {

@@ -125,9 +125,11 @@ TEST_F(TypesTest, other_types_of_ec2s_form_are_derived) {
   EXPECT_EQ(type_facts("r7g.4xlarge")->architecture, "arm64");
   EXPECT_EQ(type_facts("r4.large")->hypervisor, "xen");
   EXPECT_FALSE(type_facts("huge"));
-  EXPECT_EQ(quota_class("g5.xlarge"), "g");
-  EXPECT_EQ(quota_class("m6i.large"), "standard");
-  EXPECT_EQ(quota_class("p4d.24xlarge"), "p");
+  EXPECT_EQ(quota_class("g5.xlarge", true), "g");
+  EXPECT_EQ(quota_class("m6i.large", true), "standard");
+  EXPECT_EQ(quota_class("p4d.24xlarge", true), "p");
+  EXPECT_EQ(quota_class("p5.48xlarge", true), "p5");
+  EXPECT_EQ(quota_class("p5.48xlarge", false), "p");
 }
 
 }  // namespace

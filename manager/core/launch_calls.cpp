@@ -30,15 +30,41 @@ std::string token_subject(const Draft& draft, const char* action,
 
 void set_offer(aws::RunInstances& call, const LaunchSpec& spec, const Offer& offer) {
   call.instance_type = offer.instance_type;
-  if (const auto subnet = spec.subnets.find(offer.zone); subnet != spec.subnets.end())
-    call.subnet_id = subnet->second;
-  else
-    call.availability_zone = offer.zone;
+  set_zone(call, spec, offer.zone);
   call.spot = offer.spot;
   if (offer.spot) call.max_price = spec.max_price;
 }
 
 }  // namespace
+
+void set_zone(aws::RunInstances& call, const LaunchSpec& spec, const std::string& zone) {
+  const auto subnet = spec.subnets.find(zone);
+  call.subnet_id = subnet == spec.subnets.end() ? "" : subnet->second;
+  call.availability_zone = subnet == spec.subnets.end() ? zone : "";
+}
+
+void add_volume(aws::RunInstances& call, const std::string& deployment, const PoolSpec& pool,
+                const std::string& snapshot_id) {
+  const auto& spec = pool.volumes;
+  aws::NewBlockDevice device;
+  device.device_name = kLaunchDevice;
+  device.snapshot_id = snapshot_id;
+  device.size_gib = spec.size_gib;
+  device.volume_type = spec.type;
+  device.iops = spec.iops;
+  device.throughput_mib_s = spec.throughput_mib_s;
+  device.encrypted = spec.encrypted;
+  device.kms_key = spec.kms_key;
+  device.delete_on_termination = false;  // said explicitly: EC2's two documents disagree
+  call.block_devices = {device};
+  // EC2 gives these to the base's root as well: the role tells that no node has it yet.
+  for (const auto& [key, value] : spec.tags) call.volume_tags[key] = value;
+  call.volume_tags[kTagDeployment] = deployment;
+  call.volume_tags[kTagPool] = pool.name;
+  call.volume_tags[kTagLineage] = snapshot_id;
+  call.volume_tags[kTagRole] = kRoleLaunch;
+  call.instance_tags[kTagLaunchVolume] = kLaunchDevice;
+}
 
 aws::RunInstances launch_contents(const Observed& observed, const PoolSpec& pool) {
   const auto& spec = *pool.launch;
@@ -82,25 +108,7 @@ aws::RunInstances run_call(const Draft& draft, const PoolSpec& pool, const Offer
 aws::RunInstances run_call_with_volumes(const Draft& draft, const PoolDraft& pool,
                                         const Offer& offer, const std::vector<std::string>& nodes) {
   auto call = run_call(draft, *pool.spec, offer, nodes);
-  const auto& spec = pool.spec->volumes;
-  aws::NewBlockDevice device;
-  device.device_name = kLaunchDevice;
-  device.snapshot_id = pool.source.snapshot_id;
-  device.size_gib = spec.size_gib;
-  device.volume_type = spec.type;
-  device.iops = spec.iops;
-  device.throughput_mib_s = spec.throughput_mib_s;
-  device.encrypted = spec.encrypted;
-  device.kms_key = spec.kms_key;
-  device.delete_on_termination = false;  // said explicitly: EC2's two documents disagree
-  call.block_devices = {device};
-  // EC2 gives these to the base's root as well: the role tells that no node has it yet.
-  for (const auto& [key, value] : spec.tags) call.volume_tags[key] = value;
-  call.volume_tags[kTagDeployment] = draft.desired.deployment;
-  call.volume_tags[kTagPool] = pool.spec->name;
-  call.volume_tags[kTagLineage] = pool.source.snapshot_id;
-  call.volume_tags[kTagRole] = kRoleLaunch;
-  call.instance_tags[kTagLaunchVolume] = kLaunchDevice;
+  add_volume(call, draft.desired.deployment, *pool.spec, pool.source.snapshot_id);
   call.client_token =
       client_token({draft.desired.deployment, "RunInstances", pool.spec->name,
                     token_subject(draft, "RunInstances", nodes) + offer.instance_type +

@@ -23,7 +23,14 @@ aws::RunInstances launch_contents(const Observed& observed, const PoolSpec& pool
 aws::RunInstances probe_call(const Observed& observed, const std::string& deployment,
                              const PoolSpec& pool);
 
-/// The same, and each instance comes with a new volume of the pool.
+/// Where the pool's spec has it launched in that zone.
+void set_zone(aws::RunInstances& call, const LaunchSpec& spec, const std::string& zone);
+
+/// Each instance of the call comes with a new volume of the pool, which no node has yet.
+void add_volume(aws::RunInstances& call, const std::string& deployment, const PoolSpec& pool,
+                const std::string& snapshot_id);
+
+/// run_call(), and each instance comes with a new volume of the pool.
 aws::RunInstances run_call_with_volumes(const Draft& draft, const PoolDraft& pool,
                                         const Offer& offer, const std::vector<std::string>& nodes);
 

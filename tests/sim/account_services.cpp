@@ -16,16 +16,21 @@ constexpr std::string_view kKms = "TrentService.";
 
 struct KnownQuota {
   std::string_view service, code, name;
-  std::string_view spot_class;  ///< of RegionKnobs::spot_vcpu_quota; empty: `value` counts
+  std::string_view vcpu_class;  ///< of the region's knobs for vCPUs; empty: `value` counts
   double value;
 };
-/// Spot vCPUs without a knob are more than anybody launches, as launches find them.
+/// vCPUs without a knob are more than anybody launches, as launches find them.
 constexpr double kPlenty = 100'000;
 constexpr KnownQuota kKnown[] = {
     {"ec2", "L-34B43A08", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests",
      "standard", kPlenty},
     {"ec2", "L-3819A6DF", "All G and VT Spot Instance Requests", "g", kPlenty},
-    {"ec2", "L-7212CCBC", "All P Spot Instance Requests", "p", kPlenty},
+    {"ec2", "L-7212CCBC", "All P4, P3 and P2 Spot Instance Requests", "p", kPlenty},
+    {"ec2", "L-C4BD4855", "All P5 Spot Instance Requests", "p5", kPlenty},
+    {"ec2", "L-1216C47A", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances",
+     "standard", kPlenty},
+    {"ec2", "L-DB2E81BA", "Running On-Demand G and VT instances", "g", kPlenty},
+    {"ec2", "L-417A185B", "Running On-Demand P instances", "p", kPlenty},
     {"ebs", "L-7A658B76", "Storage for General Purpose SSD (gp3) volumes, in TiB", "", 50},
     {"ebs", "L-D18FCD1D", "Storage for General Purpose SSD (gp2) volumes, in TiB", "", 50},
 };
@@ -67,8 +72,11 @@ AccountReply AccountServices::answer(const std::string& target, const std::strin
 AccountReply AccountServices::quota(const std::string& service, const std::string& code) const {
   for (const auto& known : kKnown) {
     if (known.service != service || known.code != code) continue;
-    const auto set = region_.knobs.spot_vcpu_quota.find(std::string(known.spot_class));
-    const double value = set == region_.knobs.spot_vcpu_quota.end() ? known.value : set->second;
+    const auto& vcpus = known.name.starts_with("Running On-Demand")
+                            ? region_.knobs.on_demand_vcpu_quota
+                            : region_.knobs.spot_vcpu_quota;
+    const auto set = vcpus.find(std::string(known.vcpu_class));
+    const double value = set == vcpus.end() ? known.value : set->second;
     return {200,
             json{{"Quota",
                   {{"ServiceCode", service},

@@ -78,7 +78,8 @@ void Region::occupy(InstanceRecord& guest, bool on) {
   const int sign = on ? 1 : -1;
   occupied_[{guest.type, guest.zone}] += sign;
   const auto facts = type_facts(guest.type);
-  vcpus_used_[{guest.spot(), quota_class(guest.type)}] += sign * (facts ? facts->vcpus : 0);
+  vcpus_used_[{guest.spot(), quota_class(guest.type, guest.spot())}] +=
+      sign * (facts ? facts->vcpus : 0);
 }
 
 int Region::room(const std::string& type, const std::string& where) const {
@@ -122,10 +123,10 @@ bool Region::offered(const std::string& type, const std::string& where) const {
 
 Answer<int> Region::vcpu_room(const std::string& type, bool spot) const {
   const auto& quotas = spot ? knobs.spot_vcpu_quota : knobs.on_demand_vcpu_quota;
-  const auto quota = quotas.find(quota_class(type));
+  const auto quota = quotas.find(quota_class(type, spot));
   const auto facts = type_facts(type);
   if (quota == quotas.end() || !facts) return kUnlimited;
-  const auto used = vcpus_used_.find({spot, quota_class(type)});
+  const auto used = vcpus_used_.find({spot, quota_class(type, spot)});
   const int left = quota->second - (used == vcpus_used_.end() ? 0 : used->second);
   if (left >= facts->vcpus) return left / facts->vcpus;
   if (spot) return refuse("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded");

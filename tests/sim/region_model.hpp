@@ -86,7 +86,7 @@ struct RegionKnobs {
       spot_prices;  ///< (instance type, zone) to hundred-thousandths of a dollar; absent: the usual
   std::set<std::pair<std::string, std::string>>
       not_offered;  ///< (instance type, zone): beside the catalogue's own holes
-  /// vCPUs by quota class ("standard", "g", "p"); an absent class is unlimited.
+  /// vCPUs by quota class ("standard", "g", "p", "p5" of spot); an absent class is unlimited.
   std::map<std::string, int> spot_vcpu_quota;
   std::map<std::string, int> on_demand_vcpu_quota;
   /// Quotas of the Region.

@@ -103,7 +103,8 @@ std::optional<TypeFacts> type_facts(const std::string& name) {
   return facts;
 }
 
-std::string quota_class(const std::string& name) {
+std::string quota_class(const std::string& name, bool spot) {
+  if (spot && name.starts_with("p5")) return "p5";
   const std::string family = name.substr(0, name.find_first_of("0123456789"));
   for (const char* other : {"p", "f", "x", "inf", "trn", "dl", "hpc"})
     if (family == other) return other;

@@ -32,7 +32,7 @@ bool in_catalogue(const std::string& name);
 
 /// The vCPU quota that a type counts against: standard, g, p, f, x, inf, trn, dl or hpc. The same
 /// names hold for spot and on-demand quotas, which are counted apart.
-std::string quota_class(const std::string& name);
+std::string quota_class(const std::string& name, bool spot);
 
 /// The built-in holes: the zone (0 is the region's first) does not offer the type.
 bool offering_hole(const std::string& name, std::size_t zone_index);
