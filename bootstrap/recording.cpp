@@ -21,6 +21,9 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// What a session reads after so long is seldom what the next one waits for at its start.
 constexpr std::chrono::minutes kRecordFor{10};
+/// Nodes that start beside this one, or soon after, need not wait for its end.
+constexpr std::chrono::seconds kTellAfter[] = {std::chrono::seconds{20}, std::chrono::seconds{60},
+                                               std::chrono::seconds{180}};
 
 }  // namespace
 
@@ -105,8 +108,14 @@ std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const
 }
 
 void Recording::run(const std::stop_token& stop) {
-  const auto end = SteadyClock::now() + kRecordFor;
-  while (!stop.stop_requested() && SteadyClock::now() < end) {
+  const auto start = SteadyClock::now();
+  const auto* tell = std::begin(kTellAfter);
+  while (!stop.stop_requested() && SteadyClock::now() < start + kRecordFor) {
+    if (tell != std::end(kTellAfter) && SteadyClock::now() >= start + *tell) {
+      ++tell;
+      if (const auto list = recorder_->list(); !is_of_volume() && !list.ranges.empty())
+        recorded_(warm::encode_hot_list(list), true);
+    }
     ::poll(nullptr, 0, warm::kRecordPollMs);
     if (const auto taken = recorder_->poll(); !taken) {
       note_(taken.error().message());
@@ -121,7 +130,7 @@ void Recording::save() {
   const std::string source = recorder_->source();
   recorder_.reset();
   if (list.ranges.empty()) return;
-  recorded_(warm::encode_hot_list(list));
+  if (!is_of_volume()) recorded_(warm::encode_hot_list(list), false);
   auto before = brought();
   // `record` may have added to the volume's list since the mount.
   if (const auto bytes = file_ ? file_->load(warm::kMostListBytes) : std::nullopt; bytes && *bytes)

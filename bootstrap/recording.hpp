@@ -24,8 +24,10 @@ class Recording {
   /// Gets a sentence about what was kept, and where something cannot be; sessions never depend on
   /// it. Called from any thread.
   using Note = std::function<void(const std::string&)>;
-  /// Gets what this lease alone recorded, as text, when it ends.
-  using Recorded = std::function<void(std::string)>;
+  /// Gets what the first lease of a volume recorded, as text: so far, some times soon after the
+  /// mount, and whole when it ends. A later lease reads where files have moved to since, which is
+  /// nowhere on another volume.
+  using Recorded = std::function<void(std::string, bool so_far)>;
   Recording(Note note, Recorded recorded)
       : note_(std::move(note)), recorded_(std::move(recorded)) {}
   Recording(const Recording&) = delete;

@@ -81,10 +81,11 @@ class Warming {
                          log_event(LogLevel::notice, "hot list", {{"what", text}});
                          book_.update([&](Status& status) { status.hot_list = text; });
                        },
-                       [this](std::string list) {
+                       [this](std::string list, bool so_far) {
                          if (!ticket_.manager_url.empty())
-                           reporter_.exchange("POST", "/v1/hot-list", std::move(list),
-                                              [](const auto&) {});
+                           reporter_.exchange(
+                               "POST", so_far ? "/v1/hot-list?so-far=1" : "/v1/hot-list",
+                               std::move(list), [](const auto&) {});
                        }};
   BoundedThread warmer_;  ///< last, so that it ends first
 };

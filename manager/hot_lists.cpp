@@ -30,33 +30,60 @@ bool is_pool_name(std::string_view text) {
          text.find_first_not_of(kPlain) == std::string_view::npos;
 }
 
+/// Instances beyond these record too; what they say counts when it is whole.
+constexpr std::size_t kMostSoFar = 256;
+
+/// One recording of the lineage, whatever it claims to be.
+Result<warm::HotList> recording_of(const std::string& lineage, std::string_view text) {
+  if (!is_snapshot_id(lineage))
+    return fail(ErrorKind::refused, "\"" + lineage + "\" is no snapshot's id");
+  auto recorded = warm::decode_hot_list(text);
+  if (!recorded) return fail(ErrorKind::refused, recorded.error().message());
+  recorded->lineage = lineage;
+  recorded->recordings = 1;
+  return recorded;
+}
+
 }  // namespace
 
 std::string HotLists::path_of(const std::string& lineage) const {
   return directory_ + "/" + lineage + kSuffix;
 }
 
-Ok HotLists::add(const std::string& pool, const std::string& lineage, std::string_view recording) {
-  if (!is_snapshot_id(lineage))
-    return fail(ErrorKind::refused, "\"" + lineage + "\" is no snapshot's id");
-  auto recorded = warm::decode_hot_list(recording);
-  if (!recorded) return fail(ErrorKind::refused, recorded.error().message());
-  recorded->lineage = lineage;
-  recorded->recordings = 1;  // a node has recorded once, whatever it claims
+Ok HotLists::add(const std::string& pool, const std::string& lineage,
+                 const std::string& instance_id, std::string_view recording) {
+  TRY_ASSIGN(auto recorded, recording_of(lineage, recording));
   const std::lock_guard lock(mutex_);
+  so_far_.erase(instance_id);
   std::vector<warm::HotList> lists;
   if (const auto kept = read_text_file(path_of(lineage), warm::kMostListBytes))
     if (auto list = warm::decode_hot_list(*kept)) lists.push_back(std::move(*list));
-  lists.push_back(std::move(*recorded));
+  lists.push_back(std::move(recorded));
   TRY(replace_file(path_of(lineage), warm::encode_hot_list(warm::merge_hot_lists(lists))));
   remember(pool, lineage);
   forget_oldest(directory_, kSuffix, kMostLineages);
   return {};
 }
 
+Ok HotLists::add_so_far(const std::string& lineage, const std::string& instance_id,
+                        std::string_view recording) {
+  TRY_ASSIGN(auto recorded, recording_of(lineage, recording));
+  const std::lock_guard lock(mutex_);
+  if (so_far_.size() < kMostSoFar || so_far_.contains(instance_id))
+    so_far_.insert_or_assign(instance_id, std::move(recorded));
+  return {};
+}
+
 std::optional<std::string> HotLists::of(const std::string& lineage) {
   const std::lock_guard lock(mutex_);
-  return read(lineage);
+  auto kept = read(lineage);
+  std::vector<warm::HotList> lists;
+  for (const auto& [instance_id, list] : so_far_)
+    if (list.lineage == lineage) lists.push_back(list);
+  if (lists.empty()) return kept;
+  if (kept)
+    if (auto list = warm::decode_hot_list(*kept)) lists.insert(lists.begin(), std::move(*list));
+  return warm::encode_hot_list(warm::merge_hot_lists(lists));
 }
 
 std::optional<std::string> HotLists::of_pool(const std::string& pool,

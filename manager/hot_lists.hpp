@@ -3,6 +3,7 @@
 // lost is learned again. Called from the report server's threads.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/hot_list.hpp"
 
 namespace warmroot::manager {
 
@@ -18,10 +20,16 @@ class HotLists {
   /// `directory` is made when the first list comes.
   explicit HotLists(std::string directory) : directory_(std::move(directory)) {}
 
-  /// Merges a node's recording into the lineage's list, and remembers the pool's latest lineages.
-  /// Errors: refused when the text is no hot list (the node is not trusted) or the lineage is no
-  /// snapshot's id; the file system's.
-  Ok add(const std::string& pool, const std::string& lineage, std::string_view recording);
+  /// Merges a node's recording into the lineage's list, in place of what the instance said so far,
+  /// and remembers the pool's latest lineages. Errors: refused when the text is no hot list (the
+  /// node is not trusted) or the lineage is no snapshot's id; the file system's.
+  Ok add(const std::string& pool, const std::string& lineage, const std::string& instance_id,
+         std::string_view recording);
+
+  /// What an instance has recorded so far: handed out with the lineage's list until it is replaced
+  /// or this process ends. Errors: refused, as add().
+  Ok add_so_far(const std::string& lineage, const std::string& instance_id,
+                std::string_view recording);
 
   /// The lineage's list as text; nullopt when nobody has recorded one.
   std::optional<std::string> of(const std::string& lineage);
@@ -38,6 +46,7 @@ class HotLists {
 
   const std::string directory_;
   std::mutex mutex_;
+  std::map<std::string, warm::HotList> so_far_;  ///< by instance
 };
 
 }  // namespace warmroot::manager

@@ -79,13 +79,18 @@ bool ReportServer::State::authentic(const httplib::Request& request, httplib::Re
   return !fault;
 }
 
-/// By the lineage of the volume that we have given it, whatever it says itself.
+/// By the lineage of the volume that we have given it, whatever it says itself. With "?so-far=1" it
+/// records on.
 void ReportServer::State::take_hot_list(const httplib::Request& request, httplib::Response& reply) {
   if (!authentic(request, reply)) return;
-  const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
+  const auto instance_id = request.get_header_value("X-Warmroot-Instance");
+  const auto known = board.known(instance_id);
   if (!known || known->lineage.empty())
     return answer_error(reply, 404, "no volume of a known lineage is attached to this instance");
-  if (const Ok added = hot_lists.add(known->pool, known->lineage, request.body); !added)
+  const Ok added = request.has_param("so-far")
+                       ? hot_lists.add_so_far(known->lineage, instance_id, request.body)
+                       : hot_lists.add(known->pool, known->lineage, instance_id, request.body);
+  if (!added)
     return answer_error(reply, added.error().kind == ErrorKind::refused ? 400 : 503,
                         added.error().message());
   answer(reply, 200, "{}");

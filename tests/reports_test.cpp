@@ -309,6 +309,26 @@ std::string recording(const std::vector<warm::Block>& blocks) {
   return warm::encode_hot_list(list);
 }
 
+TEST_F(Reports, what_a_node_has_recorded_so_far_teaches_others_and_counts_once) {
+  HotLists lists(folder_.path() + "/so-far");
+  const std::string lineage = "snap-0imagenet00000001";
+  const auto blocks = [&] {
+    const auto list = warm::decode_hot_list(lists.of(lineage).value_or(""));
+    return list ? warm::hot_blocks(*list, 64) : std::vector<warm::Block>();
+  };
+  ASSERT_TRUE(lists.add_so_far(lineage, "i-1", recording({7})));
+  EXPECT_THAT(blocks(), ElementsAre(7));
+  ASSERT_TRUE(lists.add_so_far(lineage, "i-1", recording({7, 3})));
+  EXPECT_THAT(blocks(), ElementsAre(7, 3));
+  EXPECT_FALSE(HotLists(folder_.path() + "/so-far").of(lineage)) << "not kept: it may be half";
+  ASSERT_TRUE(lists.add("imagenet", lineage, "i-1", recording({7, 3, 9})));
+  ASSERT_TRUE(lists.add_so_far(lineage, "i-2", recording({7, 11})));
+  EXPECT_THAT(blocks(), ElementsAre(7, 3, 11, 9));
+  EXPECT_EQ(warm::decode_hot_list(*lists.of(lineage))->recordings, 2u);
+  EXPECT_FALSE(lists.of("snap-0imagenet00000002")) << "another lineage's";
+  EXPECT_FALSE(lists.add_so_far(lineage, "i-2", "GIF89a"));
+}
+
 TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   const std::string key_hex = key();
   const auto headers = [&](std::uint64_t sequence, const std::string& text) {
