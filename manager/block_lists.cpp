@@ -10,8 +10,8 @@ namespace warmroot::manager {
 namespace {
 
 constexpr const char* kSuffix = ".blocks";
-/// Snapshots beyond these are sources that nobody uses any more.
-constexpr std::size_t kMostKept = 64;
+/// Beyond those that are wanted: sources that nobody uses any more.
+constexpr std::size_t kMostUnused = 64;
 
 }  // namespace
 
@@ -92,7 +92,8 @@ void BlockLists::fetch(const std::string& snapshot_id) {
 Ok BlockLists::keep(const warm::BlockList& list) {
   TRY_ASSIGN(const std::string bytes, warm::encode_block_list(list));
   TRY(replace_file(path_of(list.snapshot_id), bytes));
-  forget_oldest(directory_, kSuffix, kMostKept);
+  const std::lock_guard lock(mutex_);
+  forget_oldest(directory_, kSuffix, wanted_.size() + kMostUnused);
   return {};
 }
 

@@ -101,6 +101,20 @@ TEST_F(BlockListsTest, a_refusal_is_told_once_and_keeps_nobody_else_waiting) {
                                                    "kept " + std::string(kSnapshot)));
 }
 
+TEST_F(BlockListsTest, as_many_are_kept_as_are_wanted) {
+  constexpr int kMany = 70;
+  std::set<std::string> wanted;
+  char id[32];
+  for (int i = 0; i < kMany; ++i) {
+    std::snprintf(id, sizeof id, "snap-%017x", i);
+    wanted.insert(id);
+  }
+  BlockLists lists(directory_, hooks());
+  lists.want(wanted);
+  ASSERT_TRUE(eventually([&] { return told_.size() == kMany; }));
+  for (const auto& each : wanted) EXPECT_TRUE(lists.of(each)) << each;
+}
+
 TEST_F(BlockListsTest, a_refused_snapshot_is_left_alone_for_an_hour) {
   answer_ = [](const std::string&) -> Result<warm::BlockList> {
     return fail(ErrorKind::unauthorised, "denied");

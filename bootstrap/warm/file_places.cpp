@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <sys/fanotify.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -46,6 +48,9 @@ Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most) {
   alignas(fiemap) char memory[sizeof(fiemap) + kExtentsPerCall * sizeof(fiemap_extent)];
   auto& call = *reinterpret_cast<fiemap*>(memory);
   std::vector<FileExtent> found;
+  // What btrfs calls physical is an address in its own space, which lies anywhere on its devices.
+  struct statfs filesystem {};
+  if (::fstatfs(fd, &filesystem) == 0 && filesystem.f_type == BTRFS_SUPER_MAGIC) return found;
   std::uint64_t from = 0;
   while (found.size() < most) {
     std::memset(memory, 0, sizeof memory);
