@@ -18,6 +18,10 @@ using core::IntentState;
 /// bound; its own clients give up after 60 s for connection and answer together.
 constexpr Milliseconds kCarriedOutWithin{30'000};
 
+/// Whoever stands between us and EC2 answers for it so often in a row: then the spec or the
+/// endpoint is to blame, and people have to know.
+constexpr int kMostPages = 5;
+
 /// Another type, zone or market may do. Source: Karpenter's set of codes, with what the table says.
 bool is_about_the_offer(std::string_view code, std::string_view action) {
   return aws::reaction_for(code, action) == Reaction::change || core::is_full_quota(code);
@@ -142,6 +146,12 @@ std::vector<core::Offer> offers_met(const core::Intent& intent, const aws::Mutat
 Outcome judge_again(const core::Intent& intent, const Result<aws::MutationAnswer>& answer,
                     Instant now) {
   Outcome outcome = judge(intent, answer);
+  if (outcome.state == IntentState::unknown && outcome.code == aws::kNotEc2 &&
+      !intent.token.empty() && intent.attempts >= kMostPages) {
+    outcome.state = IntentState::refused;
+    outcome.throttled = true;  // as one: it may have been carried out, and its token is kept
+    return outcome;
+  }
   if (outcome.state != IntentState::refused || intent.token.empty() || outcome.burns_token ||
       now - intent.silent >= kCarriedOutWithin)
     return outcome;
@@ -174,7 +184,8 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
     outcome.state = IntentState::accepted;
     return outcome;
   }
-  if (error.kind == ErrorKind::unknown_outcome || reaction == Reaction::transient) {
+  if (error.kind == ErrorKind::unknown_outcome || reaction == Reaction::transient ||
+      error.code == aws::kNotEc2) {
     outcome.state = IntentState::unknown;
     return outcome;
   }

@@ -357,7 +357,8 @@ Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& re
     outcome.code = core::kWithdrawn;
     outcome.transient = true;
     outcome.sentence = aws::summary_of(intent.call.body) +
-                       ": the first attempt had no clear answer; what EC2 shows decides";
+                       ": the first attempt had no clear answer; what EC2 shows decides" +
+                       (intent.error.empty() ? "" : " (" + intent.error + ")");
     report.calls.push_back(
         describe_call(intent, "planned anew from what EC2 shows", true, outcome));
     settlements.push_back({intent, std::move(outcome), {}});

@@ -65,15 +65,14 @@ TEST(Ec2Errors, prefixes_are_stripped_and_every_remedy_is_a_sentence) {
   }
 }
 
-TEST(Ec2Errors, html_is_a_wrong_endpoint_for_reads_and_decides_no_mutation) {
+TEST(Ec2Errors, html_is_a_wrong_endpoint_unless_it_is_a_server_error) {
   for (const int status : {200, 301, 404, 405}) {
     const HttpReply html{status, {{"content-type", "text/html"}}, "<!DOCTYPE html><p>hello<br>"};
     for (const char* action : {"DescribeVolumes", "AttachVolume"}) {
       const auto error = error_of(action, html);
       ASSERT_TRUE(error);
-      EXPECT_EQ(error->kind, std::string_view(action) == "AttachVolume" ? ErrorKind::unknown_outcome
-                                                                        : ErrorKind::misconfigured)
-          << status;
+      EXPECT_EQ(error->kind, ErrorKind::misconfigured) << status;
+      EXPECT_EQ(error->code, kNotEc2);
       EXPECT_EQ(error->context,
                 "the endpoint did not answer like EC2 (text/html): check --endpoint-url");
     }

@@ -65,6 +65,29 @@ INSTANTIATE_TEST_SUITE_P(
                       Trouble{"anything_throttled", "*", FaultKind::throttled, 15}),
     [](const auto& each) { return std::string(each.param.name); });
 
+TEST(ReconcilerTrouble, a_page_that_stands_for_ec2_again_and_again_is_told_and_makes_nothing_twice) {
+  for (const char* action : {"CreateVolume", "RunInstances"})
+    for (const auto kind : {FaultKind::html, FaultKind::html_after}) {
+      SCOPED_TRACE(action + std::string(" ") + std::string(to_string(kind)));
+      Fleet fleet(pool_spec("p", 2, 2));
+      fleet.front.inject({action, kind, 40, std::string_view(action) == "RunInstances" ? 1 : 0});
+      fleet.start();
+      bool told = false;
+      ASSERT_TRUE(fleet.until(
+          [&] {
+            told |= fleet.note_text().find("did not answer like EC2") != std::string::npos;
+            return told;
+          },
+          minutes{10}))
+          << fleet.note_text();
+      ASSERT_TRUE(fleet.until_stable(minutes{60})) << fleet.note_text();
+      EXPECT_THAT(fleet.pool_volumes(), SizeIs(2));
+      EXPECT_THAT(fleet.live_instances(), SizeIs(2));
+      EXPECT_EQ(fleet.region.volumes().size(), 2U + 2U) << "two roots of instances beside ours";
+      EXPECT_THAT(fleet.violations, IsEmpty());
+    }
+}
+
 TEST(ReconcilerTrouble, replays_of_calls_without_an_answer_keep_to_the_budget) {
   Fleet fleet(pool_spec("p", 40, 0));
   fleet.front.inject({"CreateVolume", FaultKind::internal, 1000, 0});

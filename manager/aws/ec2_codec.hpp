@@ -62,9 +62,13 @@ bool is_read(std::string_view action);
 
 // ---- answers ----
 // All decoders take any HTTP reply. Errors: what refused() makes of a refusal; a reply that is no
-// EC2 answer is misconfigured (HTML where XML belongs), retry_later for a read and unknown_outcome
+// EC2 answer is misconfigured and has kNotEc2 for its code (HTML where XML belongs: whoever stands
+// between may have let the call through all the same), retry_later for a read and unknown_outcome
 // for a mutation whose answer is cut off, and broken for a read whose answer lacks what it must
 // have. Unknown members are ignored.
+
+/// In place of EC2's code.
+inline constexpr std::string_view kNotEc2 = "NotEC2";
 
 Result<Page<Volume>> decode_volumes(const HttpReply& reply);
 Result<Page<Instance>> decode_instances(const HttpReply& reply);

@@ -83,12 +83,12 @@ Error from_status(std::string_view action, const HttpReply& reply, bool well_for
   const bool like_xml = !reply.body.empty() && reply.body.front() == '<' && !is_html(reply);
   if (like_xml && !well_formed) return {lost, "the answer was cut off.", {}, {}};
   if (success && reply.body.empty()) return {lost, "the answer was empty.", {}, {}};
-  if (!success || !like_xml) {  // of whoever stands between: EC2 may have done it all the same
+  if (!success || !like_xml) {
     const std::string type = header(reply, "content-type");
-    return {is_read(action) ? misconfigured : unknown_outcome,
+    return {misconfigured,
             "the endpoint did not answer like EC2 (" + (type.empty() ? status : type) +
                 "): check --endpoint-url",
-            {},
+            std::string(kNotEc2),
             {}};
   }
   return {is_read(action) ? broken : unknown_outcome,
