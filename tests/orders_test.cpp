@@ -221,6 +221,23 @@ TEST(ReleaseOrder, one_that_waits_for_a_volume_waits_no_more_and_gets_none) {
   EXPECT_TRUE(ended && departs);
 }
 
+TEST(ReleaseOrder, is_the_operators_word_also_where_only_a_hint_said_so_before) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::ready);
+  world.order(OrderKind::release, "i-1");
+  for (const bool hinted : {false, true}) {
+    if (hinted) world.ledger.departures["i-1"] = {false, core::kNow, {}, true, ""};
+    int serious = 0;
+    for (const auto& record : world.plan().records)
+      if (const auto* departure = std::get_if<core::RecordDeparture>(&record))
+        serious += departure->instance_id == "i-1" && !departure->departure.advised;
+    EXPECT_EQ(serious, 1) << hinted;
+  }
+  world.ledger.departures["i-1"] = {false, core::kNow, {}, false, ""};
+  for (const auto& record : world.plan().records)
+    EXPECT_FALSE(std::holds_alternative<core::RecordDeparture>(record)) << "once";
+}
+
 TEST(ReleaseOrder, is_met_when_no_lease_holds_a_volume) {
   OrderWorld world;
   world.volume("vol-1");

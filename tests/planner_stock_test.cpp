@@ -341,7 +341,7 @@ TEST(Stock, spares_that_break_again_and_again_are_not_made_for_ever) {
     broken.tags[kTagQuarantined] = "error";
   }
   EXPECT_THAT(world.calls(), IsEmpty());
-  EXPECT_THAT(world.notes(), HasSubstr("3 spare volumes in z-a are broken or set aside"));
+  EXPECT_THAT(world.notes(), HasSubstr("3 spare volumes in z-a are broken, set aside"));
 }
 
 TEST(Stock, lists_say_what_each_volume_is_for) {
@@ -423,6 +423,17 @@ TEST(Golden, stock_that_is_not_encrypted_as_the_spec_asks_is_neither_copied_nor_
   }
   world.pool().volumes.kms_key = "5678";
   EXPECT_THAT(world.notes(), HasSubstr("vol-0, vol-g"));
+}
+
+TEST(Stock, spares_that_never_get_the_encryption_that_is_asked_for_are_not_made_for_ever) {
+  StockWorld world;
+  world.volume("vol-0");
+  world.pool().volumes.encrypted = true;
+  for (int i = 0; i < 22; ++i) world.stock_volume("vol-s" + std::to_string(i));
+  EXPECT_THAT(world.calls(), Contains(StartsWith("CreateVolume")));
+  world.stock_volume("vol-s22");
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateVolume"))));
+  EXPECT_THAT(world.notes(), HasSubstr("not encrypted as asked, so no more are made"));
 }
 
 TEST(Golden, a_warm_one_is_copied_and_a_cold_one_is_not) {

@@ -55,7 +55,8 @@ int data_gib_of(const Draft& draft, const PoolDraft& pool) {
   const auto* snapshot = source_of(draft, pool);
   if (!snapshot || snapshot->full_bytes <= 0) return source_gib_of(draft, pool);
   constexpr std::int64_t kGib = std::int64_t{1} << 30;
-  return static_cast<int>((snapshot->full_bytes + kGib - 1) / kGib);
+  constexpr std::int64_t kMostGib = 1 << 20;  // beyond any volume of EBS
+  return static_cast<int>(std::min((snapshot->full_bytes - 1) / kGib + 1, kMostGib));
 }
 
 FillingFacts::FillingFacts(const Draft& draft) {

@@ -123,13 +123,17 @@ void detach_by_order(Draft& draft, const Order& order, const Lease& lease) {
   draft.enter_again(leaving, reason);
 }
 
-/// From now on it departs. Returns it, or nullptr for one whose pool the spec names no more.
+/// From now on it departs, whatever else it passes through. Returns it, or nullptr for one whose
+/// pool the spec names no more.
 const InstanceDraft* mark_released(Draft& draft, const std::string& id) {
   auto* instance = draft.find_instance(id);
-  const bool departs =
-      instance ? !instance->departing.empty() : draft.ledger.departures.contains(id);
-  if (!departs) draft.record(RecordDeparture{id, {false, draft.now}});
-  if (instance && !departs) instance->departing = "was released by the operator";
+  const auto known = draft.ledger.departures.find(id);
+  if (known == draft.ledger.departures.end() || known->second.advised) {
+    Departure departure{false, draft.now};
+    if (known != draft.ledger.departures.end()) departure.reclaim_at = known->second.reclaim_at;
+    draft.record(RecordDeparture{id, departure});
+  }
+  if (instance && instance->departing.empty()) instance->departing = "was released by the operator";
   return instance;
 }
 

@@ -10,6 +10,14 @@ bool works(const aws::Volume& volume) {
          !has_tag(volume.tags, kTagQuarantined) && !has_tag(volume.tags, kTagRetired);
 }
 
+/// The key's id, also of its ARN; in small letters.
+std::string key_of(const std::string& name) {
+  std::string id = name.substr(name.rfind('/') + 1);
+  for (char& letter : id)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return id;
+}
+
 }  // namespace
 
 bool is_encrypted_as_asked(const VolumeSpec& spec, const aws::Volume& volume) {
@@ -19,7 +27,7 @@ bool is_encrypted_as_asked(const VolumeSpec& spec, const aws::Volume& volume) {
   // which key is the account's own, it does not say.
   const bool told = !spec.kms_key.empty() && !volume.kms_key_id.empty() &&
                     spec.kms_key.find("alias/") == std::string::npos;
-  return !told || volume.kms_key_id.ends_with(spec.kms_key);
+  return !told || key_of(volume.kms_key_id) == key_of(spec.kms_key);
 }
 
 void count_shown_stock(Draft& draft, PoolDraft& pool, const aws::Volume& volume, VolumeRole role) {

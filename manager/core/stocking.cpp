@@ -18,6 +18,8 @@ namespace {
 
 /// Broken ones of one kind in a zone, beside those that are asked for, before no more are made.
 constexpr int kMostBroken = 3;
+/// Encrypted otherwise than is asked for; more than these EC2 makes anew and anew.
+constexpr int kMostOfEarlierSpec = 20;
 
 /// A throttled create may have made the subject's volume all the same; it shows within the window.
 bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject) {
@@ -236,13 +238,22 @@ int count_stock(const PoolDraft& pool, const StockSubject& subject) {
   return count;
 }
 
+/// Those of an earlier spec are no more than were wanted then.
 int count_broken(const PoolDraft& pool, const StockSubject& subject) {
-  return static_cast<int>(std::count_if(pool.stock.begin(), pool.stock.end(), [&](const auto& of) {
-    return of.volume && of.role == subject.role && of.zone == subject.zone &&
-           of.lineage == pool.source.snapshot_id &&
-           (of.volume->state == aws::VolumeState::error ||
-            has_tag(of.volume->tags, kTagQuarantined));
-  }));
+  const auto count = [&](auto is) {
+    return static_cast<int>(
+        std::count_if(pool.stock.begin(), pool.stock.end(), [&](const StockDraft& of) {
+          return of.volume && of.role == subject.role && of.zone == subject.zone &&
+                 of.lineage == pool.source.snapshot_id && is(*of.volume);
+        }));
+  };
+  const int unlike = count([&](const aws::Volume& volume) {
+    return !is_encrypted_as_asked(pool.spec->volumes, volume);
+  });
+  return count([](const aws::Volume& volume) {
+           return volume.state == aws::VolumeState::error || has_tag(volume.tags, kTagQuarantined);
+         }) +
+         std::max(0, unlike - kMostOfEarlierSpec);
 }
 
 int wanted_of(const PoolDraft& pool, VolumeRole role) {
@@ -259,8 +270,8 @@ void make_stock(Draft& draft, PoolDraft& pool, Stocker& stocker, VolumeRole role
     draft.note(NoteKind::stock_waits, pool.spec->name, "",
                std::to_string(kMostBroken) + " " + std::string(to_string(role)) + " volumes in " +
                    zone +
-                   " are broken or set aside, so no more are made: see `volume list`, "
-                   "delete them or remove their " +
+                   " are broken, set aside or not encrypted as asked, so no more are made: see "
+                   "`volume list`, delete them or remove their " +
                    kTagQuarantined + " tags",
                true);
     return;
