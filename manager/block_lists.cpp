@@ -1,6 +1,7 @@
 #include "manager/block_lists.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "manager/config.hpp"
@@ -94,6 +95,9 @@ Ok BlockLists::keep(const warm::BlockList& list) {
   TRY(replace_file(path_of(list.snapshot_id), bytes));
   const std::lock_guard lock(mutex_);
   forget_oldest(directory_, kSuffix, wanted_.size() + kMostUnused);
+  std::erase_if(kept_, [this](const std::string& id) {  // if it is wanted, it is fetched again
+    return !std::filesystem::exists(path_of(id));
+  });
   return {};
 }
 

@@ -30,8 +30,8 @@ bool is_pool_name(std::string_view text) {
          text.find_first_not_of(kPlain) == std::string_view::npos;
 }
 
-/// Instances beyond these record too; what they say counts when it is whole.
-constexpr std::size_t kMostSoFar = 256;
+/// Of those heard last: instances may be gone without a word.
+constexpr std::size_t kMostSoFar = 64;
 
 /// One recording of the lineage, whatever it claims to be.
 Result<warm::HotList> recording_of(const std::string& lineage, std::string_view text) {
@@ -69,8 +69,12 @@ Ok HotLists::add_so_far(const std::string& lineage, const std::string& instance_
                         std::string_view recording) {
   TRY_ASSIGN(auto recorded, recording_of(lineage, recording));
   const std::lock_guard lock(mutex_);
-  if (so_far_.size() < kMostSoFar || so_far_.contains(instance_id))
-    so_far_.insert_or_assign(instance_id, std::move(recorded));
+  so_far_.insert_or_assign(instance_id, SoFar{++heard_, std::move(recorded)});
+  if (so_far_.size() > kMostSoFar)
+    so_far_.erase(
+        std::min_element(so_far_.begin(), so_far_.end(), [](const auto& left, const auto& right) {
+          return left.second.number < right.second.number;
+        }));
   return {};
 }
 
@@ -78,8 +82,8 @@ std::optional<std::string> HotLists::of(const std::string& lineage) {
   const std::lock_guard lock(mutex_);
   auto kept = read(lineage);
   std::vector<warm::HotList> lists;
-  for (const auto& [instance_id, list] : so_far_)
-    if (list.lineage == lineage) lists.push_back(list);
+  for (const auto& [instance_id, each] : so_far_)
+    if (each.list.lineage == lineage) lists.push_back(each.list);
   if (lists.empty()) return kept;
   if (kept)
     if (auto list = warm::decode_hot_list(*kept)) lists.insert(lists.begin(), std::move(*list));

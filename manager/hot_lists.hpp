@@ -3,6 +3,7 @@
 // lost is learned again. Called from the report server's threads.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -46,7 +47,12 @@ class HotLists {
 
   const std::string directory_;
   std::mutex mutex_;
-  std::map<std::string, warm::HotList> so_far_;  ///< by instance
+  struct SoFar {
+    std::uint64_t number = 0;  ///< grows with each that is heard
+    warm::HotList list;
+  };
+  std::map<std::string, SoFar> so_far_;  ///< by instance
+  std::uint64_t heard_ = 0;
 };
 
 }  // namespace warmroot::manager

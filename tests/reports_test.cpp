@@ -327,6 +327,10 @@ TEST_F(Reports, what_a_node_has_recorded_so_far_teaches_others_and_counts_once) 
   EXPECT_EQ(warm::decode_hot_list(*lists.of(lineage))->recordings, 2u);
   EXPECT_FALSE(lists.of("snap-0imagenet00000002")) << "another lineage's";
   EXPECT_FALSE(lists.add_so_far(lineage, "i-2", "GIF89a"));
+  for (int i = 0; i < 64; ++i)
+    ASSERT_TRUE(lists.add_so_far(lineage, "i-gone-" + std::to_string(i), recording({13})));
+  EXPECT_THAT(blocks(), testing::Not(testing::Contains(11U))) << "of those heard last";
+  EXPECT_THAT(blocks(), testing::Contains(13U));
 }
 
 TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
