@@ -227,6 +227,19 @@ void World::pass_time(Milliseconds time) {
   guests.step();
 }
 
+void World::freeze(Milliseconds time) {
+  const Instant end = region.now() + time;
+  const auto goes_on = [](const Host& host) { return host.process.running() && !host.in_tick; };
+  while (region.now() < end && !violated()) {
+    Instant next = end;
+    for (const auto& each : hosts_)
+      if (goes_on(*each)) next = std::min(next, std::max(each->next_tick, region.now()));
+    pass_time(next - region.now());
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      if (goes_on(*hosts_[i]) && hosts_[i]->next_tick <= region.now()) tick(*hosts_[i]);
+  }
+}
+
 void World::live_until(Instant end, const std::function<bool()>& reached) {
   while (region.now() < end && !violated()) {
     Instant next = std::min(end, next_event());

@@ -128,6 +128,8 @@ class World {
   bool delete_by_hand(const std::string& volume_id);
   /// Lets time pass inside a tick: guests, people and EC2 go on.
   void pass_time(Milliseconds time);
+  /// The same for long: another manager goes on, too.
+  void freeze(Milliseconds time);
   void say(const std::string& text) { trace.add(region.now(), text); }
   /// How a report goes from a guest to the manager and back.
   struct Taken {

@@ -39,7 +39,7 @@ ProcessSetup World::setup_of(Host& host) {
   setup.options.reports = [this, &host] {
     if (host.freeze_after_look > Milliseconds{0}) {
       say("frozen after the look");
-      pass_time(std::exchange(host.freeze_after_look, Milliseconds{0}));
+      freeze(std::exchange(host.freeze_after_look, Milliseconds{0}));
     }
     return host.door ? planted_reports(options.planted, host.door->board.snapshot())
                      : std::map<std::string, core::NodeReport>{};
@@ -159,7 +159,7 @@ void World::stop_second_manager() {
 void World::effect(Host& host, const char* what) {
   if (host.freeze_after_record > Milliseconds{0} && std::string_view(what) == "before a call") {
     say("frozen between plan and apply");
-    pass_time(std::exchange(host.freeze_after_record, Milliseconds{0}));
+    freeze(std::exchange(host.freeze_after_record, Milliseconds{0}));
   }
   // Outside of a tick somebody's command writes, and not the process that is to die.
   if (host.in_tick && host.die_in > 0 && --host.die_in == 0) throw Crash{};
