@@ -130,15 +130,18 @@ struct FirstSecond {
   Law law;
   double product;         ///< what fills the pipe, or 64
   double least_of_bound;  ///< throughput of the first second, the first latency in it
+  double most_off = 1.25;
 };
 
 /// From where early reads start. Within a quarter of the product either way for most seeds; the
 /// volumes that a search by a third of its throughput left half empty for their first second were
-/// A's and C's.
+/// A's and C's. Of D's 200 reads a second 32 are the first look and 23 the first in flight: it
+/// takes a little longer.
 TEST(DepthControl, finds_the_depth_within_a_second_and_uses_the_pipe_meanwhile) {
   for (const FirstSecond& c : {FirstSecond{{36, 0, false, 1e-3}, 64, 0.82},
                                FirstSecond{{36, 300, false, 1e-3}, 24.6, 0.90},
-                               FirstSecond{{100, 300, false, 1e-3}, 64, 0.75}}) {
+                               FirstSecond{{100, 300, false, 1e-3}, 64, 0.75},
+                               FirstSecond{{100, 100, false, 1e-3}, 22.8, 0.85, 1.35}}) {
     SCOPED_TRACE(std::to_string(c.law.median_ms) + " ms, " + std::to_string(c.law.bandwidth_mib_s) +
                  " MiB/s");
     constexpr unsigned kSeeds = 40;
@@ -161,7 +164,7 @@ TEST(DepthControl, finds_the_depth_within_a_second_and_uses_the_pipe_meanwhile) 
       off.push_back(std::max(depth / c.product, c.product / depth));
     }
     std::sort(off.begin(), off.end());
-    EXPECT_LE(off[off.size() / 2], 1.25);
+    EXPECT_LE(off[off.size() / 2], c.most_off);
     EXPECT_LE(off.back(), 3.0);  // in a look at the base latency
     const double latency = c.law.median_ms / 1e3 * std::exp(kSigma * kSigma / 2);
     const double bound = c.law.bandwidth_mib_s == 0
@@ -231,6 +234,47 @@ TEST(DepthControl, follows_a_device_whose_law_changes) {
   }
 }
 
+/// Off what fills the pipe, one and two seconds after the law has changed: the median of the seeds.
+TEST(DepthControl, finds_the_depth_of_a_new_law_within_seconds) {
+  struct Change {
+    const char* name;
+    Law before, after;
+    double product;
+    double after_1_s, after_2_s;
+  };
+  const Law a_bandwidth{36, 300, false, 1e-3}, slow{100, 300, false, 1e-3};
+  const Law slow_and_narrow{100, 100, false, 1e-3}, narrow{36, 100, false, 1e-3};
+  const Change changes[] = {{"slower reads", a_bandwidth, slow, 64, 1.25, 1.1},
+                            {"quicker reads", slow, a_bandwidth, 24.6, 1.5, 1.25},
+                            {"quicker and more", slow_and_narrow, a_bandwidth, 24.6, 1.25, 1.25},
+                            {"slower and less", a_bandwidth, slow_and_narrow, 22.8, 1.6, 1.6},
+                            {"less", a_bandwidth, narrow, 8.2, 2.5, 1.4},
+                            {"more", narrow, a_bandwidth, 24.6, 1.5, 1.25}};
+  constexpr unsigned kSeeds = 40;
+  for (const Change& change : changes) {
+    SCOPED_TRACE(change.name);
+    std::vector<double> off[2];
+    for (unsigned seed = 1; seed <= kSeeds; ++seed) {
+      DepthLimits limits = depth_limits(0, std::nullopt);
+      limits.start = 32;
+      Loop loop(change.before, limits, seed);
+      loop.run_until(2);
+      loop.change(change.after);
+      for (int second = 1; second <= 2; ++second) {
+        loop.run_until(2 + second);
+        const double depth = loop.control().depth();
+        off[second - 1].push_back(std::max(depth / change.product, change.product / depth));
+      }
+    }
+    for (auto& each : off) std::sort(each.begin(), each.end());
+    EXPECT_LE(off[0][kSeeds / 2], change.after_1_s);
+    EXPECT_LE(off[1][kSeeds / 2], change.after_2_s);
+    if (std::getenv("WARMROOT_SHOW") != nullptr)
+      std::printf("%-16s off %.2f after 1 s, %.2f after 2 s\n", change.name, off[0][kSeeds / 2],
+                  off[1][kSeeds / 2]);
+  }
+}
+
 /// What was read before the mount has searched already, wherever it was interrupted.
 TEST(DepthControl, who_takes_over_goes_on_where_the_reader_before_was) {
   for (const double after_s : {0.05, 0.15, 0.4, 1.0}) {
@@ -249,15 +293,15 @@ TEST(DepthControl, who_takes_over_goes_on_where_the_reader_before_was) {
       warmer.control().hand_over(limits);
       EXPECT_EQ(warmer.control().depth(), early.control().depth());
       EXPECT_EQ(warmer.control().throughput_per_s(), early.control().throughput_per_s());
-      fresh.run_until(0.3);
-      warmer.run_until(0.3);
+      fresh.run_until(0.6);
+      warmer.run_until(0.6);
       read_anew += fresh.completed();
       read_on += warmer.completed();
       warmer.run_until(2);
       EXPECT_GE(warmer.control().depth(), 20U);
       EXPECT_LE(warmer.control().depth(), 44U);
     }
-    EXPECT_GT(read_on, read_anew) << "in the first 0.3 s, after " << after_s << " s";
+    EXPECT_GT(read_on, read_anew) << "in the first 0.6 s, after " << after_s << " s";
   }
 }
 

@@ -13,11 +13,11 @@ constexpr unsigned kHardCeiling = 64;
 /// border between "still mostly latency" and noise of a window (11 %).
 constexpr double kWorthwhileGrowth = 1.3;
 /// In flight over the bandwidth-delay product. Latencies vary, so at exactly 1 the pipe runs dry
-/// now and then (91 % in simulation); 1.15 reaches 97 to 99 %, 1.3 no more and queues a third of
-/// one latency.
-constexpr double kGain = 1.15;
+/// now and then (91 % in simulation); 1.1 reaches 97 to 99 %, 1.3 no more and queues a third of one
+/// latency.
+constexpr double kGain = 1.1;
 constexpr double kDrainGain = 0.5;
-/// Right behind that: whether more in flight would bring more now than when it was searched for.
+/// Whether more in flight would bring more now than when it was searched for.
 constexpr double kRaiseGain = 1.5;
 constexpr double kWorthwhileRaise = 1.2;
 constexpr double kYieldingGain = 1.0;
@@ -39,12 +39,17 @@ constexpr unsigned kPresentInARow = 1024;  // the volume is warm, which is anoth
 constexpr double kColdFrom = 10;           // times the base latency: it was that of present blocks
 constexpr std::size_t kSearchSamples = 24;
 constexpr std::size_t kSteadySamples = 64;
-constexpr double kBaseWeightLimit = 256;               // samples; older ones fade
+constexpr auto kWindowTime = std::chrono::milliseconds(150);  // with enough samples for a search
+constexpr double kBaseWeightLimit = 256;                      // samples; older ones fade
 constexpr auto kDrainEvery = std::chrono::seconds(5);  // costs one small window: 1 % of throughput
 constexpr auto kFirstLookAfter = std::chrono::milliseconds(400);
 constexpr auto kSearchAtMostEvery = std::chrono::seconds(1);
 constexpr double kFellBy = 0.7;       // of the best throughput: the device has changed
 constexpr unsigned kFellWindows = 3;  // in a row
+constexpr double kMoreThrough =
+    1.1;  // of the best throughput, where a window varies by a twentieth
+constexpr unsigned kQueuedWindows = 2;
+constexpr double kMoreSpread = 0.15;  // two deviations of a window's
 constexpr double kDepthHysteresis = 0.1;
 
 }  // namespace
@@ -82,10 +87,12 @@ std::chrono::microseconds DepthControl::base_latency() const {
   return std::chrono::microseconds(std::llround(base_us_));
 }
 
-std::size_t DepthControl::window_samples() const {
+bool DepthControl::window_is_full(Time now) const {
   // As many as are in flight take one latency; over a shorter time completions come in bunches.
+  const auto least = std::max<std::size_t>(kSearchSamples, depth_);
   const bool is_long = phase_ == Phase::steady || phase_ == Phase::raise;
-  return std::max<std::size_t>(is_long ? kSteadySamples : kSearchSamples, depth_);
+  if (latencies_us_.size() < least) return false;
+  return !is_long || latencies_us_.size() >= kSteadySamples || now - window_start_ >= kWindowTime;
 }
 
 void DepthControl::completed(Time now, std::chrono::microseconds latency) {
@@ -105,7 +112,7 @@ void DepthControl::completed(Time now, std::chrono::microseconds latency) {
     return;
   }
   latencies_us_.push_back(static_cast<double>(latency.count()));
-  if (latencies_us_.size() >= window_samples()) close_window(now);
+  if (window_is_full(now)) close_window(now);
 }
 
 DepthControl::Window DepthControl::measure_window(Time now) {
@@ -136,16 +143,22 @@ void DepthControl::close_window(Time now) {
   window_open_ = true;
   window_start_ = now;
   latencies_us_.clear();
-  if (window.samples < kSearchSamples / 2) return;  // too few first touches to tell
-  if (base_us_ > 0 && window.mean_us > kColdFrom * base_us_) return search_again();
+  // A few first touches show that the base latency was that of present blocks; of less than that
+  // more are needed.
+  const bool was_present = base_us_ > 0 && window.mean_us > kColdFrom * base_us_;
+  if (was_present && window.samples >= kSearchSamples / 4) return search_again();
+  if (window.samples < kSearchSamples / 2) return;
   switch (phase_) {
     case Phase::search: {
       after_search_window(window);
-      if (phase_ == Phase::steady) {
-        last_look_ = now - kDrainEvery + kFirstLookAfter;
-        set_depth(kGain * best_throughput_ * base_us_ / 1e6);
-      } else {
+      if (phase_ == Phase::search) {
         set_depth(2.0 * depth_);
+      } else if (depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
+        last_look_ = now - kDrainEvery + kFirstLookAfter;
+        ceiling_spread_ = window.spread;
+        set_depth(kGain * pipe());
+      } else {
+        begin_drain(kDrainGain * pipe(), true);
       }
       break;
     }
@@ -153,7 +166,7 @@ void DepthControl::close_window(Time now) {
       after_steady_window(window, now);
       break;
     case Phase::drain:
-      after_drain_window(window);
+      after_drain_window(window, now);
       break;
     case Phase::raise:
       after_raise_window(window, now);
@@ -193,34 +206,78 @@ void DepthControl::after_search_window(const Window& window) {
 }
 
 void DepthControl::after_steady_window(const Window& window, Time now) {
-  const bool poor = window.throughput < kFellBy * best_throughput_;
-  poor_windows_ = poor ? poor_windows_ + 1 : 0;
-  const double pipe = best_throughput_ * base_us_ / 1e6;
-  const bool as_before = depth_ <= kNoQueueBelow * pipe && window.mean_us < kQueued * base_us_;
+  poor_windows_ = window.throughput < kFellBy * best_throughput_ ? poor_windows_ + 1 : 0;
+  if (heed_new_latency(window, now)) return;
+  const bool queued = window.spread > kQueuedSpread;
+  const bool as_before = depth_ <= kNoQueueBelow * pipe() && window.mean_us < kQueued * base_us_;
   // A pipe that is not full has no queue, so that whatever its reads took is the latency.
-  const bool not_full =
-      window.throughput < kFullFrom * best_throughput_ && window.spread < kQueuedSpread;
+  const bool not_full = window.throughput < kFullFrom * best_throughput_ && !queued;
   if (as_before || not_full) pool_base(window, kBaseWeightLimit / 4);
   // While yielding, throughput is what we ask for, not what there is: it may only teach more, or a
   // lasting fall.
   if (!foreground_ || window.throughput > best_throughput_) remember_throughput(window.throughput);
+  if (heed_queue(window, now)) return;
   const auto since_look = now - last_look_;
-  if (poor_windows_ >= kFellWindows && since_look >= kSearchAtMostEvery) {
-    search_again();
-    return;
+  if (poor_windows_ >= kFellWindows && since_look >= kSearchAtMostEvery) return search_again();
+  if (since_look >= kDrainEvery) return look_at_latency(window, now);
+  set_depth(kGain * pipe());
+}
+
+/// True when the window shows another latency or a wider pipe than was known.
+bool DepthControl::heed_new_latency(const Window& window, Time now) {
+  const bool queued = window.spread > kQueuedSpread;
+  // No read is quicker than the latency without a queue.
+  if (window.mean_us * kChangedBy < base_us_) {
+    base_weight_ = 0;
+    pool_base(window, 0);
+    recent_throughput_.fill(0);
+    remember_throughput(window.throughput);
+    next_queue_look_ = now;
+    begin_raise(kRaiseGain * depth_, window.throughput);
+    return true;
   }
-  if (since_look >= kDrainEvery) {
-    // All that is allowed is in flight, and nothing waits: this window was the look.
-    if (depth_ >= limits_.ceiling && window.spread < kQueuedSpread &&
-        window.mean_us < kQueued * base_us_) {
-      last_look_ = now;
-      return pool_base(window, kBaseWeightLimit);
-    }
-    phase_ = Phase::drain;
-    set_depth(kDrainGain * pipe);
-    return;
+  if (foreground_) return false;  // a session takes its share, of which the same could be said
+  // More comes through than ever before: there may be yet more.
+  if (depth_ < limits_.ceiling && !queued && window.throughput > kMoreThrough * best_throughput_) {
+    begin_raise(kRaiseGain * depth_, window.throughput);
+    return true;
   }
-  set_depth(kGain * best_throughput_ * base_us_ / 1e6);
+  // Slower, and nothing waits. How much comes through at the depth that this asks for is seen then.
+  if (!queued && poor_windows_ > 0 && window.mean_us > kChangedBy * base_us_) {
+    base_weight_ = 0;
+    pool_base(window, 0);
+    next_queue_look_ = now;
+    begin_raise(kGain * pipe(), window.throughput);
+    return true;
+  }
+  return false;
+}
+
+/// True when reads wait for each other that did not, so that less has to be in flight.
+bool DepthControl::heed_queue(const Window& window, Time now) {
+  const bool queued = window.spread > kQueuedSpread;
+  const bool poor = poor_windows_ > 0;
+  queued_windows_ = queued ? queued_windows_ + 1 : 0;
+  const bool filled = queued && window.spread > ceiling_spread_ + kMoreSpread;
+  filled_windows_ = filled ? filled_windows_ + 1 : 0;
+  const bool look = now >= next_queue_look_ && queued_windows_ >= (poor ? 1 : kQueuedWindows);
+  if (!look && filled_windows_ < kQueuedWindows) return false;
+  if (poor) {
+    recent_throughput_.fill(0);
+    remember_throughput(window.throughput);
+  }
+  begin_drain(kDrainGain * std::min<double>(depth_, pipe()), true);
+  return true;
+}
+
+/// All that is allowed is in flight, and nothing waits: then this window was the look.
+void DepthControl::look_at_latency(const Window& window, Time now) {
+  if (depth_ < limits_.ceiling || window.spread >= kQueuedSpread ||
+      window.mean_us >= kQueued * base_us_)
+    return begin_drain(kDrainGain * pipe(), false);
+  last_look_ = now;
+  ceiling_spread_ = window.spread;
+  pool_base(window, kBaseWeightLimit);
 }
 
 void DepthControl::search_again() {
@@ -234,23 +291,49 @@ void DepthControl::search_again() {
   set_depth(limits_.start);
 }
 
-void DepthControl::after_drain_window(const Window& window) {
+void DepthControl::begin_drain(double depth, bool pipe_was_full) {
+  phase_ = Phase::drain;
+  pipe_was_full_ = pipe_was_full;
+  base_before_us_ = base_us_;
+  queued_windows_ = 0;
+  filled_windows_ = 0;
+  ceiling_spread_ = 1;
+  set_depth(depth);
+}
+
+void DepthControl::after_drain_window(const Window& window, Time now) {
   const double ratio = window.mean_us / base_us_;
   if (ratio > kChangedBy || ratio < 1 / kChangedBy) base_weight_ = 0;
   pool_base(window, static_cast<double>(window.samples));
   poor_windows_ = 0;
+  // As much comes through as before, and it still waits: half was too much, too.
+  const bool queued = window.spread > kQueuedSpread;
+  if (queued && window.throughput > kFullFrom * best_throughput_ && depth_ > limits_.floor)
+    return set_depth(kDrainGain * depth_);
+  last_look_ = now;
+  // Steady reads wait a little; where that was all, it is no reason to look for a while.
+  const bool was_less = base_us_ * kQueued < base_before_us_;
+  next_queue_look_ = was_less ? now : now + kDrainEvery;
+  if (!pipe_was_full_) return begin_raise(kRaiseGain * pipe(), best_throughput_);
+  phase_ = Phase::steady;
+  set_depth(kGain * pipe());
+}
+
+void DepthControl::begin_raise(double depth, double throughput_before) {
   phase_ = Phase::raise;
-  set_depth(kRaiseGain * best_throughput_ * base_us_ / 1e6);
+  before_raise_ = throughput_before;
+  set_depth(depth);
 }
 
 void DepthControl::after_raise_window(const Window& window, Time now) {
   last_look_ = now;
-  const bool grew = window.throughput > kWorthwhileRaise * best_throughput_;
-  if (grew) recent_throughput_.fill(0);
+  const bool grew = window.throughput > kWorthwhileRaise * before_raise_;
+  const bool fell = window.throughput < kFellBy * best_throughput_;
+  if (grew || fell) recent_throughput_.fill(0);
   remember_throughput(window.throughput);
   previous_throughput_ = window.throughput;
   phase_ = grew && depth_ < limits_.ceiling ? Phase::search : Phase::steady;
-  set_depth(phase_ == Phase::search ? 2.0 * depth_ : kGain * best_throughput_ * base_us_ / 1e6);
+  set_depth(phase_ == Phase::search ? 2.0 * depth_ : kGain * pipe());
 }
 
 void DepthControl::set_depth(double depth) {

@@ -24,14 +24,16 @@ DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags
 
 /// Phases: *search* doubles the depth while that brings 1.3 times the throughput; *steady* keeps
 /// gain x throughput x base latency in flight (Little's law; base latency is the mean of windows
-/// without a queue); *drain* halves the depth for one window soon after a search and every 5 s, to
-/// see the base latency again, and *raise* goes above it for the next one, to see whether more
-/// would bring more by now. A lasting fall of throughput means that the device's law has changed,
-/// and starts the search again. A windowed mean without its slowest samples stands where TCP's
-/// relatives use a minimum: latencies are lognormal, Little's law is about means, and where absent
-/// and present blocks mix the median means nothing. Reads of present blocks are known by being far
-/// quicker than the rest and left out: they pass the fetch pipe by, and would teach a throughput
-/// that it has not.
+/// without a queue); *drain* halves the depth after a search and every 5 s, and again for as long
+/// as that costs no throughput, to see the base latency without a queue; *raise* goes above it for
+/// one window, to see whether more would bring more by now. A change of the device's law shows in
+/// steady windows: quicker reads than the base latency, or slower ones without a queue, are the new
+/// latency; more throughput than ever is looked into by a raise, a queue that was not there before
+/// by a drain, and a lasting fall of throughput by a new search. A windowed mean without its
+/// slowest samples stands where TCP's relatives use a minimum: latencies are lognormal, Little's
+/// law is about means, and where absent and present blocks mix the median means nothing. Reads of
+/// present blocks are known by being far quicker than the rest and left out: they pass the fetch
+/// pipe by, and would teach a throughput that it has not.
 class DepthControl {
  public:
   using Time = std::chrono::microseconds;  ///< since any fixed instant
@@ -69,13 +71,19 @@ class DepthControl {
   Window measure_window(Time now);
   void after_search_window(const Window& window);
   void after_steady_window(const Window& window, Time now);
-  void after_drain_window(const Window& window);
+  bool heed_new_latency(const Window& window, Time now);
+  bool heed_queue(const Window& window, Time now);
+  void look_at_latency(const Window& window, Time now);
+  void begin_drain(double depth, bool pipe_was_full);
+  void after_drain_window(const Window& window, Time now);
+  void begin_raise(double depth, double throughput_before);
   void after_raise_window(const Window& window, Time now);
   void search_again();
   void pool_base(const Window& window, double weight_limit);
   void remember_throughput(double throughput);
+  double pipe() const { return best_throughput_ * base_us_ / 1e6; }
   void set_depth(double depth);
-  std::size_t window_samples() const;
+  bool window_is_full(Time now) const;
 
   DepthLimits limits_;
   Phase phase_ = Phase::search;
@@ -91,7 +99,14 @@ class DepthControl {
   double best_throughput_ = 0;
   std::array<double, 4> recent_throughput_{};
   std::size_t recent_at_ = 0;
-  unsigned poor_windows_ = 0;
+  unsigned poor_windows_ = 0;  // in a row, as those below
+  unsigned queued_windows_ = 0;
+  unsigned filled_windows_ = 0;  // queued, unlike when all that is allowed was in flight
+  double ceiling_spread_ = 1;    // of that time
+  Time next_queue_look_{0};
+  bool pipe_was_full_ = false;  // before the drain
+  double base_before_us_ = 0;   // the same
+  double before_raise_ = 0;     // throughput
   unsigned present_in_a_row_ = 0;
   Time last_look_{0};
 };
