@@ -9,7 +9,6 @@ namespace {
 constexpr int kFirstTouchFactor = 2;
 /// In a longer queue the factor no longer tells a first touch of 36 ms.
 constexpr std::chrono::milliseconds kLongestQueue{30};
-constexpr std::size_t kDoubtsAllowed = 1;  // a stall of the device or of this machine
 
 /// Times the median of certainly warm reads, before reads of what the map calls present speak
 /// against it.
@@ -46,14 +45,15 @@ std::vector<Draw> draws_of(std::span<const std::optional<std::chrono::microsecon
   return draws;
 }
 
-bool were_present(std::span<const Draw> draws) {
+Drawn judge_draws(std::span<const Draw> draws) {
   std::size_t absent = 0;
   std::size_t unclear = 0;
   for (const Draw& draw : draws) {
     absent += seen(draw) == Seen::absent ? 1 : 0;
     unclear += seen(draw) == Seen::unclear ? 1 : 0;
   }
-  return absent <= kDoubtsAllowed && 2 * unclear < draws.size();
+  if (absent > 1 || 2 * unclear >= draws.size()) return Drawn::absent;
+  return absent == 1 ? Drawn::doubtful : Drawn::present;
 }
 
 std::optional<std::size_t> cold_of_map(

@@ -283,30 +283,40 @@ Result<ReadPump::End> Run::find_needed() {
 
 /// A volume without a map may be warm all the same: a copy of one that is, or filled by EBS. Then
 /// all that was read so far came fast, and so does what is drawn now. Else the draws count for
-/// nothing: the pump reads those blocks again, whole where a touch is not enough.
+/// nothing: the pump reads those blocks again, whole where a touch is not enough. What is claimed
+/// is in no map: a few absent blocks escape the draws, and the next lease draws others.
 Result<bool> Run::is_warm_already() {
   if (map_.exists() || !may_be_warm()) return false;
   const std::vector<Block> blocks =
-      random_of(needed_->blocks().difference(presence_.present()), kSamples);
+      random_of(needed_->blocks().difference(presence_.present()), 2 * kSamples);
   const std::vector<Block> certain =
       random_of(presence_.read().intersection(needed_->blocks()), kSamples);
   if (blocks.size() < kFirstDrawn || certain.empty()) return false;
-  // A few first: of a cold volume whose metadata the mount has brought in, no more are drawn.
-  const std::span all(blocks);
-  for (const auto drawn : {all.first(kFirstDrawn), all.subspan(kFirstDrawn)}) {
-    if (drawn.empty()) break;
+  std::size_t drawn = 0;
+  const auto draw = [&](std::size_t until) -> Result<std::vector<Draw>> {
     std::vector<Block> in_turn;
-    for (std::size_t i = 0; i < drawn.size(); ++i)
-      in_turn.insert(in_turn.end(), {drawn[i], certain[i % certain.size()]});
+    for (; drawn < std::min(until, blocks.size()); ++drawn)
+      in_turn.insert(in_turn.end(), {blocks[drawn], certain[drawn % certain.size()]});
     TRY_ASSIGN(const auto latencies, pump_->sample(in_turn, stop_));
-    const std::vector<Draw> draws = draws_of(latencies);
-    if (were_present(draws)) continue;
+    return draws_of(latencies);
+  };
+  // A few first: of a cold volume whose metadata the mount has brought in, no more are drawn.
+  TRY_ASSIGN(auto draws, draw(kFirstDrawn));
+  if (judge_draws(draws) != Drawn::absent && blocks.size() > drawn) {
+    TRY_ASSIGN(const auto more, draw(kSamples));
+    draws.insert(draws.end(), more.begin(), more.end());
+  }
+  auto verdict = judge_draws(draws);
+  if (verdict == Drawn::doubtful && blocks.size() > drawn) {
+    TRY_ASSIGN(const auto others, draw(2 * kSamples));
+    verdict = judge_draws(others);
+  }
+  if (verdict != Drawn::present) {
     warm_reads_ = {};
     return false;
   }
-  note("the volume was warm already, by " + std::to_string(blocks.size()) + " blocks drawn");
+  note("the volume was warm already, by " + std::to_string(drawn) + " blocks drawn");
   presence_.claim_all(needed_->blocks());
-  map_.count_many();
   return true;
 }
 
