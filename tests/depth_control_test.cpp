@@ -245,11 +245,11 @@ TEST(DepthControl, finds_the_depth_of_a_new_law_within_seconds) {
   const Law a_bandwidth{36, 300, false, 1e-3}, slow{100, 300, false, 1e-3};
   const Law slow_and_narrow{100, 100, false, 1e-3}, narrow{36, 100, false, 1e-3};
   const Change changes[] = {{"slower reads", a_bandwidth, slow, 64, 1.25, 1.1},
-                            {"quicker reads", slow, a_bandwidth, 24.6, 1.5, 1.25},
+                            {"quicker reads", slow, a_bandwidth, 24.6, 1.3, 1.25},
                             {"quicker and more", slow_and_narrow, a_bandwidth, 24.6, 1.25, 1.25},
-                            {"slower and less", a_bandwidth, slow_and_narrow, 22.8, 1.6, 1.6},
-                            {"less", a_bandwidth, narrow, 8.2, 2.5, 1.4},
-                            {"more", narrow, a_bandwidth, 24.6, 1.5, 1.25}};
+                            {"slower and less", a_bandwidth, slow_and_narrow, 22.8, 1.5, 1.25},
+                            {"less", a_bandwidth, narrow, 8.2, 2.8, 1.3},
+                            {"more", narrow, a_bandwidth, 24.6, 1.3, 1.2}};
   constexpr unsigned kSeeds = 40;
   for (const Change& change : changes) {
     SCOPED_TRACE(change.name);
@@ -262,7 +262,7 @@ TEST(DepthControl, finds_the_depth_of_a_new_law_within_seconds) {
       loop.change(change.after);
       for (int second = 1; second <= 2; ++second) {
         loop.run_until(2 + second);
-        const double depth = loop.control().depth();
+        const double depth = loop.control().found();
         off[second - 1].push_back(std::max(depth / change.product, change.product / depth));
       }
     }

@@ -75,6 +75,12 @@ unsigned DepthControl::depth() const {
   return std::clamp(yielding, limits_.floor, depth_);
 }
 
+unsigned DepthControl::found() const {
+  if (phase_ == Phase::search || phase_ == Phase::steady) return depth();
+  const auto wanted = static_cast<unsigned>(std::lround(std::ceil(kGain * pipe())));
+  return std::clamp(wanted, limits_.floor, limits_.ceiling);
+}
+
 void DepthControl::hand_over(DepthLimits limits) {
   limits_ = limits;
   depth_ = std::clamp(depth_, limits.floor, limits.ceiling);

@@ -54,6 +54,9 @@ class DepthControl {
   /// How many reads should be in flight now; floor <= depth <= ceiling.
   unsigned depth() const;
 
+  /// The same without the looks below and above it: what it has found. For people.
+  unsigned found() const;
+
   /// Reads a second and their latency without a queue, as far as known; for logs and tests.
   double throughput_per_s() const { return best_throughput_; }
   std::chrono::microseconds base_latency() const;

@@ -36,7 +36,7 @@ struct WarmProgress {
   std::uint64_t elapsed_ms = 0;
   std::optional<std::uint64_t> eta_ms;
   std::string engine;                ///< "io_uring" or "pread"; empty before the probe
-  unsigned depth = 0;                ///< reads kept in flight just now
+  unsigned depth = 0;                ///< reads kept in flight, but for short looks below and above
   std::uint64_t errors = 0;          ///< failed reads, retries included
   std::uint64_t resumed_blocks = 0;  ///< needed blocks that an earlier run's map vouched for
   std::uint64_t hot_blocks = 0;      ///< blocks of the hot list; 0: there is none

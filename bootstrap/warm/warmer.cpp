@@ -412,7 +412,7 @@ void Run::report(bool now) {
                          : static_cast<double>(progress_.present_blocks) /
                                static_cast<double>(progress_.needed_blocks);
   progress_.elapsed_ms = milliseconds_since(start_);
-  progress_.depth = control_->depth();
+  progress_.depth = control_->found();
   progress_.errors = pump_->errors();
   progress_.bytes_read = pump_->bytes_read();
   progress_.touch_bytes = pump_->touch_bytes();
