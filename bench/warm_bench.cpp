@@ -193,6 +193,11 @@ Ok Bench::prepare() {
     TRY_ASSIGN(std::string script, read_text(file));
     workloads_.push_back({.name = fs::path(file).stem(), .script = std::move(script)});
   }
+  const bool needs_another = std::ranges::any_of(contenders_, [](const Contender& each) {
+    return each.list == ListFrom::other_workload;
+  });
+  if (needs_another && workloads_.size() < 2)
+    return fail(ErrorKind::misconfigured, "a list of another workload needs two --workloads");
   TRY_ASSIGN(const Image image, image_called(options_.image));
   std::string pattern = (fs::temp_directory_path() / "warm-bench-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) return fail_errno("making " + pattern);

@@ -275,6 +275,54 @@ TEST(DepthControl, finds_the_depth_of_a_new_law_within_seconds) {
   }
 }
 
+/// All that is allowed is in flight when the device becomes narrower than that: reads that wait for
+/// each other before their latency begins are not much alike, and were taken for slower ones.
+TEST(DepthControl, a_queue_of_its_own_making_at_the_ceiling_is_no_latency) {
+  std::vector<unsigned> found;
+  for (unsigned seed = 1; seed <= 11; ++seed) {
+    Loop loop({36, 0, false, 0}, depth_limits(0, std::nullopt), seed);
+    loop.run_until(3);
+    EXPECT_EQ(loop.control().found(), 64U) << "seed " << seed;
+    loop.change({36, 400, true, 0});  // 33 fill it
+    loop.run_until(12);
+    found.push_back(loop.control().found());
+    EXPECT_GE(found.back(), 26U) << "seed " << seed;
+  }
+  std::sort(found.begin(), found.end());
+  EXPECT_LE(found[found.size() / 2], 48U);
+}
+
+/// A session takes its share for a moment.
+TEST(DepthControl, a_window_beside_the_foreground_teaches_no_fall) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const Law law{36, 300, false, 0};
+    Loop loop(law, depth_limits(0, std::nullopt), seed);
+    loop.run_until(3);
+    const double before = loop.control().throughput_per_s();
+    loop.control().foreground(true);
+    loop.change({36, 120, false, 0});
+    loop.run_until(3.2);
+    loop.change(law);
+    loop.run_until(3.6);
+    EXPECT_GE(loop.control().throughput_per_s(), 0.8 * before);
+  }
+}
+
+TEST(DepthControl, what_was_measured_while_there_was_nothing_to_read_does_not_count) {
+  DepthControl control({4, 8, 64});
+  auto now = std::chrono::microseconds{0};
+  const auto reads = [&](unsigned count, std::chrono::microseconds apart) {
+    for (unsigned i = 0; i < count; ++i)
+      control.completed(now += apart, std::chrono::milliseconds{40});
+  };
+  reads(12, std::chrono::milliseconds{5});
+  now += std::chrono::seconds{2};
+  control.interrupted();
+  reads(40, std::chrono::milliseconds{5});
+  EXPECT_GE(control.throughput_per_s(), 150) << "200 came in a second, and none in two";
+}
+
 /// What was read before the mount has searched already, wherever it was interrupted.
 TEST(DepthControl, who_takes_over_goes_on_where_the_reader_before_was) {
   for (const double after_s : {0.05, 0.15, 0.4, 1.0}) {

@@ -3,6 +3,9 @@
 
 #include <sys/stat.h>
 
+#include <future>
+#include <thread>
+
 #include "bootstrap/warm/own_threads.hpp"
 #include "tests/warm_volume.hpp"
 
@@ -131,6 +134,31 @@ TEST_F(RecorderTest, all_first_touches_of_a_session_are_in_its_list_and_the_warm
       EXPECT_THAT(listed, Contains(block));
     }
   EXPECT_LT(listed.size(), used_blocks(fs_device()).size() / 4);
+}
+
+/// The first node looks files up itself, and teaches the others.
+TEST_F(RecorderTest, directories_that_our_lookups_brought_in_are_in_the_list_of_who_used_them) {
+  make_image(0);
+  attach({});
+  mount_root();
+  auto recorder = start(request_for(request(), fs_device()));
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  std::promise<void> looked, asked;
+  std::thread finder([&] {
+    enlist_own_thread();
+    for (const char* directory : {"d5", "d6"})
+      for (const auto& entry : fs::directory_iterator(root() / directory)) std::ignore = entry;
+    looked.set_value();
+    asked.get_future().wait();
+  });
+  looked.get_future().wait();
+  ASSERT_TRUE(shell("cat " + root().string() + "/d5/22 > /dev/null"));
+  ASSERT_TRUE(recorder->poll());
+  const auto paths = paths_of(recorder->list());
+  EXPECT_THAT(paths, Contains("/d5"));
+  EXPECT_THAT(paths, Not(Contains("/d6"))) << "nobody opened anything there";
+  asked.set_value();
+  finder.join();
 }
 
 TEST_F(RecorderTest, without_a_trace_pages_in_memory_of_opened_files_stand_in_for_it) {

@@ -159,7 +159,7 @@ void DepthControl::close_window(Time now) {
       after_search_window(window);
       if (phase_ == Phase::search) {
         set_depth(2.0 * depth_);
-      } else if (depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
+      } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
         last_look_ = now - kDrainEvery + kFirstLookAfter;
         ceiling_spread_ = window.spread;
         set_depth(kGain * pipe());
@@ -180,12 +180,18 @@ void DepthControl::close_window(Time now) {
   }
 }
 
+void DepthControl::forget_base() {
+  base_weight_ = 0;
+  base_seen_below_ = false;
+}
+
 /// Weighted mean of the windows without a queue; never more than `weight_limit` samples of past.
 void DepthControl::pool_base(const Window& window, double weight_limit) {
   const double past = std::min(base_weight_, weight_limit);
   const auto samples = static_cast<double>(window.samples);
   base_us_ = (base_us_ * past + window.mean_us * samples) / (past + samples);
   base_weight_ = past + samples;
+  base_seen_below_ = base_seen_below_ || depth_ < limits_.ceiling;
 }
 
 void DepthControl::remember_throughput(double throughput) {
@@ -234,7 +240,7 @@ bool DepthControl::heed_new_latency(const Window& window, Time now) {
   const bool queued = window.spread > kQueuedSpread;
   // No read is quicker than the latency without a queue.
   if (window.mean_us * kChangedBy < base_us_) {
-    base_weight_ = 0;
+    forget_base();
     pool_base(window, 0);
     recent_throughput_.fill(0);
     remember_throughput(window.throughput);
@@ -250,7 +256,7 @@ bool DepthControl::heed_new_latency(const Window& window, Time now) {
   }
   // Slower, and nothing waits. How much comes through at the depth that this asks for is seen then.
   if (!queued && poor_windows_ > 0 && window.mean_us > kChangedBy * base_us_) {
-    base_weight_ = 0;
+    forget_base();
     pool_base(window, 0);
     next_queue_look_ = now;
     begin_raise(kGain * pipe(), window.throughput);
@@ -262,7 +268,7 @@ bool DepthControl::heed_new_latency(const Window& window, Time now) {
 /// True when reads wait for each other that did not, so that less has to be in flight.
 bool DepthControl::heed_queue(const Window& window, Time now) {
   const bool queued = window.spread > kQueuedSpread;
-  const bool poor = poor_windows_ > 0;
+  const bool poor = poor_windows_ >= (foreground_ ? kFellWindows : 1);
   queued_windows_ = queued ? queued_windows_ + 1 : 0;
   const bool filled = queued && window.spread > ceiling_spread_ + kMoreSpread;
   filled_windows_ = filled ? filled_windows_ + 1 : 0;
@@ -278,7 +284,7 @@ bool DepthControl::heed_queue(const Window& window, Time now) {
 
 /// All that is allowed is in flight, and nothing waits: then this window was the look.
 void DepthControl::look_at_latency(const Window& window, Time now) {
-  if (depth_ < limits_.ceiling || window.spread >= kQueuedSpread ||
+  if (!base_seen_below_ || depth_ < limits_.ceiling || window.spread >= kQueuedSpread ||
       window.mean_us >= kQueued * base_us_)
     return begin_drain(kDrainGain * pipe(), false);
   last_look_ = now;
@@ -288,12 +294,13 @@ void DepthControl::look_at_latency(const Window& window, Time now) {
 
 void DepthControl::search_again() {
   phase_ = Phase::search;
-  base_weight_ = 0;
+  forget_base();
   base_us_ = 0;
   present_in_a_row_ = 0;
   previous_throughput_ = 0;
   poor_windows_ = 0;
   recent_throughput_.fill(0);
+  window_open_ = false;
   set_depth(limits_.start);
 }
 
@@ -309,7 +316,7 @@ void DepthControl::begin_drain(double depth, bool pipe_was_full) {
 
 void DepthControl::after_drain_window(const Window& window, Time now) {
   const double ratio = window.mean_us / base_us_;
-  if (ratio > kChangedBy || ratio < 1 / kChangedBy) base_weight_ = 0;
+  if (ratio > kChangedBy || ratio < 1 / kChangedBy) forget_base();
   pool_base(window, static_cast<double>(window.samples));
   poor_windows_ = 0;
   // As much comes through as before, and it still waits: half was too much, too.
@@ -334,7 +341,7 @@ void DepthControl::begin_raise(double depth, double throughput_before) {
 void DepthControl::after_raise_window(const Window& window, Time now) {
   last_look_ = now;
   const bool grew = window.throughput > kWorthwhileRaise * before_raise_;
-  const bool fell = window.throughput < kFellBy * best_throughput_;
+  const bool fell = !foreground_ && window.throughput < kFellBy * best_throughput_;
   if (grew || fell) recent_throughput_.fill(0);
   remember_throughput(window.throughput);
   previous_throughput_ = window.throughput;

@@ -43,6 +43,10 @@ class DepthControl {
   /// One read came back at `now` after `latency`. Calls come in the order of `now`.
   void completed(Time now, std::chrono::microseconds latency);
 
+  /// Less than depth() was in flight, for want of something to read: what was measured meanwhile
+  /// says nothing of the device.
+  void interrupted() { window_open_ = false; }
+
   /// Whether somebody else's I/O is in flight on the device. While it is, no more than fills the
   /// pipe without a queue is asked for; the search (well under a second) is not slowed down.
   void foreground(bool busy) { foreground_ = busy; }
@@ -83,6 +87,7 @@ class DepthControl {
   void after_raise_window(const Window& window, Time now);
   void search_again();
   void pool_base(const Window& window, double weight_limit);
+  void forget_base();
   void remember_throughput(double throughput);
   double pipe() const { return best_throughput_ * base_us_ / 1e6; }
   void set_depth(double depth);
@@ -98,6 +103,7 @@ class DepthControl {
   std::vector<double> latencies_us_;
   double base_us_ = 0;
   double base_weight_ = 0;
+  bool base_seen_below_ = false;    // the ceiling, where a queue of its own making is none
   double previous_throughput_ = 0;  // of the window before, in the search
   double best_throughput_ = 0;
   std::array<double, 4> recent_throughput_{};

@@ -80,6 +80,8 @@ class OpenedFiles {
   /// Takes what was opened since the last call into `places`; does not wait. Errors: fanotify's.
   Ok take(PlaceMap& places);
 
+  /// One above a file that was opened.
+  bool is_directory(const std::string& path) const { return directories_.contains(path); }
   /// Opens whose file could not be told, and what did not fit any more.
   std::size_t missed() const { return missed_; }
 

@@ -36,6 +36,9 @@ class MapKeeper {
   /// What it claims was disproved: it is to be replaced.
   void disbelieve();
 
+  /// Nothing is saved in this run.
+  void give_up() { file_.reset(); }
+
   /// One more block is present.
   void count_block() { ++unsaved_; }
   /// So much has changed that the next save is due.

@@ -32,12 +32,10 @@ void Presence::disbelieve(std::span<const Block> samples) {
   present_ = read_;
   present_.insert_all(unlisted_);
   claimed_.clear();
-  concluded_.clear();
   for (const Block block : samples) present_.insert(block);
 }
 
 void Presence::claim_all(const BlockSet& needed) {
-  concluded_ = needed.difference(present_);
   claimed_.insert_all(needed.difference(read_));
   present_.insert_all(needed);
 }

@@ -12,7 +12,7 @@ class Presence {
  public:
   Presence() = default;
   explicit Presence(Block blocks)
-      : present_(blocks), read_(blocks), claimed_(blocks), concluded_(blocks), unlisted_(blocks) {}
+      : present_(blocks), read_(blocks), claimed_(blocks), unlisted_(blocks) {}
 
   Block size() const { return present_.size(); }
   /// Requires block < size().
@@ -25,8 +25,8 @@ class Presence {
   const BlockSet& claimed() const { return claimed_; }
   /// Not in the snapshot, so that they cost nothing; none while there is no list.
   const BlockSet& unlisted() const { return unlisted_; }
-  /// For the map: what is present, without what costs nothing anyway or was only concluded.
-  BlockSet worth_keeping() const { return present_.difference(unlisted_).difference(concluded_); }
+  /// For the map: what is present, without what costs nothing anyway.
+  BlockSet worth_keeping() const { return present_.difference(unlisted_); }
 
   /// This run has read the block. False, and nothing changes, where it is claimed.
   bool insert_read(Block block);
@@ -48,7 +48,6 @@ class Presence {
   BlockSet present_;
   BlockSet read_;
   BlockSet claimed_;
-  BlockSet concluded_;  ///< claimed by draws of others
   BlockSet unlisted_;
 };
 

@@ -136,10 +136,13 @@ Ok ReadPump::fill(const std::stop_token& stop) {
   }
   // A whole block may exceed the depth by its last pieces, never the engine's room.
   while (in_flight < depth && (free_flights_.size() >= pieces)) {
-    if (is_started() && retries_.empty()) break;
-    if (!cap_.take(since_epoch(), kGridBytes)) break;
-    const auto block = next_block();
-    if (!block) break;
+    const bool at_end = is_started() && retries_.empty();
+    if (!at_end && !cap_.take(since_epoch(), kGridBytes)) break;
+    const auto block = at_end ? std::nullopt : next_block();
+    if (!block) {
+      control_.interrupted();
+      break;
+    }
     const std::size_t before = started_.size();
     start_block(*block);
     in_flight += static_cast<unsigned>(started_.size() - before);

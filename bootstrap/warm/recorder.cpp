@@ -13,6 +13,7 @@ namespace {
 
 /// Reads that one recording keeps; a session has thousands.
 constexpr std::size_t kMostReads = 262'144;
+constexpr std::size_t kMostOwnReads = 65'536;
 /// Of one file, as far as it is looked at for pages in memory.
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{256} << 20;
 
@@ -95,15 +96,34 @@ Ok Recorder::poll() {
   TRY_ASSIGN(const auto taken, trace_->take());
   for (const TracedRead& read : taken) {
     if (reads_.size() >= kMostReads) break;
-    if (!is_own_(read.thread))
-      reads_.push_back({read.device.offset + request_.disk_offset, read.device.length});
+    const bool own = is_own_(read.thread);
+    if (own && own_reads_ >= kMostOwnReads) forget_own_reads();
+    own_reads_ += own ? 1 : 0;
+    reads_.push_back({{read.device.offset + request_.disk_offset, read.device.length}, own});
   }
   return {};
 }
 
 HotList Recorder::list() {
   if (!trace_) read_pages_in_memory();
-  return make_hot_list(reads_, places_, request_);
+  std::vector<ByteRange> ranges;
+  for (const Read& read : reads_)
+    if (is_of_session(read)) ranges.push_back(read.range);
+  return make_hot_list(ranges, places_, request_);
+}
+
+/// Most of them are the warmer's, of blocks.
+void Recorder::forget_own_reads() {
+  std::erase_if(reads_, [this](const Read& read) { return !is_of_session(read); });
+  own_reads_ = static_cast<std::size_t>(
+      std::count_if(reads_.begin(), reads_.end(), [](const Read& read) { return read.own; }));
+}
+
+bool Recorder::is_of_session(const Read& read) const {
+  if (!read.own) return true;
+  if (!opened_ || read.range.offset < request_.partition_offset) return false;
+  const auto place = places_.at(read.range.offset - request_.partition_offset);
+  return place && opened_->is_directory(place->path);
 }
 
 std::string Recorder::source() const {
@@ -138,7 +158,7 @@ void Recorder::read_pages_in_memory() {
       for (std::uint64_t at = 0; at < extent.place.length; at += page) {
         const std::uint64_t index = (extent.file_offset + at) / page;
         if (index < resident.size() && (resident[index] & 1) != 0 && reads_.size() < kMostReads)
-          reads_.push_back({request_.partition_offset + extent.place.offset + at, page});
+          reads_.push_back({{request_.partition_offset + extent.place.offset + at, page}});
       }
   }
 }

@@ -57,7 +57,9 @@ class Recorder {
   /// second). Errors: the trace's.
   Ok poll();
 
-  /// The list of all that was taken, one recording.
+  /// The list of all that was taken, one recording. Directories above the files that sessions
+  /// opened are in it whoever read them: where our lookups came first, sessions found them in
+  /// memory.
   HotList list();
 
   /// "trace and opened files", "trace", or "opened files and pages in memory"; empty: nothing can
@@ -67,14 +69,21 @@ class Recorder {
  private:
   Recorder(RecordRequest request, IsOwn is_own)
       : request_(std::move(request)), is_own_(std::move(is_own)) {}
+  struct Read {
+    ByteRange range;  ///< on the volume
+    bool own = false;
+  };
   void read_pages_in_memory();
+  bool is_of_session(const Read& read) const;
+  void forget_own_reads();
 
   RecordRequest request_;
   IsOwn is_own_;
   std::optional<BlockTrace> trace_;
   std::optional<OpenedFiles> opened_;
   PlaceMap places_;
-  std::vector<ByteRange> reads_;  // on the volume, in order
+  std::vector<Read> reads_;  // in order
+  std::size_t own_reads_ = 0;
 };
 
 }  // namespace warmroot::warm

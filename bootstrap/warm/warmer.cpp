@@ -283,8 +283,8 @@ Result<ReadPump::End> Run::find_needed() {
 
 /// A volume without a map may be warm all the same: a copy of one that is, or filled by EBS. Then
 /// all that was read so far came fast, and so does what is drawn now. Else the draws count for
-/// nothing: the pump reads those blocks again, whole where a touch is not enough. What is claimed
-/// is in no map: a few absent blocks escape the draws, and the next lease draws others.
+/// nothing: the pump reads those blocks again, whole where a touch is not enough. No map is kept of
+/// it: a few absent blocks escape the draws, and the next lease draws others.
 Result<bool> Run::is_warm_already() {
   if (map_.exists() || !may_be_warm()) return false;
   const std::vector<Block> blocks =
@@ -317,6 +317,7 @@ Result<bool> Run::is_warm_already() {
   }
   note("the volume was warm already, by " + std::to_string(drawn) + " blocks drawn");
   presence_.claim_all(needed_->blocks());
+  map_.give_up();
   return true;
 }
 
