@@ -57,8 +57,8 @@ class Invariants {
   std::map<std::string, Instant> attached_at;  ///< when EC2 last finished an attach of a volume
   std::map<std::string, int> running;          ///< by pool: the most instances ever wanted
   std::set<std::string> copied;                ///< volumes that people gave a node's tags
-  /// Volumes whose tags were away while no ledger knew them: nobody could tell whose they were, so
-  /// their nodes may have been given others.
+  /// Volumes whose tags were away, or not yet there, while no ledger knew them: nobody could tell
+  /// whose they were or what is wrong with them, and their nodes may have been given others.
   std::set<std::string> unknowable;
   /// Volumes of which the manager was told that no node can repair them; until they are returned.
   std::set<std::string> beyond_repair;

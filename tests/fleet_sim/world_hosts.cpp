@@ -131,8 +131,12 @@ void World::start_again(Host& host) {
 
 void World::forget_ledger(Host& host) {
   ledgers.throw_away(host.ledger_path);
-  invariants.unknowable.insert(untagged.begin(), untagged.end());
-  if (host.number == 0) invariants.beyond_repair.clear();
+  auto& unknowable = invariants.unknowable;
+  unknowable.insert(untagged.begin(), untagged.end());
+  if (host.number != 0) return;
+  // Where its tag has not got through, EC2 shows it as its node's, which has been given another.
+  unknowable.insert(invariants.beyond_repair.begin(), invariants.beyond_repair.end());
+  invariants.beyond_repair.clear();
 }
 
 void World::start_second_manager() {
