@@ -27,8 +27,8 @@ class HotLists {
   Ok add(const std::string& pool, const std::string& lineage, const std::string& instance_id,
          std::string_view recording);
 
-  /// What an instance has recorded so far: handed out with the lineage's list until it is replaced
-  /// or this process ends. Errors: refused, as add().
+  /// What an instance has recorded so far: handed out with the lineage's list until it is replaced,
+  /// many others have spoken since, or this process ends. Errors: refused, as add().
   Ok add_so_far(const std::string& lineage, const std::string& instance_id,
                 std::string_view recording);
 

@@ -46,8 +46,8 @@ constexpr auto kFirstLookAfter = std::chrono::milliseconds(400);
 constexpr auto kSearchAtMostEvery = std::chrono::seconds(1);
 constexpr double kFellBy = 0.7;       // of the best throughput: the device has changed
 constexpr unsigned kFellWindows = 3;  // in a row
-constexpr double kMoreThrough =
-    1.1;  // of the best throughput, where a window varies by a twentieth
+/// Of the best throughput; a full pipe's windows vary by a twentieth.
+constexpr double kMoreThrough = 1.1;
 constexpr unsigned kQueuedWindows = 2;
 constexpr double kMoreSpread = 0.15;  // two deviations of a window's
 constexpr double kDepthHysteresis = 0.1;
@@ -77,7 +77,7 @@ unsigned DepthControl::depth() const {
 
 unsigned DepthControl::found() const {
   if (phase_ == Phase::search || phase_ == Phase::steady) return depth();
-  const auto wanted = static_cast<unsigned>(std::lround(std::ceil(kGain * pipe())));
+  const auto wanted = static_cast<unsigned>(std::ceil(kGain * pipe()));
   return std::clamp(wanted, limits_.floor, limits_.ceiling);
 }
 

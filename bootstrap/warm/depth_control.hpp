@@ -103,7 +103,7 @@ class DepthControl {
   std::vector<double> latencies_us_;
   double base_us_ = 0;
   double base_weight_ = 0;
-  bool base_seen_below_ = false;    // the ceiling, where a queue of its own making is none
+  bool base_seen_below_ = false;    // the ceiling: at it, a queue may be in every window
   double previous_throughput_ = 0;  // of the window before, in the search
   double best_throughput_ = 0;
   std::array<double, 4> recent_throughput_{};

@@ -47,10 +47,6 @@ void MapKeeper::disbelieve() {
   unsaved_ = kWorthSaving;
 }
 
-void MapKeeper::count_many() {
-  unsaved_ += kWorthSaving;
-}
-
 void MapKeeper::keep_up(SteadyClock::time_point now, const Presence& presence) {
   take_saved(false);
   if (unsaved_ >= kWorthSaving && now - last_save_ >= kSaveEvery) start_saving(presence);
@@ -79,7 +75,7 @@ void MapKeeper::take_saved(bool wait) {
   if (!wait && saving_.wait_for(milliseconds(0)) != std::future_status::ready) return;
   if (auto saved = saving_.get(); !saved) {
     on_note_("the warm map was not saved: " + saved.error().message());
-    count_many();
+    unsaved_ += kWorthSaving;
   }
 }
 

@@ -36,13 +36,11 @@ class MapKeeper {
   /// What it claims was disproved: it is to be replaced.
   void disbelieve();
 
-  /// Nothing is saved in this run.
+  /// Nothing is saved any more in this run; a map that is there stays as it is.
   void give_up() { file_.reset(); }
 
   /// One more block is present.
   void count_block() { ++unsaved_; }
-  /// So much has changed that the next save is due.
-  void count_many();
 
   /// Begins to save where that is due and worth it; does not wait.
   void keep_up(SteadyClock::time_point now, const Presence& presence);
