@@ -43,6 +43,9 @@ Result<Contender> parse_contender(std::string_view word) {
 const std::vector<Contender>& all_contenders() {
   static const std::vector<Contender> contenders = {
       {.name = "none", .what = "nobody warms"},
+      {.name = "plain",
+       .plain_mount = true,
+       .what = "nobody warms, and mount(8) finds out what it mounts, as in a script"},
       {.name = "local",
        .method = Method::local,
        .volume_is_warm = true,

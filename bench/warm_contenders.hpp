@@ -26,6 +26,7 @@ struct Contender {
   unsigned depth = 0;        ///< oracle, touch, fio; ours: 0, its own
   std::string block_size{};  ///< of fio
   bool volume_is_warm = false;
+  bool plain_mount = false;     ///< by mount(8), which looks for itself what is there
   bool without_ring = false;    ///< ours: where io_uring is refused
   bool has_block_list = false;  ///< ours: what the snapshot holds (ListSnapshotBlocks)
   std::string what;             ///< for the table's legend

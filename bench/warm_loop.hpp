@@ -38,6 +38,8 @@ class Mount {
   /// Errors: mount(2)'s.
   static Result<Mount> make(const std::string& source, const std::filesystem::path& point,
                             const std::string& type, const std::string& options);
+  /// What somebody else has mounted there.
+  static Mount taken_over(std::filesystem::path point) { return Mount(std::move(point)); }
   /// The same tree in another place.
   static Result<Mount> bind(const std::filesystem::path& tree, const std::filesystem::path& point);
   Mount(Mount&& other) noexcept : point_(std::exchange(other.point_, {})) {}

@@ -31,6 +31,8 @@ constexpr auto kRecorderPoll = milliseconds(200);
 constexpr auto kSessionLimit = std::chrono::minutes(3);
 constexpr std::uint64_t kTouchBytes = 4096;
 constexpr std::uint64_t kGrid = 512 * kKiB;
+/// MBR, GPT and its entries.
+constexpr std::size_t kTableBytes = 20 * kKiB;
 /// Openers of the volume's file, in the order in which a run opens it.
 constexpr unsigned kRootOpener = 1, kContenderOpener = 2, kSearchOpener = 3, kReaderOpener = 4;
 
@@ -79,6 +81,7 @@ class Rig::Session {
   Ok start_contender();
   Ok find_root();
   Ok mount();
+  Ok mount_plainly();
   Ok start_session();
   Ok wait_for_session();
   Ok wait_for_contender();
@@ -200,6 +203,28 @@ Ok Rig::Session::mount() {
   return {};
 }
 
+/// As a script does on an instance: the kernel has read the table when the disk came, and mount(8)
+/// looks at the partition's superblocks, one after the other.
+Ok Rig::Session::mount_plainly() {
+  const UniqueFd disk(::open(search_loop_->path().c_str(), O_RDONLY | O_CLOEXEC));
+  char table[kTableBytes];
+  if (::pread(disk.get(), table, sizeof table, 0) != sizeof table)
+    return fail_errno("reading " + search_loop_->path());
+  result_.log.found = rig_.ebs_.now();
+  const std::string options = mount_options(rig_.image_.file_system);
+  TRY_ASSIGN(auto mounting,
+             Process::start({.words = {"/usr/bin/mount", "-o", options.empty() ? "rw" : options,
+                                       fs_loop_->path(), root().string()},
+                             .root = {},
+                             .output = own("mount").string()}));
+  auto usage = mounting.poll();
+  for (; !usage; usage = mounting.poll()) std::this_thread::sleep_for(milliseconds(1));
+  if (usage->status != 0) return fail(ErrorKind::broken, "mount(8): " + text_of(own("mount")));
+  mounts_.push_back(Mount::taken_over(root()));
+  result_.log.mounted = rig_.ebs_.now();
+  return {};
+}
+
 Ok Rig::Session::start_session() {
   if (spec_.session.empty()) return {};
   for (const char* tree : {"/dev", "/proc"}) {
@@ -294,8 +319,12 @@ Result<RunResult> Rig::Session::run() {
   }
   result_.log.start = rig_.ebs_.now();
   if (!starts_after_mount(spec_.contender)) TRY(start_contender());
-  TRY(find_root());
-  TRY(mount());
+  if (spec_.contender.plain_mount) {
+    TRY(mount_plainly());
+  } else {
+    TRY(find_root());
+    TRY(mount());
+  }
   if (starts_after_mount(spec_.contender)) TRY(start_contender());
   if (contender_ && spec_.contender.method == Method::ours) contender_->notify();
   TRY(start_session());

@@ -11,7 +11,7 @@ rare=fio1m,touch,touch@25,ours-pread
 name=bench/results/warm-$(date +%F)-$profile
 step "warm table: profile $profile, seed $seed, $repetitions repetitions, load $(cut -d' ' -f1-3 /proc/loadavg)"
 sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$seed" --repetitions "$repetitions" --limit 70 \
-  --contenders "none,local,oracle,$rare,ours,ours-blocks,ours-other,ours-older,ours-nolist,ours-nolist-blocks,ours-warm" \
+  --contenders "none,plain,local,oracle,$rare,ours,ours-blocks,ours-other,ours-older,ours-nolist,ours-nolist-blocks,ours-warm" \
   --rarely "$rare" --rarely-every 3 --json "$name.json" >"$name.md"
 # What it costs others, and whether the depth follows a volume whose latency becomes three times as long.
 sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$((seed + 1))" --repetitions 2 --limit 20 --reader \

@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # ctest runs this below the build directory.
 PROFILE = ["--profile", HERE + "/../bench/profiles/b.toml"]
 START, SIZE = 1088 * 1024, 96 * 1024 * 1024  # as bench/warm_images.sh lays a disk out
-CONTENDERS = "none local oracle touch cat fio1m ours ours-other ours-nolist ours-warm".split()
+CONTENDERS = "none plain local oracle touch cat fio1m ours ours-other ours-nolist ours-warm".split()
 
 
 def sh(command, **options):
@@ -103,7 +103,7 @@ def check_run(row, costly):
         assert times[3] > row["bounds"]["needed_s"] * 0.99, row  # the bound holds for everybody
     if name in ("local", "ours-warm"):
         assert times == [0, 0, 0, 0] and row["stalls"]["count"] == 0, row
-    if name == "none":
+    if name in ("none", "plain"):
         assert row["recall"] == 0 and row["contender_blocks"] == 0 and row["stalls"]["count"] > 0, row
     if name == "oracle":
         assert row["precision"] == 1 and row["recall"] > 0.9, row
