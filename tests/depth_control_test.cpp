@@ -177,6 +177,47 @@ TEST(DepthControl, finds_the_depth_within_a_second_and_uses_the_pipe_meanwhile) 
   }
 }
 
+/// A hot list's last blocks waited for a look at half the depth in the midst of it: 1.22 of its
+/// bound.
+TEST(DepthControl, a_list_is_read_without_looks_below_and_the_depth_is_known_within_the_second) {
+  constexpr std::uint64_t kListed = 165;
+  for (const bool told : {true, false}) {
+    for (const FirstSecond& c : {FirstSecond{{36, 300, false, 1e-3}, 24.6, 1.07},
+                                 FirstSecond{{100, 300, false, 1e-3}, 64, 1.0},
+                                 FirstSecond{{100, 100, false, 1e-3}, 22.8, 1.0, 1.4}}) {
+      SCOPED_TRACE(std::to_string(c.law.median_ms) + " ms, " +
+                   std::to_string(c.law.bandwidth_mib_s) + " MiB/s, " +
+                   (told ? "told of its end" : "ended by itself"));
+      std::vector<double> off;
+      double hurried_s = 0;
+      double plain_s = 0;
+      for (unsigned seed = 1; seed <= 40; ++seed) {
+        DepthLimits limits = depth_limits(0, std::nullopt);
+        limits.start = 32;
+        const auto read_list = [&](Loop& loop, double& total) {
+          for (double now = 0; loop.completed() < kListed; total += 0.005)
+            loop.run_until(now += 0.005);
+        };
+        Loop plain(c.law, limits, seed);
+        read_list(plain, plain_s);
+        Loop loop(c.law, limits, seed);
+        loop.control().hurry(true);
+        read_list(loop, hurried_s);
+        if (told) loop.control().hurry(false);
+        loop.run_until(1);
+        const double found = loop.control().found();
+        off.push_back(std::max(found / c.product, c.product / found));
+      }
+      std::sort(off.begin(), off.end());
+      EXPECT_LE(off[off.size() / 2], c.most_off);
+      EXPECT_GE(plain_s / hurried_s, c.least_of_bound);
+      if (std::getenv("WARMROOT_SHOW") != nullptr)
+        std::printf("list read in %.3f s, %.3f s without hurry; %.2f off, at worst %.2f\n",
+                    hurried_s / 40, plain_s / 40, off[off.size() / 2], off.back());
+    }
+  }
+}
+
 /// As in a file system whose metadata is read first: much of it was never written, or has been read
 /// for the mount. Its 1,700 blocks a second were taken for the pipe's, every later window for one
 /// of a pipe that is not full, and queued latencies for the device's: 64 in flight where 25 fill

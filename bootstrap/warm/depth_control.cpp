@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 namespace warmroot::warm {
 namespace {
@@ -16,6 +17,8 @@ constexpr double kWorthwhileGrowth = 1.3;
 /// now and then (91 % in simulation); 1.1 reaches 97 to 99 %, 1.3 no more and queues a third of one
 /// latency.
 constexpr double kGain = 1.1;
+/// Of what is about to be wanted: reads of a list are in the way of few but each other.
+constexpr double kHurryGain = 1.6;
 constexpr double kDrainGain = 0.5;
 /// Whether more in flight would bring more now than when it was searched for.
 constexpr double kRaiseGain = 1.5;
@@ -69,16 +72,31 @@ DepthControl::DepthControl(DepthLimits limits)
     : limits_(limits), depth_(limits.start), settling_(limits.start) {}
 
 unsigned DepthControl::depth() const {
-  if (!foreground_ || phase_ != Phase::steady) return depth_;
+  if (!foreground_ || hurry_ || phase_ != Phase::steady) return depth_;
   const double pipe = kYieldingGain * best_throughput_ * base_us_ / 1e6;
   const auto yielding = static_cast<unsigned>(std::lround(pipe));
   return std::clamp(yielding, limits_.floor, depth_);
 }
 
 unsigned DepthControl::found() const {
-  if (phase_ == Phase::search || phase_ == Phase::steady) return depth();
+  if (phase_ == Phase::search || (phase_ == Phase::steady && !hurry_)) return depth();
   const auto wanted = static_cast<unsigned>(std::ceil(kGain * pipe()));
   return std::clamp(wanted, limits_.floor, limits_.ceiling);
+}
+
+double DepthControl::gain() const {
+  return hurry_ ? kHurryGain : kGain;
+}
+
+void DepthControl::hurry(bool on) {
+  hurry_ = on;
+  take_owed_look();
+}
+
+bool DepthControl::take_owed_look() {
+  if (hurry_ || phase_ != Phase::steady || !std::exchange(owes_look_, false)) return false;
+  begin_drain(kDrainGain * pipe(), true);
+  return true;
 }
 
 void DepthControl::hand_over(DepthLimits limits) {
@@ -102,6 +120,8 @@ bool DepthControl::window_is_full(Time now) const {
 }
 
 void DepthControl::completed(Time now, std::chrono::microseconds latency) {
+  if (first_ < Time(0)) first_ = now;
+  if (now - first_ >= kHurry) hurry(false);
   if (static_cast<double>(latency.count()) < kPresentBelow * base_us_) {
     if (++present_in_a_row_ > kPresentInARow) search_again();
     return;
@@ -162,7 +182,10 @@ void DepthControl::close_window(Time now) {
       } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
         last_look_ = now - kDrainEvery + kFirstLookAfter;
         ceiling_spread_ = window.spread;
-        set_depth(kGain * pipe());
+        set_depth(gain() * pipe());
+      } else if (hurry_) {
+        owes_look_ = true;
+        set_depth(gain() * pipe());
       } else {
         begin_drain(kDrainGain * pipe(), true);
       }
@@ -228,11 +251,11 @@ void DepthControl::after_steady_window(const Window& window, Time now) {
   // While yielding, throughput is what we ask for, not what there is: it may only teach more, or a
   // lasting fall.
   if (!foreground_ || window.throughput > best_throughput_) remember_throughput(window.throughput);
-  if (heed_queue(window, now)) return;
+  if (take_owed_look() || (!hurry_ && heed_queue(window, now))) return;
   const auto since_look = now - last_look_;
   if (poor_windows_ >= kFellWindows && since_look >= kSearchAtMostEvery) return search_again();
-  if (since_look >= kDrainEvery) return look_at_latency(window, now);
-  set_depth(kGain * pipe());
+  if (since_look >= kDrainEvery && !hurry_) return look_at_latency(window, now);
+  set_depth(gain() * pipe());
 }
 
 /// True when the window shows another latency or a wider pipe than was known.

@@ -51,6 +51,13 @@ class DepthControl {
   /// pipe without a queue is asked for; the search (well under a second) is not slowed down.
   void foreground(bool busy) { foreground_ = busy; }
 
+  /// What is read now is what a session is about to want, in its order: more than fills the pipe is
+  /// asked for, as the last of a list else waits for its own latency, and no look below is taken.
+  /// Ends with the list, and by itself kHurry after the first read, so that the depth is known
+  /// within a second.
+  void hurry(bool on);
+  static constexpr std::chrono::milliseconds kHurry{600};
+
   /// Goes on with what it knows, for another reader of the same device within these limits: nothing
   /// that was under way is in its windows.
   void hand_over(DepthLimits limits);
@@ -92,10 +99,15 @@ class DepthControl {
   double pipe() const { return best_throughput_ * base_us_ / 1e6; }
   void set_depth(double depth);
   bool window_is_full(Time now) const;
+  double gain() const;
+  bool take_owed_look();
 
   DepthLimits limits_;
   Phase phase_ = Phase::search;
   bool foreground_ = false;
+  bool hurry_ = false;
+  bool owes_look_ = false;  // below, since a hurry
+  Time first_{-1};          // completion of all
   unsigned depth_;
   unsigned settling_ = 0;  // completions still to ignore since the depth changed
   Time window_start_{0};

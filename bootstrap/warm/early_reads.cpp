@@ -32,11 +32,14 @@ class EarlyReads::Loop {
        RateCap cap)
       : owner_(owner),
         device_(device),
-        pump_(engine, control, device.size_bytes(), events(), cap, std::chrono::milliseconds(0)),
+        control_(control),
+        pump_(engine, control, device.size_bytes(), events(), cap, std::chrono::milliseconds(0),
+              true),
         asked_(grid_blocks(device.size_bytes())),
         present_(grid_blocks(device.size_bytes())) {}
 
   void run(const std::stop_token& stop) {
+    stop_ = stop;
     table_ = {0, std::min(device_.size_bytes(), kPartitionTablesBytes)};
     take_hot();
     touch(std::vector<ByteRange>{table_});
@@ -106,6 +109,7 @@ class EarlyReads::Loop {
       hot = std::exchange(owner_.hot_, {});
     }
     std::erase_if(hot, [this](Block block) { return block >= asked_.size(); });
+    if (!hot.empty()) control_.hurry(true);
     pump_.prefer_to_all(hot);
   }
 
@@ -150,12 +154,16 @@ class EarlyReads::Loop {
         for (const ByteRange& range : mount.contents)
           contents.push_back(device_.read(range).value_or(std::string()));
         ask(mount, contents);
+        // The mount is as far in a millisecond or two; the next round reads meanwhile.
+        [[maybe_unused]] const Ok started = pump_.start_now(stop_);
       }
     }
   }
 
   EarlyReads& owner_;
   BlockDevice& device_;
+  DepthControl& control_;
+  std::stop_token stop_;
   ReadPump pump_;
   BlockSet asked_;
   BlockSet present_;

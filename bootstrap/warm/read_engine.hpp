@@ -50,9 +50,9 @@ class ReadEngine {
   /// Errors: broken when the kernel takes no requests any more.
   virtual Ok submit(std::span<const ReadRequest> requests) = 0;
 
-  /// Appends what has ended, after waiting for at least one or for `timeout`. Where there is one it
-  /// may wait for up to `batch` of them, but no longer than kBatchTime: to be woken for each costs
-  /// more than the read itself.
+  /// Appends what has ended, after waiting for at least one or for `timeout`. It may wait for up to
+  /// `batch` of them, but for no longer than kBatchTime once there is one: to be woken for each
+  /// costs more than the read itself.
   virtual Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
                   unsigned batch) = 0;
   Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results) {

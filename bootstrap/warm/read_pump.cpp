@@ -270,8 +270,9 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
     TRY(fill(stop));
     if (enough ? is_started() && enough() : is_done()) return End::finished;
     results.clear();
+    const unsigned batch = sees_each_ ? 1 : std::max(1U, control_.depth() / kDepthPerBatch);
     if (engine_.in_flight() > 0)
-      TRY(engine_.wait(kLongestWait, results, std::max(1U, control_.depth() / kDepthPerBatch)));
+      TRY(engine_.wait(kLongestWait, results, batch));
     else
       std::this_thread::sleep_for(kLongestWait);  // only what is not due yet is left
     const auto now = since_epoch();

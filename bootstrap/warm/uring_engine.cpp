@@ -93,10 +93,14 @@ class UringEngine : public ReadEngine {
           unsigned batch) override {
     TRY(flush());
     if (in_flight() == 0) return {};
-    TRY_ASSIGN(const bool any, wait_for(1, timeout));
-    if (!any) return {};
     batch = std::min(batch, in_flight());
-    if (io_uring_cq_ready(&ring_) < batch) TRY(wait_for(batch, std::min(timeout, kBatchTime)));
+    // For a batch first: mostly that is the one time that this thread is woken.
+    if (batch > 1) {
+      const auto first = std::min(timeout, kBatchTime);
+      TRY(wait_for(batch, first));
+      timeout -= first;
+    }
+    if (io_uring_cq_ready(&ring_) == 0) TRY(wait_for(1, timeout));
     io_uring_cqe* entry = nullptr;
     const auto now = SteadyClock::now();
     unsigned head = 0;
@@ -126,14 +130,14 @@ class UringEngine : public ReadEngine {
     return {};
   }
 
-  /// False when so many have not ended in time.
-  Result<bool> wait_for(unsigned count, std::chrono::milliseconds timeout) {
+  /// Until so many have ended, or fewer in that time.
+  Ok wait_for(unsigned count, std::chrono::milliseconds timeout) {
     __kernel_timespec limit = timespec_of(timeout);
     io_uring_cqe* entry = nullptr;
     const int code = io_uring_wait_cqes(&ring_, &entry, count, &limit, nullptr);
-    if (code == -ETIME || code == -EINTR || code == -EAGAIN) return false;
+    if (code == -ETIME || code == -EINTR || code == -EAGAIN) return {};
     if (code < 0) return fail(errno_error("io_uring", -code));
-    return true;
+    return {};
   }
 
   struct Slot {

@@ -71,6 +71,7 @@ class Run {
 
   void on_present(Block block, microseconds latency);
   void look_at_hot();
+  void start_wishes();
   std::vector<Block> on_tick();
   void report(bool now);
   std::vector<Block> random_of(const BlockSet& set, std::size_t count);
@@ -105,6 +106,7 @@ class Run {
   std::mt19937_64 random_{std::random_device{}()};
   MapKeeper map_{[this](std::string text) { note(std::move(text)); }};
   std::optional<SessionWishes> wishes_;
+  bool wishes_due_ = false;
   EtaEstimate eta_;
   SteadyClock::time_point last_report_{};
   SteadyClock::time_point last_foreground_{};
@@ -265,8 +267,10 @@ Result<ReadPump::End> Run::read_hot() {
     return block >= under_way.size() || !under_way.contains(block);
   });
   const BlockSet none(presence_.size());
+  control_->hurry(true);
   const auto end = reader_->read(plan_reads({&none, &presence_.present(), request_.hot, {}, {}}),
                                  [] { return true; });
+  control_->hurry(false);
   hot_started_ = true;
   look_at_hot();
   return end;
@@ -364,9 +368,9 @@ Result<ReadPump::End> Run::read_everything() {
   }
   wishes_->expect(request_.hot);
   wishes_->expect(request_.under_way);
-  wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
-                 std::move(request_.guess));
+  wishes_due_ = true;
   TRY_ASSIGN(const auto hot_end, read_hot());
+  start_wishes();
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!looked_for_map) TRY(take_map());
   if (says_what_is_free(request_.filesystem)) {
@@ -380,7 +384,15 @@ Result<ReadPump::End> Run::read_everything() {
   return end;
 }
 
+/// Its trace takes the kernel tens of milliseconds to set up: reads are in flight meanwhile.
+void Run::start_wishes() {
+  if (!std::exchange(wishes_due_, false)) return;
+  wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
+                 std::move(request_.guess));
+}
+
 std::vector<Block> Run::on_tick() {
+  start_wishes();
   const auto now = SteadyClock::now();
   if (now - last_foreground_ >= kForegroundEvery) {
     last_foreground_ = now;
