@@ -23,8 +23,8 @@ struct RunLog {
   unsigned session_opener = 0;           ///< of the device that the root is mounted from
   unsigned contender_opener = 0;         ///< of the device that the contender reads; 0: the same
   SimTime start{};                       ///< of contender and search: a disk is there
-  SimTime found{};                       ///< the root's partition is known, and mount(2) begins
-  SimTime mounted{};                     ///< mount(2) has ended
+  SimTime found{};    ///< the root's partition is known, and mount(2) or mount(8) begins
+  SimTime mounted{};  ///< mount(2) has ended
   SimTime session_end{};
   SimTime end{};             ///< of the log
   bool all_present = false;  ///< nothing was absent

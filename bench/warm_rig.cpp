@@ -207,6 +207,7 @@ Ok Rig::Session::mount() {
 /// looks at the partition's superblocks, one after the other.
 Ok Rig::Session::mount_plainly() {
   const UniqueFd disk(::open(search_loop_->path().c_str(), O_RDONLY | O_CLOEXEC));
+  if (!disk) return fail_errno("opening " + search_loop_->path());
   char table[kTableBytes];
   if (::pread(disk.get(), table, sizeof table, 0) != sizeof table)
     return fail_errno("reading " + search_loop_->path());

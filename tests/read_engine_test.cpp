@@ -123,6 +123,30 @@ INSTANTIATE_TEST_SUITE_P(Both, EngineOnFile,
                                                                       : std::string("io_uring");
                          });
 
+/// Three reads of a pipe that holds one page: the other two stall.
+TEST(ReadEngine, who_waits_for_a_batch_waits_no_longer_for_a_stalled_part_of_it) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd out(ends[0]);
+  const UniqueFd in(ends[1]);
+  const auto made = make_read_engine(out.get(), 4, EngineChoice::io_uring);
+  if (!made && must_run()) FAIL() << made.error().message();
+  if (!made) GTEST_SKIP() << "NOT TESTED: this machine lacks io_uring";
+  ReadEngine& engine = **made;
+  ASSERT_TRUE(engine.submit(std::vector<ReadRequest>{{1}, {2}, {3}}));
+  std::vector<ReadResult> results;
+  auto start = Clock::now();
+  ASSERT_TRUE(engine.wait(milliseconds(50), results, 3));
+  EXPECT_TRUE(results.empty());
+  EXPECT_GE(Clock::now() - start, milliseconds(45));
+  const std::string page(kTouchBytes, 'x');
+  ASSERT_EQ(::write(in.get(), page.data(), page.size()), static_cast<ssize_t>(page.size()));
+  start = Clock::now();
+  ASSERT_TRUE(engine.wait(milliseconds(5000), results, 3));
+  EXPECT_EQ(results.size(), 1U);
+  EXPECT_LT(Clock::now() - start, milliseconds(2500));
+}
+
 TEST(ReadEngine, falls_back_to_threads_where_a_ring_is_refused) {
   // More entries than any kernel grants: io_uring_setup answers EINVAL, as a kernel without it
   // answers ENOSYS.

@@ -17,7 +17,9 @@ constexpr double kWorthwhileGrowth = 1.3;
 /// now and then (91 % in simulation); 1.1 reaches 97 to 99 %, 1.3 no more and queues a third of one
 /// latency.
 constexpr double kGain = 1.1;
-/// Of what is about to be wanted: reads of a list are in the way of few but each other.
+/// Of what is about to be wanted: such reads are in the way of few but each other. In trials of
+/// B 1.6 had a list of 165 blocks in an eighth less time than 1.1 and its look, and what no list
+/// has waits for two thirds of a latency more.
 constexpr double kHurryGain = 1.6;
 constexpr double kDrainGain = 0.5;
 /// Whether more in flight would bring more now than when it was searched for.
@@ -89,6 +91,7 @@ double DepthControl::gain() const {
 }
 
 void DepthControl::hurry(bool on) {
+  if (on && !hurry_) hurry_from_ = Time(-1);
   hurry_ = on;
   take_owed_look();
 }
@@ -105,6 +108,7 @@ void DepthControl::hand_over(DepthLimits limits) {
   settling_ = depth_;  // what the reader before had in flight shares the pipe with the first ones
   window_open_ = false;
   foreground_ = false;
+  hurry_ = false;
 }
 
 std::chrono::microseconds DepthControl::base_latency() const {
@@ -120,8 +124,8 @@ bool DepthControl::window_is_full(Time now) const {
 }
 
 void DepthControl::completed(Time now, std::chrono::microseconds latency) {
-  if (first_ < Time(0)) first_ = now;
-  if (now - first_ >= kHurry) hurry(false);
+  if (hurry_ && hurry_from_ < Time(0)) hurry_from_ = now;
+  if (hurry_ && now - hurry_from_ >= kHurry) hurry(false);
   if (static_cast<double>(latency.count()) < kPresentBelow * base_us_) {
     if (++present_in_a_row_ > kPresentInARow) search_again();
     return;
@@ -181,10 +185,12 @@ void DepthControl::close_window(Time now) {
         set_depth(2.0 * depth_);
       } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
         last_look_ = now - kDrainEvery + kFirstLookAfter;
+        owes_look_ = false;
         ceiling_spread_ = window.spread;
         set_depth(gain() * pipe());
       } else if (hurry_) {
         owes_look_ = true;
+        last_look_ = now;
         set_depth(gain() * pipe());
       } else {
         begin_drain(kDrainGain * pipe(), true);
@@ -271,7 +277,8 @@ bool DepthControl::heed_new_latency(const Window& window, Time now) {
     begin_raise(kRaiseGain * depth_, window.throughput);
     return true;
   }
-  if (foreground_) return false;  // a session takes its share, of which the same could be said
+  // A session takes its share, and a hurry makes its own queue, of which the same could be said.
+  if (foreground_ || hurry_) return false;
   // More comes through than ever before: there may be yet more.
   if (depth_ < limits_.ceiling && !queued && window.throughput > kMoreThrough * best_throughput_) {
     begin_raise(kRaiseGain * depth_, window.throughput);
@@ -329,6 +336,7 @@ void DepthControl::search_again() {
 
 void DepthControl::begin_drain(double depth, bool pipe_was_full) {
   phase_ = Phase::drain;
+  owes_look_ = false;
   pipe_was_full_ = pipe_was_full;
   base_before_us_ = base_us_;
   queued_windows_ = 0;
@@ -352,7 +360,7 @@ void DepthControl::after_drain_window(const Window& window, Time now) {
   next_queue_look_ = was_less ? now : now + kDrainEvery;
   if (!pipe_was_full_) return begin_raise(kRaiseGain * pipe(), best_throughput_);
   phase_ = Phase::steady;
-  set_depth(kGain * pipe());
+  set_depth(gain() * pipe());
 }
 
 void DepthControl::begin_raise(double depth, double throughput_before) {
@@ -369,7 +377,7 @@ void DepthControl::after_raise_window(const Window& window, Time now) {
   remember_throughput(window.throughput);
   previous_throughput_ = window.throughput;
   phase_ = grew && depth_ < limits_.ceiling ? Phase::search : Phase::steady;
-  set_depth(phase_ == Phase::search ? 2.0 * depth_ : kGain * pipe());
+  set_depth(phase_ == Phase::search ? 2.0 * depth_ : gain() * pipe());
 }
 
 void DepthControl::set_depth(double depth) {

@@ -48,13 +48,14 @@ class DepthControl {
   void interrupted() { window_open_ = false; }
 
   /// Whether somebody else's I/O is in flight on the device. While it is, no more than fills the
-  /// pipe without a queue is asked for; the search (well under a second) is not slowed down.
+  /// pipe without a queue is asked for; the search (well under a second) and a hurry are not slowed
+  /// down.
   void foreground(bool busy) { foreground_ = busy; }
 
-  /// What is read now is what a session is about to want, in its order: more than fills the pipe is
-  /// asked for, as the last of a list else waits for its own latency, and no look below is taken.
-  /// Ends with the list, and by itself kHurry after the first read, so that the depth is known
-  /// within a second.
+  /// Whether what is read now is what a session is about to want, in its order: then more than
+  /// fills the pipe is asked for, beside a session too, since the last of a list waits for its own
+  /// latency as well, and no look below is begun. Ends with hand_over, and by itself kHurry after
+  /// its first read, so that the depth is known within a second.
   void hurry(bool on);
   static constexpr std::chrono::milliseconds kHurry{600};
 
@@ -107,7 +108,7 @@ class DepthControl {
   bool foreground_ = false;
   bool hurry_ = false;
   bool owes_look_ = false;  // below, since a hurry
-  Time first_{-1};          // completion of all
+  Time hurry_from_{-1};     // its first read's end
   unsigned depth_;
   unsigned settling_ = 0;  // completions still to ignore since the depth changed
   Time window_start_{0};

@@ -146,18 +146,23 @@ class EarlyReads::Loop {
       take_table();
       table_ = {};
     }
-    for (Mount& mount : mounts_) {
-      while (!mount.contents.empty() &&
-             std::all_of(mount.contents.begin(), mount.contents.end(),
-                         [this](const ByteRange& range) { return is_present(range); })) {
-        std::vector<std::string> contents;
-        for (const ByteRange& range : mount.contents)
-          contents.push_back(device_.read(range).value_or(std::string()));
-        ask(mount, contents);
-        // The mount is as far in a millisecond or two; the next round reads meanwhile.
-        [[maybe_unused]] const Ok started = pump_.start_now(stop_);
-      }
+    while (std::ranges::count_if(mounts_, [this](Mount& mount) { return take_round(mount); }) > 0) {
+      // What one round has asked for is read while the next one's contents are.
+      [[maybe_unused]] const Ok started = pump_.start_now(stop_);
     }
+  }
+
+  /// Asks for what comes after the mount's present round, if that is there.
+  bool take_round(Mount& mount) {
+    if (mount.contents.empty() ||
+        !std::ranges::all_of(mount.contents,
+                             [this](const ByteRange& range) { return is_present(range); }))
+      return false;
+    std::vector<std::string> contents;
+    for (const ByteRange& range : mount.contents)
+      contents.push_back(device_.read(range).value_or(std::string()));
+    ask(mount, contents);
+    return true;
   }
 
   EarlyReads& owner_;

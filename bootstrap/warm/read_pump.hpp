@@ -84,8 +84,8 @@ class ReadPump {
     preferred_.insert(preferred_.begin(), blocks.begin(), blocks.end());
   }
 
-  /// Starts what is preferred, as far as the depth allows, without waiting for the end of the
-  /// owner's tick, from which it is called. Errors: the engine's own.
+  /// Starts what comes next, as far as the depth allows, without waiting for the end of the owner's
+  /// tick, from which it is called. Errors: the engine's own.
   Ok start_now(const std::stop_token& stop) { return fill(stop); }
 
   /// What each read of a sample took; nothing where it failed or has not ended.
@@ -93,6 +93,9 @@ class ReadPump {
   /// Reads one 4 KiB piece of each block in their order, a few at a time, for a second at most.
   /// Reads under way go on meanwhile. Ends early when stopped.
   Result<Latencies> sample(std::span<const Block> blocks, const std::stop_token& stop);
+
+  /// Whether reads are in flight whose latency tells how much of a block has to be read.
+  bool is_probing() const { return seconds_in_flight_ > 0; }
 
   std::uint64_t errors() const { return errors_; }
   std::uint64_t given_up() const { return given_up_; }

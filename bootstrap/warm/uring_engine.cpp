@@ -93,9 +93,10 @@ class UringEngine : public ReadEngine {
           unsigned batch) override {
     TRY(flush());
     if (in_flight() == 0) return {};
+    // For a batch first: mostly that is the one time that this thread is woken. Where a wait's
+    // limit is an entry of the ring, liburing waits on without one when fewer have ended.
     batch = std::min(batch, in_flight());
-    // For a batch first: mostly that is the one time that this thread is woken.
-    if (batch > 1) {
+    if (batch > 1 && (ring_.features & IORING_FEAT_EXT_ARG) != 0) {
       const auto first = std::min(timeout, kBatchTime);
       TRY(wait_for(batch, first));
       timeout -= first;

@@ -370,8 +370,8 @@ Result<ReadPump::End> Run::read_everything() {
   wishes_->expect(request_.under_way);
   wishes_due_ = true;
   TRY_ASSIGN(const auto hot_end, read_hot());
-  start_wishes();
   if (hot_end != ReadPump::End::finished) return hot_end;
+  start_wishes();
   if (!looked_for_map) TRY(take_map());
   if (says_what_is_free(request_.filesystem)) {
     TRY_ASSIGN(const auto end, metadata_->read());
@@ -384,7 +384,8 @@ Result<ReadPump::End> Run::read_everything() {
   return end;
 }
 
-/// Its trace takes the kernel tens of milliseconds to set up: reads are in flight meanwhile.
+/// The session's trace takes the kernel tens of milliseconds to set up: reads are in flight
+/// meanwhile, none of which tells by its latency whether a touch suffices.
 void Run::start_wishes() {
   if (!std::exchange(wishes_due_, false)) return;
   wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
@@ -392,7 +393,7 @@ void Run::start_wishes() {
 }
 
 std::vector<Block> Run::on_tick() {
-  start_wishes();
+  if (!pump_->is_probing()) start_wishes();
   const auto now = SteadyClock::now();
   if (now - last_foreground_ >= kForegroundEvery) {
     last_foreground_ = now;
