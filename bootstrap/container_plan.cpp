@@ -99,7 +99,8 @@ std::vector<std::string> container_command(const ContainerFacts& facts) {
   return in_scope({facts.systemd_run,
                    kContainerUnit,
                    "warmroot: the system of the volume",
-                   {"Delegate=yes", std::string("Before=") + kOwnUnit, "TimeoutStopSec=30"}},
+                   {"Delegate=yes", "TasksMax=infinity", std::string("Before=") + kOwnUnit,
+                    "TimeoutStopSec=30"}},
                   words);
 }
 

@@ -15,9 +15,9 @@
 #include <set>
 #include <sstream>
 #include <string_view>
-#include <thread>
 #include <utility>
 
+#include "bootstrap/base/detached.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/process_stat.hpp"
@@ -212,7 +212,7 @@ std::size_t warn_terminals(const std::vector<Holder>& holders, const std::string
   });
   // What stands at such a path in a container is the volume's to say, and may not answer.
   const auto done = task.get_future();
-  std::thread(std::move(task)).detach();
+  run_detached(std::move(task));
   done.wait_for(kWarnLimit);
   return *warned;
 }

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/files.hpp"
 
 namespace warmroot::bootstrap {
@@ -18,6 +19,7 @@ namespace {
 /// The kernel gives up after 40 links too.
 constexpr int kMaxLinks = 40;
 constexpr std::size_t kMaxOsRelease = 64 * 1024;
+constexpr std::size_t kMostPrettyName = 200;
 
 std::string parent_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
@@ -31,6 +33,13 @@ std::string leaf_of(const std::string& path) {
 std::string relative(const std::string& path) {
   const std::size_t first = path.find_first_not_of('/');
   return first == std::string::npos ? std::string(".") : path.substr(first);
+}
+
+/// Its mount's number; 0 before Linux 5.8.
+Result<std::uint64_t> mount_of(int fd) {
+  struct statx facts {};
+  if (::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &facts) != 0) return fail_errno("statx");
+  return (facts.stx_mask & STATX_MNT_ID) != 0 ? std::uint64_t{facts.stx_mnt_id} : 0;
 }
 
 }  // namespace
@@ -122,14 +131,27 @@ Ok RootDirectory::make_directories(const std::string& path, mode_t mode) const {
 
 Ok RootDirectory::check_same_mount(const std::string& directory) const {
   TRY_ASSIGN(const UniqueFd inner, open_inside(directory, O_PATH | O_DIRECTORY));
-  struct statx own {
-  }, whole{};
-  if (::statx(inner.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &own) != 0 ||
-      ::statx(fd_.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &whole) != 0)
-    return fail_errno("statx of " + directory);
-  if ((own.stx_mask & STATX_MNT_ID) != 0 && own.stx_mnt_id != whole.stx_mnt_id)  // Linux 5.8
+  TRY_ASSIGN(const auto own, mount_of(inner.get()));
+  TRY_ASSIGN(const auto whole, mount_of(fd_.get()));
+  if (own != whole)
     return fail(ErrorKind::refused, "the volume's " + directory + " leads off the volume");
   return {};
+}
+
+/// Links of the volume's can lead into what is bound into it from the base.
+Ok RootDirectory::check_new_place(const std::string& path) const {
+  std::string directory = parent_of(path);
+  while (directory != "." && !is_directory(directory)) directory = parent_of(directory);
+  TRY_ASSIGN(const UniqueFd there, open_inside(directory, O_PATH | O_DIRECTORY));
+  TRY_ASSIGN(const auto own, mount_of(there.get()));
+  TRY_ASSIGN(const auto whole, mount_of(fd_.get()));
+  if (own == whole) return {};
+  // A file system of our own, made for this lease.
+  if (const auto run = open_inside("run", O_PATH | O_DIRECTORY)) {
+    TRY_ASSIGN(const auto runtime, mount_of(run->get()));
+    if (own == runtime) return {};
+  }
+  return fail(ErrorKind::refused, "/" + path + " leads to files of the base");
 }
 
 Ok RootDirectory::make_file(const std::string& path) const {
@@ -140,6 +162,7 @@ Ok RootDirectory::make_file(const std::string& path) const {
       if (::fstat(there->get(), &facts) == 0 && S_ISREG(facts.st_mode)) return {};
       return fail(ErrorKind::refused, "/" + current + " in the volume is no regular file");
     }
+    TRY(check_new_place(current));
     TRY(make_directories(parent_of(current), 0755));
     TRY_ASSIGN(const UniqueFd parent, open_inside(parent_of(current), O_PATH | O_DIRECTORY));
     char target[4096];
@@ -266,7 +289,7 @@ std::string pretty_name(std::string_view os_release) {
     if (line.size() >= 2 && (line.front() == '"' || line.front() == '\'') &&
         line.back() == line.front())
       line = line.substr(1, line.size() - 2);
-    return std::string(line);
+    return shortened(std::string(line), kMostPrettyName);
   }
   return {};
 }

@@ -39,7 +39,7 @@ class RootDirectory {
   /// /tmp). Errors: refused when the directory lies on another mount; errno's when it is not there.
   Ok check_same_mount(const std::string& directory) const;
   /// Makes sure that opening `path` leads to a regular file, creating what a dangling link points
-  /// at.
+  /// at. Errors: refused where that would be in neither the volume nor its new /run.
   Ok make_file(const std::string& path) const;
   /// Makes a symbolic link in a directory that is there. One that is there already is success.
   Ok make_link(const std::string& text, const std::string& path) const;
@@ -50,6 +50,7 @@ class RootDirectory {
  private:
   Result<std::string> read_if(const std::string& path, std::size_t limit,
                               const std::function<bool(const struct stat&)>& allowed) const;
+  Ok check_new_place(const std::string& path) const;
   explicit RootDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;
 };

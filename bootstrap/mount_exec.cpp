@@ -180,9 +180,14 @@ Ok unmount_tree(const std::string& point, bool keep_top) {
     std::vector<std::string> points = mounts_at(point);
     if (keep_top) points.erase(std::remove(points.begin(), points.end(), point), points.end());
     if (points.empty()) return {};
-    if (::umount2(points.back().c_str(), UMOUNT_NOFOLLOW) != 0 && errno != EINVAL &&
-        errno != ENOENT)
-      return fail_errno("unmounting " + points.back());
+    // One over whose parent another was mounted, or moved, is not at its path before that has gone.
+    bool done = false;
+    for (auto place = points.rbegin(); !done && place != points.rend(); ++place) {
+      done = ::umount2(place->c_str(), UMOUNT_NOFOLLOW) == 0;
+      if (!done && errno != EINVAL && errno != ENOENT) return fail_errno("unmounting " + *place);
+    }
+    if (!done && points == mounts_at(point))
+      return fail(ErrorKind::broken, "no path leads to what is mounted at " + points.back());
   }
   return fail(ErrorKind::broken, "mounts below " + point + " keep coming back");
 }

@@ -11,12 +11,15 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <thread>
+#include <set>
 
+#include "bootstrap/base/detached.hpp"
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
 #include "bootstrap/host_keys.hpp"
+#include "bootstrap/kernel_users.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release_plan.hpp"
@@ -115,7 +118,7 @@ class Release {
   static Work begin(std::function<void()> work) {
     std::packaged_task<void()> task(std::move(work));
     Work begun = task.get_future().share();
-    std::thread(std::move(task)).detach();
+    run_detached(std::move(task));
     return begun;
   }
 
@@ -211,7 +214,7 @@ class Release {
     std::packaged_task<Result<std::vector<TimedStep>>()> task(
         [order, device = *device_] { return hooks_of_volume(order, device); });
     auto result = task.get_future();
-    std::thread(std::move(task)).detach();
+    run_detached(std::move(task));
     while (result.wait_for(Milliseconds(kPauseMs)) != std::future_status::ready &&
            boottime_ms() < end_ms + kHooksGrace.count())
       *deadline = end_ms = nearest(end_ms, &ReleaseBudget::hooks);
@@ -275,6 +278,7 @@ class Release {
   Result<std::string> mark_clean() {
     return within(&ReleaseBudget::sync, [id = input_.instance_id]() -> Result<std::string> {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+      TRY(root.check_same_mount(kVolumeState));  // a session may have made a link of it
       TRY(root.write(kVolumeMarker, "clean " + id + "\n", 0644));
       return std::string();
     });
@@ -286,6 +290,19 @@ class Release {
                   [places = assignment_.also_mounted] { return write_back(places); });
   }
 
+  /// On a thread of its own: what was swapped out has to be read back first.
+  void end_kernel_users_beside() {
+    if (!device_ || runs(kernel_work_)) return;
+    kernel_work_ = begin([device = *device_, users = kernel_users_] {
+      for (auto& user : end_kernel_users(device)) users->insert(std::move(user));
+    });
+  }
+
+  std::string kernel_users_text() const {
+    if (runs(kernel_work_)) return "swap files or loop devices, which it is letting go";
+    return joined({kernel_users_->begin(), kernel_users_->end()}, ", ");
+  }
+
   Result<std::string> unmount() {
     const std::int64_t deadline = boottime_ms() + budget().unmount.count();
     while (true) {
@@ -293,16 +310,20 @@ class Release {
       if (done) break;
       const auto holders = device_ ? holders_of(*device_) : std::vector<Holder>();
       signal_all(holders, SIGKILL);
+      end_kernel_users_beside();
       if (boottime_ms() >= deadline) {
         Error error = std::move(done).error();
         if (!holders.empty()) error.context += ", held by " + holders_text(holders);
+        if (const auto users = kernel_users_text(); !users.empty())
+          error.context += ", used by the kernel: " + users;
         if (runs(assignment_.write_back)) error.context += ", still being written back";
         return fail(std::move(error));
       }
       ::poll(nullptr, 0, kPauseMs);
     }
     assignment_.mounted = false;
-    return std::string();
+    const std::string users = kernel_users_text();
+    return users.empty() ? users : "the kernel used it: " + users;
   }
 
   Result<std::string> lift_bound() {
@@ -343,6 +364,9 @@ class Release {
   StatusBook& book_;
   std::int64_t volume_end_ms_ = kNever;  ///< when marking and sync have to have ended
   std::optional<dev_t> device_;          ///< the volume's root, once found at its place
+  Work kernel_work_;
+  /// The work's until it has ended.
+  std::shared_ptr<std::set<std::string>> kernel_users_ = std::make_shared<std::set<std::string>>();
 };
 
 }  // namespace

@@ -39,12 +39,14 @@ std::vector<std::string> in_scope(const ScopeFacts& facts,
 std::vector<std::string> in_own_unit(const std::string& systemd_run,
                                      const std::vector<std::string>& command) {
   // The reports need the network to the last. 80 s are planned for a shutdown (release_plan.cpp).
+  // Sessions of the volume's own sshd may be in it: what they use up must not end it. A scope that
+  // is not delegated ends with its first program that ran out of memory (systemd 253).
   return in_scope({systemd_run,
                    kOwnUnit,
                    "warmroot: the volume of this instance",
                    {"After=systemd-networkd.service networking.service NetworkManager.service "
                     "network.service wicked.service",
-                    "TimeoutStopSec=90"}},
+                    "TimeoutStopSec=90", "Delegate=yes", "TasksMax=infinity"}},
                   command);
 }
 

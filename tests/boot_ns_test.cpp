@@ -112,7 +112,8 @@ TEST_F(BootNamespace, a_device_held_by_another_mount_namespace_is_not_free) {
   EXPECT_TRUE(check_device_free(loop_));
 }
 
-TEST_F(BootNamespace, a_service_that_had_its_own_namespace_before_the_mount_does_not_keep_the_volume) {
+TEST_F(BootNamespace,
+       a_service_that_had_its_own_namespace_before_the_mount_does_not_keep_the_volume) {
   make_volume();
   // As systemd has it: shared on the base, slaves in the namespace of networkd or logind.
   ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_SHARED, nullptr), 0);
@@ -143,6 +144,47 @@ TEST_F(BootNamespace, a_service_that_had_its_own_namespace_before_the_mount_does
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   ASSERT_EQ(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+}
+
+/// Its path leads nowhere, for ten thousand rounds.
+TEST_F(BootNamespace, a_mount_whose_parent_was_hidden_by_a_moved_one_is_unmounted_after_that) {
+  make_volume();
+  mount_volume();
+  const auto made = shell("cd " + std::string(kVolumePoint) +
+                          "; mkdir -p older parent\n"
+                          "mount -t tmpfs older older; mkdir parent/newer\n"
+                          "mount -t tmpfs newer parent/newer; mount --move older parent");
+  ASSERT_TRUE(made) << made.error().message();
+  const Ok done = unmount_tree(kVolumePoint);
+  EXPECT_TRUE(done) << done.error().message();
+  EXPECT_TRUE(mounts_at(kVolumePoint).empty());
+}
+
+/// Links of the volume's led into what is bound into it from the base, and files were made there.
+TEST_F(BootNamespace, makes_no_file_on_the_base_where_a_link_of_the_volume_leads_there) {
+  make_volume();
+  mount_volume();
+  const std::string base = "/run/base-files";
+  ASSERT_TRUE(shell("mkdir -p " + base + "; cd " + kVolumePoint +
+                    "; mkdir -p etc bound run; mount --bind " + base +
+                    " bound\n"
+                    "mount -t tmpfs tmpfs run; mkdir run/in; ln -sf ../bound/new etc/file\n"
+                    "ln -sf ../bound/deep/er etc/deep; ln -sf ../run/in/new/file etc/run\n"
+                    "ln -sf missing/own etc/own"));
+  {
+    const auto root = RootDirectory::open(kVolumePoint);
+    ASSERT_TRUE(root);
+    for (const char* refused : {"etc/file", "etc/deep"}) {
+      const Ok made = root->make_file(refused);
+      ASSERT_FALSE(made) << refused;
+      EXPECT_EQ(made.error().kind, ErrorKind::refused);
+    }
+    EXPECT_TRUE(list_directory(base).empty());
+    for (const char* fine : {"etc/run", "etc/own", "etc/plain", "new/plain"})
+      EXPECT_TRUE(root->make_file(fine)) << fine;
+  }
+  EXPECT_EQ(::access(inside("run/in/new/file").c_str(), F_OK), 0);
+  EXPECT_TRUE(unmount_tree(kVolumePoint));
 }
 
 TEST_F(BootNamespace, what_the_base_mounts_while_sessions_run_is_still_there_after_the_unmount) {

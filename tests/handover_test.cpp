@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "bootstrap/holders.hpp"
+#include "bootstrap/kernel_users.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/process_stat.hpp"
 #include "tests/handover.hpp"
@@ -70,6 +71,31 @@ TEST_F(Handover, a_terminal_that_is_stopped_or_gone_keeps_nobody_waiting) {
     for (const auto& terminal : {&stopped, &reads, &gone}) end(terminal->session);
   }
   EXPECT_TRUE(shell("umount /dev/pts"));
+}
+
+/// No process holds it, so that nobody was named either.
+TEST_F(Handover, a_loop_device_that_somebody_made_of_a_file_in_it_does_not_keep_the_volume) {
+  bring_up_with("");
+  const std::string file = inside("disk image");
+  const auto made = shell("truncate -s 1M '" + file + "'; losetup -f --show '" + file + "'");
+  ASSERT_TRUE(made) << made.error().message();
+  const std::string loop = made->substr(0, made->find('\n'));
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  const auto steps = steps_with("unmount");
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_THAT(steps[0].detail, HasSubstr("the kernel used it: " + loop.substr(5) + " over "));
+  EXPECT_TRUE(shell("! losetup " + loop)) << "and it was left behind";
+}
+
+TEST(KernelUsers, are_swap_files_by_the_names_that_the_kernel_writes) {
+  EXPECT_THAT(swap_files("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+                         "/dev/zram0 partition\t1024\t0\t100\n"
+                         "/run/warmroot/volume/swap\\040file          file\t\t1020\t0\t-2\n"
+                         "/swap\\04"),
+              testing::ElementsAre("/run/warmroot/volume/swap file"));
+  EXPECT_THAT(swap_files(""), testing::IsEmpty());
 }
 
 TEST_F(Handover, people_in_the_volume_are_warned_with_the_time_left) {

@@ -24,6 +24,8 @@ TEST(OwnUnit, ends_before_a_shutdown_goes_on_and_after_nothing_that_waits_for_cl
   EXPECT_THAT(command, HasSubstr("--unit=warmroot-bootstrap.scope\n"));
   EXPECT_THAT(command, HasSubstr("-p\nConflicts=shutdown.target\n-p\nBefore=shutdown.target\n"));
   EXPECT_THAT(command, HasSubstr("-p\nDefaultDependencies=no\n"));
+  // Sessions of the volume's own sshd are in it: what they use up must not end it.
+  EXPECT_THAT(command, HasSubstr("-p\nDelegate=yes\n-p\nTasksMax=infinity\n"));
   EXPECT_THAT(command, testing::EndsWith("\n/bin/b\nup\n"));
   // What cloud-init.service comes before would be waited for by it and wait for it.
   const std::size_t after = command.find("After=");

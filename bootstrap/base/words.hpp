@@ -1,6 +1,7 @@
-// Small texts: lower case and lists of words. Pure.
+// Small texts: lower case, lists of words, cuts. Pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,14 @@ inline std::string joined(const std::vector<std::string>& words, const char* sep
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : separator) + word;
   return text;
+}
+
+/// At most so many bytes of a stranger's text, in UTF-8 whole characters, and a sign that there was
+/// more.
+inline std::string shortened(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80) --most;
+  return text.substr(0, most) + "...";
 }
 
 }  // namespace warmroot

@@ -1,0 +1,94 @@
+#include "bootstrap/kernel_users.hpp"
+
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/swap.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/base/words.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr std::size_t kMaxSwaps = 64 * 1024;
+constexpr std::size_t kShownBytes = 200;
+
+/// "\040" is a blank, as in mountinfo.
+std::string without_escapes(std::string_view text) {
+  const auto is_octal = [&](std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '7';
+  };
+  std::string plain;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '\\' && is_octal(at + 1) && is_octal(at + 2) && is_octal(at + 3)) {
+      plain += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 +
+                                 (text[at + 3] - '0'));
+      at += 3;
+    } else {
+      plain += text[at];
+    }
+  }
+  return plain;
+}
+
+bool lies_on(const std::string& path, dev_t device) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_dev == device;
+}
+
+std::string shown(const std::string& path) {
+  return without_controls(shortened(path, kShownBytes));
+}
+
+/// "; why" where it failed.
+std::string outcome(bool done) {
+  return done ? std::string() : std::string(": ") + std::strerror(errno);
+}
+
+}  // namespace
+
+std::vector<std::string> swap_files(std::string_view swaps) {
+  std::vector<std::string> files;
+  while (!swaps.empty()) {
+    const std::size_t end = std::min(swaps.find('\n'), swaps.size());
+    const std::string_view line = swaps.substr(0, end);
+    swaps.remove_prefix(std::min(end + 1, swaps.size()));
+    const std::size_t name_end = line.find_first_of(" \t");
+    if (name_end == std::string_view::npos || !line.starts_with('/')) continue;
+    const std::size_t type = line.find_first_not_of(" \t", name_end);
+    if (type != std::string_view::npos && line.substr(type).starts_with("file"))
+      files.push_back(without_escapes(line.substr(0, name_end)));
+  }
+  return files;
+}
+
+std::vector<std::string> end_kernel_users(dev_t device) {
+  std::vector<std::string> ended;
+  for (const auto& file : swap_files(read_file("/proc/swaps", kMaxSwaps).value_or("")))
+    if (lies_on(file, device)) {
+      const bool done = ::swapoff(file.c_str()) == 0;
+      ended.push_back("swap file " + shown(file) + outcome(done));
+    } else if (file.starts_with(std::string(kVolumePoint) + "/")) {
+      ended.push_back("swap file " + shown(file) + ": its name is gone, only a reboot ends it");
+    }
+  for (const auto& name : list_directory("/sys/class/block")) {
+    if (!name.starts_with("loop")) continue;
+    const std::string file = read_attribute("/sys/class/block/" + name + "/loop/backing_file");
+    if (file.empty() || !lies_on(file, device)) continue;
+    const UniqueFd loop(::open(("/dev/" + name).c_str(), O_RDONLY | O_CLOEXEC));
+    const bool done = loop && ::ioctl(loop.get(), LOOP_CLR_FD) == 0;
+    ended.push_back(name + " over " + shown(file) + outcome(done));
+  }
+  return ended;
+}
+
+}  // namespace warmroot::bootstrap
