@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,9 +44,13 @@ Result<AccountFiles> read_base_files() {
   return files;
 }
 
+/// With the mode that it has (RHEL's shadow has 0000), or else this one.
 Ok write_changed(const std::string& path, const std::string& before, const std::string& after,
                  mode_t mode) {
-  return before == after ? Ok{} : write_file_atomic(path, after, mode);
+  if (before == after) return {};
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0) mode = facts.st_mode & 07777;
+  return write_file_atomic(path, after, mode);
 }
 
 Ok write_base_files(const AccountFiles& before, const AccountFiles& after) {
@@ -66,6 +71,10 @@ Shells look_at_shells(const RootDirectory& volume, const std::set<std::string>& 
 }
 
 /// sshd reads them on the base, from a file of root's that the user cannot change.
+Ok write_user_keys(const User& user, const std::string& keys) {
+  return write_file_atomic(std::string(kUserKeysDirectory) + "/" + user.name, keys, 0644);
+}
+
 Ok write_keys(const RootDirectory& volume, const User& user, const std::string& launch_key) {
   const auto own =
       volume.read_as(user.home.substr(1) + "/.ssh/authorized_keys", kMaxKeysFile, user.uid);
@@ -73,7 +82,7 @@ Ok write_keys(const RootDirectory& volume, const User& user, const std::string& 
   if (!keys.empty() && keys.back() != '\n') keys += '\n';
   if (!launch_key.empty()) keys += launch_key + '\n';
   if (keys.empty()) return {};
-  return write_file_atomic(std::string(kUserKeysDirectory) + "/" + user.name, keys, 0644);
+  return write_user_keys(user, keys);
 }
 
 }  // namespace
@@ -112,10 +121,17 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
   return edit;
 }
 
-Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit,
-                const std::string& launch_key) {
+Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit, const std::string& launch_key,
+                const Cancelled& cancelled) {
   TRY(make_directory(kUserKeysDirectory, 0755));
-  for (const User& user : edit.session_users) TRY(write_keys(volume, user, launch_key));
+  // The key that everybody counts on first: of thousands of people on a cold volume each takes
+  // some first touches.
+  if (!launch_key.empty())
+    for (const User& user : edit.session_users) TRY(write_user_keys(user, launch_key + '\n'));
+  for (const User& user : edit.session_users) {
+    if (cancelled && cancelled()) return fail(ErrorKind::retry_later, "told to stop");
+    TRY(write_keys(volume, user, launch_key));
+  }
   return {};
 }
 

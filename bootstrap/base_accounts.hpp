@@ -6,6 +6,7 @@
 
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/files.hpp"
 #include "bootstrap/in_root.hpp"
 
 namespace warmroot::bootstrap {
@@ -14,9 +15,10 @@ namespace warmroot::bootstrap {
 Result<AccountEdit> import_accounts(const RootDirectory& volume);
 
 /// Lets the volume's people in with the keys that the volume has for them and `launch_key` (may be
-/// empty). For after sessions land in the volume: before, the keys would open the base.
-Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit,
-                const std::string& launch_key);
+/// empty). For after sessions land in the volume: before, the keys would open the base. Errors:
+/// retry_later when cancelled.
+Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit, const std::string& launch_key,
+                const Cancelled& cancelled);
 /// Closes that door. For before sessions land on the base again.
 void withdraw_keys();
 

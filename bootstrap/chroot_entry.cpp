@@ -2,6 +2,8 @@
 // the volume, and the base's account files know the volume's people meanwhile.
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/cloud_init.hpp"
 #include "bootstrap/entry.hpp"
@@ -12,6 +14,9 @@
 
 namespace warmroot::bootstrap {
 namespace {
+
+/// Of people and groups that were left alone, in a line of the timeline.
+constexpr std::size_t kShownNotes = 20;
 
 /// sshd's path leads to the very directory into which the probe has logged in.
 Ok check_session_path() {
@@ -33,13 +38,15 @@ class ChrootEntry : public Entry {
     const auto waited = wait_for_cloud_init_users(input.cancelled);
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY_ASSIGN(accounts_, import_accounts(root));
-    std::string detail =
-        waited.count() == 0
-            ? ""
-            : "waited " + std::to_string(waited.count()) + " ms for cloud-init's users; ";
+    std::string detail = waited.count() == 0 ? ""
+                                             : "waited " + std::to_string(waited.count()) +
+                                                   " ms for cloud-init's users; ";
     detail += std::to_string(accounts_.passwd_added.size()) + " users and " +
               std::to_string(accounts_.group_added.size()) + " groups added to the base";
-    for (const auto& note : accounts_.notes) detail += "; " + note;
+    const std::size_t shown = std::min(accounts_.notes.size(), kShownNotes);
+    for (std::size_t i = 0; i < shown; ++i) detail += "; " + accounts_.notes[i];
+    if (shown < accounts_.notes.size())
+      detail += "; and " + std::to_string(accounts_.notes.size() - shown) + " more such notes";
     return detail;
   }
 
@@ -50,7 +57,7 @@ class ChrootEntry : public Entry {
     TRY(point_sessions_at(kVolumePoint));
     TRY(check_session_path());
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    TRY(publish_keys(root, accounts_, input.launch_key));
+    TRY(publish_keys(root, accounts_, input.launch_key, input.cancelled));
     return std::string();
   }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/warm/warm_progress_json.hpp"
 
 namespace warmroot::bootstrap {
@@ -99,7 +100,8 @@ double number_at(const Json& object, const char* key) {
   return found != object.end() && found->is_number() ? found->get<double>() : 0;
 }
 
-/// null where there is none, whatever `object` is. No copy: a copy recurses as deep as its document.
+/// null where there is none, whatever `object` is. No copy: a copy recurses as deep as its
+/// document.
 const Json& member_of(const Json& object, const char* key) {
   static const Json kNone;
   const auto found = object.find(key);
@@ -265,8 +267,7 @@ StatusFields status_fields(std::string_view document) {
                       text_at(status, "device"),      text_at(status, "pool"),
                       text_at(status, "instance_id"), text_at(status, "filesystem"),
                       text_at(status, "volume_id"),   {}};
-  for (const auto& step : list_of(status, "steps"))
-    fields.steps.push_back(step_text(step));
+  for (const auto& step : list_of(status, "steps")) fields.steps.push_back(step_text(step));
   return fields;
 }
 
@@ -286,6 +287,37 @@ Result<HelloAnswer> parse_hello_answer(std::string_view text) {
                      optional_text(answer, "volume_id")};
 }
 
+namespace {
+
+/// The manager takes 256 KiB. What a volume's owner writes into its files, or hours of attempts to
+/// release it, must not make every report longer than that.
+constexpr std::size_t kReportedSteps = 40;  ///< at either end
+constexpr std::size_t kReportedRemarks = 40;
+constexpr std::size_t kReportedText = 500;
+
+Status for_report(Status status) {
+  auto& steps = status.steps;
+  if (steps.size() > 2 * kReportedSteps) {
+    const auto first = steps.begin() + kReportedSteps;
+    TimedStep gap{"", first->start_ms, 0, Outcome::skipped,
+                  std::to_string(steps.size() - 2 * kReportedSteps) + " steps are left out"};
+    *first = std::move(gap);
+    steps.erase(first + 1, steps.end() - kReportedSteps);
+  }
+  for (TimedStep& step : steps) {
+    step.name = shortened(std::move(step.name), kReportedText);
+    step.detail = shortened(std::move(step.detail), kReportedText);
+  }
+  status.remarks.resize(std::min(status.remarks.size(), kReportedRemarks));
+  for (std::string& remark : status.remarks) remark = shortened(std::move(remark), kReportedText);
+  for (std::string* text : {&status.message, &status.root, &status.entry, &status.hot_list,
+                            &status.volume_os, &status.warm.note})
+    *text = shortened(std::move(*text), kReportedText);
+  return status;
+}
+
+}  // namespace
+
 std::string report_body(const Status& status, Stage stage, std::string_view reason,
                         std::string_view message) {
   constexpr std::size_t kMostMessage = 1000;  // the manager refuses a report with more than 1024
@@ -295,7 +327,7 @@ std::string report_body(const Status& status, Stage stage, std::string_view reas
                {"stage", to_string(stage)},
                {"reason", reason},
                {"message", without_controls(std::string(message)).substr(0, kMostMessage)},
-               {"status", status_json(status)}});
+               {"status", status_json(for_report(status))}});
 }
 
 Wishes parse_wishes(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/documents.hpp"
 
 namespace warmroot::bootstrap {
@@ -96,6 +97,26 @@ TEST(StatusText, sends_no_escape_sequence_of_the_volume_to_a_terminal) {
   for (const char* line : {"message: ", "system:  ", "hot list: ", "remark:  ", " hook "})
     EXPECT_NE(text.find(line + plain), std::string::npos) << line << text;
   EXPECT_EQ(report_body(status, Stage::failed, "failed", clear).find("\\u001b"), std::string::npos);
+}
+
+/// The manager takes 256 KiB, and refused every report of a node whose volume had a long name,
+/// whose base refused thousands of its people, or whose release was tried for hours.
+TEST(StatusText, makes_no_report_that_the_manager_would_not_take) {
+  const std::string endless(300'000, '\xff');
+  Status status;
+  status.message = status.volume_os = status.hot_list = status.root = status.entry =
+      status.warm.note = endless;
+  status.remarks.assign(1000, endless);
+  for (int i = 0; i < 1000; ++i)
+    status.steps.push_back({"step " + std::to_string(i), i, 2, Outcome::failed, endless});
+  const std::string body = report_body(status, Stage::failed, "failed", endless);
+  EXPECT_LT(body.size(), 256u * 1024);
+  for (const char* kept :
+       {"\"step 0\"", "\"step 39\"", "920 steps are left out", "\"step 960\"", "\"step 999\""})
+    EXPECT_NE(body.find(kept), std::string::npos) << kept;
+  EXPECT_EQ(body.find("\"step 40\""), std::string::npos);
+  EXPECT_EQ(shortened("gr\xc3\xbc\xc3\x9f", 5), "gr\xc3\xbc...");
+  EXPECT_EQ(shortened("short", 5), "short");
 }
 
 TEST(StatusText, says_how_long_warming_will_take_and_what_became_of_the_hot_list) {
