@@ -50,6 +50,9 @@ constexpr milliseconds kConfirmationLimit{10000};
 /// Nobody else can tell the manager that the volume is free: its restart, or an outage, is waited
 /// for.
 constexpr milliseconds kLastReports{600'000};
+/// The machine's shutdown waits for us, and EC2 tells the manager of its end.
+constexpr milliseconds kLastReportsAtShutdown{5000};
+constexpr milliseconds kShutdownLook{500};
 /// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
 /// hours.
 constexpr milliseconds kFirstReleaseRetry{5000};
@@ -314,7 +317,9 @@ class Daemon {
       agents_.start(
           [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
     if (assignment_.host_keys)
-      host_keys_.start([](std::stop_token token) { make_other_host_keys(token); });
+      host_keys_.start([volume_id = assignment_.volume_id](std::stop_token token) {
+        make_other_host_keys(volume_id, token);
+      });
     warming_.sessions_open();
   }
 
@@ -332,8 +337,9 @@ class Daemon {
     return {ports.begin(), ports.end()};
   }
 
-  static void make_other_host_keys(std::stop_token token) {
-    const Ok made = complete_host_keys(kVolumePoint, [&] { return token.stop_requested(); });
+  static void make_other_host_keys(const std::string& volume_id, const std::stop_token& token) {
+    const Ok made =
+        complete_host_keys(kVolumePoint, volume_id, [&] { return token.stop_requested(); });
     if (!made && !token.stop_requested())
       log_event(LogLevel::warning, "host keys", {{"why", made.error().message()}});
   }
@@ -379,7 +385,11 @@ class Daemon {
   }
 
   Ok end_reporting() {
-    reporter_.flush(kLastReports);
+    const auto end = std::chrono::steady_clock::now() + kLastReports;
+    while (!shutting_down_ && std::chrono::steady_clock::now() < end &&
+           !reporter_.flush(kShutdownLook)) {
+    }
+    if (shutting_down_) reporter_.flush(kLastReportsAtShutdown);
     stay_until_shutdown();
     reporter_.stop();
     return {};

@@ -90,16 +90,19 @@ Result<bool> is_proven(const HostKey& key, const Cancelled& cancelled) {
   return verdict->exit_status == 0 && is_good_signature(verdict->output, key.type);
 }
 
-/// The volume's file, unless it is known to be another volume's.
+/// The volume's file, where it is known to be this volume's: whoever published the AMI knows keys
+/// that came with it.
 std::optional<HostKeys> kept_keys(const RootDirectory& volume, const std::string& volume_id) {
   auto keys = parse_host_key_document(volume.read(kVolumeHostKeys, kMaxDocument).value_or(""));
-  if (!keys || keys->volume_id.empty() || volume_id.empty() || keys->volume_id == volume_id)
-    return keys;
-  return std::nullopt;
+  if (!keys || volume_id.empty() || keys->volume_id != volume_id) return std::nullopt;
+  return keys;
 }
 
+/// Not on a volume that nobody knows by its id: nobody could tell later whose keys they are.
 Ok keep_keys(const RootDirectory& volume, const HostKeys& keys) {
+  if (keys.volume_id.empty()) return {};
   TRY(volume.make_directories(kVolumeState, 0755));
+  TRY(volume.check_same_mount(kVolumeState));
   return volume.write(kVolumeHostKeys, host_key_document(keys), 0600);
 }
 
@@ -140,15 +143,21 @@ Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::
   return done;
 }
 
-Ok complete_host_keys(const std::string& point, const Cancelled& cancelled) {
+Ok complete_host_keys(const std::string& point, const std::string& volume_id,
+                      const Cancelled& cancelled) {
   const auto present = [&]() -> Result<HostKeys> {
     TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(point));
-    auto keys = kept_keys(volume, "");
+    auto keys = kept_keys(volume, volume_id);
     if (!keys) return fail(ErrorKind::gone, "the volume has no host keys");
     return std::move(*keys);
   };
-  TRY_ASSIGN(HostKeys keys, present());
+  HostKeys keys;
+  if (!volume_id.empty()) {
+    TRY_ASSIGN(keys, present());
+  }
   for (const char* type : kHostKeyTypes) {
+    // Made for this lease, shown already and kept nowhere.
+    if (volume_id.empty() && type == std::string_view(kHostKeyTypes[0])) continue;
     if (const HostKey* key = keys.find(type)) {
       const auto proven = is_proven(*key, cancelled);
       // Shown already, and perhaps one that every client refuses.

@@ -22,7 +22,8 @@ Ok show_base_host_keys();
 
 /// New connections see the node's ed25519 key from now on: the volume's, or where it has none of
 /// its own (first use, a copy of another volume, a damaged file) or one that the base cannot read,
-/// a new one, which the volume keeps. Returns what was done, for the timeline. Errors: no
+/// a new one, which the volume keeps. Of a volume without an id (a Xen disk that the manager has
+/// not named) none is taken and none kept. Returns what was done, for the timeline. Errors: no
 /// ssh-keygen on the base or one that takes too long, the volume cannot be written; then nothing
 /// has changed.
 Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id);
@@ -31,6 +32,7 @@ Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::
 /// the other types as well, and makes anew what is missing or of no use (RSA takes seconds), all of
 /// which the volume keeps. Opens the volume at `point` for moments only. Errors: as above;
 /// retry_later when cancelled.
-Ok complete_host_keys(const std::string& point, const Cancelled& cancelled);
+Ok complete_host_keys(const std::string& point, const std::string& volume_id,
+                      const Cancelled& cancelled);
 
 }  // namespace warmroot::bootstrap

@@ -86,11 +86,11 @@ void Reporter::run_exchanges() {
   }
 }
 
-void Reporter::flush(milliseconds limit) {
-  if (!thread_.joinable()) return;
+bool Reporter::flush(milliseconds limit) {
+  if (!thread_.joinable()) return true;
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit,
-                    [&] { return (events_.empty() && exchanges_.empty()) || stopping_; });
+  return changed_.wait_for(lock, limit,
+                           [&] { return (events_.empty() && exchanges_.empty()) || stopping_; });
 }
 
 bool Reporter::pause(milliseconds time, bool wake_for_events) {

@@ -45,8 +45,8 @@ class Reporter {
   using Answered = std::function<void(std::optional<std::string>)>;
   void exchange(std::string method, std::string path, std::string body, Answered done);
 
-  /// Waits until everything queued has been delivered, at most `limit`.
-  void flush(std::chrono::milliseconds limit);
+  /// Waits until everything queued has been delivered, at most `limit`. False when it has not.
+  bool flush(std::chrono::milliseconds limit);
   void stop();
 
  private:

@@ -91,7 +91,7 @@ TEST_F(BootWhole, a_node_s_host_keys_are_made_once_and_follow_its_volume) {
   ASSERT_TRUE(done) << done.error().message();
   const std::string first = shown_host_key();
   EXPECT_THAT(first, testing::StartsWith("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
-  done = complete_host_keys(kVolumePoint, {});
+  done = complete_host_keys(kVolumePoint, "vol-0abc", {});
   ASSERT_TRUE(done) << done.error().message();
   const std::string rsa = shown_host_key("rsa");
   EXPECT_THAT(rsa, HasSubstr("PRIVATE KEY"));
@@ -116,7 +116,7 @@ TEST_F(BootWhole, a_node_s_host_keys_are_made_once_and_follow_its_volume) {
   done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_EQ(shown_host_key(), first);
-  done = complete_host_keys(kVolumePoint, {});
+  done = complete_host_keys(kVolumePoint, "vol-0abc", {});
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_EQ(shown_host_key(), first);
   EXPECT_EQ(shown_host_key("rsa"), rsa);
@@ -200,6 +200,41 @@ TEST_F(BootWhole, host_keys_that_sshd_could_not_read_lock_nobody_out) {
   }
 }
 
+/// Whoever published the AMI knows them.
+TEST_F(BootWhole, host_keys_that_came_with_an_ami_are_not_shown) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  const std::string known = key_made("-t ed25519 -N ''");
+  mount_volume();
+  ASSERT_NO_FATAL_FAILURE(keep_on_mounted_volume({"", {{"ed25519", known}}}));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_THAT(public_half_of_shown("ed25519"), testing::StartsWith("ssh-ed25519 "));
+  EXPECT_NE(shown_host_key(), known);
+  ASSERT_TRUE(undo_bring_up(assignment_));
+
+  // Of a volume that nobody knows by its id none are taken, and none kept for others to take.
+  mount_volume();
+  ASSERT_NO_FATAL_FAILURE(keep_on_mounted_volume({"", {{"ed25519", known}}}));
+  const std::string before = *read_file(inside(kVolumeHostKeys), 65536);
+  {
+    const auto volume = RootDirectory::open(kVolumePoint);
+    ASSERT_TRUE(volume);
+    ASSERT_TRUE(show_node_host_keys(*volume, ""));
+  }
+  EXPECT_THAT(public_half_of_shown("ed25519"), testing::StartsWith("ssh-ed25519 "));
+  EXPECT_NE(shown_host_key(), known);
+  const std::string first = shown_host_key();
+  ASSERT_TRUE(complete_host_keys(kVolumePoint, "", {}));
+  EXPECT_THAT(public_half_of_shown("rsa"), testing::StartsWith("ssh-rsa "));
+  EXPECT_EQ(shown_host_key(), first);
+  EXPECT_EQ(*read_file(inside(kVolumeHostKeys), 65536), before);
+  EXPECT_TRUE(show_base_host_keys());
+}
+
 TEST_F(BootWhole, host_keys_whose_halves_do_not_fit_are_replaced_once_sessions_are_open) {
   make_volume();
   dress_as_disk();
@@ -215,7 +250,7 @@ TEST_F(BootWhole, host_keys_whose_halves_do_not_fit_are_replaced_once_sessions_a
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_EQ(shown_host_key(), misfit) << "else this test shows nothing: reading it is no proof";
   EXPECT_EQ(shown_host_key("ecdsa"), "none") << "shown before anybody has tried it";
-  done = complete_host_keys(kVolumePoint, {});
+  done = complete_host_keys(kVolumePoint, "vol-0abc", {});
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_NE(shown_host_key(), misfit);
   EXPECT_THAT(public_half_of_shown("ed25519"), testing::StartsWith("ssh-ed25519 "));
@@ -332,7 +367,8 @@ const std::string kForeign = "truncate -s 0 $image; truncate -s 96M $image\n";
 INSTANTIATE_TEST_SUITE_P(
     Table, DiskRefusals,
     testing::Values(
-        Refusal{"Luks", kLuksDisk.c_str(), "the whole disk (crypto_LUKS, 96 MiB)); LUKS encryption"},
+        Refusal{"Luks", kLuksDisk.c_str(),
+                "the whole disk (crypto_LUKS, 96 MiB)); LUKS encryption"},
         Refusal{"LuksBesideBoot", kLuksBeside.c_str(),
                 "it has no etc/os-release, the pool's source has to be an AMI or the snapshot of a "
                 "root disk; LUKS encryption is not supported"},
@@ -365,12 +401,14 @@ TEST_F(BootWhole, a_root_beyond_replay_is_refused_with_what_to_do_whoever_vouche
 
 TEST_F(BootWhole, a_root_whose_damage_shows_only_inside_it_is_given_back_for_repair) {
   make_volume();
-  ASSERT_TRUE(shell("at=$(debugfs -R 'imap /bin/sh' " + loop_ +
-                    " 2>/dev/null | sed -n 's/.*block \\([0-9]*\\), offset \\(0x[0-9a-f]*\\)/\\1 \\2/p')\n"
-                    "set -- $at; block=$(dumpe2fs -h " + loop_ +
-                    " 2>/dev/null | sed -n 's/^Block size: *//p')\n"
-                    "head -c 256 /dev/urandom | dd of=" + loop_ +
-                    " bs=1 seek=$(($1 * block + $2)) conv=notrunc,fsync status=none"));
+  ASSERT_TRUE(
+      shell("at=$(debugfs -R 'imap /bin/sh' " + loop_ +
+            " 2>/dev/null | sed -n 's/.*block \\([0-9]*\\), offset \\(0x[0-9a-f]*\\)/\\1 \\2/p')\n"
+            "set -- $at; block=$(dumpe2fs -h " +
+            loop_ +
+            " 2>/dev/null | sed -n 's/^Block size: *//p')\n"
+            "head -c 256 /dev/urandom | dd of=" +
+            loop_ + " bs=1 seek=$(($1 * block + $2)) conv=notrunc,fsync status=none"));
   dress_as_disk();
   input_.confirmed_volume = [] { return std::optional<std::string>("vol-0abc"); };
   const Ok done = bring_up(input_, assignment_, book_, stop_);
