@@ -36,6 +36,7 @@ constexpr milliseconds kLook{500};
 /// While the manager's word is waited for: it is what the boot waits for.
 constexpr milliseconds kWordLook{20};
 constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
+constexpr std::size_t kMaxCommandLine = 64 * 1024;
 /// All the other users together.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// For programs that a killed bootstrap had started.
@@ -337,7 +338,10 @@ class Work {
   void tell_what_differs() {
     [[maybe_unused]] const auto told = book_.timed("preflight", [&]() -> Result<std::string> {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-      auto remarks = preflight(preflight_facts(kSys, "/proc", root));
+      PreflightFacts facts = preflight_facts(kSys, "/proc", root);
+      facts.boot_twin = boot_twin(read_file("/proc/cmdline", kMaxCommandLine).value_or(""),
+                                  assignment_.partitions);
+      auto remarks = preflight(facts);
       remarks.insert(remarks.end(), remarks_.begin(), remarks_.end());
       book_.update([&](Status& status) {
         status.remarks.clear();

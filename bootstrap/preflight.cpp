@@ -1,6 +1,7 @@
 #include "bootstrap/preflight.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "bootstrap/base/words.hpp"
 
@@ -33,6 +34,13 @@ void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
 
 std::vector<Remark> preflight(const PreflightFacts& facts) {
   std::vector<Remark> remarks;
+  if (!facts.boot_twin.empty())
+    remarks.push_back(
+        {"this machine boots from " + facts.boot_twin +
+             ", and the volume's disk bears the same name: after a reboot it may come up on the "
+             "volume itself, with nobody to give that back. End the instance rather than reboot "
+             "it, or give the nodes a base AMI that is not the pool's source",
+         true});
   judge_gpu(facts, remarks);
   if (facts.memory_mib > 0 && facts.memory_free_mib < kLittleMemoryMib)
     remarks.push_back({std::to_string(facts.memory_free_mib) + " MiB of " +
@@ -48,6 +56,28 @@ std::vector<Remark> preflight(const PreflightFacts& facts) {
                            ", for which the volume has no modules: load them on the base",
                        false});
   return remarks;
+}
+
+/// Source: the kernel's name_to_dev_t, and what initramfs-tools and dracut take besides.
+std::string boot_twin(std::string_view command_line, std::span<const PartitionFacts> partitions) {
+  std::string root;
+  while (!command_line.empty()) {
+    const std::size_t end = std::min(command_line.find_first_of(" \n"), command_line.size());
+    const std::string_view word = command_line.substr(0, end);
+    command_line.remove_prefix(std::min(end + 1, command_line.size()));
+    if (word.starts_with("root=")) root = word.substr(5);  // the last one counts
+  }
+  constexpr std::pair<std::string_view, std::string PartitionFacts::*> kNames[] = {
+      {"UUID=", &PartitionFacts::uuid},
+      {"PARTUUID=", &PartitionFacts::part_uuid},
+      {"LABEL=", &PartitionFacts::label},
+      {"PARTLABEL=", &PartitionFacts::part_label}};
+  for (const auto& [kind, name] : kNames)
+    for (const PartitionFacts& partition : partitions)
+      if (root.starts_with(kind) && !(partition.*name).empty() &&
+          lower(root.substr(kind.size())) == lower(partition.*name))
+        return root;
+  return {};
 }
 
 std::string message_of_the_day(const std::vector<Remark>& remarks) {

@@ -5,6 +5,7 @@
 manager={{manager_url}}
 sha256={{sha256}}
 patience_s=120 # sshd waits for us that long when the manager cannot be reached
+pause_s=2
 
 root=${WARMROOT_ROOT-} # set by tests alone
 run=$root/run/warmroot
@@ -16,8 +17,9 @@ say() {
 } 2>/dev/null
 give_up() {
   say "$*; sessions stay on the base system"
+  mkdir -p "$root/run/motd.d" && echo "warmroot: $*; this is the base system" >"$root/run/motd.d/warmroot"
   exit 1
-}
+} 2>/dev/null
 uptime_s() { # a clock that NTP does not move
   read -r up rest </proc/uptime
   echo "${up%.*}"
@@ -59,15 +61,18 @@ fetch_checked() {
   done
   stop_s=$(($(uptime_s) + patience_s))
   until fetch "$manager/bootstrap/warmroot-bootstrap" "$program.new" && [ -s "$program.new" ]; do
-    [ "$(uptime_s)" -lt "$stop_s" ] ||
-      give_up "cannot fetch the bootstrap from $manager in $patience_s s ($(tail -n 1 "$run/fetch.log" 2>/dev/null))"
-    sleep 2
+    if [ "${1-}" != later ] && [ "$(uptime_s)" -ge "$stop_s" ]; then
+      sh "$0" later </dev/null >/dev/null 2>&1 & # the boot goes on, and so do we
+      give_up "cannot fetch the bootstrap from $manager in $patience_s s ($(tail -n 1 "$run/fetch.log" 2>/dev/null)), goes on trying"
+    fi
+    sleep "$pause_s"
   done
   is_ours "$program.new" ||
     give_up "the bootstrap from $manager is not the one this instance was launched with (SHA-256 $sha256)"
   chmod 755 "$program.new" && mv -f "$program.new" "$program" || give_up "cannot install $program"
 }
-is_ours "$program" || fetch_checked
+[ "${1-}" != later ] || pause_s=15
+is_ours "$program" || fetch_checked "$@"
 
 # Prepares sshd's configuration and returns; what takes long goes on in the background.
 timeout 120 "$program" up --ticket "$run/ticket.json" </dev/null >>"$run/boothook.log" 2>&1 ||
