@@ -20,7 +20,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxSwaps = 64 * 1024;
-constexpr std::size_t kShownBytes = 200;
+constexpr std::size_t kMostOfPath = 200;
 
 /// "\040" is a blank, as in mountinfo.
 std::string without_escapes(std::string_view text) {
@@ -45,12 +45,12 @@ bool lies_on(const std::string& path, dev_t device) {
   return ::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_dev == device;
 }
 
-std::string shown(const std::string& path) {
-  return without_controls(shortened(path, kShownBytes));
+std::string path_text(const std::string& path) {
+  return without_controls(shortened(path, kMostOfPath));
 }
 
 /// "; why" where it failed.
-std::string outcome(bool done) {
+std::string ending(bool done) {
   return done ? std::string() : std::string(": ") + std::strerror(errno);
 }
 
@@ -76,9 +76,9 @@ std::vector<std::string> end_kernel_users(dev_t device) {
   for (const auto& file : swap_files(read_file("/proc/swaps", kMaxSwaps).value_or("")))
     if (lies_on(file, device)) {
       const bool done = ::swapoff(file.c_str()) == 0;
-      ended.push_back("swap file " + shown(file) + outcome(done));
+      ended.push_back("swap file " + path_text(file) + ending(done));
     } else if (file.starts_with(std::string(kVolumePoint) + "/")) {
-      ended.push_back("swap file " + shown(file) + ": its name is gone, only a reboot ends it");
+      ended.push_back("swap file " + path_text(file) + ": its name is gone, only a reboot ends it");
     }
   for (const auto& name : list_directory("/sys/class/block")) {
     if (!name.starts_with("loop")) continue;
@@ -86,7 +86,7 @@ std::vector<std::string> end_kernel_users(dev_t device) {
     if (file.empty() || !lies_on(file, device)) continue;
     const UniqueFd loop(::open(("/dev/" + name).c_str(), O_RDONLY | O_CLOEXEC));
     const bool done = loop && ::ioctl(loop.get(), LOOP_CLR_FD) == 0;
-    ended.push_back(name + " over " + shown(file) + outcome(done));
+    ended.push_back(name + " over " + path_text(file) + ending(done));
   }
   return ended;
 }
