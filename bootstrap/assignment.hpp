@@ -30,6 +30,10 @@ struct Assignment {
   dev_t root_device = 0;  ///< st_dev of the volume's root, to know it again; 0: not known
   /// What a release does on the volume, in a thread that may outlive the attempt.
   std::shared_future<void> write_back;
+  /// The same, about what of it the kernel uses; what that was is the work's until it has ended.
+  std::shared_future<void> kernel_work;
+  std::shared_ptr<std::vector<std::string>> kernel_users =
+      std::make_shared<std::vector<std::string>>();
   bool host_keys = false;  ///< sshd may show the volume's
 };
 

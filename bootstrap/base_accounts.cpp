@@ -129,7 +129,7 @@ Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit, const std:
   if (!launch_key.empty())
     for (const User& user : edit.session_users) TRY(write_user_keys(user, launch_key + '\n'));
   for (const User& user : edit.session_users) {
-    if (cancelled && cancelled()) return fail(ErrorKind::retry_later, "told to stop");
+    if (cancelled && cancelled()) return {};
     TRY(write_keys(volume, user, launch_key));
   }
   return {};

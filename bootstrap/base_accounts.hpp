@@ -15,8 +15,8 @@ namespace warmroot::bootstrap {
 Result<AccountEdit> import_accounts(const RootDirectory& volume);
 
 /// Lets the volume's people in with the keys that the volume has for them and `launch_key` (may be
-/// empty). For after sessions land in the volume: before, the keys would open the base. Errors:
-/// retry_later when cancelled.
+/// empty). For after sessions land in the volume: before, the keys would open the base. Ends early
+/// when cancelled: whoever is in by then is warned by the release.
 Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit, const std::string& launch_key,
                 const Cancelled& cancelled);
 /// Closes that door. For before sessions land on the base again.

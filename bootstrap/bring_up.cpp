@@ -343,6 +343,11 @@ class Work {
                                   assignment_.partitions);
       auto remarks = preflight(facts);
       remarks.insert(remarks.end(), remarks_.begin(), remarks_.end());
+      if (input_.sshd_is_late && assignment_.entry->by_base_sshd())
+        remarks.push_back(
+            {"sshd was running before the bootstrap: unless it has been restarted "
+             "since, this is the base system, and nothing here is kept",
+             true});
       book_.update([&](Status& status) {
         status.remarks.clear();
         for (const auto& remark : remarks) status.remarks.push_back(remark.text);

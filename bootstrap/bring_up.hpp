@@ -29,6 +29,7 @@ struct BringUpInput {
   std::string sftp_server;
   bool node_host_keys = false;  ///< sshd's HostKey lines can lead to the volume's
   bool grow = false;            ///< the root's file system is made to fill the disk
+  bool sshd_is_late = false;    ///< sshd ran before it could read our configuration
   std::string pool;
   unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.

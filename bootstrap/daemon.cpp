@@ -277,6 +277,7 @@ class Daemon {
     input_.sftp_server = sshd_.sftp_server;
     input_.write_mib_s = ticket_.write_mib_s;
     input_.grow = ticket_.grow;
+    input_.sshd_is_late = sshd_.ran_before;
     // The volume's own sshd is started when they are there, whatever the base's can do.
     input_.node_host_keys =
         sshd_.node_host_keys || (ticket_.host_keys && ticket_.entry != EntryKind::chroot);

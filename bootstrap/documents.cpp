@@ -294,6 +294,7 @@ namespace {
 constexpr std::size_t kReportedSteps = 40;  ///< at either end
 constexpr std::size_t kReportedRemarks = 40;
 constexpr std::size_t kReportedText = 500;
+constexpr std::size_t kReportedName = 100;
 
 Status for_report(Status status) {
   auto& steps = status.steps;
@@ -305,7 +306,7 @@ Status for_report(Status status) {
     steps.erase(first + 1, steps.end() - kReportedSteps);
   }
   for (TimedStep& step : steps) {
-    step.name = shortened(std::move(step.name), kReportedText);
+    step.name = shortened(std::move(step.name), kReportedName);
     step.detail = shortened(std::move(step.detail), kReportedText);
   }
   status.remarks.resize(std::min(status.remarks.size(), kReportedRemarks));
@@ -321,12 +322,14 @@ Status for_report(Status status) {
 std::string report_body(const Status& status, Stage stage, std::string_view reason,
                         std::string_view message) {
   constexpr std::size_t kMostMessage = 1000;  // the manager refuses a report with more than 1024
+  // Bytes that are no UTF-8 become three each.
+  const Json clean = Json::parse(dump(without_controls(std::string(message))));
   return dump({{"version", 1},
                {"instance_id", status.instance_id},
                {"volume_id", or_null(status.volume_id)},
                {"stage", to_string(stage)},
                {"reason", reason},
-               {"message", without_controls(std::string(message)).substr(0, kMostMessage)},
+               {"message", shortened(clean.get<std::string>(), kMostMessage)},
                {"status", status_json(for_report(status))}});
 }
 

@@ -151,7 +151,8 @@ Ok RootDirectory::check_new_place(const std::string& path) const {
     TRY_ASSIGN(const auto runtime, mount_of(run->get()));
     if (own == runtime) return {};
   }
-  return fail(ErrorKind::refused, "/" + path + " leads to files of the base");
+  return fail(ErrorKind::refused,
+              "/" + path + " would be made on another file system than the volume's root");
 }
 
 Ok RootDirectory::make_file(const std::string& path) const {

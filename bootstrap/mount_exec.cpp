@@ -177,7 +177,8 @@ Ok unmount_tree(const std::string& point, bool keep_top) {
   // after each.
   constexpr int kMostMounts = 10000;
   for (int i = 0; i < kMostMounts; ++i) {
-    std::vector<std::string> points = mounts_at(point);
+    const std::vector<std::string> before = mounts_at(point);
+    std::vector<std::string> points = before;
     if (keep_top) points.erase(std::remove(points.begin(), points.end(), point), points.end());
     if (points.empty()) return {};
     // One over whose parent another was mounted, or moved, is not at its path before that has gone.
@@ -186,7 +187,7 @@ Ok unmount_tree(const std::string& point, bool keep_top) {
       done = ::umount2(place->c_str(), UMOUNT_NOFOLLOW) == 0;
       if (!done && errno != EINVAL && errno != ENOENT) return fail_errno("unmounting " + *place);
     }
-    if (!done && points == mounts_at(point))
+    if (!done && before == mounts_at(point))
       return fail(ErrorKind::broken, "no path leads to what is mounted at " + points.back());
   }
   return fail(ErrorKind::broken, "mounts below " + point + " keep coming back");

@@ -71,12 +71,19 @@ std::string boot_twin(std::string_view command_line, std::span<const PartitionFa
       {"UUID=", &PartitionFacts::uuid},
       {"PARTUUID=", &PartitionFacts::part_uuid},
       {"LABEL=", &PartitionFacts::label},
-      {"PARTLABEL=", &PartitionFacts::part_label}};
+      {"PARTLABEL=", &PartitionFacts::part_label},
+      {"/dev/disk/by-uuid/", &PartitionFacts::uuid},
+      {"/dev/disk/by-partuuid/", &PartitionFacts::part_uuid},
+      {"/dev/disk/by-label/", &PartitionFacts::label},
+      {"/dev/disk/by-partlabel/", &PartitionFacts::part_label}};
   for (const auto& [kind, name] : kNames)
-    for (const PartitionFacts& partition : partitions)
-      if (root.starts_with(kind) && !(partition.*name).empty() &&
-          lower(root.substr(kind.size())) == lower(partition.*name))
+    for (const PartitionFacts& partition : partitions) {
+      if (!root.starts_with(kind) || (partition.*name).empty()) continue;
+      const std::string told = root.substr(kind.size());
+      const bool is_number = name == &PartitionFacts::uuid || name == &PartitionFacts::part_uuid;
+      if (told == partition.*name || (is_number && lower(told) == lower(partition.*name)))
         return root;
+    }
   return {};
 }
 

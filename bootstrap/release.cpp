@@ -11,7 +11,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/base/words.hpp"
@@ -36,6 +35,8 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 constexpr int kPeoplePauseMs = 500;
 /// What run_hooks takes beyond its limit to end a hook that hangs.
 constexpr Milliseconds kHooksGrace{4000};
+/// For what the kernel used, once the volume is unmounted.
+constexpr Milliseconds kKernelWordLimit{1000};
 
 using Work = std::shared_future<void>;
 
@@ -292,15 +293,17 @@ class Release {
 
   /// On a thread of its own: what was swapped out has to be read back first.
   void end_kernel_users_beside() {
-    if (!device_ || runs(kernel_work_)) return;
-    kernel_work_ = begin([device = *device_, users = kernel_users_] {
-      for (auto& user : end_kernel_users(device)) users->insert(std::move(user));
-    });
+    if (!device_ || runs(assignment_.kernel_work)) return;
+    assignment_.kernel_users = std::make_shared<std::vector<std::string>>();
+    assignment_.kernel_work =
+        begin([device = *device_, places = assignment_.also_mounted,
+               users = assignment_.kernel_users] { *users = end_kernel_users(device, places); });
   }
 
+  /// What the last round has found.
   std::string kernel_users_text() const {
-    if (runs(kernel_work_)) return "swap files or loop devices, which it is letting go";
-    return joined({kernel_users_->begin(), kernel_users_->end()}, ", ");
+    if (runs(assignment_.kernel_work)) return "a swap file that is being read back";
+    return joined(*assignment_.kernel_users, ", ");
   }
 
   Result<std::string> unmount() {
@@ -310,7 +313,6 @@ class Release {
       if (done) break;
       const auto holders = device_ ? holders_of(*device_) : std::vector<Holder>();
       signal_all(holders, SIGKILL);
-      end_kernel_users_beside();
       if (boottime_ms() >= deadline) {
         Error error = std::move(done).error();
         if (!holders.empty()) error.context += ", held by " + holders_text(holders);
@@ -319,9 +321,11 @@ class Release {
         if (runs(assignment_.write_back)) error.context += ", still being written back";
         return fail(std::move(error));
       }
+      end_kernel_users_beside();
       ::poll(nullptr, 0, kPauseMs);
     }
     assignment_.mounted = false;
+    if (assignment_.kernel_work.valid()) assignment_.kernel_work.wait_for(kKernelWordLimit);
     const std::string users = kernel_users_text();
     return users.empty() ? users : "the kernel used it: " + users;
   }
@@ -364,9 +368,6 @@ class Release {
   StatusBook& book_;
   std::int64_t volume_end_ms_ = kNever;  ///< when marking and sync have to have ended
   std::optional<dev_t> device_;          ///< the volume's root, once found at its place
-  Work kernel_work_;
-  /// The work's until it has ended.
-  std::shared_ptr<std::set<std::string>> kernel_users_ = std::make_shared<std::set<std::string>>();
 };
 
 }  // namespace

@@ -17,7 +17,8 @@ say() {
 } 2>/dev/null
 give_up() {
   say "$*; sessions stay on the base system"
-  mkdir -p "$root/run/motd.d" && echo "warmroot: $*; this is the base system" >"$root/run/motd.d/warmroot"
+  # one that runs already tells people itself
+  [ -e "$run/bootstrap.pid" ] || { mkdir -p "$root/run/motd.d" && echo "warmroot: $*; this is the base system" >"$root/run/motd.d/warmroot"; }
   exit 1
 } 2>/dev/null
 uptime_s() { # a clock that NTP does not move
@@ -62,10 +63,13 @@ fetch_checked() {
   stop_s=$(($(uptime_s) + patience_s))
   until fetch "$manager/bootstrap/warmroot-bootstrap" "$program.new" && [ -s "$program.new" ]; do
     if [ "${1-}" != later ] && [ "$(uptime_s)" -ge "$stop_s" ]; then
+      why=$(tail -n 1 "$run/fetch.log" 2>/dev/null)
       sh "$0" later </dev/null >/dev/null 2>&1 & # the boot goes on, and so do we
-      give_up "cannot fetch the bootstrap from $manager in $patience_s s ($(tail -n 1 "$run/fetch.log" 2>/dev/null)), goes on trying"
+      give_up "cannot fetch the bootstrap from $manager in $patience_s s ($why), goes on trying"
     fi
     sleep "$pause_s"
+    # somebody has taken us away, or started it
+    [ -e "$0" ] && { [ "${1-}" != later ] || [ ! -e "$run/bootstrap.pid" ]; } || exit 1
   done
   is_ours "$program.new" ||
     give_up "the bootstrap from $manager is not the one this instance was launched with (SHA-256 $sha256)"

@@ -80,6 +80,9 @@ TEST_F(Handover, a_loop_device_that_somebody_made_of_a_file_in_it_does_not_keep_
   const auto made = shell("truncate -s 1M '" + file + "'; losetup -f --show '" + file + "'");
   ASSERT_TRUE(made) << made.error().message();
   const std::string loop = made->substr(0, made->find('\n'));
+  const std::shared_ptr<void> detached(nullptr, [&](void*) {
+    [[maybe_unused]] const auto done = shell("losetup -d " + loop + " 2>/dev/null; true");
+  });
   const Ok released = release(leaving(), assignment_, book_);
   EXPECT_TRUE(released) << released.error().message();
   EXPECT_TRUE(check_device_free("/dev/vdz"));

@@ -51,6 +51,9 @@ TEST(Preflight, a_reboot_may_take_a_volume_that_is_called_like_the_base_s_root) 
   EXPECT_EQ(boot_twin("root=UUID=0e1f-aa root=/dev/nvme0n1p1", partitions), "");
   EXPECT_EQ(boot_twin("root=PARTLABEL= noroot=UUID=0e1f-aa", partitions), "");
   EXPECT_EQ(boot_twin("root=UUID=d1a2-01", partitions), "");
+  EXPECT_EQ(boot_twin("root=LABEL=Cloudimg-rootfs", partitions), "");
+  EXPECT_EQ(boot_twin("root=/dev/disk/by-partuuid/D1A2-01", partitions),
+            "/dev/disk/by-partuuid/D1A2-01");
   auto facts = plain();
   facts.boot_twin = "UUID=0e1f-aa";
   EXPECT_THAT(only_remark(facts, true), HasSubstr("boots from UUID=0e1f-aa"));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "bootstrap/base/words.hpp"
 #include "bootstrap/documents.hpp"
 
@@ -109,8 +111,11 @@ TEST(StatusText, makes_no_report_that_the_manager_would_not_take) {
   status.remarks.assign(1000, endless);
   for (int i = 0; i < 1000; ++i)
     status.steps.push_back({"step " + std::to_string(i), i, 2, Outcome::failed, endless});
+  status.steps[7].name = endless;
   const std::string body = report_body(status, Stage::failed, "failed", endless);
   EXPECT_LT(body.size(), 256u * 1024);
+  const auto report = nlohmann::json::parse(body);
+  EXPECT_LE(report.at("message").get<std::string>().size(), 1024u);
   for (const char* kept :
        {"\"step 0\"", "\"step 39\"", "920 steps are left out", "\"step 960\"", "\"step 999\""})
     EXPECT_NE(body.find(kept), std::string::npos) << kept;
