@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/octal_escapes.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/mount_plan.hpp"
 #include "bootstrap/paths.hpp"
@@ -32,25 +33,6 @@ constexpr std::string_view kVfatValues[] = {"umask", "fmask", "dmask", "uid", "g
 template <typename Range>
 bool is_one_of(std::string_view text, const Range& known) {
   return std::find(std::begin(known), std::end(known), text) != std::end(known);
-}
-
-bool is_octal(char c) {
-  return c >= '0' && c <= '7';
-}
-
-std::string unescaped(std::string_view field) {
-  std::string text;
-  for (std::size_t i = 0; i < field.size(); ++i) {
-    if (field[i] == '\\' && i + 3 < field.size() && field[i + 1] <= '3' && is_octal(field[i + 1]) &&
-        is_octal(field[i + 2]) && is_octal(field[i + 3])) {
-      text += static_cast<char>((field[i + 1] - '0') * 64 + (field[i + 2] - '0') * 8 +
-                                (field[i + 3] - '0'));
-      i += 3;
-    } else {
-      text += field[i];
-    }
-  }
-  return text;
 }
 
 std::vector<std::string> parts_of(std::string_view text, std::string_view separators) {
@@ -208,8 +190,9 @@ std::vector<FstabEntry> parse_fstab(std::string_view text) {
     const auto fields = parts_of(line, " \t\r");
     if (fields.size() < 3 || fields[0].front() == '#') continue;
     if (entries.size() == kMostEntries) break;
-    entries.push_back({unescaped(fields[0]), unescaped(fields[1]), unescaped(fields[2]),
-                       fields.size() > 3 ? unescaped(fields[3]) : std::string()});
+    entries.push_back({without_octal_escapes(fields[0]), without_octal_escapes(fields[1]),
+                       without_octal_escapes(fields[2]),
+                       fields.size() > 3 ? without_octal_escapes(fields[3]) : std::string()});
   }
   return entries;
 }

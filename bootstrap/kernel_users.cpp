@@ -14,6 +14,7 @@
 #include <set>
 
 #include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/octal_escapes.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/base/words.hpp"
 #include "bootstrap/files.hpp"
@@ -26,25 +27,7 @@ namespace {
 constexpr std::size_t kMaxSwaps = 64 * 1024;
 constexpr std::size_t kMostOfPath = 200;
 
-/// "\040" is a blank, as in mountinfo.
-std::string without_escapes(std::string_view text) {
-  const auto is_octal = [&](std::size_t at) {
-    return at < text.size() && text[at] >= '0' && text[at] <= '7';
-  };
-  std::string plain;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '\\' && is_octal(at + 1) && is_octal(at + 2) && is_octal(at + 3)) {
-      plain += static_cast<char>((text[at + 1] - '0') * 64 + (text[at + 2] - '0') * 8 +
-                                 (text[at + 3] - '0'));
-      at += 3;
-    } else {
-      plain += text[at];
-    }
-  }
-  return plain;
-}
-
-/// A subvolume of btrfs has a number of its own.
+/// For files of a subvolume of btrfs, which has a device number of its own.
 bool is_below_volume(const std::string& path) {
   return path.starts_with(std::string(kVolumePoint) + "/");
 }
@@ -70,7 +53,7 @@ std::string path_text(const std::string& path) {
   return without_controls(shortened(path, kMostOfPath));
 }
 
-/// "; why" where it failed.
+/// Nothing where it was done, else ": why", by errno.
 std::string ending(bool done) {
   return done ? std::string() : std::string(": ") + std::strerror(errno);
 }
@@ -87,7 +70,7 @@ std::vector<std::string> swap_files(std::string_view swaps) {
     if (name_end == std::string_view::npos || !line.starts_with('/')) continue;
     const std::size_t type = line.find_first_not_of(" \t", name_end);
     if (type != std::string_view::npos && line.substr(type).starts_with("file"))
-      files.push_back(without_escapes(line.substr(0, name_end)));
+      files.push_back(without_octal_escapes(line.substr(0, name_end)));
   }
   return files;
 }
