@@ -9,7 +9,15 @@
 namespace warmroot::warm {
 namespace {
 
-constexpr unsigned kHardCeiling = 64;
+constexpr unsigned kHardCeiling = 96;
+/// The session keeps the other tags. What fills a pipe of 300 MiB/s behind 100 ms is 68 and kGain
+/// of it, which half of 128 tags could not hold.
+constexpr double kShareOfTags = 0.75;
+/// Of a hurry: pipes that 32 fill have all of a short list asked for within their first second
+/// anyway; the others lost a latency or two over finding that out.
+constexpr unsigned kHurryStart = 48;
+/// A window of a hurry: its answer is wanted sooner than a quieter one.
+constexpr unsigned kHurrySamples = 32;
 /// Doubling the depth doubles throughput as long as latency is the limit; a third of that is the
 /// border between "still mostly latency" and noise of a window (11 %).
 constexpr double kWorthwhileGrowth = 1.3;
@@ -35,6 +43,7 @@ constexpr double kNoQueueBelow =
 /// The window's quick reads over its middle one: where all wait in one queue, none is quick.
 /// Lognormal first touches without a queue have 0.5.
 constexpr double kQueuedSpread = 0.8;
+constexpr double kUnqueuedSpread = 0.56;
 constexpr double kFullFrom = 0.85;        // of the best throughput
 constexpr double kChangedBy = 1.45;       // four deviations of a window's mean: the law has changed
 constexpr double kSlowestTrimmed = 0.03;  // stalls of seconds happen once in 1,000 to 1,000,000
@@ -55,6 +64,7 @@ constexpr unsigned kFellWindows = 3;  // in a row
 /// Of the best throughput; a full pipe's windows vary by a twentieth.
 constexpr double kMoreThrough = 1.1;
 constexpr unsigned kQueuedWindows = 2;
+constexpr unsigned kFilledWindows = 3;
 constexpr double kMoreSpread = 0.15;  // two deviations of a window's
 constexpr double kDepthHysteresis = 0.1;
 
@@ -63,7 +73,10 @@ constexpr double kDepthHysteresis = 0.1;
 DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags) {
   DepthLimits limits;
   limits.ceiling = kHardCeiling;
-  if (device_tags) limits.ceiling = std::min(limits.ceiling, std::max(1U, *device_tags / 2));
+  if (device_tags) {
+    const auto share = static_cast<unsigned>(kShareOfTags * *device_tags);
+    limits.ceiling = std::min(limits.ceiling, std::max(1U, share));
+  }
   if (max_depth != 0) limits.ceiling = std::min(limits.ceiling, max_depth);
   limits.floor = std::min(limits.floor, limits.ceiling);
   limits.start = std::min(limits.start, limits.ceiling);
@@ -92,7 +105,13 @@ double DepthControl::gain() const {
 }
 
 void DepthControl::hurry(bool on) {
-  if (on && !hurry_) hurry_from_ = Time(-1);
+  if (on && !hurry_) {
+    hurry_from_ = Time(-1);
+    if (phase_ == Phase::search && base_weight_ == 0 && !window_open_) {
+      depth_ = std::max(depth_, std::min(kHurryStart, limits_.ceiling));
+      settling_ = std::min(settling_, depth_ / 2);
+    }
+  }
   hurry_ = on;
   take_owed_look();
 }
@@ -118,7 +137,8 @@ std::chrono::microseconds DepthControl::base_latency() const {
 
 bool DepthControl::window_is_full(Time now) const {
   // As many as are in flight take one latency; over a shorter time completions come in bunches.
-  const auto least = std::max<std::size_t>(kSearchSamples, depth_);
+  const unsigned in_flight = hurry_ ? std::min(depth_, kHurrySamples) : depth_;
+  const auto least = std::max<std::size_t>(kSearchSamples, in_flight);
   const bool is_long = phase_ == Phase::steady || phase_ == Phase::raise;
   if (latencies_us_.size() < least) return false;
   return !is_long || latencies_us_.size() >= kSteadySamples || now - window_start_ >= kWindowTime;
@@ -187,7 +207,7 @@ void DepthControl::close_window(Time now) {
       } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
         last_look_ = now - kDrainEvery + kFirstLookAfter;
         owes_look_ = false;
-        ceiling_spread_ = window.spread;
+        settled_spread_ = window.spread;
         set_depth(gain() * pipe());
       } else if (hurry_) {
         owes_look_ = true;
@@ -211,6 +231,7 @@ void DepthControl::close_window(Time now) {
 }
 
 void DepthControl::forget_base() {
+  settled_spread_.reset();
   base_weight_ = 0;
   base_seen_below_ = false;
 }
@@ -221,6 +242,7 @@ void DepthControl::pool_base(const Window& window, double weight_limit) {
   const auto samples = static_cast<double>(window.samples);
   base_us_ = (base_us_ * past + window.mean_us * samples) / (past + samples);
   base_weight_ = past + samples;
+  if (phase_ != Phase::steady || weight_limit == 0) looked_us_ = base_us_;
   base_seen_below_ = base_seen_below_ || depth_ < limits_.ceiling;
 }
 
@@ -251,17 +273,18 @@ void DepthControl::after_steady_window(const Window& window, Time now) {
   poor_windows_ = window.throughput < kFellBy * best_throughput_ ? poor_windows_ + 1 : 0;
   if (heed_new_latency(window, now)) return;
   const bool queued = window.spread > kQueuedSpread;
-  const bool as_before = depth_ <= kNoQueueBelow * pipe() && window.mean_us < kQueued * base_us_;
+  const bool as_before = depth_ <= kNoQueueBelow * pipe() && window.mean_us < kQueued * looked_us_;
   // A pipe that is not full has no queue, so that whatever its reads took is the latency.
   const bool not_full = window.throughput < kFullFrom * best_throughput_ && !queued;
   if (as_before || not_full) pool_base(window, kBaseWeightLimit / 4);
-  // While yielding, throughput is what we ask for, not what there is: it may only teach more, or a
-  // lasting fall.
-  if (!foreground_ || window.throughput > best_throughput_) remember_throughput(window.throughput);
+  // While yielding, and wherever nothing waits, throughput is what we ask for, not what there is:
+  // it may only teach more, or a lasting fall.
+  const bool asked_little = foreground_ || window.spread < kUnqueuedSpread;
+  if (!asked_little || window.throughput > best_throughput_) remember_throughput(window.throughput);
   if (take_owed_look() || (!hurry_ && heed_queue(window, now))) return;
   const auto since_look = now - last_look_;
   if (poor_windows_ >= kFellWindows && since_look >= kSearchAtMostEvery) return search_again();
-  if (since_look >= kDrainEvery && !hurry_) return look_at_latency(window, now);
+  if (since_look >= kDrainEvery && !hurry_) return begin_drain(kDrainGain * pipe(), false);
   set_depth(gain() * pipe());
 }
 
@@ -301,26 +324,17 @@ bool DepthControl::heed_queue(const Window& window, Time now) {
   const bool queued = window.spread > kQueuedSpread;
   const bool poor = poor_windows_ >= (foreground_ ? kFellWindows : 1);
   queued_windows_ = queued ? queued_windows_ + 1 : 0;
-  const bool filled = queued && window.spread > ceiling_spread_ + kMoreSpread;
+  if (!settled_spread_ && !foreground_) settled_spread_ = window.spread;
+  const bool filled = queued && window.spread > settled_spread_.value_or(1) + kMoreSpread;
   filled_windows_ = filled ? filled_windows_ + 1 : 0;
   const bool look = now >= next_queue_look_ && queued_windows_ >= (poor ? 1 : kQueuedWindows);
-  if (!look && filled_windows_ < kQueuedWindows) return false;
+  if (!look && filled_windows_ < kFilledWindows) return false;
   if (poor) {
     recent_throughput_.fill(0);
     remember_throughput(window.throughput);
   }
   begin_drain(kDrainGain * std::min<double>(depth_, pipe()), true);
   return true;
-}
-
-/// All that is allowed is in flight, and nothing waits: then this window was the look.
-void DepthControl::look_at_latency(const Window& window, Time now) {
-  if (!base_seen_below_ || depth_ < limits_.ceiling || window.spread >= kQueuedSpread ||
-      window.mean_us >= kQueued * base_us_)
-    return begin_drain(kDrainGain * pipe(), false);
-  last_look_ = now;
-  ceiling_spread_ = window.spread;
-  pool_base(window, kBaseWeightLimit);
 }
 
 void DepthControl::search_again() {
@@ -342,7 +356,7 @@ void DepthControl::begin_drain(double depth, bool pipe_was_full) {
   base_before_us_ = base_us_;
   queued_windows_ = 0;
   filled_windows_ = 0;
-  ceiling_spread_ = 1;
+  settled_spread_.reset();
   set_depth(depth);
 }
 

@@ -15,11 +15,12 @@ namespace warmroot::warm {
 struct DepthLimits {
   unsigned floor = 4;
   unsigned start = 8;
-  unsigned ceiling = 64;
+  unsigned ceiling = 96;
 };
 
-/// Ceiling: the smallest of 64, half the device's tags (the session needs the rest) and the
-/// operator's cap; 0 and nullopt mean no such limit. Floor and start never exceed the ceiling.
+/// Ceiling: the smallest of 96, three quarters of the device's tags (the session needs the rest)
+/// and the operator's cap; 0 and nullopt mean no such limit. Floor and start never exceed the
+/// ceiling.
 DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags);
 
 /// Phases: *search* doubles the depth while that brings 1.3 times the throughput; *steady* keeps
@@ -57,7 +58,7 @@ class DepthControl {
   /// latency as well, and no look below is begun. Ends with hand_over, and by itself kHurry after
   /// its first read, so that the depth is known within a second.
   void hurry(bool on);
-  static constexpr std::chrono::milliseconds kHurry{600};
+  static constexpr std::chrono::milliseconds kHurry{400};
 
   /// Goes on with what it knows, for another reader of the same device within these limits: nothing
   /// that was under way is in its windows.
@@ -88,7 +89,6 @@ class DepthControl {
   void after_steady_window(const Window& window, Time now);
   bool heed_new_latency(const Window& window, Time now);
   bool heed_queue(const Window& window, Time now);
-  void look_at_latency(const Window& window, Time now);
   void begin_drain(double depth, bool pipe_was_full);
   void after_drain_window(const Window& window, Time now);
   void begin_raise(double depth, double throughput_before);
@@ -116,6 +116,7 @@ class DepthControl {
   std::vector<double> latencies_us_;
   double base_us_ = 0;
   double base_weight_ = 0;
+  double looked_us_ = 0;            // the base, when it was last looked at
   bool base_seen_below_ = false;    // the ceiling: at it, a queue may be in every window
   double previous_throughput_ = 0;  // of the window before, in the search
   double best_throughput_ = 0;
@@ -123,8 +124,8 @@ class DepthControl {
   std::size_t recent_at_ = 0;
   unsigned poor_windows_ = 0;  // in a row, as those below
   unsigned queued_windows_ = 0;
-  unsigned filled_windows_ = 0;  // queued, unlike when all that is allowed was in flight
-  double ceiling_spread_ = 1;    // of that time
+  unsigned filled_windows_ = 0;           // queued, unlike after the last look
+  std::optional<double> settled_spread_;  // of the first window after the last look
   Time next_queue_look_{0};
   bool pipe_was_full_ = false;  // before the drain
   double base_before_us_ = 0;   // the same

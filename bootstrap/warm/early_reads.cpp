@@ -18,7 +18,7 @@ using std::chrono::microseconds;
 /// Most tools let the first partition begin at 1 MiB; superblock, descriptors, first bitmaps and
 /// inodes are in the first 5 MiB of an ext4. Guessed, so that they need not wait for the table.
 constexpr ByteRange kGuessedHead{1024 * 1024, 5 * 1024 * 1024};
-constexpr unsigned kCapacity = 64;
+constexpr unsigned kCapacity = 112;
 constexpr std::uint64_t kMib = 1024 * 1024;
 /// Nobody else reads yet: a round of the mount's goes out at once.
 constexpr unsigned kStartDepth = 32;
