@@ -129,10 +129,8 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   request.depth = early_.depth();
   if (const auto disk = warm::BlockDevice::open(request.device_path))
     request.hot = recording_.hot_blocks(disk->size_bytes());
-  if (request.hot.empty()) {
-    request.files = recording_.files_elsewhere();
-    request.guess = [] { return warm::first_run_files(login_users()); };
-  }
+  if (request.hot.empty()) request.files = recording_.files_elsewhere();
+  request.guess = [] { return warm::first_run_files(login_users()); };
   const auto show = [this](const warm::WarmProgress& progress) {
     book_.update([&](Status& status) { status.warm = progress; });
   };

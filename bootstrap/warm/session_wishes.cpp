@@ -13,9 +13,12 @@ constexpr auto kFollowEvery = std::chrono::milliseconds(10);
 
 void SessionWishes::start(const std::string& device_path, const std::string& mount_point,
                           std::vector<WantedFile> files,
-                          std::function<std::vector<WantedFile>()> guess) {
+                          std::function<std::vector<WantedFile>()> guess, bool has_list) {
   if (mount_point.empty()) return;
-  if (!files.empty() || guess) finder_.emplace(mount_point, std::move(files), std::move(guess));
+  mount_point_ = mount_point;
+  expected_ = missed_.size();
+  if (has_list) guess_ = std::exchange(guess, {});
+  if (!files.empty() || guess) finder_.emplace(mount_point_, std::move(files), std::move(guess));
   if (auto session =
           SessionTrace::start(device_path, mount_point, offset_bytes_, std::move(trace_place_)))
     session_.emplace(std::move(*session));
@@ -49,6 +52,8 @@ void SessionWishes::follow_session(const BlockSet& present, const BlockSet& want
       if (present.contains(block) || !missed_.insert(block).second) continue;
       pump_.prefer_to_all(follow_.missed(block, present, wanted));
     }
+  if (guess_ && !finder_ && missed_.size() >= expected_ + kForeignMisses)
+    finder_.emplace(mount_point_, std::vector<WantedFile>(), std::exchange(guess_, {}));
 }
 
 }  // namespace warmroot::warm

@@ -33,13 +33,17 @@ class SessionWishes {
       : pump_(pump), offset_bytes_(offset_bytes), files_(blocks) {}
 
   /// Begins the lookups in the root and the session's trace. An empty `mount_point`: there is
-  /// neither.
+  /// neither. With a list, `guess` is asked only when sessions have missed kForeignMisses blocks
+  /// that were not expected: the list is another workload's.
   void start(const std::string& device_path, const std::string& mount_point,
-             std::vector<WantedFile> files, std::function<std::vector<WantedFile>()> guess = {});
+             std::vector<WantedFile> files, std::function<std::vector<WantedFile>()> guess,
+             bool has_list);
+  static constexpr std::size_t kForeignMisses = 8;  ///< with its own list a session has 3 or 4
   /// These come anyway: that a session waits for one says nothing of what it will want next.
   void expect(std::span<const Block> blocks) { missed_.insert(blocks.begin(), blocks.end()); }
   /// No lookup is begun any more; waits for none.
   void stop_lookups() {
+    guess_ = {};
     if (finder_) finder_->stop();
   }
   /// Waits for lookups that wait for the device, and leaves the root.
@@ -60,10 +64,13 @@ class SessionWishes {
   std::uint64_t offset_bytes_;
   BlockSet files_;
   UniqueFd trace_place_ = BlockTrace::open_place();
+  std::string mount_point_;
+  std::function<std::vector<WantedFile>()> guess_;  // until it is asked
   std::optional<FileFinder> finder_;
   std::optional<SessionTrace> session_;
   DemandFollow follow_;
   std::unordered_set<Block> missed_;  // by the session, or expected
+  std::size_t expected_ = 0;          // of them, at the start
   SteadyClock::time_point last_follow_{};
 };
 

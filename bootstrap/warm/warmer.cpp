@@ -389,7 +389,7 @@ Result<ReadPump::End> Run::read_everything() {
 void Run::start_wishes() {
   if (!std::exchange(wishes_due_, false)) return;
   wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
-                 std::move(request_.guess));
+                 std::move(request_.guess), progress_.hot_blocks > 0);
 }
 
 std::vector<Block> Run::on_tick() {
