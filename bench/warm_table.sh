@@ -1,18 +1,19 @@
 #!/bin/sh
-# The table of bench/README.md's section "warm" in one command: all contenders, seven repetitions, the slow ones in every
-# third, both workloads, the unrelated reader, and a change of law in mid-run. Raw JSON and the tables go to bench/results.
-# On a quiet machine, as root; some 27 minutes for profile B. Usage: sh bench/warm_table.sh [PROFILE [SEED [REPETITIONS]]]
+# The table of bench/README.md's section "warm" in one command: all contenders, seven repetitions, the slow ones in three
+# of them, both workloads, the unrelated reader, and a change of law in mid-run. Raw JSON and the tables go to bench/results.
+# On a quiet machine, as root; for profile B some 45 minutes with seven repetitions, 75 with fifteen.
+# Usage: sh bench/warm_table.sh [PROFILE [SEED [REPETITIONS]]]
 set -eu
 cd "$(dirname "$0")/.."
 . tests/lib.sh
 
 profile=${1:-b} seed=${2:-$(date +%Y%m%d)} repetitions=${3:-7}
-rare=fio1m,touch,touch@25,ours-pread
+rare=dd,fio128k,fio1m,touch,touch@25,cat,ours-pread
 name=bench/results/warm-$(date +%F)-$profile
 step "warm table: profile $profile, seed $seed, $repetitions repetitions, load $(cut -d' ' -f1-3 /proc/loadavg)"
 sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$seed" --repetitions "$repetitions" --limit 70 \
   --contenders "none,plain,local,oracle,$rare,ours,ours-blocks,ours-other,ours-older,ours-nolist,ours-nolist-blocks,ours-warm" \
-  --rarely "$rare" --rarely-every 3 --json "$name.json" >"$name.md"
+  --rarely "$rare" --rarely-every "$(((repetitions + 2) / 3))" --json "$name.json" >"$name.md"
 # What it costs others, and whether the depth follows a volume whose latency becomes three times as long.
 sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$((seed + 1))" --repetitions 2 --limit 20 --reader \
   --contenders none,touch,ours,ours-nolist --workloads bench/workloads/perl-git.sh --json "$name-reader.json" >>"$name.md"
