@@ -22,6 +22,7 @@
 #include "bootstrap/release.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/sshd_listeners.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -46,8 +47,7 @@ void detach() {
 }
 
 Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book) {
-  // A second `up` of the same boot finds its own configuration loaded.
-  const bool late = sshd_is_running() && ::access(kSshdConfig, F_OK) != 0;
+  TRY_ASSIGN(const bool late, sshd_is_late());
   Result<SshdFacts> facts = SshdFacts{};
   const auto installed = book.timed("configure sshd", [&]() -> Result<std::string> {
     std::string note;

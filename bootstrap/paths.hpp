@@ -44,6 +44,8 @@ inline constexpr char kBannerFile[] = "/run/warmroot/banner";
 inline constexpr char kMessageOfTheDay[] = "/run/motd.d/warmroot";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.
 inline constexpr char kResolvConf[] = "/run/warmroot/resolv";
+/// The listening sockets of an sshd that ran before kSshdConfig was written.
+inline constexpr char kLateSshd[] = "/run/warmroot/sshd-before";
 inline constexpr char kSshdConfig[] = "/run/warmroot/sshd.conf";
 inline constexpr char kSshdDropIn[] = "/etc/ssh/sshd_config.d/50-warmroot.conf";
 

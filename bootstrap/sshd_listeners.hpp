@@ -1,0 +1,15 @@
+// Which sshd is listening: one that ran before its configuration was written has not read it, and a
+// second `up` has to know that one again. Called by `up`.
+#pragma once
+
+#include "bootstrap/base/result.hpp"
+
+namespace warmroot::bootstrap {
+
+/// Whether the base's sshd runs without what install_sshd_config writes: it ran before the first
+/// `up` of this boot, and has neither been restarted nor reloaded since. To be asked before
+/// install_sshd_config, by every `up`. Its listening sockets are remembered below kRunDirectory.
+/// Errors: errno's, of remembering.
+Result<bool> sshd_is_late();
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,272 @@
+// `up` as user-data runs it, with a metadata service, Debian's sshd and its client in a network
+// namespace of the test's own: run twice, killed at any moment and run again, and behind an sshd
+// that was there first.
+#include <gmock/gmock.h>
+#include <httplib.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bootstrap/commands.hpp"
+#include "bootstrap/daemon.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/sshd_listeners.hpp"
+#include "tests/volume_sshd_rig.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr int kImdsPort = 1338;
+constexpr char kTicket[] = "/run/ticket.json";
+constexpr char kWords[] = "/run/up-words";
+constexpr char kSshd[] = "/usr/local/sbin/sshd";
+
+/// What `up` asks of an instance without a launch-time mapping beyond its root.
+[[noreturn]] void serve_imds() {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  httplib::Server server;
+  const std::string key = read_file("/run/keys/launch.pub", 4096).value_or("");
+  server.Put("/latest/api/token", [](const httplib::Request&, httplib::Response& reply) {
+    reply.set_content("token", "text/plain");
+  });
+  server.Get(R"(/latest/meta-data/(.*))",
+             [key](const httplib::Request& request, httplib::Response& reply) {
+               const std::string path = request.matches[1];
+               if (path == "instance-id")
+                 reply.set_content("i-1", "text/plain");
+               else if (path == "placement/availability-zone")
+                 reply.set_content("us-east-1a", "text/plain");
+               else if (path == "public-keys/0/openssh-key")
+                 reply.set_content(key, "text/plain");
+               else
+                 reply.status = 404;
+             });
+  server.listen("127.0.0.1", kImdsPort);
+  ::_exit(1);
+}
+
+/// What sshd shows, read through the link that its configuration names.
+std::string shown_host_key() {
+  return read_file(std::string(kHostKeys) + "/ssh_host_ed25519_key", 65536).value_or("none");
+}
+
+class BootUp : public BootWhole {
+ protected:
+  static void SetUpTestSuite() {
+    BootNamespace::SetUpTestSuite();
+    if (::access(WARMROOT_SSHD, X_OK) != 0) reason_ = "no sshd, run tests/deps.sh";
+    if (!reason_.empty()) return;
+    ::setenv("WARMROOT_SSHD", WARMROOT_SSHD, 1);
+    ::setenv("LD_LIBRARY_PATH", WARMROOT_SSHD_LIBRARIES, 1);
+    ::setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT",
+             ("http://127.0.0.1:" + std::to_string(kImdsPort)).c_str(), 1);
+    if (::unshare(CLONE_NEWNET) != 0 || !loopback_is_up()) reason_ = "no network namespace";
+    const auto made = shell(R"(
+      mkdir -p /run/sshd /run/keys /etc/ssh
+      ssh-keygen -q -t ed25519 -N '' -C launch -f /run/keys/launch
+      ssh-keygen -q -t ed25519 -N '' -C base -f /etc/ssh/ssh_host_ed25519_key
+      mkdir /etc/pam.d
+      for kind in auth account session; do echo $kind required pam_permit.so; done >/etc/pam.d/sshd
+      echo 'sshd:x:105:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd
+      mount -t tmpfs -o mode=755 tmpfs /usr/local/sbin
+      cp $WARMROOT_SSHD /usr/local/sbin/sshd
+      printf 'Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n' >/etc/ssh/sshd_config
+      echo '{"version":1,"deployment":"d","pool":"test","volume":{"grow":true}}' >/run/ticket.json)");
+    if (reason_.empty() && !made) reason_ = made.error().message();
+  }
+
+  void SetUp() override {
+    BootWhole::SetUp();
+    if (!reason_.empty()) return;
+    ::unlink("/run/known_hosts");
+    imds_ = ::fork();
+    if (imds_ == 0) serve_imds();
+  }
+
+  void TearDown() override {
+    if (reason_.empty()) {
+      kill_daemon();
+      std::ignore = down();
+      end_process(sshd_);
+      end_process(imds_);
+      EXPECT_TRUE(shell("rm -f /run/warmroot/sshd.conf /etc/ssh/sshd_config.d/*"));
+    }
+    BootWhole::TearDown();
+  }
+
+  /// As volumes are when they are larger than their snapshot.
+  void make_disk_to_grow() {
+    make_volume();
+    ASSERT_TRUE(shell("truncate -s 96M " + image_ + "; losetup -c " + loop_));
+    dress_as_disk();
+    ASSERT_TRUE(shell("echo 196608 >/run/block/vdz/size"));
+  }
+
+  void make_disk_with_fstab() {
+    make_disk(R"(
+      mkdir $t/srv $t.srv; echo kept >$t.srv/file
+      echo 'UUID=6a30ab86-fd1c-4b86-a8b0-7a4c6a3a4b90 /srv ext4 defaults 0 2' >$t/etc/fstab
+      printf 'start=2048, size=81920, type=linux\nstart=83968, size=40960, type=linux\n' |
+        sfdisk --quiet --wipe never --label gpt $image >/dev/null
+      mke2fs -q -t ext4 -E root_owner=0:0,offset=1048576 -d $t $image 40M
+      mke2fs -q -t ext4 -U 6a30ab86-fd1c-4b86-a8b0-7a4c6a3a4b90 -E root_owner=0:0,offset=42991616 -d $t.srv $image 20M
+      rm -r $t.srv)");
+    dress_as_disk();
+    dress_partitions();
+  }
+
+  static void end_process(pid_t& process) {
+    if (process == 0) return;
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+    process = 0;
+  }
+
+  /// In a process of its own, as user-data's; empty, or what it says is wrong.
+  static std::string run_up() {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const Ok done = up(kTicket, UpMode::in_unit);
+      std::ignore = write_file_atomic(kWords, done ? "" : done.error().message(), 0600);
+      ::_exit(0);
+    }
+    ::waitpid(child, nullptr, 0);
+    return read_file(kWords, 4096).value_or("up ended without a word");
+  }
+
+  static void kill_daemon() {
+    if (const pid_t daemon = running_daemon(); daemon != 0) {
+      ::kill(daemon, SIGKILL);
+      while (running_daemon() == daemon) ::poll(nullptr, 0, 1);
+    }
+  }
+
+  static StatusFields status() {
+    return status_fields(read_file(kStatusFile, kMaxStatus).value_or(""));
+  }
+
+  /// Whether it came to be within a minute.
+  template <typename Condition>
+  static bool comes(const Condition& condition) {
+    const auto limit = steady_clock::now() + kLimit;
+    while (!condition()) {
+      if (steady_clock::now() > limit) return false;
+      ::poll(nullptr, 0, 1);
+    }
+    return true;
+  }
+
+  static bool comes_ready() {
+    return comes([] {
+      const std::string stage = status().stage;
+      return stage == "ready" || stage == "warming" || stage == "warm";
+    });
+  }
+
+  void start_sshd() {
+    sshd_ = ::fork();
+    if (sshd_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::execl(kSshd, kSshd, "-D", "-E", "/run/sshd.log", nullptr);
+      ::_exit(1);
+    }
+    EXPECT_TRUE(comes([] { return greeting().starts_with("SSH-2.0"); }));
+  }
+
+  /// A person's login: who she is there and where "there" is. The first one remembers the host key.
+  static std::string login() {
+    const auto said = shell(
+        "ssh -F none -p 22 -i /run/keys/launch -o LogLevel=ERROR -o BatchMode=yes -o "
+        "StrictHostKeyChecking=accept-new "
+        "-o UserKnownHostsFile=/run/known_hosts ada@127.0.0.1 "
+        "'read os </etc/os-release; echo $HOME $os' 2>&1");
+    return said ? *said : said.error().message();
+  }
+
+  /// All that a person could notice.
+  std::string state() {
+    std::string text = *read_file("/etc/passwd", 1 << 20) + *read_file("/etc/group", 1 << 20) +
+                       read_file(std::string(kUserKeysDirectory) + "/ada", 65536).value_or("none") +
+                       read_attribute(inside(kVolumeMarker)) + "\n" + shown_host_key() +
+                       read_file(kSshdConfig, 65536).value_or("none") +
+                       read_file(kSshdDropIn, 65536).value_or("none");
+    for (const auto& point : mounts_at(kVolumePoint)) text += point + "\n";
+    struct statvfs size {};
+    ::statvfs(kVolumePoint, &size);
+    return text + std::to_string(size.f_blocks) + " blocks\n" + login();
+  }
+
+  pid_t imds_ = 0, sshd_ = 0;
+};
+
+constexpr char kInTheVolume[] = "/home/ada PRETTY_NAME=\"Test Volume 1\"";
+
+TEST_F(BootUp, killed_at_any_step_and_run_again_ends_as_the_first_would_have) {
+  make_disk_with_fstab();
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  const std::string wanted = state();
+  EXPECT_THAT(wanted, EndsWith(kInTheVolume));
+  EXPECT_THAT(wanted, testing::HasSubstr("/srv\n"));
+  const std::size_t all_steps = status().steps.size();
+  ASSERT_GT(all_steps, 15u);
+  ASSERT_TRUE(down());
+  for (std::size_t steps = 1; steps <= all_steps; ++steps) {
+    SCOPED_TRACE("killed when " + std::to_string(steps) + " steps were told");
+    ::unlink(kStatusFile);
+    ASSERT_EQ(run_up(), "");
+    ASSERT_TRUE(comes([&] { return status().steps.size() >= steps; }));
+    kill_daemon();
+    ASSERT_EQ(run_up(), "");
+    ASSERT_TRUE(comes_ready()) << status().message;
+    EXPECT_EQ(state(), wanted);
+    ASSERT_TRUE(down());
+    EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
+    EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  }
+}
+
+TEST_F(BootUp, run_twice_is_refused_and_changes_nothing) {
+  make_disk_to_grow();
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  const std::string wanted = state();
+  const pid_t daemon = running_daemon();
+  EXPECT_EQ(run_up(), "warmroot-bootstrap runs already as process " + std::to_string(daemon));
+  EXPECT_EQ(running_daemon(), daemon);
+  EXPECT_EQ(state(), wanted);
+  EXPECT_TRUE(down());
+}
+
+/// A second `up` found its own configuration there, and said that sessions land in the volume.
+TEST_F(BootUp, an_sshd_that_was_there_first_is_late_for_the_second_up_too_until_it_has_reloaded) {
+  make_disk_to_grow();
+  start_sshd();
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  const auto told_late = [] {
+    return read_file(kStatusFile, kMaxStatus).value_or("").find(kLateSentence) != std::string::npos;
+  };
+  EXPECT_TRUE(told_late());
+  kill_daemon();
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_TRUE(told_late());
+  kill_daemon();
+  ASSERT_EQ(::kill(sshd_, SIGHUP), 0);
+  ASSERT_TRUE(comes([] { return !sshd_is_late().value_or(true); }));
+  ASSERT_TRUE(comes([] { return greeting().starts_with("SSH-2.0"); }));
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_FALSE(told_late());
+  EXPECT_EQ(login(), kInTheVolume);
+  EXPECT_TRUE(down());
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
