@@ -48,11 +48,6 @@ constexpr char kSshd[] = "/usr/local/sbin/sshd";
   ::_exit(1);
 }
 
-/// What sshd shows, read through the link that its configuration names.
-std::string shown_host_key() {
-  return read_file(std::string(kHostKeys) + "/ssh_host_ed25519_key", 65536).value_or("none");
-}
-
 class BootUp : public BootWhole {
  protected:
   static void SetUpTestSuite() {

@@ -119,6 +119,11 @@ class BootWhole : public BootNamespace {
   bool partitioned_ = false;
 };
 
+/// What sshd would show, read through the link that its configuration names.
+inline std::string shown_host_key(const std::string& type = "ed25519") {
+  return read_file(std::string(kHostKeys) + "/ssh_host_" + type + "_key", 65536).value_or("none");
+}
+
 /// A release that was asked for by a test and has so much time; nobody is warned below 22 s.
 inline ReleaseInput leaving(std::chrono::seconds left = std::chrono::seconds(20)) {
   const std::int64_t deadline_ms = boottime_ms() + std::chrono::milliseconds(left).count();
