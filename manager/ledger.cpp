@@ -15,9 +15,11 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 12;
+constexpr int kSchemaVersion = 13;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
+/// Longer than any wait between two plans of the same call.
+constexpr std::chrono::minutes kTriesCountFor{10};
 constexpr std::int64_t kKeepHistory = 10'000;
 
 std::string event_of(const core::RecordLease& record) {
@@ -46,7 +48,7 @@ std::string tables_from(const char* begin) {
 /// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks,
 /// version 7 not when a key was last used, version 8 not when an attempt had no answer, version 9
 /// no volumes that were left unclean, version 10 not how warm volumes are, version 11 only one code
-/// of a throttle.
+/// of a throttle, version 12 had no index of tokens that were tried.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -88,6 +90,10 @@ Ok migrate(Database& database, std::int64_t from) {
     TRY(
         database.run_script("ALTER TABLE failures ADD COLUMN throttled INTEGER NOT NULL DEFAULT 0;"
                             "UPDATE failures SET throttled = code = 'RequestLimitExceeded'"));
+  if (from < 13)
+    TRY(
+        database.run("CREATE INDEX IF NOT EXISTS intents_tried ON intents (token) WHERE state = "
+                     "'refused' AND attempts > 0"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -424,6 +430,17 @@ Ok Ledger::write_watches(const core::Plan& plan, Instant now) {
   return {};
 }
 
+/// How often a call with this token has lately had no clear answer: one that is planned anew with
+/// it goes on waiting longer and longer between its replays.
+Result<int> Ledger::tried_before(const std::string& token, Instant now) {
+  if (token.empty()) return 0;
+  TRY_ASSIGN(const auto rows,
+             database_.query("SELECT coalesce(max(attempts), 0) FROM intents WHERE token = ? AND "
+                             "state = 'refused' AND attempts > 0 AND settled_ms > ?",
+                             {token, to_sql(now - kTriesCountFor)}));
+  return static_cast<int>(rows.front().number(0));
+}
+
 Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws::EncodedCall& call,
                                           Instant now) {
   core::Intent intent;
@@ -434,11 +451,13 @@ Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws:
   intent.zone = action.zone;
   intent.token = core::token_of(action.mutation);
   intent.recorded = intent.silent = now;
+  TRY_ASSIGN(intent.attempts, tried_before(intent.token, now));
   TRY(database_.run(
       "INSERT INTO intents (action, body, pool, nodes, resources, zone, token, reason, "
-      "state, recorded_ms, silent_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?9, ?9)",
+      "state, recorded_ms, silent_ms, attempts) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?9, ?9, ?10)",
       {call.action, call.body, intent.pool, joined(intent.nodes), joined(intent.resources),
-       intent.zone, intent.token, action.reason, to_sql(now)}));
+       intent.zone, intent.token, action.reason, to_sql(now), std::int64_t{intent.attempts}}));
   intent.id = database_.last_id();
   const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
   TRY(add_history({now, intent.pool, node,

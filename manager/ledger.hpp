@@ -112,6 +112,7 @@ class Ledger {
   Ok write_unclean(const core::RecordUnclean& record, Instant now);
   Ok settle_order(const core::RecordOrderSettled& record, Instant now);
   Ok write_watches(const core::Plan& plan, Instant now);
+  Result<int> tried_before(const std::string& token, Instant now);
   Result<core::Intent> write_intent(const core::Action& action, const aws::EncodedCall& call,
                                     Instant now);
   Ok settle_one(const Settlement& settlement, Instant now);

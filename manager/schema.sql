@@ -91,6 +91,7 @@ CREATE TABLE intents (
   error TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX intents_undecided ON intents (state) WHERE state IN ('open', 'unknown');
+CREATE INDEX intents_tried ON intents (token) WHERE state = 'refused' AND attempts > 0;
 
 -- Device names that are not given again on an instance: EC2 refused them (taken by the AMI, unusable after an earlier
 -- attach), or an attach under them was started over under another name.

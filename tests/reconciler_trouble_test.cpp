@@ -88,6 +88,28 @@ TEST(ReconcilerTrouble, a_page_that_stands_for_ec2_again_and_again_is_told_and_m
     }
 }
 
+/// After five pages people are told and the call is planned anew, with the same token: its replays
+/// began at 0.2 s again each time.
+TEST(ReconcilerTrouble, a_launch_that_only_pages_answer_is_sent_less_and_less_often) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.front.inject({"RunInstances", FaultKind::html, 10'000, 1});
+  fleet.start();
+  const auto launches = [&] {
+    return std::count_if(fleet.front.calls().begin(), fleet.front.calls().end(),
+                         [](const auto& call) { return call.action == "RunInstances"; });
+  };
+  fleet.until([] { return false; }, seconds{30});
+  const auto first = launches();
+  EXPECT_GE(first, 6);
+  fleet.until([] { return false; }, minutes{5});
+  EXPECT_LE(launches(), 12 + 330 / 5) << "what fleet_sim allows for the same call";
+  EXPECT_LE(launches() - first, 5 * first);
+  fleet.until([] { return false; }, minutes{5});
+  const auto before = launches();
+  fleet.until([] { return false; }, minutes{5});
+  EXPECT_LE(launches() - before, 300 / 15);
+}
+
 TEST(ReconcilerTrouble, replays_of_calls_without_an_answer_keep_to_the_budget) {
   Fleet fleet(pool_spec("p", 40, 0));
   fleet.front.inject({"CreateVolume", FaultKind::internal, 1000, 0});
