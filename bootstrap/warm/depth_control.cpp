@@ -9,12 +9,14 @@
 namespace warmroot::warm {
 namespace {
 
-constexpr unsigned kHardCeiling = 96;
-/// The session keeps the other tags. What fills a pipe of 300 MiB/s behind 100 ms is 68 and kGain
-/// of it, which half of 128 tags could not hold.
-constexpr double kShareOfTags = 0.75;
-/// Of a hurry: pipes that 32 fill have all of a short list asked for within their first second
-/// anyway; the others lost a latency or two over finding that out.
+/// What fills a pipe of 300 MiB/s behind 100 ms is 68, and kGain of it; a quarter more than 64,
+/// which 64 fetches at once cannot use, is as far off as may be: their queue does not show in
+/// latencies.
+constexpr unsigned kHardCeiling = 80;
+/// Of 128 the same; the session keeps the others.
+constexpr double kShareOfTags = 0.625;
+/// Of a hurry. Where it takes 64 or more to fill the pipe, a list that began with 32 waited for a
+/// latency or two until that was found out.
 constexpr unsigned kHurryStart = 48;
 /// A window of a hurry: its answer is wanted sooner than a quieter one.
 constexpr unsigned kHurrySamples = 32;
@@ -27,8 +29,8 @@ constexpr double kWorthwhileGrowth = 1.3;
 constexpr double kGain = 1.1;
 /// Of what is about to be wanted: such reads are in the way of few but each other. In the closed
 /// loop of depth_control_test a list of 165 blocks takes an eighth less time (B) than with kGain
-/// and a look in its midst; what no list has waits behind more than half a latency of queue
-/// meanwhile.
+/// and a look in its midst; what no list has waits behind the queue meanwhile, in a narrow pipe (D)
+/// for up to half a second.
 constexpr double kHurryGain = 1.6;
 constexpr double kDrainGain = 0.5;
 /// Whether more in flight would bring more now than when it was searched for.
@@ -65,7 +67,7 @@ constexpr unsigned kFellWindows = 3;  // in a row
 constexpr double kMoreThrough = 1.1;
 constexpr unsigned kQueuedWindows = 2;
 constexpr unsigned kFilledWindows = 3;
-constexpr double kMoreSpread = 0.15;  // two deviations of a window's
+constexpr double kMoreSpread = 0.12;  // two deviations of a window's
 constexpr double kDepthHysteresis = 0.1;
 
 }  // namespace
@@ -88,10 +90,13 @@ DepthControl::DepthControl(DepthLimits limits)
     : limits_(limits), depth_(limits.start), settling_(limits.start) {}
 
 unsigned DepthControl::depth() const {
-  if (!foreground_ || hurry_ || phase_ != Phase::steady) return depth_;
-  const double pipe = kYieldingGain * best_throughput_ * base_us_ / 1e6;
-  const auto yielding = static_cast<unsigned>(std::lround(pipe));
-  return std::clamp(yielding, limits_.floor, depth_);
+  unsigned wanted = depth_;
+  if (foreground_ && !hurry_ && phase_ == Phase::steady) {
+    const double pipe = kYieldingGain * best_throughput_ * base_us_ / 1e6;
+    wanted = static_cast<unsigned>(std::lround(pipe));
+  }
+  wanted -= std::min(wanted, elsewhere_);
+  return std::clamp(wanted, limits_.floor, depth_);
 }
 
 unsigned DepthControl::found() const {
@@ -107,7 +112,7 @@ double DepthControl::gain() const {
 void DepthControl::hurry(bool on) {
   if (on && !hurry_) {
     hurry_from_ = Time(-1);
-    if (phase_ == Phase::search && base_weight_ == 0 && !window_open_) {
+    if (fresh_) {
       depth_ = std::max(depth_, std::min(kHurryStart, limits_.ceiling));
       settling_ = std::min(settling_, depth_ / 2);
     }
@@ -122,13 +127,15 @@ bool DepthControl::take_owed_look() {
   return true;
 }
 
-void DepthControl::hand_over(DepthLimits limits) {
+void DepthControl::hand_over(DepthLimits limits, unsigned under_way) {
   limits_ = limits;
   depth_ = std::clamp(depth_, limits.floor, limits.ceiling);
   settling_ = depth_;  // what the reader before had in flight shares the pipe with the first ones
   window_open_ = false;
   foreground_ = false;
   hurry_ = false;
+  fresh_ = fresh_ && under_way == 0;
+  elsewhere_ = under_way;
 }
 
 std::chrono::microseconds DepthControl::base_latency() const {
@@ -145,6 +152,8 @@ bool DepthControl::window_is_full(Time now) const {
 }
 
 void DepthControl::completed(Time now, std::chrono::microseconds latency) {
+  fresh_ = false;
+  if (elsewhere_ > 0) --elsewhere_;
   if (hurry_ && hurry_from_ < Time(0)) hurry_from_ = now;
   if (hurry_ && now - hurry_from_ >= kHurry) hurry(false);
   if (static_cast<double>(latency.count()) < kPresentBelow * base_us_) {
@@ -258,7 +267,7 @@ void DepthControl::after_search_window(const Window& window) {
   const bool queued = window.spread > kQueuedSpread;
   if (base_weight_ == 0) {
     pool_base(window, kBaseWeightLimit);
-    if (queued) base_us_ /= kGain;  // at least; the depth stays until a look at it
+    if (queued) looked_us_ = base_us_ /= kGain;  // at least; the depth stays until a look at it
   } else if (!queued && window.mean_us < kQueued * base_us_) {
     pool_base(window, kBaseWeightLimit);
   }
@@ -275,7 +284,8 @@ void DepthControl::after_steady_window(const Window& window, Time now) {
   const bool queued = window.spread > kQueuedSpread;
   const bool as_before = depth_ <= kNoQueueBelow * pipe() && window.mean_us < kQueued * looked_us_;
   // A pipe that is not full has no queue, so that whatever its reads took is the latency.
-  const bool not_full = window.throughput < kFullFrom * best_throughput_ && !queued;
+  const bool not_full = window.throughput < kFullFrom * best_throughput_ && !queued &&
+                        window.mean_us < kChangedBy * looked_us_;
   if (as_before || not_full) pool_base(window, kBaseWeightLimit / 4);
   // While yielding, and wherever nothing waits, throughput is what we ask for, not what there is:
   // it may only teach more, or a lasting fall.

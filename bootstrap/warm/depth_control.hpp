@@ -15,10 +15,10 @@ namespace warmroot::warm {
 struct DepthLimits {
   unsigned floor = 4;
   unsigned start = 8;
-  unsigned ceiling = 96;
+  unsigned ceiling = 80;
 };
 
-/// Ceiling: the smallest of 96, three quarters of the device's tags (the session needs the rest)
+/// Ceiling: the smallest of 80, five eighths of the device's tags (the session needs the rest)
 /// and the operator's cap; 0 and nullopt mean no such limit. Floor and start never exceed the
 /// ceiling.
 DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags);
@@ -55,14 +55,16 @@ class DepthControl {
 
   /// Whether what is read now is what a session is about to want, in its order: then more than
   /// fills the pipe is asked for, beside a session too, since the last of a list waits for its own
-  /// latency as well, and no look below is begun. Ends with hand_over, and by itself kHurry after
-  /// its first read, so that the depth is known within a second.
+  /// latency as well, more from the start where nothing has been read yet, and no look below is
+  /// begun. Ends with hand_over, and by itself kHurry after its first read, so that the depth is
+  /// known within a second.
   void hurry(bool on);
   static constexpr std::chrono::milliseconds kHurry{400};
 
-  /// Goes on with what it knows, for another reader of the same device within these limits: nothing
-  /// that was under way is in its windows.
-  void hand_over(DepthLimits limits);
+  /// Goes on with what it knows, for another reader of the same device within these limits. What
+  /// the one before has `under_way` still is in none of its windows, and in flight beside it until
+  /// as many have come back.
+  void hand_over(DepthLimits limits, unsigned under_way = 0);
 
   /// How many reads should be in flight now; floor <= depth <= ceiling.
   unsigned depth() const;
@@ -107,6 +109,8 @@ class DepthControl {
   Phase phase_ = Phase::search;
   bool foreground_ = false;
   bool hurry_ = false;
+  bool fresh_ = true;       // nothing has come back yet
+  unsigned elsewhere_ = 0;  // in flight of the reader before
   bool owes_look_ = false;  // below, since a hurry
   Time hurry_from_{-1};     // its first read's end
   unsigned depth_;

@@ -47,7 +47,10 @@ class SessionWishes {
     if (finder_) finder_->stop();
   }
   /// Waits for lookups that wait for the device, and leaves the root.
-  void end_lookups() { finder_.reset(); }
+  void end_lookups() {
+    guess_ = {};
+    finder_.reset();
+  }
 
   /// Prefers in the pump what is wanted by now, of `wanted` (empty: of any) where a session has
   /// missed something.

@@ -144,7 +144,8 @@ Ok Run::open() {
   limits.start = std::min(limits.ceiling, kStartDepth);
   TRY_ASSIGN(engine_, make_read_engine(device_->fd(), limits.ceiling + kExtraCapacity));
   if (request_.depth)
-    control_.emplace(std::move(*request_.depth)).hand_over(limits);
+    control_.emplace(std::move(*request_.depth))
+        .hand_over(limits, static_cast<unsigned>(request_.under_way.size()));
   else
     control_.emplace(limits);
   PumpEvents events;

@@ -45,7 +45,7 @@ struct WarmRequest {
   std::vector<WantedFile>
       files{};  ///< read behind `hot` and before the rest; looked up in the mounted root
   /// Asked once for more of them, behind these, on a thread that may wait for the root; with a hot
-  /// list and no files, only when sessions turn out to want something else.
+  /// list only when sessions turn out to want something else.
   std::function<std::vector<WantedFile>()> guess{};
   std::vector<BlockRead> read_before{};  ///< counted as read by this run
   /// Asked for by them and not there yet: of the hot list, these are asked for last.
