@@ -111,6 +111,7 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
       record.size() > kMaxRecord)
     return fail(ErrorKind::refused,
                 "the volume's people would make the base's account files larger than 4 MiB");
+  if (!edit.changed()) return edit;
   // Before the change: what is recorded and not there is not missed when it is taken away.
   for (const char* directory : {"/var", "/var/lib"})
     if (::access(directory, F_OK) != 0) TRY(make_directory(directory, 0755));

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/words.hpp"
 #include "bootstrap/files.hpp"
 
@@ -290,7 +291,7 @@ std::string pretty_name(std::string_view os_release) {
     if (line.size() >= 2 && (line.front() == '"' || line.front() == '\'') &&
         line.back() == line.front())
       line = line.substr(1, line.size() - 2);
-    return shortened(std::string(line), kMostPrettyName);
+    return shortened(without_controls(std::string(line)), kMostPrettyName);
   }
   return {};
 }

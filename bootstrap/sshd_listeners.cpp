@@ -1,5 +1,6 @@
 #include "bootstrap/sshd_listeners.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <set>
@@ -34,42 +35,50 @@ std::set<std::string> listening_sockets() {
   return sockets;
 }
 
-/// "PID socket:[INODE]" of each socket that an sshd listens on. A restarted one is another process,
-/// a reloaded one has opened its sockets anew.
-std::set<std::string> sshd_listeners() {
+/// Of root's processes named sshd: "PID socket:[INODE]" of each socket that it listens on, and
+/// "PID" alone. A restarted one is another process, a reloaded one has opened its sockets anew.
+struct Sshds {
+  std::set<std::string> listeners, processes;
+};
+
+Sshds running_sshds() {
   const std::set<std::string> listening = listening_sockets();
-  std::set<std::string> listeners;
+  Sshds found;
   for (const auto& process : list_directory("/proc")) {
     if (process.empty() || process.front() < '1' || process.front() > '9') continue;
     const std::string place = "/proc/" + process;
-    if (read_attribute(place + "/comm") != "sshd") continue;
+    struct stat owner {};
+    if (read_attribute(place + "/comm") != "sshd" || ::stat(place.c_str(), &owner) != 0 ||
+        owner.st_uid != 0)
+      continue;
+    found.processes.insert(process);
     for (const auto& descriptor : list_directory(place + "/fd")) {
       char target[64];
       const ssize_t length =
           ::readlink((place + "/fd/" + descriptor).c_str(), target, sizeof target);
       if (length <= 0) continue;
       const std::string socket(target, static_cast<std::size_t>(length));
-      if (listening.contains(socket)) listeners.insert(process + " " + socket);
+      if (listening.contains(socket)) found.listeners.insert(process + " " + socket);
     }
   }
-  return listeners;
+  return found;
 }
 
 }  // namespace
 
 Result<bool> sshd_is_late() {
-  if (::access(kSshdConfig, F_OK) != 0) {
-    const bool late = sshd_is_running();
+  const Sshds now = running_sshds();
+  const bool was_written = ::access(kSshdConfig, F_OK) == 0 && ::access(kSshdDropIn, F_OK) == 0;
+  if (!was_written) {
     std::string text;
-    if (late)
-      for (const auto& listener : sshd_listeners()) text += listener + "\n";
+    for (const auto& each : now.listeners.empty() ? now.processes : now.listeners)
+      text += each + "\n";
     TRY(write_file_atomic(kLateSshd, text, 0644));
-    return late;
+    return sshd_is_running();
   }
-  const std::set<std::string> now = sshd_listeners();
   std::istringstream before(read_file(kLateSshd, kMaxProcNet).value_or(""));
-  for (std::string listener; std::getline(before, listener);)
-    if (now.contains(listener)) return true;
+  for (std::string each; std::getline(before, each);)
+    if (now.listeners.contains(each) || now.processes.contains(each)) return true;
   return false;
 }
 

@@ -7,9 +7,10 @@
 namespace warmroot::bootstrap {
 
 /// Whether the base's sshd runs without what install_sshd_config writes: it ran before the first
-/// `up` of this boot, and has neither been restarted nor reloaded since. To be asked before
-/// install_sshd_config, by every `up`. Its listening sockets are remembered below kRunDirectory.
-/// Errors: errno's, of remembering.
+/// `up` of this boot that wrote all of that, and has neither been restarted nor reloaded since. To
+/// be asked before install_sshd_config, by every `up`. Remembered below kRunDirectory are its
+/// listening sockets, or the processes where it has none (yet), which a reload does not change:
+/// then it is late until it is restarted. Errors: errno's, of remembering.
 Result<bool> sshd_is_late();
 
 }  // namespace warmroot::bootstrap
