@@ -95,7 +95,7 @@ unsigned DepthControl::depth() const {
     const double pipe = kYieldingGain * best_throughput_ * base_us_ / 1e6;
     wanted = static_cast<unsigned>(std::lround(pipe));
   }
-  wanted -= std::min(wanted, elsewhere_);
+  wanted = std::min(wanted, limits_.ceiling - std::min(limits_.ceiling, elsewhere_));
   return std::clamp(wanted, limits_.floor, depth_);
 }
 
@@ -112,9 +112,9 @@ double DepthControl::gain() const {
 void DepthControl::hurry(bool on) {
   if (on && !hurry_) {
     hurry_from_ = Time(-1);
-    if (fresh_) {
-      depth_ = std::max(depth_, std::min(kHurryStart, limits_.ceiling));
-      settling_ = std::min(settling_, depth_ / 2);
+    if (phase_ == Phase::search && depth_ < std::min(kHurryStart, limits_.ceiling)) {
+      set_depth(kHurryStart);
+      settling_ = depth_ / 2;
     }
   }
   hurry_ = on;
@@ -134,7 +134,6 @@ void DepthControl::hand_over(DepthLimits limits, unsigned under_way) {
   window_open_ = false;
   foreground_ = false;
   hurry_ = false;
-  fresh_ = fresh_ && under_way == 0;
   elsewhere_ = under_way;
 }
 
@@ -152,7 +151,6 @@ bool DepthControl::window_is_full(Time now) const {
 }
 
 void DepthControl::completed(Time now, std::chrono::microseconds latency) {
-  fresh_ = false;
   if (elsewhere_ > 0) --elsewhere_;
   if (hurry_ && hurry_from_ < Time(0)) hurry_from_ = now;
   if (hurry_ && now - hurry_from_ >= kHurry) hurry(false);
@@ -211,6 +209,8 @@ void DepthControl::close_window(Time now) {
   switch (phase_) {
     case Phase::search: {
       after_search_window(window);
+      // Twice as much only where nothing waits: what follows has to come out of that queue first.
+      if (hurry_ && window.spread > kUnqueuedSpread) phase_ = Phase::steady;
       if (phase_ == Phase::search) {
         set_depth(2.0 * depth_);
       } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {

@@ -55,15 +55,15 @@ class DepthControl {
 
   /// Whether what is read now is what a session is about to want, in its order: then more than
   /// fills the pipe is asked for, beside a session too, since the last of a list waits for its own
-  /// latency as well, more from the start where nothing has been read yet, and no look below is
+  /// latency as well, more at once where the search has not come that far, and no look below is
   /// begun. Ends with hand_over, and by itself kHurry after its first read, so that the depth is
   /// known within a second.
   void hurry(bool on);
   static constexpr std::chrono::milliseconds kHurry{400};
 
   /// Goes on with what it knows, for another reader of the same device within these limits. What
-  /// the one before has `under_way` still is in none of its windows, and in flight beside it until
-  /// as many have come back.
+  /// the one before has `under_way` still is in none of its windows, and takes its room below the
+  /// ceiling until as many have come back.
   void hand_over(DepthLimits limits, unsigned under_way = 0);
 
   /// How many reads should be in flight now; floor <= depth <= ceiling.
@@ -109,7 +109,6 @@ class DepthControl {
   Phase phase_ = Phase::search;
   bool foreground_ = false;
   bool hurry_ = false;
-  bool fresh_ = true;       // nothing has come back yet
   unsigned elsewhere_ = 0;  // in flight of the reader before
   bool owes_look_ = false;  // below, since a hurry
   Time hurry_from_{-1};     // its first read's end

@@ -22,6 +22,9 @@ constexpr unsigned kCapacity = 112;
 constexpr std::uint64_t kMib = 1024 * 1024;
 /// Nobody else reads yet: a round of the mount's goes out at once.
 constexpr unsigned kStartDepth = 32;
+/// With a list behind it, what fills profile B's pipe: each of the mount's four rounds would wait
+/// for what more of the list is in flight.
+constexpr unsigned kStartWithList = 24;
 
 }  // namespace
 
@@ -109,7 +112,7 @@ class EarlyReads::Loop {
       hot = std::exchange(owner_.hot_, {});
     }
     std::erase_if(hot, [this](Block block) { return block >= asked_.size(); });
-    if (!hot.empty()) control_.hurry(true);
+    has_list_ = has_list_ || !hot.empty();
     pump_.prefer_to_all(hot);
   }
 
@@ -150,6 +153,10 @@ class EarlyReads::Loop {
       // What one round has asked for is read while the next one's contents are.
       [[maybe_unused]] const Ok started = pump_.start_now(stop_);
     }
+    const bool mount_is_asked_for =
+        table_.length == 0 &&
+        std::ranges::all_of(mounts_, [](const Mount& mount) { return mount.contents.empty(); });
+    if (mount_is_asked_for && std::exchange(has_list_, false)) control_.hurry(true);
   }
 
   /// Asks for what comes after the mount's present round, if that is there.
@@ -172,7 +179,8 @@ class EarlyReads::Loop {
   ReadPump pump_;
   BlockSet asked_;
   BlockSet present_;
-  ByteRange table_;  // until it has been read
+  ByteRange table_;        // until it has been read
+  bool has_list_ = false;  // that is not hurried yet
   std::deque<Mount> mounts_;
 };
 
@@ -194,6 +202,11 @@ void EarlyReads::hot(std::vector<Block> blocks) {
   changed_.notify_all();
 }
 
+bool EarlyReads::has_hot() {
+  const std::lock_guard lock(mutex_);
+  return !hot_.empty();
+}
+
 std::vector<BlockRead> EarlyReads::finish() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
@@ -211,7 +224,7 @@ void EarlyReads::run(const std::string& device_path, Bounds bounds,
   auto engine = make_read_engine(device->fd(), kCapacity);
   if (!engine) return;
   DepthLimits limits = depth_limits(bounds.depth, device->tags());
-  limits.start = std::min(limits.ceiling, kStartDepth);
+  limits.start = std::min(limits.ceiling, has_hot() ? kStartWithList : kStartDepth);
   depth_.emplace(limits);
   if (set_up) set_up();
   Loop loop(*this, *device, **engine, *depth_, RateCap(bounds.mib_s * kMib));

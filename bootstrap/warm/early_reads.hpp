@@ -55,6 +55,7 @@ class EarlyReads {
     unsigned depth = 0;
     unsigned mib_s = 0;
   };
+  bool has_hot();
   void run(const std::string& device_path, Bounds bounds, const std::function<void()>& set_up,
            const std::stop_token& stop);
 
