@@ -11,21 +11,6 @@ constexpr std::chrono::milliseconds kConnectTimeout{1000};
 constexpr std::chrono::milliseconds kRequestTimeout{2000};
 constexpr char kTokenSeconds[] = "21600";  // the longest life a token can have
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    if (end > at) lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-std::string without_dev(const std::string& name) {
-  return name.rfind("/dev/", 0) == 0 ? name.substr(5) : name;
-}
-
 }  // namespace
 
 Imds::Imds(std::optional<std::string> endpoint) {
@@ -75,18 +60,14 @@ Result<std::optional<std::string>> Imds::find(const std::string& path) {
 Result<LaunchFacts> Imds::launch_facts() {
   LaunchFacts facts;
   TRY_ASSIGN(const auto instance_id, find("meta-data/instance-id"));
-  if (!instance_id || instance_id->empty())
-    return fail(ErrorKind::gone, "the metadata service has no instance-id");
-  facts.instance_id = *instance_id;
   TRY_ASSIGN(const auto zone, find("meta-data/placement/availability-zone"));
-  facts.zone = zone.value_or("");
   TRY_ASSIGN(const auto mapping, find("meta-data/block-device-mapping/"));
-  for (const auto& entry : lines_of(mapping.value_or(""))) {
+  for (const auto& entry : mapping_entries(mapping.value_or(""))) {
     TRY_ASSIGN(const auto device, find("meta-data/block-device-mapping/" + entry));
-    if (device) facts.device_names.push_back(without_dev(*device));
+    if (device) add_device(facts, *device);
   }
   TRY_ASSIGN(const auto key, find("meta-data/public-keys/0/openssh-key"));
-  if (key) facts.public_key = key->substr(0, key->find('\n'));
+  TRY(set_identity(facts, instance_id.value_or(""), zone.value_or(""), key.value_or("")));
   return facts;
 }
 

@@ -5,20 +5,12 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bootstrap/base/http.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/launch_facts.hpp"
 
 namespace warmroot::bootstrap {
-
-/// What does not change after launch.
-struct LaunchFacts {
-  std::string instance_id;
-  std::string zone;
-  std::vector<std::string> device_names;  ///< of the launch-time mapping, without "/dev/"
-  std::string public_key;  ///< the launch key, one authorized_keys line; may be empty
-};
 
 /// EC2's has some 1.6 KB; the manager takes no more.
 inline constexpr std::size_t kMaxSignatureBytes = 16'384;
@@ -34,7 +26,7 @@ class Imds {
   /// HttpClient's; refused for any other status.
   Result<std::optional<std::string>> find(const std::string& path);
 
-  /// Everything `up` needs, in one go. Errors: any of find's, gone when there is no instance-id.
+  /// Everything `up` needs, in one go. Errors: any of find's and of set_identity's.
   Result<LaunchFacts> launch_facts();
 
   /// Who this machine is, signed by EC2, as the manager wants it at hello; nullopt where the

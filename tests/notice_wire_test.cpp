@@ -86,6 +86,20 @@ TEST_F(Metadata, launch_facts_come_whole_with_one_token) {
   EXPECT_EQ(tokens_, 1);
 }
 
+TEST_F(Metadata, what_cannot_be_true_of_a_launch_is_not_believed) {
+  answers_["meta-data/block-device-mapping/"] = "ami\n../../user-data\nroot\n";
+  answers_["meta-data/block-device-mapping/root"] = "/dev/xvda\033[2J";
+  answers_["meta-data/public-keys/0/openssh-key"] = "ssh-ed25519 AAAA \033]0;key\007\nmore";
+  const auto facts = Imds(server_.url()).launch_facts();
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_THAT(facts->device_names, ElementsAre("xvda"));
+  EXPECT_EQ(facts->public_key, "");
+  for (const char* id : {"i-1\n", "i-1 ", "../i-1", "i-\033[2J"}) {
+    answers_["meta-data/instance-id"] = id;
+    EXPECT_FALSE(Imds(server_.url()).launch_facts()) << id;
+  }
+}
+
 TEST_F(Metadata, an_expired_token_is_renewed_once) {
   Imds imds(server_.url());
   ASSERT_TRUE(imds.find("meta-data/instance-id"));

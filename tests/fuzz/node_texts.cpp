@@ -14,6 +14,7 @@
 #include "bootstrap/ebs_statistics.hpp"
 #include "bootstrap/fstab_plan.hpp"
 #include "bootstrap/host_key_document.hpp"
+#include "bootstrap/launch_facts.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/partition_grow.hpp"
 #include "bootstrap/process_stat.hpp"
@@ -56,6 +57,11 @@ void read_kernel(std::string_view text) {
 
 /// The metadata service, the manager, sshd, and our own status file.
 void read_services(std::string_view text) {
+  bootstrap::LaunchFacts facts;
+  for (const auto& entry : bootstrap::mapping_entries(text)) bootstrap::add_device(facts, entry);
+  CHECK(facts.device_names.size() <= bootstrap::kMostDevices);
+  (void)bootstrap::set_identity(facts, text.substr(0, text.size() / 3), text.substr(text.size() / 2), text);
+  CHECK((facts.instance_id + facts.public_key).find_first_of("\n\r\033") == std::string::npos);
   (void)bootstrap::parse_instance_action(text);
   (void)bootstrap::parse_rebalance(text);
   (void)bootstrap::parse_hello_answer(text);
