@@ -160,13 +160,14 @@ class World {
   LedgerShelf ledgers;
   Coverage coverage;
   EventQueue events;
-  Instant forged_at{};           ///< when somebody last wrote to the queue
-  std::set<std::string> warned;  ///< instances that EC2, a forger or the operator said may go
-  int reports_lost = 0;          ///< so many of the next reports, or their answers, do not arrive
-  int reports_doubled = 0;       ///< so many arrive a second time, later
-  int reports_late = 0;          ///< so many arrive out of order
-  bool signed_hellos = false;    ///< the manager has the certificates of instances' identities
-  std::string others_pool;       ///< the pool that other people launch for; empty: none
+  Instant forged_at{};                ///< when somebody last wrote to the queue
+  std::optional<Instant> begun_anew;  ///< when the operator last removed a frozen manager's ledger
+  std::set<std::string> warned;       ///< instances that EC2, a forger or the operator said may go
+  int reports_lost = 0;        ///< so many of the next reports, or their answers, do not arrive
+  int reports_doubled = 0;     ///< so many arrive a second time, later
+  int reports_late = 0;        ///< so many arrive out of order
+  bool signed_hellos = false;  ///< the manager has the certificates of instances' identities
+  std::string others_pool;     ///< the pool that other people launch for; empty: none
   int surplus = 0;  ///< so many more than its nodes, where an Auto Scaling group launches
   std::string last_fault;
   bool lifted = false;

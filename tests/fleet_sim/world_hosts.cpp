@@ -368,6 +368,7 @@ void World::act_as_operator() {
   if (!host.process.running() || !host.frozen_since) return;
   if (region.now() - *host.frozen_since < kOperatorComes) return;
   say("the operator removes the ledger, as the note says");
+  begun_anew = region.now();
   kill(host, seconds{1}, [this, &host] { forget_ledger(host); });
 }
 

@@ -158,8 +158,11 @@ void World::settle() {
     act_as_operator();
     return who_waits().empty();
   };
-  // A frozen manager waits for its operator, who reads the note and acts; then all begins anew.
   live_until(deadline, served);
+  // A frozen manager waits for its operator, who reads the note and acts; then all begins anew, the
+  // time for it as well (seed 34000008155).
+  if (!violated() && begun_anew && *begun_anew > start && !who_waits().empty())
+    live_until(*begun_anew + allowed, served);
   if (violated()) return;
   if (const auto waits = who_waits(); !waits.empty() && !two_managers) {
     invariants.violated(8, waits + " is not served " +
