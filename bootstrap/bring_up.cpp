@@ -418,6 +418,17 @@ static std::vector<Holder> lasting_holders() {
   return who;
 }
 
+/// A process that has just been killed closes its files when nobody can see them any more.
+static Ok unmount_when_closed() {
+  const std::int64_t deadline = boottime_ms() + kLeftoverLimit.count();
+  Ok unmounted = unmount_tree(kVolumePoint);
+  while (!unmounted && unmounted.error().code == "EBUSY" && boottime_ms() < deadline) {
+    std::this_thread::sleep_for(kWordLook);
+    unmounted = unmount_tree(kVolumePoint);
+  }
+  return unmounted;
+}
+
 Ok clear_leftovers() {
   // A probe login of the one that was killed may not have ended yet.
   if (const auto who = lasting_holders(); !who.empty())
@@ -427,7 +438,7 @@ Ok clear_leftovers() {
   const auto entry = chroot_entry();  // the only one that outlives its process
   std::ignore = show_message_of_the_day({});
   TRY(entry->close());
-  TRY(unmount_tree(kVolumePoint));
+  TRY(unmount_when_closed());
   if (const Ok removed = entry->undo(); !removed)
     log_event(LogLevel::warning, "accounts of an earlier volume are still there",
               {{"why", removed.error().message()}});
@@ -444,7 +455,7 @@ Ok undo_bring_up(Assignment& assignment) {
   if (auto ended = assignment.entry->end(kEndLimit); !ended) note(fail(std::move(ended).error()));
   if (assignment.mounted) {
     std::ignore = lasting_holders();  // of a sshd's greeting, of a probe login
-    Ok unmounted = unmount_tree(kVolumePoint);
+    Ok unmounted = unmount_when_closed();
     assignment.mounted = !unmounted;
     note(std::move(unmounted));
     note(assignment.dirty_bound.remove());

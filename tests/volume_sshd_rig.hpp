@@ -60,6 +60,20 @@ inline bool loopback_is_up() {
   return ::ioctl(any.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
+/// A network namespace of the test's, and all there but its keys and configuration that Debian's
+/// sshd and its client need. What is missing, or empty.
+inline std::string enter_network_with_sshd() {
+  if (::access(WARMROOT_SSHD, X_OK) != 0) return "no sshd, run tests/deps.sh";
+  ::setenv("WARMROOT_SSHD", WARMROOT_SSHD, 1);
+  ::setenv("WARMROOT_SSHD_LIBRARIES", WARMROOT_SSHD_LIBRARIES, 1);
+  ::setenv("LD_LIBRARY_PATH", WARMROOT_SSHD_LIBRARIES, 1);
+  if (::unshare(CLONE_NEWNET) != 0 || !loopback_is_up()) return "no network namespace";
+  const auto made = shell(R"(
+    mkdir -p /run/sshd /run/keys /etc/ssh
+    echo 'sshd:x:105:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd)");
+  return made ? "" : made.error().message();
+}
+
 /// Debian's sshd, unpacked by tests/deps.sh, into the tree $t with its libraries.
 inline constexpr char kWithSshd[] = R"(
     mkdir -p $t/usr/sbin $t/etc/ssh $t/run
@@ -77,18 +91,12 @@ class VolumeSshdTest : public BootWhole {
  protected:
   static void SetUpTestSuite() {
     BootNamespace::SetUpTestSuite();
-    if (::access(WARMROOT_SSHD, X_OK) != 0) reason_ = "no sshd, run tests/deps.sh";
+    if (reason_.empty()) reason_ = enter_network_with_sshd();
     if (!reason_.empty()) return;
-    ::setenv("WARMROOT_SSHD", WARMROOT_SSHD, 1);
-    ::setenv("WARMROOT_SSHD_LIBRARIES", WARMROOT_SSHD_LIBRARIES, 1);
-    ::setenv("LD_LIBRARY_PATH", WARMROOT_SSHD_LIBRARIES, 1);
-    if (::unshare(CLONE_NEWNET) != 0 || !loopback_is_up()) reason_ = "no network namespace";
     const auto made = shell(R"(
-      mkdir -p /run/sshd /run/keys /etc/ssh
       for name in base volume launch; do ssh-keygen -q -t ed25519 -N '' -C $name -f /run/keys/$name; done
-      echo 'sshd:x:105:65534::/run/sshd:/usr/sbin/nologin' >>/etc/passwd
       printf 'HostKey /run/keys/base\nVersionAddendum base\nUsePAM no\nMaxStartups 1000:30:1000\n' >/run/base_sshd)");
-    if (reason_.empty() && !made) reason_ = made.error().message();
+    if (!made) reason_ = made.error().message();
   }
 
   void SetUp() override {
