@@ -20,8 +20,7 @@ namespace warmroot::bootstrap {
 /// configuration, with its words).
 Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note);
 
-/// True when an sshd is running already: it has not read what install_sshd_config is about to
-/// write.
+/// True when a process named sshd runs. Whether it has read our configuration, sshd_listeners says.
 bool sshd_is_running();
 
 /// New sessions land in `directory` ("/" for the base) from now on; present ones stay where they

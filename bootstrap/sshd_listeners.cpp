@@ -9,7 +9,6 @@
 
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
-#include "bootstrap/sshd.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -74,7 +73,7 @@ Result<bool> sshd_is_late() {
     for (const auto& each : now.listeners.empty() ? now.processes : now.listeners)
       text += each + "\n";
     TRY(write_file_atomic(kLateSshd, text, 0644));
-    return sshd_is_running();
+    return !now.processes.empty();
   }
   std::istringstream before(read_file(kLateSshd, kMaxProcNet).value_or(""));
   for (std::string each; std::getline(before, each);)

@@ -1,9 +1,10 @@
-// What an outcome of a call changes in the ledger: what it made, what refused, which token is used
-// up.
+// A call in the ledger, before it is sent and after its outcome: what it made, what refused, which
+// token is used up.
 #include "bootstrap/base/words.hpp"
 #include "manager/ledger.hpp"
 
 #include "manager/core/offers.hpp"
+#include "manager/core/plan.hpp"
 #include "manager/ledger_view.hpp"
 
 namespace warmroot::manager {
@@ -12,6 +13,8 @@ namespace {
 
 /// Tokens found used up in a row before the node is backed off once; each costs one call.
 constexpr std::int64_t kBurntAtOnce = 64;
+/// Longer than any wait between two plans of the same call.
+constexpr std::chrono::minutes kTriesCountFor{10};
 
 /// What the volume of an accepted create is for.
 core::VolumeRole role_of(const core::Intent& intent) {
@@ -38,6 +41,41 @@ std::vector<std::string> failure_keys(const core::Intent& intent) {
 }
 
 }  // namespace
+
+/// How often a call with this token has lately had no clear answer: one that is planned anew with
+/// it goes on waiting longer and longer between its replays.
+Result<int> Ledger::tried_before(const std::string& token, Instant now) {
+  if (token.empty()) return 0;
+  TRY_ASSIGN(const auto rows,
+             database_.query("SELECT coalesce(max(attempts), 0) FROM intents WHERE token = ? AND "
+                             "state = 'refused' AND attempts > 0 AND settled_ms > ?",
+                             {token, to_sql(now - kTriesCountFor)}));
+  return static_cast<int>(rows.front().number(0));
+}
+
+Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws::EncodedCall& call,
+                                          Instant now) {
+  core::Intent intent;
+  intent.call = call;
+  intent.pool = action.pool;
+  intent.nodes = action.nodes;
+  intent.resources = core::resource_ids(action.mutation);
+  intent.zone = action.zone;
+  intent.token = core::token_of(action.mutation);
+  intent.recorded = intent.silent = now;
+  TRY_ASSIGN(intent.attempts, tried_before(intent.token, now));
+  TRY(database_.run(
+      "INSERT INTO intents (action, body, pool, nodes, resources, zone, token, reason, "
+      "state, recorded_ms, silent_ms, attempts) "
+      "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?9, ?9, ?10)",
+      {call.action, call.body, intent.pool, joined(intent.nodes), joined(intent.resources),
+       intent.zone, intent.token, action.reason, to_sql(now), std::int64_t{intent.attempts}}));
+  intent.id = database_.last_id();
+  const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
+  TRY(add_history({now, intent.pool, node,
+                   call.action + " " + core::resource_of(action.mutation) + ": " + action.reason}));
+  return intent;
+}
 
 Ok Ledger::count_failure(const std::string& key, const Outcome& outcome, Instant now) {
   return database_.run(

@@ -110,8 +110,7 @@ TEST_P(BootHostile, whatever_is_so_bring_up_ends_in_time_and_leaves_the_base_as_
     SCOPED_TRACE(place);
     const std::string p = place;
     const long before = peak_kib();
-    change_volume("p=" + p +
-                  "; rm -rf /run/was; mkdir -p $(dirname $p)\n[ ! -e $p ] || mv $p $p.was\n" +
+    change_volume("p=" + p + "; mkdir -p $(dirname $p)\n[ ! -e $p ] || mv $p $p.was\n" +
                   GetParam().make);
     const bool up = comes_up();
     if (std::getenv("WARMROOT_SHOW") != nullptr)

@@ -1,5 +1,5 @@
 // `up` as user-data runs it, with a metadata service, Debian's sshd and its client in a network
-// namespace of the test's own: run twice, killed at any moment and run again, and behind an sshd
+// namespace of the test's own: run twice, killed behind its steps and run again, and behind an sshd
 // that was there first.
 #include <gmock/gmock.h>
 #include <httplib.h>

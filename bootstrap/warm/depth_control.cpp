@@ -28,9 +28,9 @@ constexpr double kWorthwhileGrowth = 1.3;
 /// latency.
 constexpr double kGain = 1.1;
 /// Of what is about to be wanted: such reads are in the way of few but each other. In the closed
-/// loop of depth_control_test a list of 165 blocks takes an eighth less time (B) than with kGain
-/// and a look in its midst; what no list has waits behind the queue meanwhile, in a narrow pipe (D)
-/// for up to half a second.
+/// loop of depth_control_test a list of 165 blocks takes 0.39 s for 0.57 without a hurry (C), 0.18
+/// for 0.21 (A), 0.84 for 0.91 (D), and the same in B; what no list has waits behind the queue
+/// meanwhile, in a narrow pipe (D) for up to half a second.
 constexpr double kHurryGain = 1.6;
 constexpr double kDrainGain = 0.5;
 /// Whether more in flight would bring more now than when it was searched for.
@@ -67,7 +67,7 @@ constexpr unsigned kFellWindows = 3;  // in a row
 constexpr double kMoreThrough = 1.1;
 constexpr unsigned kQueuedWindows = 2;
 constexpr unsigned kFilledWindows = 3;
-constexpr double kMoreSpread = 0.12;  // two deviations of a window's
+constexpr double kMoreSpread = 0.12;  // by trial: three windows in a row above it are rarely noise
 constexpr double kDepthHysteresis = 0.1;
 
 }  // namespace

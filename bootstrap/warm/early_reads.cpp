@@ -18,7 +18,6 @@ using std::chrono::microseconds;
 /// Most tools let the first partition begin at 1 MiB; superblock, descriptors, first bitmaps and
 /// inodes are in the first 5 MiB of an ext4. Guessed, so that they need not wait for the table.
 constexpr ByteRange kGuessedHead{1024 * 1024, 5 * 1024 * 1024};
-constexpr unsigned kCapacity = 112;
 constexpr std::uint64_t kMib = 1024 * 1024;
 /// Nobody else reads yet: a round of the mount's goes out at once.
 constexpr unsigned kStartDepth = 32;
@@ -221,9 +220,9 @@ void EarlyReads::run(const std::string& device_path, Bounds bounds,
   enlist_own_thread();
   auto device = BlockDevice::open(device_path);
   if (!device) return;
-  auto engine = make_read_engine(device->fd(), kCapacity);
-  if (!engine) return;
   DepthLimits limits = depth_limits(bounds.depth, device->tags());
+  auto engine = make_read_engine(device->fd(), limits.ceiling + ReadPump::kExtraCapacity);
+  if (!engine) return;
   limits.start = std::min(limits.ceiling, has_hot() ? kStartWithList : kStartDepth);
   depth_.emplace(limits);
   if (set_up) set_up();

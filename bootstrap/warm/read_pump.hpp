@@ -46,6 +46,8 @@ struct PumpEvents {
 class ReadPump {
  public:
   enum class End { finished, stopped, device_lost };
+  /// Of an engine, beside the depth: a whole block's pieces and second reads.
+  static constexpr unsigned kExtraCapacity = 8;
 
   /// The engine's capacity is the most that is ever in flight. Requires room for one whole block (4
   /// pieces). Reads are seen to have ended up to ReadEngine::kBatchTime late, unless it `sees_each`

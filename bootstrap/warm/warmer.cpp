@@ -42,7 +42,6 @@ constexpr std::uint64_t kMib = 1024 * 1024;
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
-constexpr unsigned kExtraCapacity = 8;  // a whole block's pieces and second reads beside the depth
 
 std::uint64_t milliseconds_since(SteadyClock::time_point start) {
   return static_cast<std::uint64_t>(
@@ -142,7 +141,7 @@ Ok Run::open() {
   TRY_ASSIGN(device_, BlockDevice::open(request_.device_path));
   DepthLimits limits = depth_limits(request_.max_depth, device_->tags());
   limits.start = std::min(limits.ceiling, kStartDepth);
-  TRY_ASSIGN(engine_, make_read_engine(device_->fd(), limits.ceiling + kExtraCapacity));
+  TRY_ASSIGN(engine_, make_read_engine(device_->fd(), limits.ceiling + ReadPump::kExtraCapacity));
   if (request_.depth)
     control_.emplace(std::move(*request_.depth))
         .hand_over(limits, static_cast<unsigned>(request_.under_way.size()));
