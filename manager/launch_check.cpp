@@ -27,10 +27,11 @@ std::string content_of(const aws::RunInstances& call) {
 
 }  // namespace
 
-core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Milliseconds& good_for) {
+core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Milliseconds& good_for,
+                                           int& requests) {
   core::Lookup<std::string> lookup;
   good_for = kCheckedFor;
-  const auto answer = ec2_.dry_run(call);
+  const auto answer = ec2_.dry_run(call, requests);
   if (answer) {
     lookup.found = "EC2 would launch it";
     return lookup;
@@ -57,7 +58,7 @@ std::size_t LaunchCheck::allowed(Instant now) const {
   return kAskedAtOnce - std::min(kAskedAtOnce, static_cast<std::size_t>(owed));
 }
 
-std::size_t LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
+int LaunchCheck::look(const core::Desired& desired, core::Observed& observed, Instant now) {
   std::map<std::string, Answer> kept;
   std::vector<Question> questions;
   const auto lacking = core::lacking_pools(desired, observed);
@@ -93,20 +94,21 @@ std::size_t LaunchCheck::look(const core::Desired& desired, core::Observed& obse
     }
     questions.resize(most);
   }
-  spent_until_ = std::max(spent_until_, now) + kOneAskedEvery * static_cast<int>(questions.size());
   std::vector<std::string> bodies;
   for (const auto& question : questions) bodies.push_back(aws::encode_dry_run(question.call));
   if (!bodies.empty()) ec2_.expect(bodies);
+  int requests = 0;
   for (auto& question : questions) {
     auto& answer = kept[*question.pool];
     Milliseconds good_for{0};
-    answer.lookup = ask(question.call, good_for);
+    answer.lookup = ask(question.call, good_for, requests);
     answer.content = std::move(question.content);
     answer.until = now + good_for;
     observed.launch_checks[*question.pool] = answer.lookup;
   }
   answers_ = std::move(kept);
-  return questions.size();
+  spent_until_ = std::max(spent_until_, now) + kOneAskedEvery * requests;
+  return requests;
 }
 
 }  // namespace warmroot::manager

@@ -31,8 +31,9 @@ class LaunchCheck {
   /// asked for longest ago; the others have an error that is transient, and wait for a later look.
   /// Nothing known (throttled, no dry runs at this endpoint) is no answer.
   /// Requires: `observed` holds the user-data.
-  /// \return How many it asked: each took a token of EC2's bucket of RunInstances.
-  std::size_t look(const core::Desired& desired, core::Observed& observed, Instant now);
+  /// \return How many requests that took, repeated ones too: each took a token of EC2's bucket of
+  /// RunInstances.
+  int look(const core::Desired& desired, core::Observed& observed, Instant now);
   /// The last look left questions for a later one.
   bool postponed() const { return postponed_; }
   /// The next look asks kAskedAtOnce questions, whenever the last ones were: nobody looks later.
@@ -53,7 +54,7 @@ class LaunchCheck {
     aws::RunInstances call;
     std::string content;
   };
-  core::Lookup<std::string> ask(const aws::Mutation& call, Milliseconds& good_for);
+  core::Lookup<std::string> ask(const aws::Mutation& call, Milliseconds& good_for, int& requests);
   std::size_t allowed(Instant now) const;
 
   aws::Ec2& ec2_;

@@ -135,8 +135,7 @@ void Reconciler::listen() {
 /// EC2 counts a dry run like a launch.
 void Reconciler::check_launches(TickReport& report) {
   const Instant sent = options_.now();
-  const auto asked =
-      static_cast<int>(launch_check_.look(options_.desired, report.observed, report.started));
+  const int asked = launch_check_.look(options_.desired, report.observed, report.started);
   budget_.spend("RunInstances", sent, asked);
   budget_.answered("RunInstances", sent, options_.now(), asked);
 }

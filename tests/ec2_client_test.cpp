@@ -238,7 +238,9 @@ TEST_F(Ec2ClientTest, an_expired_token_restarts_a_listing_once) {
 TEST_F(Ec2ClientTest, a_dry_run_is_repeated_like_a_read_and_never_in_doubt) {
   transport.script = {refusal("RequestLimitExceeded", 503), lost(ErrorKind::unknown_outcome),
                       refusal("DryRunOperation", 412)};
-  EXPECT_TRUE(client.dry_run(DeleteVolume{"vol-1"}));
+  int requests = 1;
+  EXPECT_TRUE(client.dry_run(DeleteVolume{"vol-1"}, requests));
+  EXPECT_EQ(requests, 4) << "three more";
   EXPECT_THAT(transport.posts.back().front(), HasSubstr("&DryRun=true"));
   transport.script = {refusal("UnauthorizedOperation", 403)};
   const auto denied = client.dry_run(DeleteVolume{"vol-1"});

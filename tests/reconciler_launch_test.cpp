@@ -98,6 +98,22 @@ TEST(ReconcilerLaunch, a_dry_run_is_taken_from_the_budget_of_launches) {
   EXPECT_LE(fleet.region.now() - started, seconds{70});
 }
 
+// Seed 35000001558: a dry run that EC2 answers with 503 goes out again, and EC2 counts that too.
+TEST(ReconcilerLaunch, repeated_dry_runs_are_taken_from_the_budget_of_launches) {
+  Fleet fleet(pool_spec("p", 4, 0));
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  fleet.desired.pools.front().running = 4;
+  fleet.budget_share = 0.01;  // one call at first, then one in 50 s
+  fleet.front.forget_calls();
+  fleet.front.inject({"RunInstances", sim::FaultKind::unavailable, 2});
+  const Instant started = fleet.region.now();
+  fleet.start();
+  ASSERT_TRUE(fleet.until([&] { return calls_seen(fleet, "RunInstances") == 4; }, minutes{5}));
+  EXPECT_GE(fleet.region.now() - started, seconds{150}) << "three dry runs";
+  EXPECT_LE(fleet.region.now() - started, seconds{170});
+}
+
 TEST(ReconcilerLaunch, new_volumes_are_made_where_instances_are_cheap) {
   Fleet fleet(two_zones(3));
   price(fleet, "g5.xlarge", kZoneA, 30);

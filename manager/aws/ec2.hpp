@@ -443,8 +443,13 @@ class Ec2 {
       const GetSpotPlacementScores& request) = 0;
 
   /// Asks EC2 whether it would carry the call out, and carries nothing out. Ok: it would. Errors:
-  /// what EC2 would refuse it with; broken when the endpoint does not know dry runs.
-  virtual Ok dry_run(const Mutation& mutation) = 0;
+  /// what EC2 would refuse it with; broken when the endpoint does not know dry runs. `requests`
+  /// grows by how many were sent: EC2 counts each like a call that is carried out.
+  virtual Ok dry_run(const Mutation& mutation, int& requests) = 0;
+  Ok dry_run(const Mutation& mutation) {
+    int uncounted = 0;
+    return dry_run(mutation, uncounted);
+  }
 
   /// The caller is about to make these reads (their encoded bodies), one after the other: they may
   /// go out together now. Each answer serves one read, and none outlives the next send() or an

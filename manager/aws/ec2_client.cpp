@@ -50,10 +50,12 @@ Ec2Client::Ec2Client(Transport& transport, Sleeper sleep, RandomSource random)
     : transport_(transport), sleep_(std::move(sleep)), random_(std::move(random)) {}
 
 template <typename Decode>
-auto Ec2Client::read(const std::string& body, Decode decode) -> decltype(decode(HttpReply{})) {
+auto Ec2Client::read(const std::string& body, Decode decode, int& requests)
+    -> decltype(decode(HttpReply{})) {
   const std::string_view action = action_of(body);
   int lost_answers = 0;
   for (int attempt = 1;; ++attempt) {
+    ++requests;
     std::vector<Result<HttpReply>> replies;
     if (auto early = expected_.extract(body))
       replies.push_back(std::move(early.mapped()));
@@ -138,10 +140,11 @@ Result<std::vector<SpotPlacementScore>> Ec2Client::get_spot_placement_scores(
   return read(encode(request), decode_spot_placement_scores);
 }
 
-Ok Ec2Client::dry_run(const Mutation& mutation) {
+Ok Ec2Client::dry_run(const Mutation& mutation, int& requests) {
   const std::string action = encode(mutation).action;
-  return read(encode_dry_run(mutation),
-              [&action](const HttpReply& reply) { return decode_dry_run(action, reply); });
+  return read(
+      encode_dry_run(mutation),
+      [&action](const HttpReply& reply) { return decode_dry_run(action, reply); }, requests);
 }
 
 void Ec2Client::expect(const std::vector<std::string>& bodies) {

@@ -58,15 +58,22 @@ class Ec2Client : public Ec2 {
 
   void expect(const std::vector<std::string>& bodies) override;
 
-  Ok dry_run(const Mutation& mutation) override;
+  using Ec2::dry_run;
+  Ok dry_run(const Mutation& mutation, int& requests) override;
 
   /// Everything is returned as it came, so that the ledger decides.
   std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) override;
 
  private:
-  /// Posts until `decode` makes something of a reply or asking again is no use.
+  /// Posts until `decode` makes something of a reply or asking again is no use. `requests` grows by
+  /// the number of posts, an expected one's among them.
   template <typename Decode>
-  auto read(const std::string& body, Decode decode) -> decltype(decode(HttpReply{}));
+  auto read(const std::string& body, Decode decode, int& requests) -> decltype(decode(HttpReply{}));
+  template <typename Decode>
+  auto read(const std::string& body, Decode decode) -> decltype(decode(HttpReply{})) {
+    int uncounted = 0;
+    return read(body, decode, uncounted);
+  }
 
   Transport& transport_;
   Sleeper sleep_;
