@@ -24,12 +24,11 @@ std::vector<Result<HttpReply>> WatchedTransport::post(std::span<const std::strin
   if (hooks_.before_post) hooks_.before_post();
   for (const auto& body : bodies) {
     // Most calls look, and nobody asks what those look for.
-    const bool looks = body.starts_with("Action=Describe");
-    if (looks && hooks_.before_look) hooks_.before_look(body);
-    const auto form = looks ? aws::Form{} : aws::parse_form(body);
+    const auto form = body.starts_with("Action=Describe") ? aws::Form{} : aws::parse_form(body);
     const bool mutates = !form.empty() && !aws::is_read(aws::form_value(form, "Action")) &&
                          aws::form_value(form, "DryRun") != "true";
     if (mutates && hooks_.before_call) hooks_.before_call(form, body);
+    if (!mutates && hooks_.before_look) hooks_.before_look(body);
     if (hooks_.effect) hooks_.effect(mutates ? "before a call" : kBeforeRead);
     auto reply = door_.post({&body, 1});
     if (mutates && hooks_.after_call) hooks_.after_call(form, reply.front());

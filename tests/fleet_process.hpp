@@ -31,7 +31,7 @@ std::string_view action_in(std::string_view body);
 /// What the owner of a process is told about its calls. Any may throw Crash, and all may be empty.
 struct ProcessHooks {
   std::function<void()> before_post;  ///< bodies leave now; time may pass here
-  std::function<void(const std::string& body)> before_look;                    ///< Describe calls
+  std::function<void(const std::string& body)> before_look;  ///< all others, dry runs too
   std::function<void(const aws::Form&, const std::string& body)> before_call;  ///< mutating ones
   std::function<void(const aws::Form&, const Result<HttpReply>&)> after_call;  ///< mutating ones
   std::function<void(const char* what)> effect;  ///< a crash may follow each

@@ -65,6 +65,7 @@ std::vector<std::string> Coverage::missing(const std::vector<std::string>& fault
     want("note", std::string(core::to_string(static_cast<core::NoteKind>(kind))));
   for (int reaction = 0; reaction <= static_cast<int>(aws::Reaction::unknown); ++reaction)
     want("error", std::string(name_of(static_cast<aws::Reaction>(reaction))));
+  want("way", kVolumesWithLaunch);
   for (const auto& fault : faults) want("fault", fault);
   if (const auto armed = counts_.find("armed"); armed != counts_.end())
     for (const auto& [kind, count] : armed->second) want("hit", kind);

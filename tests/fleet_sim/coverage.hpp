@@ -12,6 +12,11 @@
 
 namespace warmroot::fleet {
 
+/// Ways that the names of calls do not tell. Several volumes are in one claim only where more nodes
+/// than a small world has come into being together.
+inline constexpr const char* kVolumesWithLaunch = "volumes with the launch";
+inline constexpr const char* kClaimOfSeveral = "several in one claim";
+
 class Coverage {
  public:
   void add(const std::string& kind, const std::string& name, std::uint64_t count = 1) {

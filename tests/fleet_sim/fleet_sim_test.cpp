@@ -14,9 +14,11 @@ namespace {
 #ifdef WARMROOT_FEW_SEEDS  // under sanitizers
 constexpr std::uint64_t kTogether = 12;
 constexpr std::uint64_t kAlone = 1;
+constexpr std::uint64_t kLarge = 1;
 #else
 constexpr std::uint64_t kTogether = 120;
 constexpr std::uint64_t kAlone = 3;
+constexpr std::uint64_t kLarge = 12;
 #endif
 
 Options seeds(std::uint64_t first, std::uint64_t count) {
@@ -72,6 +74,16 @@ TEST(FleetSim, each_fault_alone_violates_no_invariant) {
     if (kAlone > 1)
       EXPECT_TRUE(batch.coverage.has("fault", fault->name)) << "it struck nothing in any seed";
   }
+}
+
+// More nodes than the bucket of AttachVolume holds: first volumes come with their launches.
+TEST(FleetSim, many_nodes_violate_no_invariant) {
+  Options options = seeds(3'000'000, kLarge);
+  options.nodes = 40;
+  const auto batch = expect_none(options);
+  if (kLarge == 1) return;
+  EXPECT_TRUE(batch.coverage.has("way", kVolumesWithLaunch));
+  EXPECT_TRUE(batch.coverage.has("way", kClaimOfSeveral));
 }
 
 TEST(FleetSim, a_violation_names_the_command_that_repeats_it) {

@@ -67,7 +67,10 @@ class ForwardingEc2 : public aws::Ec2 {
     return inner_.get_spot_placement_scores(r);
   }
   void expect(const std::vector<std::string>& bodies) override { inner_.expect(bodies); }
-  Ok dry_run(const aws::Mutation& mutation) override { return inner_.dry_run(mutation); }
+  using aws::Ec2::dry_run;
+  Ok dry_run(const aws::Mutation& mutation, int& requests) override {
+    return inner_.dry_run(mutation, requests);
+  }
   std::vector<Result<aws::MutationAnswer>> send(std::span<const aws::EncodedCall> calls) override {
     return inner_.send(calls);
   }

@@ -2,6 +2,10 @@
 #include "tests/fleet_sim/spending.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "manager/core/budget.hpp"
 
 namespace warmroot::fleet {
 
@@ -25,10 +29,23 @@ constexpr Rate kInstances{"RunInstances instances", 1000, 2};
 constexpr Rate kLooks{"Describe", 100, 20};
 /// A replay waits 0.2 s, then longer and longer up to 30 s; each start of the process begins anew.
 constexpr Rate kReplays{"replays of one call", 12, 0.2};
-/// What one manager takes of an account that it shares.
-constexpr double kShare = 0.5;
+/// Managers look as often whatever their share of the calls that change something is.
+constexpr double kShareOfLooks = core::Budget::kDefaultShare;
+/// What serving a node anew takes, one after the other.
+constexpr const char* kChain[] = {"TerminateInstances", "CreateVolume", "RunInstances",
+                                  "AttachVolume"};
 /// Fractions of a token that two ways of counting may differ by.
 constexpr double kSlack = 0.01;
+
+const Rate* rate_of(std::string_view action) {
+  const auto* rate = std::find_if(std::begin(kRates), std::end(kRates),
+                                  [&](const Rate& each) { return action == each.action; });
+  return rate == std::end(kRates) ? nullptr : rate;
+}
+
+Milliseconds seconds_of(double calls, double refill_per_s) {
+  return Milliseconds{std::llround(std::ceil(1000 * std::max(0.0, calls) / refill_per_s))};
+}
 
 }  // namespace
 
@@ -43,9 +60,8 @@ bool Spending::take(Bucket& bucket, double size, double refill_per_s, double cou
 
 std::string Spending::spend(int host, const std::string& action, const std::string& body,
                             int instances, Instant now) {
-  const auto* rate = std::find_if(std::begin(kRates), std::end(kRates),
-                                  [&](const Rate& each) { return action == each.action; });
-  if (rate == std::end(kRates)) return action + " has no bucket";
+  const auto* rate = rate_of(action);
+  if (!rate) return action + " has no bucket";
   if (!take(whole_[action], rate->size, rate->refill_per_s, 1, now))
     return action + " beyond EC2's whole bucket, replays included";
   const auto [sent, first] = sent_[host].try_emplace(body);
@@ -53,24 +69,63 @@ std::string Spending::spend(int host, const std::string& action, const std::stri
     return take(sent->second, kReplays.size, kReplays.refill_per_s, 1, now)
                ? ""
                : "the same " + action + " again and again";
+  return first_sent(host, action, instances, now);
+}
+
+std::string Spending::first_sent(int host, const std::string& action, int instances, Instant now) {
+  const auto* rate = rate_of(action);
   auto& buckets = buckets_[host];
-  const bool within = take(buckets[action], std::max(1.0, rate->size * kShare),
-                           rate->refill_per_s * kShare, 1, now);
+  const bool within = take(buckets[action], std::max(1.0, rate->size * share_),
+                           rate->refill_per_s * share_, 1, now);
   const bool few =
-      action != "RunInstances" || take(buckets[kInstances.action], kInstances.size * kShare,
-                                       kInstances.refill_per_s * kShare, instances, now);
+      action != "RunInstances" || take(buckets[kInstances.action], kInstances.size * share_,
+                                       kInstances.refill_per_s * share_, instances, now);
   return within && few ? "" : action + " beyond the manager's share of its bucket";
 }
 
-std::string Spending::look(int host, const std::string& action, Instant now) {
-  const bool within =
-      take(looks_[host][action], kLooks.size * kShare, kLooks.refill_per_s * kShare, 1, now);
+std::string Spending::ask(int host, const std::string& action, Instant now) {
+  if (!rate_of(action)) return action + " has no bucket";
+  if (!take(whole_[action], rate_of(action)->size, rate_of(action)->refill_per_s, 1, now))
+    return action + " beyond EC2's whole bucket, questions included";
+  // It goes out whatever is left, and launches wait for it.
+  std::ignore = first_sent(host, action, 0, now);
+  return {};
+}
+
+std::string Spending::look(int host, const std::string& action, bool goes_on, Instant now) {
+  if (!take(looked_[host][action], kLooks.size, kLooks.refill_per_s, 1, now))
+    return action + " beyond EC2's whole bucket, pages included";
+  if (goes_on) return {};
+  const bool within = take(looks_[host][action], kLooks.size * kShareOfLooks,
+                           kLooks.refill_per_s * kShareOfLooks, 1, now);
   return within ? "" : action + " beyond the manager's share of its bucket";
+}
+
+Milliseconds Spending::wait_for(int host, int nodes, Instant now) const {
+  Milliseconds wait{0};
+  for (const char* action : kChain) {
+    const auto* rate = rate_of(action);
+    double tokens = std::max(1.0, rate->size * share_);
+    if (const auto of_host = buckets_.find(host); of_host != buckets_.end())
+      if (const auto found = of_host->second.find(action); found != of_host->second.end()) {
+        const double passed = static_cast<double>((now - found->second.filled).count()) / 1000;
+        tokens = std::min(tokens, found->second.tokens + passed * rate->refill_per_s * share_);
+      }
+    wait += seconds_of(nodes - tokens, rate->refill_per_s * share_);
+  }
+  return wait;
+}
+
+Milliseconds Spending::wait_for_one() const {
+  Milliseconds wait{0};
+  for (const char* action : kChain) wait += seconds_of(1, rate_of(action)->refill_per_s * share_);
+  return wait;
 }
 
 void Spending::restarted(int host) {
   buckets_.erase(host);
   looks_.erase(host);
+  looked_.erase(host);
 }
 
 }  // namespace warmroot::fleet

@@ -11,13 +11,23 @@ namespace warmroot::fleet {
 
 class Spending {
  public:
+  /// `share` in (0, 1]: the part of EC2's buckets that each manager is told to take.
+  explicit Spending(double share) : share_(share) {}
   /// Notes a call that changes something; what is wrong when it is one too many. `host` tells
   /// managers apart; a restarted one starts with its share full, as it does with EC2 after a pause.
   /// `instances` is what a RunInstances asks for.
   std::string spend(int host, const std::string& action, const std::string& body, int instances,
                     Instant now);
-  /// Notes a call that looks; as spend().
-  std::string look(int host, const std::string& action, Instant now);
+  /// Notes a call that looks; as spend(). How many pages a listing has is EC2's to say: those after
+  /// the first stay within EC2's whole bucket, with all other looks.
+  std::string look(int host, const std::string& action, bool goes_on, Instant now);
+  /// Notes one that only asks whether it may: EC2 counts it with the others of its action.
+  std::string ask(int host, const std::string& action, Instant now);
+  /// How long a manager has to wait for its part until it may have ended, made, launched and
+  /// attached so many, one call for each; the calls are what its bucket lacks now.
+  Milliseconds wait_for(int host, int nodes, Instant now) const;
+  /// The same for one more, all buckets empty.
+  Milliseconds wait_for_one() const;
   /// The process starts anew.
   void restarted(int host);
 
@@ -29,8 +39,12 @@ class Spending {
   /// Takes from a bucket, which is full at first.
   static bool take(Bucket& bucket, double size, double refill_per_s, double count, Instant now);
 
+  std::string first_sent(int host, const std::string& action, int instances, Instant now);
+
+  double share_;
   std::map<int, std::map<std::string, Bucket>> buckets_;
   std::map<int, std::map<std::string, Bucket>> looks_;
+  std::map<int, std::map<std::string, Bucket>> looked_;  ///< of EC2's whole buckets, pages too
   std::map<std::string, Bucket> whole_;
   std::map<int, std::map<std::string, Bucket>> sent_;  ///< by body: what is left for replays
 };

@@ -27,6 +27,14 @@ sim::RegionTimes times_of(std::uint64_t seed) {
   return times;
 }
 
+/// Most operators leave it. With little of a bucket calls wait their turn, and first volumes come
+/// with their launch where that is allowed.
+double share_of(std::uint64_t seed) {
+  Draw draw(seed ^ 0x7368'6172'6500ULL);
+  return draw.percent(75) ? core::Budget::kDefaultShare
+                          : draw.pick(std::vector<double>{0.02, 0.06, 1.0});
+}
+
 /// The built-in one, and the session root made anew.
 sim::Catalog catalog() {
   auto catalog = sim::builtin_catalog("us-east-1", {kZones[0], kZones[1]});
@@ -70,6 +78,7 @@ core::PoolSpec* find_spec(core::Desired& desired, const std::string& name) {
 World::World(std::uint64_t seed, const Options& options_)
     : options(options_),
       draw(seed),
+      share(share_of(seed)),
       region(catalog(), times_of(seed), hardware, kStart, seed),
       front(region),
       door(front),
@@ -78,6 +87,7 @@ World::World(std::uint64_t seed, const Options& options_)
       guests(*this, seed ^ 0x6775'6573'7473ULL),
       ledgers(options_.ledgers),
       events(*this, seed ^ 0x6576'656e'7473ULL),
+      spending_(share),
       seed_(seed) {
   region.on_event = [this](const std::string& text) { on_region_event(text); };
   front.pass_time = [this](Milliseconds time) { pass_time(time); };

@@ -148,6 +148,7 @@ class World {
 
   const Options& options;
   Draw draw;
+  const double share;  ///< of EC2's buckets that each manager is told to take
   sim::NoHardware hardware;
   sim::Region region;
   sim::QueryFront front;
@@ -191,6 +192,7 @@ class World {
   ProcessSetup setup_of(Host& host);
   void effect(Host& host, const char* what);
   void before_look(Host& host, const std::string& body);
+  void note_way(const std::string& action, const aws::Form& form);
   void before_call(Host& host, const aws::Form& form, const std::string& body);
   void after_call(Host& host, const aws::Form& form, const Result<HttpReply>& reply);
   void tick(Host& host);

@@ -35,6 +35,7 @@ ProcessSetup World::setup_of(Host& host) {
   host.told = desired;
   setup.options.desired = planted_desired(options.planted, desired);
   setup.options.observer = observer;
+  setup.options.budget_share = share;
   setup.options.now = [this, &host] { return time_of(host); };
   setup.options.reports = [this, &host] {
     if (host.freeze_after_look > Milliseconds{0}) {
@@ -203,16 +204,28 @@ void World::before_call(Host& host, const aws::Form& form, const std::string& bo
   invariants.check_call({host.process.spy.get(), known_by(host, body), host.door != nullptr}, form,
                         body);
   if (action == "RunInstances" || action == "CreateFleet") check_limits(host, form, body);
+  note_way(action, form);
   const auto count = std::string(aws::form_value(form, "MaxCount"));
   const auto wrong =
       spending_.spend(host.number, action, body, std::atoi(count.c_str()), host.sent);
   if (!wrong.empty() && !two_managers) invariants.violated(7, wrong);
 }
 
-/// How many pages a listing has is EC2's to say.
+void World::note_way(const std::string& action, const aws::Form& form) {
+  if (action == "RunInstances" &&
+      !aws::form_value(form, "BlockDeviceMapping.1.Ebs.SnapshotId").empty())
+    coverage.add("way", kVolumesWithLaunch);
+  if (action == "CreateTags" && !aws::form_value(form, "ResourceId.2").empty())
+    coverage.add("way", kClaimOfSeveral);
+}
+
+/// EC2 counts each page of a listing, and each question whether a call would be allowed.
 void World::before_look(Host& host, const std::string& body) {
-  if (body.find("NextToken=") != body.npos) return;
-  const auto wrong = spending_.look(host.number, std::string(action_in(body)), region.now());
+  const std::string action(action_in(body));
+  const bool tries = body.find("DryRun=true") != body.npos;
+  const bool goes_on = body.find("NextToken=") != body.npos;
+  const auto wrong = tries ? spending_.ask(host.number, action, host.sent)
+                           : spending_.look(host.number, action, goes_on, region.now());
   if (!wrong.empty()) invariants.violated(7, wrong);
 }
 

@@ -34,7 +34,8 @@ Milliseconds World::rollout_bound() const {
       if (volume.tags.contains(core::kTagNode) && volume.tags.contains(core::kTagPool) &&
           volume.tags.at(core::kTagPool) == pool.name && image &&
           !volume.tags.contains(core::kTagRetired) && volume.snapshot_id != image->snapshot_id)
-        bound += kFromNothing + kDrain + region.times().shutting_down_max;
+        bound +=
+            kFromNothing + kDrain + region.times().shutting_down_max + spending_.wait_for_one();
   }
   return bound;
 }
@@ -57,9 +58,10 @@ void World::finish_rollouts() {
 }
 
 /// What EC2 and the guests still need for what the faults have left behind; then a start from
-/// nothing. Named waits of the manager (a stuck attach, a dead host) are EC2's own.
+/// nothing, whose calls wait for the manager's share of EC2's buckets. Named waits of the manager
+/// (a stuck attach, a dead host) are EC2's own.
 Milliseconds World::bound() const {
-  Milliseconds bound = kFromNothing;
+  Milliseconds bound = kFromNothing + spending_.wait_for(0, options.nodes, region.now());
   bool notice = false;
   bool stuck = false;
   bool dead = false;
@@ -176,6 +178,7 @@ void World::settle() {
     act_as_operator();
     return false;
   });
+  invariants.counts = true;  // a second manager is long gone, and what it left is put right
   // What an earlier spec launched from is deleted after its grace, and no sooner.
   if (base_changed_at && draw.percent(50)) trouble_template_end();
   if (base_changed_at)
