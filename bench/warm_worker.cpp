@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
@@ -30,6 +31,8 @@ namespace warmroot::bench {
 namespace {
 
 constexpr unsigned kProbeBytes = 4096;
+/// The bootstrap reads its disk while it asks the manager for the list: some round trips in a zone.
+constexpr std::chrono::milliseconds kListTakes{5};
 /// Where the bootstrap keeps it (bootstrap/paths.hpp).
 constexpr const char* kMap = "var/lib/warmroot/warm.map";
 
@@ -118,7 +121,10 @@ Ok run_warmer(std::span<const std::string> words) {
   const auto confine = [] { [[maybe_unused]] const Ok done = warm::confine_thread(); };
   request.set_up = confine;
   early.start(request.device_path, 0, 0, confine);
-  early.hot(request.hot);
+  if (!request.hot.empty()) {
+    std::this_thread::sleep_for(kListTakes);
+    early.hot(request.hot);
+  }
   int signal = 0;
   ::sigwait(&signals, &signal);
   if (signal != SIGUSR1) return {};

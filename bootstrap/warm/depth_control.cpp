@@ -121,6 +121,11 @@ void DepthControl::hurry(bool on) {
   take_owed_look();
 }
 
+void DepthControl::search_from(unsigned depth) {
+  limits_.start = std::clamp(depth, limits_.floor, limits_.ceiling);
+  search_again();
+}
+
 bool DepthControl::take_owed_look() {
   if (hurry_ || phase_ != Phase::steady || !std::exchange(owes_look_, false)) return false;
   begin_drain(kDrainGain * pipe(), true);

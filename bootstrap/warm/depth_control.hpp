@@ -66,6 +66,10 @@ class DepthControl {
   /// ceiling until as many have come back.
   void hand_over(DepthLimits limits, unsigned under_way = 0);
 
+  /// The search begins anew with so many, as far as the limits allow: what is in flight is too much
+  /// for what is wanted next, and nothing is known yet.
+  void search_from(unsigned depth);
+
   /// How many reads should be in flight now; floor <= depth <= ceiling.
   unsigned depth() const;
 

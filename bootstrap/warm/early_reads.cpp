@@ -99,7 +99,11 @@ class EarlyReads::Loop {
   }
 
   /// In this order, before what is hot: the mount cannot do without.
-  void touch(std::span<const ByteRange> ranges) { pump_.prefer_to_all(blocks_in(ranges)); }
+  void touch(std::span<const ByteRange> ranges) {
+    const auto blocks = blocks_in(ranges);
+    of_mount_.insert(of_mount_.end(), blocks.begin(), blocks.end());
+    pump_.prefer_to_all(blocks);
+  }
 
   /// What will be wanted after the mount: a hot list has it in the right order, and is read before.
   void touch_later(std::span<const ByteRange> ranges) { pump_.prefer(blocks_in(ranges)); }
@@ -111,8 +115,18 @@ class EarlyReads::Loop {
       hot = std::exchange(owner_.hot_, {});
     }
     std::erase_if(hot, [this](Block block) { return block >= asked_.size(); });
-    has_list_ = has_list_ || !hot.empty();
+    if (hot.empty()) return;
+    has_list_ = true;
     pump_.prefer_to_all(hot);
+    if (mount_is_asked_for()) return;
+    control_.search_from(kStartWithList);
+    std::erase_if(of_mount_, [this](Block block) { return asked_.contains(block); });
+    pump_.prefer_to_all(of_mount_);
+  }
+
+  bool mount_is_asked_for() const {
+    return is_table_read_ &&
+           std::ranges::all_of(mounts_, [](const Mount& mount) { return mount.contents.empty(); });
   }
 
   /// What libblkid looks at, of the disk and of each partition.
@@ -144,18 +158,15 @@ class EarlyReads::Loop {
   /// Once the blocks are there, their bytes cost a warm read each. What failed is never there, and
   /// that mount goes without.
   void go_on() {
-    if (table_.length > 0 && is_present(table_)) {
+    if (!is_table_read_ && is_present(table_)) {
       take_table();
-      table_ = {};
+      is_table_read_ = true;
     }
     while (std::ranges::count_if(mounts_, [this](Mount& mount) { return take_round(mount); }) > 0) {
       // What one round has asked for is read while the next one's contents are.
       [[maybe_unused]] const Ok started = pump_.start_now(stop_);
     }
-    const bool mount_is_asked_for =
-        table_.length == 0 &&
-        std::ranges::all_of(mounts_, [](const Mount& mount) { return mount.contents.empty(); });
-    if (mount_is_asked_for && std::exchange(has_list_, false)) control_.hurry(true);
+    if (mount_is_asked_for() && std::exchange(has_list_, false)) control_.hurry(true);
   }
 
   /// Asks for what comes after the mount's present round, if that is there.
@@ -178,8 +189,10 @@ class EarlyReads::Loop {
   ReadPump pump_;
   BlockSet asked_;
   BlockSet present_;
-  ByteRange table_;        // until it has been read
-  bool has_list_ = false;  // that is not hurried yet
+  ByteRange table_;
+  bool is_table_read_ = false;
+  std::vector<Block> of_mount_;  // in the order in which they were wanted
+  bool has_list_ = false;        // that is not hurried yet
   std::deque<Mount> mounts_;
 };
 
@@ -201,11 +214,6 @@ void EarlyReads::hot(std::vector<Block> blocks) {
   changed_.notify_all();
 }
 
-bool EarlyReads::has_hot() {
-  const std::lock_guard lock(mutex_);
-  return !hot_.empty();
-}
-
 std::vector<BlockRead> EarlyReads::finish() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
@@ -223,7 +231,7 @@ void EarlyReads::run(const std::string& device_path, Bounds bounds,
   DepthLimits limits = depth_limits(bounds.depth, device->tags());
   auto engine = make_read_engine(device->fd(), limits.ceiling + ReadPump::kExtraCapacity);
   if (!engine) return;
-  limits.start = std::min(limits.ceiling, has_hot() ? kStartWithList : kStartDepth);
+  limits.start = std::min(limits.ceiling, kStartDepth);
   depth_.emplace(limits);
   if (set_up) set_up();
   Loop loop(*this, *device, **engine, *depth_, RateCap(bounds.mib_s * kMib));

@@ -38,7 +38,7 @@ class EarlyReads {
   void start(const std::string& device_path, unsigned max_depth = 0, unsigned max_mib_s = 0,
              std::function<void()> set_up = {});
   /// Blocks that sessions read first, in this order; read behind what the mount cannot do without,
-  /// and before what the file system says will be wanted after it.
+  /// and before what the file system says will be wanted after it. Whenever that is known.
   void hot(std::vector<Block> blocks);
   /// No read is started any more, and none in flight waited for: the warmer, which comes next,
   /// finds those under way. What was read since start, in order.
@@ -55,7 +55,6 @@ class EarlyReads {
     unsigned depth = 0;
     unsigned mib_s = 0;
   };
-  bool has_hot();
   void run(const std::string& device_path, Bounds bounds, const std::function<void()>& set_up,
            const std::stop_token& stop);
 
