@@ -143,7 +143,8 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
       status.warm.note = done.error().message();
     });
   // Sessions do not depend on warming: a failure of it is a note, not a stage.
-  tell_warm(done && done->state == warm::WarmState::done, true);
+  const bool is_whole = done && done->present_blocks == done->needed_blocks;
+  tell_warm(is_whole && done->state == warm::WarmState::done, true);
 }
 
 void Warming::sessions_open() {

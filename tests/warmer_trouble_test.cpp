@@ -8,8 +8,10 @@
 #include <sys/ioctl.h>
 
 #include <atomic>
+#include <optional>
 
 #include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/block_device.hpp"
 #include "bootstrap/warm/block_trace.hpp"
 #include "tests/warm_volume.hpp"
 
@@ -138,6 +140,45 @@ TEST_F(TroubledWarmer, a_list_of_another_workload_is_followed_by_the_first_runs_
     EXPECT_EQ(asked, !is_its_own);
     unmount();
   }
+}
+
+TEST_F(TroubledWarmer,
+       reads_that_hang_for_a_minute_are_told_and_hold_up_neither_others_nor_the_end) {
+  make_image(0);
+  sim::VolumeProfile profile;
+  profile.stall_probability = 0.02;
+  attach(profile);
+  mount_root();
+  std::stop_source stop;
+  std::jthread later([&stop] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(12'000));
+    stop.request_stop();
+  });
+  const auto start = Clock::now();
+  const WarmProgress progress = run(request(), stop.get_token());
+  EXPECT_LT(Clock::now() - start, std::chrono::milliseconds(13'500));
+  EXPECT_EQ(progress.state, WarmState::stopped);
+  EXPECT_THAT(progress.note, testing::HasSubstr("a read took more than 10 s"));
+  EXPECT_GT(progress.warmth, 0.8);
+  EXPECT_LT(progress.warmth, 1);
+}
+
+/// Xen's ring of 32 shows 64 requests: half of the tags would have been more than there are.
+TEST_F(TroubledWarmer, a_schedulers_tags_are_not_the_devices) {
+  const fs::path file = top_ / "plain";
+  ASSERT_TRUE(shell("truncate -s 1M " + file.string()));
+  ASSERT_TRUE(disk_loop_.attach(file, 0));
+  const std::string queue =
+      "/sys/block/" + fs::path(disk_loop_.device()).filename().string() + "/queue/";
+  std::optional<unsigned> own;
+  for (const char* scheduler : {"none", "mq-deadline"}) {
+    ASSERT_TRUE(shell(std::string("echo ") + scheduler + " >" + queue + "scheduler"));
+    const auto device = BlockDevice::open(disk_loop_.device());
+    ASSERT_TRUE(device) << device.error().message();
+    if (!own) own = device->tags();
+    EXPECT_EQ(device->tags(), own) << scheduler << ": " << *shell("cat " + queue + "nr_requests");
+  }
+  EXPECT_TRUE(own);
 }
 
 /// A loop over a plain file, which can be made smaller while it is in use.

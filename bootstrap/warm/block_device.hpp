@@ -25,7 +25,7 @@ class BlockDevice {
   /// Now; as when it was opened where the kernel does not say.
   std::uint64_t size_now() const;
 
-  /// The device's tags (queue/nr_requests); nullopt for files.
+  /// How much the device takes at once: its own tags, whatever a scheduler has; nullopt for files.
   std::optional<unsigned> tags() const { return tags_; }
 
   /// I/Os in flight on the device, everybody's; nullopt where the kernel does not say.

@@ -49,6 +49,7 @@ constexpr long kPlain[] = {
     SYS_openat2,
     SYS_close,
     SYS_fstat,
+    SYS_fstatfs,
     SYS_newfstatat,
     SYS_statx,
     SYS_faccessat,

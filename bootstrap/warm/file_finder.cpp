@@ -17,9 +17,6 @@
 namespace warmroot::warm {
 namespace {
 
-/// Each waits for one block at a time; a dozen first touches at once are what a disk does easily
-/// beside the warmer's own.
-constexpr unsigned kThreads = 12;
 constexpr std::size_t kMostEntries = 4096;  // of one directory
 constexpr std::string_view kAllIn = "/*";
 constexpr std::string_view kAllBelow = "/**";
@@ -45,11 +42,11 @@ ByteRange cut(const FileExtent& extent, std::uint64_t from, std::uint64_t end) {
 }  // namespace
 
 FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files,
-                       std::function<std::vector<WantedFile>()> guess)
+                       std::function<std::vector<WantedFile>()> guess, unsigned at_once)
     : root_(::open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   want_first(std::move(files));
   if (guess) busy_ = 1;  // take_guess's
-  for (unsigned i = 0; root_ && i < kThreads; ++i) try {
+  for (unsigned i = 0; root_ && i < at_once; ++i) try {
       threads_.emplace_back([this, guess = std::exchange(guess, {})](std::stop_token stop) {
         enlist_own_thread();
         if (guess) take_guess(guess);

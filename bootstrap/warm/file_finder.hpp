@@ -31,9 +31,13 @@ class FileFinder {
  public:
   /// Begins at once. Only regular files and directories are ever opened; links are followed inside
   /// the root alone, other mounts are not entered. What is not there is left out.
-  /// `guess` (or none) is asked once for more of them, on a thread that may wait for the root.
+  /// `guess` (or none) is asked once for more of them, on a thread that may wait for the root. At
+  /// most so many lookups wait for the device at a time.
   FileFinder(std::string mount_point, std::vector<WantedFile> files,
-             std::function<std::vector<WantedFile>()> guess = {});
+             std::function<std::vector<WantedFile>()> guess = {}, unsigned at_once = kMostLookups);
+  /// Each waits for one block at a time; a dozen first touches at once are what an NVMe disk does
+  /// easily beside the warmer's own.
+  static constexpr unsigned kMostLookups = 12;
   FileFinder(const FileFinder&) = delete;
   FileFinder& operator=(const FileFinder&) = delete;
   /// Waits for lookups that wait for the device.

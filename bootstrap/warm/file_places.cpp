@@ -50,7 +50,8 @@ Result<std::vector<FileExtent>> extents_of(int fd, std::size_t most) {
   std::vector<FileExtent> found;
   // What btrfs calls physical is an address in its own space, which lies anywhere on its devices.
   struct statfs filesystem {};
-  if (::fstatfs(fd, &filesystem) == 0 && filesystem.f_type == BTRFS_SUPER_MAGIC) return found;
+  if (::fstatfs(fd, &filesystem) != 0) return fail_errno("fstatfs");
+  if (filesystem.f_type == BTRFS_SUPER_MAGIC) return found;
   std::uint64_t from = 0;
   while (found.size() < most) {
     std::memset(memory, 0, sizeof memory);

@@ -20,13 +20,13 @@ void NeededSet::take_listed() {
 Result<ReadPump::End> NeededSet::find() {
   take_listed();
   question_.geometry.fs_bytes = metadata_.filesystem_bytes();
-  auto asked = find_needed_beside(question_);
+  asked_ = find_needed_beside(question_);
   const std::vector<Block> tables = metadata_.take_tables();
-  TRY_ASSIGN(const auto end, reader_.read(tables, [&asked] {
-    return asked.wait_for(std::chrono::milliseconds(0)) != std::future_status::timeout;
+  TRY_ASSIGN(const auto end, reader_.read(tables, [this] {
+    return asked_.wait_for(std::chrono::milliseconds(0)) != std::future_status::timeout;
   }));
   if (end != ReadPump::End::finished) return end;
-  take_answer(asked.get());
+  take_answer(asked_.get());
   return end;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <utility>
@@ -58,6 +59,7 @@ class NeededSet {
   void take_answer(NeededAnswer answer);
 
   NeededQuestion question_;
+  std::future<NeededAnswer> asked_;  // one that is not waited for any more ends with the owner
   Listed ask_list_;
   Presence& presence_;
   ListReader& reader_;

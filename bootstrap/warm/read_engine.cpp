@@ -35,6 +35,7 @@ struct Pool {
   std::deque<Job> jobs;
   std::vector<ReadResult> results;
   unsigned idle = 0;
+  std::size_t batch = 1;  ///< so many results are waited for
   bool closing = false;
   UniqueFd fd;
 };
@@ -69,7 +70,7 @@ void serve(const std::shared_ptr<Pool>& pool) {
     const ReadResult result = perform(pool->fd.get(), buffer.get(), job);
     lock.lock();
     pool->results.push_back(result);
-    pool->ended.notify_one();
+    if (pool->results.size() >= pool->batch) pool->ended.notify_one();
   }
 }
 
@@ -101,16 +102,20 @@ class PreadEngine : public ReadEngine {
     unsigned starting = 0;  // not idle yet, and free all the same
     while (threads_ < capacity_ && pool_->jobs.size() > pool_->idle + starting && start_thread())
       ++starting;
-    pool_->work.notify_all();
+    for (std::size_t i = 0; i < requests.size(); ++i) pool_->work.notify_one();
     if (threads_ == 0) return fail(ErrorKind::broken, "no thread could be started for reads");
     return {};
   }
 
   Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
-          [[maybe_unused]] unsigned batch) override {
+          unsigned batch) override {
     std::unique_lock lock(pool_->mutex);
     if (in_flight_ == 0) return {};
+    pool_->batch = 1;
     pool_->ended.wait_for(lock, timeout, [&] { return !pool_->results.empty(); });
+    pool_->batch = std::min(std::max(1U, batch), in_flight_);
+    pool_->ended.wait_for(lock, std::min<std::chrono::microseconds>(timeout, kBatchTime),
+                          [&] { return pool_->results.size() >= pool_->batch; });
     in_flight_ -= static_cast<unsigned>(pool_->results.size());
     results.insert(results.end(), pool_->results.begin(), pool_->results.end());
     pool_->results.clear();

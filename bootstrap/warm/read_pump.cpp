@@ -94,6 +94,7 @@ bool ReadPump::start(const Flight& flight, std::uint64_t within, std::uint32_t l
   const std::size_t tag = free_flights_.back();
   free_flights_.pop_back();
   flights_[tag] = flight;
+  flights_[tag].since = SteadyClock::now();
   started_.push_back({tag, std::uint64_t{block} * kGridBytes + within, length});
   bytes_read_ += length;
   return true;
@@ -152,6 +153,7 @@ Ok ReadPump::fill(const std::stop_token& stop) {
 
 void ReadPump::ended(const ReadResult& result) {
   const Flight flight = flights_[result.tag];
+  flights_[result.tag].since = {};
   free_flights_.push_back(result.tag);
   if (result.error == 0) {
     errors_in_a_row_ = 0;
@@ -285,6 +287,14 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
     if (events_.tick)
       for (const Block block : events_.tick()) samples_.push_back(block);
   }
+}
+
+milliseconds ReadPump::longest_in_flight() const {
+  const auto now = SteadyClock::now();
+  auto oldest = now;
+  for (const Flight& flight : flights_)
+    if (flight.since != SteadyClock::time_point{}) oldest = std::min(oldest, flight.since);
+  return std::chrono::duration_cast<milliseconds>(now - oldest);
 }
 
 Result<ReadPump::Latencies> ReadPump::sample(std::span<const Block> blocks,

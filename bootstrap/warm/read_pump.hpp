@@ -99,6 +99,8 @@ class ReadPump {
   /// Whether reads are in flight whose latency tells how much of a block has to be read.
   bool is_probing() const { return seconds_in_flight_ > 0; }
 
+  /// How long the oldest read in flight has been there; 0: none is.
+  std::chrono::milliseconds longest_in_flight() const;
   std::uint64_t errors() const { return errors_; }
   std::uint64_t given_up() const { return given_up_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
@@ -120,6 +122,7 @@ class ReadPump {
     std::chrono::microseconds first{0};   // of the touch, before a second read
     std::chrono::microseconds second{0};  // of that, before its repetition
     std::size_t drawn = 0;                // which of a sample, counted through all of them
+    SteadyClock::time_point since{};      // when it was started; none once it has ended
   };
   struct Whole {
     unsigned left = 0;

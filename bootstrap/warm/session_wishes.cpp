@@ -18,7 +18,8 @@ void SessionWishes::start(const std::string& device_path, const std::string& mou
   mount_point_ = mount_point;
   expected_ = missed_.size();
   if (has_list) guess_ = std::exchange(guess, {});
-  if (!files.empty() || guess) finder_.emplace(mount_point_, std::move(files), std::move(guess));
+  if (!files.empty() || guess)
+    finder_.emplace(mount_point_, std::move(files), std::move(guess), lookups_);
   if (auto session =
           SessionTrace::start(device_path, mount_point, offset_bytes_, std::move(trace_place_)))
     session_.emplace(std::move(*session));
@@ -53,7 +54,7 @@ void SessionWishes::follow_session(const BlockSet& present, const BlockSet& want
       pump_.prefer_to_all(follow_.missed(block, present, wanted));
     }
   if (guess_ && !finder_ && missed_.size() >= expected_ + kForeignMisses)
-    finder_.emplace(mount_point_, std::vector<WantedFile>(), std::exchange(guess_, {}));
+    finder_.emplace(mount_point_, std::vector<WantedFile>(), std::exchange(guess_, {}), lookups_);
 }
 
 }  // namespace warmroot::warm

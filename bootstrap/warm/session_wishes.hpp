@@ -27,10 +27,10 @@ class SessionWishes {
  public:
   using SteadyClock = std::chrono::steady_clock;
 
-  /// The pump reads a device of so many blocks, the root's file system begins at `offset_bytes`.
-  /// Opens what `start` may not open any more.
-  SessionWishes(ReadPump& pump, Block blocks, std::uint64_t offset_bytes)
-      : pump_(pump), offset_bytes_(offset_bytes), files_(blocks) {}
+  /// The pump reads a device of so many blocks, the root's file system begins at `offset_bytes`; at
+  /// most `lookups` wait for that device at a time. Opens what `start` may not open any more.
+  SessionWishes(ReadPump& pump, Block blocks, std::uint64_t offset_bytes, unsigned lookups)
+      : pump_(pump), offset_bytes_(offset_bytes), lookups_(lookups), files_(blocks) {}
 
   /// Begins the lookups in the root and the session's trace. An empty `mount_point`: there is
   /// neither. With a list, `guess` is asked only when sessions have missed kForeignMisses blocks
@@ -65,6 +65,7 @@ class SessionWishes {
 
   ReadPump& pump_;
   std::uint64_t offset_bytes_;
+  unsigned lookups_;
   BlockSet files_;
   UniqueFd trace_place_ = BlockTrace::open_place();
   std::string mount_point_;

@@ -38,8 +38,13 @@ constexpr std::size_t kFirstDrawn = 8;
 /// 3,000 a second; of first touches one in four is as quick.
 constexpr auto kMayBeWarmBelow = milliseconds(25);
 constexpr double kMayBeWarmShare = 0.75;
+/// No law of EBS has first touches that take so long; stalls of a minute are known.
+constexpr auto kStalled = milliseconds(10'000);
 constexpr std::uint64_t kMib = 1024 * 1024;
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
+/// The tags that lookups may hold beside those of depth_limits: a tenth, an old disk has 32.
+constexpr unsigned kLookupsPart = 10;
+constexpr unsigned kFewestLookups = 2;
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
 
@@ -177,7 +182,9 @@ Ok Run::open() {
                                  {request_.partition_offset_bytes, partition_bytes()}};
   needed_.emplace(NeededQuestion{request_.mount_point, request_.filesystem, geometry},
                   std::move(request_.listed), presence_, *reader_, *metadata_, on_note);
-  wishes_.emplace(*pump_, blocks, request_.partition_offset_bytes);
+  const unsigned tags = device_->tags().value_or(kLookupsPart * FileFinder::kMostLookups);
+  wishes_.emplace(*pump_, blocks, request_.partition_offset_bytes,
+                  std::clamp(tags / kLookupsPart, kFewestLookups, FileFinder::kMostLookups));
   progress_.device_blocks = blocks;
   progress_.engine = engine_->name();
   progress_.state = WarmState::running;
@@ -378,8 +385,8 @@ Result<ReadPump::End> Run::read_everything() {
     if (end != ReadPump::End::finished) return end;
   }
   TRY_ASSIGN(const auto end, read_needed());
+  if (end != ReadPump::End::finished) return end;  // and waits for no lookup
   wishes_->end_lookups();
-  if (end != ReadPump::End::finished) return end;
   TRY(pump_->sample(random_of(presence_.present(), kSamples), stop_));
   return end;
 }
@@ -428,6 +435,7 @@ void Run::report(bool now) {
   progress_.elapsed_ms = milliseconds_since(start_);
   progress_.depth = control_->found();
   progress_.errors = pump_->errors();
+  if (pump_->longest_in_flight() >= kStalled) note("a read took more than 10 s, or still does");
   progress_.bytes_read = pump_->bytes_read();
   progress_.touch_bytes = pump_->touch_bytes();
   progress_.first_touch = first_touch_.summary();
@@ -455,6 +463,9 @@ Ok Run::finish(ReadPump::End end) {
       note(errno_error("the device answers errors only", pump_->last_error()).message());
       break;
   }
+  if (pump_->given_up() > 0 && progress_.state != WarmState::failed)
+    note(std::to_string(pump_->given_up()) + " blocks could not be read: " +
+         errno_error("the last error", pump_->last_error()).message());
   if (stop_.stop_requested() && progress_.state == WarmState::done &&
       !needed_->blocks().difference(presence_.present()).members().empty())
     progress_.state = WarmState::stopped;
