@@ -46,9 +46,11 @@ class ReadEngine {
   virtual unsigned capacity() const = 0;
   virtual unsigned in_flight() const = 0;
 
-  /// Starts all of them. Requires room for them within capacity().
+  /// Starts all of them, at the latest with the next wait() or flush(): to go to the kernel for
+  /// that alone costs as much as a read. Requires room for them within capacity().
   /// Errors: broken when the kernel takes no requests any more.
   virtual Ok submit(std::span<const ReadRequest> requests) = 0;
+  virtual Ok flush() { return {}; }
 
   /// Appends what has ended, after waiting for at least one or for `timeout`. It may wait for up to
   /// `batch` of them, but for no longer than kBatchTime once there is one: to be woken for each

@@ -88,7 +88,10 @@ class ReadPump {
 
   /// Starts what comes next, as far as the depth allows, without waiting for the end of the owner's
   /// tick, from which it is called. Errors: the engine's own.
-  Ok start_now(const std::stop_token& stop) { return fill(stop); }
+  Ok start_now(const std::stop_token& stop) {
+    TRY(fill(stop));
+    return engine_.flush();
+  }
 
   /// What each read of a sample took; nothing where it failed or has not ended.
   using Latencies = std::vector<std::optional<std::chrono::microseconds>>;

@@ -86,20 +86,33 @@ class UringEngine : public ReadEngine {
       io_uring_prep_read(entry, fd_, buffer_, request.length, request.offset);
       io_uring_sqe_set_data64(entry, slot);
     }
-    return flush();
+    return {};
+  }
+
+  /// The kernel may take fewer than offered when it is short of memory; the rest goes with the next
+  /// wait.
+  Ok flush() override {
+    while (io_uring_sq_ready(&ring_) > 0) {
+      const int code = io_uring_submit(&ring_);
+      if (code == -EINTR) continue;
+      if (code == -EAGAIN || code == -EBUSY) return {};
+      if (code < 0) return fail(errno_error("io_uring", -code));
+    }
+    return {};
   }
 
   Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
           unsigned batch) override {
-    TRY(flush());
     if (in_flight() == 0) return {};
-    // For a batch first: mostly that is the one time that this thread is woken. Where a wait's
-    // limit is an entry of the ring, liburing waits on without one when fewer have ended.
+    // For a batch first: mostly that is the one time that this thread is in the kernel. Where a
+    // wait's limit is an entry of the ring, liburing waits on without one when fewer have ended.
     batch = std::min(batch, in_flight());
     if (batch > 1 && (ring_.features & IORING_FEAT_EXT_ARG) != 0) {
       const auto first = std::min(timeout, kBatchTime);
       TRY(wait_for(batch, first));
       timeout -= first;
+    } else {
+      TRY(flush());
     }
     if (io_uring_cq_ready(&ring_) == 0) TRY(wait_for(1, timeout));
     io_uring_cqe* entry = nullptr;
@@ -131,11 +144,11 @@ class UringEngine : public ReadEngine {
     return {};
   }
 
-  /// Until so many have ended, or fewer in that time.
+  /// Starts what was submitted, and waits until so many have ended, or fewer in that time.
   Ok wait_for(unsigned count, std::chrono::milliseconds timeout) {
     __kernel_timespec limit = timespec_of(timeout);
     io_uring_cqe* entry = nullptr;
-    const int code = io_uring_wait_cqes(&ring_, &entry, count, &limit, nullptr);
+    const int code = io_uring_submit_and_wait_timeout(&ring_, &entry, count, &limit, nullptr);
     if (code == -ETIME || code == -EINTR || code == -EAGAIN) return {};
     if (code < 0) return fail(errno_error("io_uring", -code));
     return {};
@@ -146,18 +159,6 @@ class UringEngine : public ReadEngine {
     std::uint32_t length = 0;
     SteadyClock::time_point start;
   };
-
-  /// The kernel may take fewer than offered when it is short of memory; the rest goes with the next
-  /// wait.
-  Ok flush() {
-    while (io_uring_sq_ready(&ring_) > 0) {
-      const int code = io_uring_submit(&ring_);
-      if (code == -EINTR) continue;
-      if (code == -EAGAIN || code == -EBUSY) return {};
-      if (code < 0) return fail(errno_error("io_uring", -code));
-    }
-    return {};
-  }
 
   void take(const io_uring_cqe& entry, SteadyClock::time_point now,
             std::vector<ReadResult>& results) {
