@@ -112,7 +112,8 @@ std::string call_that_meets(const aws::CodeEntry& entry, std::size_t turn) {
 /// Every entry of the table that such a fleet can meet, met twice: the fleet comes right once EC2
 /// stops refusing, and never does anything forbidden on the way.
 TEST(ReactionsFleet, comes_right_after_every_code_of_the_table) {
-  // Calls of fleets that are more than a node with its instance; reactions_test has their entries.
+  // Calls of fleets that are more than a node with its instance: the next test has four of them,
+  // reactions_test the entries of all.
   const std::set<std::string_view> of_other_fleets = {
       "CopyVolumes",  "CreateSnapshot",       "DeleteVolume",
       "DetachVolume", "DeleteLaunchTemplate", "StopInstances",
@@ -137,6 +138,71 @@ TEST(ReactionsFleet, comes_right_after_every_code_of_the_table) {
     ++met;
   }
   EXPECT_GE(met, 90U);
+}
+
+/// A stable fleet, and what makes it send the call.
+struct LaterCall {
+  const char* action;
+  core::PoolSpec (*pool)();
+  void (*provoke)(Fleet&);
+  std::size_t volumes;  ///< of nodes, once it has come right
+};
+
+const LaterCall kLaterCalls[] = {
+    {"CreateTags",
+     [] {
+       auto pool = pool_spec("p", 1, 0);
+       pool.stock.spares = 1;
+       return pool;
+     },
+     [](Fleet& fleet) { ++fleet.desired.pools.front().nodes; }, 2},
+    {"TerminateInstances", [] { return pool_spec("p", 1, 1); },
+     [](Fleet& fleet) { fleet.desired.pools.front().running = 0; }, 1},
+    {"CreateFleet",
+     [] {
+       auto pool = pool_spec("p", 1, 0);
+       pool.launch->instance_types.push_back("m5.large");
+       return pool;
+     },
+     [](Fleet& fleet) { fleet.desired.pools.front().running = 1; }, 1},
+    {"DetachVolume", [] { return pool_spec("p", 1, 1); },
+     [](Fleet& fleet) {
+       const auto* volume = fleet.volume_of("p-0");
+       fleet.report(volume->link->instance_id, volume->id, NodeStage::released);
+     },
+     1},
+};
+
+/// What is said to every call, and to this one.
+TEST(ReactionsFleet, comes_right_after_every_code_of_tags_ends_fleets_and_detaches) {
+  std::size_t met = 0;
+  for (const LaterCall& later : kLaterCalls)
+    for (const aws::CodeEntry& entry : aws::all_codes()) {
+      if (!entry.action.empty() && entry.action != later.action) continue;
+      if (entry.reaction == aws::Reaction::done || entry.reaction == aws::Reaction::restart)
+        continue;
+      SCOPED_TRACE(std::string(entry.code) + " of " + later.action);
+      Fleet fleet(later.pool());
+      fleet.start();
+      ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+      fleet.front.inject(refusal(later.action, std::string(entry.code), 2));
+      fleet.people_interfere = true;  // more may run than the new spec wants
+      later.provoke(fleet);
+      fleet.start();
+      const auto& pool = fleet.desired.pools.front();
+      const auto reached = [&] {
+        return fleet.last.plan.stable &&
+               fleet.live_instances().size() == static_cast<std::size_t>(pool.running) &&
+               fleet.pool_volumes().size() == later.volumes;
+      };
+      EXPECT_TRUE(fleet.until(reached, minutes{30})) << fleet.note_text();
+      EXPECT_THAT(fleet.violations, IsEmpty());
+      EXPECT_TRUE(std::any_of(fleet.front.calls().begin(), fleet.front.calls().end(),
+                              [&](const auto& call) { return call.code == entry.code; }))
+          << "was never met";
+      ++met;
+    }
+  EXPECT_GE(met, 200U);
 }
 
 }  // namespace

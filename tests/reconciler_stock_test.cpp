@@ -106,6 +106,23 @@ TEST(ReconcilerStock, lost_answers_of_the_tag_call_do_not_give_the_spare_away_tw
   }
 }
 
+/// Ten an hour; the bucket starts empty.
+TEST(ReconcilerStock, a_spare_with_a_deadline_is_restored_fast_where_the_snapshot_may_be) {
+  auto pool = with_spares(1, 0, 1);
+  pool.stock.ready_within = std::chrono::minutes{5};
+  Fleet fleet(pool);
+  const std::string snapshot = fleet.region.image(pool.ami)->snapshot_id;
+  ASSERT_TRUE(fleet.region.enable_fast_restore(snapshot, "us-east-1a").has_value());
+  fleet.region.advance_by(std::chrono::hours{1});
+  ASSERT_EQ(fleet.region.fast_restore_state({snapshot, "us-east-1a"}), "enabled");
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  expect_settled(fleet, 1, 1);
+  const auto* spare = fleet.stock_volumes().front();
+  EXPECT_TRUE(spare->fast_restored);
+  EXPECT_FALSE(spare->init_rate) << "nobody pays for what is free";
+}
+
 // ---- golden volumes ----
 
 struct Golden {
