@@ -28,10 +28,10 @@ std::string content_of(const aws::RunInstances& call) {
 }  // namespace
 
 core::Lookup<std::string> LaunchCheck::ask(const aws::Mutation& call, Milliseconds& good_for,
-                                           int& requests) {
+                                           int& allowance) {
   core::Lookup<std::string> lookup;
   good_for = kCheckedFor;
-  const auto answer = ec2_.dry_run(call, requests);
+  const auto answer = ec2_.dry_run(call, allowance);
   if (answer) {
     lookup.found = "EC2 would launch it";
     return lookup;
@@ -97,16 +97,21 @@ int LaunchCheck::look(const core::Desired& desired, core::Observed& observed, In
   std::vector<std::string> bodies;
   for (const auto& question : questions) bodies.push_back(aws::encode_dry_run(question.call));
   if (!bodies.empty()) ec2_.expect(bodies);
-  int requests = 0;
+  // Each is asked once, and again as far as that leaves room.
+  const int asked_at_most = static_cast<int>(most);
+  int spare = asked_at_most - static_cast<int>(questions.size());
   for (auto& question : questions) {
     auto& answer = kept[*question.pool];
     Milliseconds good_for{0};
-    answer.lookup = ask(question.call, good_for, requests);
+    int allowance = spare + 1;
+    answer.lookup = ask(question.call, good_for, allowance);
+    spare = allowance;
     answer.content = std::move(question.content);
     answer.until = now + good_for;
     observed.launch_checks[*question.pool] = answer.lookup;
   }
   answers_ = std::move(kept);
+  const int requests = questions.empty() ? 0 : asked_at_most - spare;
   spent_until_ = std::max(spent_until_, now) + kOneAskedEvery * requests;
   return requests;
 }

@@ -17,7 +17,7 @@ inline constexpr Milliseconds kCheckedFor{24 * 3'600'000};
 /// made).
 inline constexpr Milliseconds kRefusedCheckFor{30'000};
 /// Below EC2's bucket of RunInstances requests (5, refilled by 2 a second), which dry runs use too:
-/// so many at once, and then half of the refill, however often somebody looks.
+/// so many at once, repeated ones too, and then half of the refill, however often somebody looks.
 inline constexpr std::size_t kAskedAtOnce = 4;
 inline constexpr Milliseconds kOneAskedEvery{1'000};
 
@@ -54,7 +54,7 @@ class LaunchCheck {
     aws::RunInstances call;
     std::string content;
   };
-  core::Lookup<std::string> ask(const aws::Mutation& call, Milliseconds& good_for, int& requests);
+  core::Lookup<std::string> ask(const aws::Mutation& call, Milliseconds& good_for, int& allowance);
   std::size_t allowed(Instant now) const;
 
   aws::Ec2& ec2_;

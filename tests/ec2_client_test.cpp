@@ -238,9 +238,9 @@ TEST_F(Ec2ClientTest, an_expired_token_restarts_a_listing_once) {
 TEST_F(Ec2ClientTest, a_dry_run_is_repeated_like_a_read_and_never_in_doubt) {
   transport.script = {refusal("RequestLimitExceeded", 503), lost(ErrorKind::unknown_outcome),
                       refusal("DryRunOperation", 412)};
-  int requests = 1;
-  EXPECT_TRUE(client.dry_run(DeleteVolume{"vol-1"}, requests));
-  EXPECT_EQ(requests, 4) << "three more";
+  int allowance = 4;
+  EXPECT_TRUE(client.dry_run(DeleteVolume{"vol-1"}, allowance));
+  EXPECT_EQ(allowance, 1) << "three were sent";
   EXPECT_THAT(transport.posts.back().front(), HasSubstr("&DryRun=true"));
   transport.script = {refusal("UnauthorizedOperation", 403)};
   const auto denied = client.dry_run(DeleteVolume{"vol-1"});
@@ -249,6 +249,15 @@ TEST_F(Ec2ClientTest, a_dry_run_is_repeated_like_a_read_and_never_in_doubt) {
   transport.script = {lost(ErrorKind::unknown_outcome), lost(ErrorKind::unknown_outcome),
                       lost(ErrorKind::unknown_outcome)};
   EXPECT_EQ(client.dry_run(DeleteVolume{"vol-1"}).error().kind, ErrorKind::retry_later);
+}
+
+TEST_F(Ec2ClientTest, a_dry_run_is_repeated_no_more_often_than_it_may_be) {
+  transport.script = {refusal("RequestLimitExceeded", 503), refusal("RequestLimitExceeded", 503),
+                      refusal("DryRunOperation", 412)};
+  int allowance = 2;
+  EXPECT_EQ(client.dry_run(DeleteVolume{"vol-1"}, allowance).error().kind, ErrorKind::retry_later);
+  EXPECT_EQ(allowance, 0);
+  EXPECT_EQ(transport.posts.size(), 2U);
 }
 
 TEST_F(Ec2ClientTest, one_id_that_is_gone_is_found_by_halves_and_left_out) {

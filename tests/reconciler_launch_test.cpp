@@ -114,6 +114,17 @@ TEST(ReconcilerLaunch, repeated_dry_runs_are_taken_from_the_budget_of_launches) 
   EXPECT_LE(fleet.region.now() - started, seconds{170});
 }
 
+// Seed 36000054463: EC2 answered 503, and two pools' questions went out six times each at once.
+TEST(ReconcilerLaunch, dry_runs_that_ec2_does_not_answer_stay_inside_its_bucket) {
+  Fleet fleet(core::Desired{kDeployment, {pool_spec("p", 1, 1), pool_spec("q", 1, 1)}});
+  fleet.front.inject({"RunInstances", sim::FaultKind::unavailable, 1000});
+  const Instant started = fleet.region.now();
+  fleet.start();
+  fleet.until([&] { return fleet.region.now() - started >= seconds{4}; });
+  EXPECT_GE(calls_seen(fleet, "RunInstances"), 2) << "each pool's question";
+  EXPECT_LE(calls_seen(fleet, "RunInstances"), 4 + 4 + 2) << "questions, and launches beside them";
+}
+
 TEST(ReconcilerLaunch, new_volumes_are_made_where_instances_are_cheap) {
   Fleet fleet(two_zones(3));
   price(fleet, "g5.xlarge", kZoneA, 30);

@@ -4,6 +4,7 @@
 // answer are absent here.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -443,12 +444,13 @@ class Ec2 {
       const GetSpotPlacementScores& request) = 0;
 
   /// Asks EC2 whether it would carry the call out, and carries nothing out. Ok: it would. Errors:
-  /// what EC2 would refuse it with; broken when the endpoint does not know dry runs. `requests`
-  /// grows by how many were sent: EC2 counts each like a call that is carried out.
-  virtual Ok dry_run(const Mutation& mutation, int& requests) = 0;
+  /// what EC2 would refuse it with; broken when the endpoint does not know dry runs. Sends as many
+  /// requests as `allowance` at most, one or more, and takes from it what it sent: EC2 counts each
+  /// like a call that is carried out.
+  virtual Ok dry_run(const Mutation& mutation, int& allowance) = 0;
   Ok dry_run(const Mutation& mutation) {
-    int uncounted = 0;
-    return dry_run(mutation, uncounted);
+    int unlimited = std::numeric_limits<int>::max();
+    return dry_run(mutation, unlimited);
   }
 
   /// The caller is about to make these reads (their encoded bodies), one after the other: they may

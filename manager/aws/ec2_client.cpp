@@ -50,12 +50,12 @@ Ec2Client::Ec2Client(Transport& transport, Sleeper sleep, RandomSource random)
     : transport_(transport), sleep_(std::move(sleep)), random_(std::move(random)) {}
 
 template <typename Decode>
-auto Ec2Client::read(const std::string& body, Decode decode, int& requests)
+auto Ec2Client::read(const std::string& body, Decode decode, int& allowance)
     -> decltype(decode(HttpReply{})) {
   const std::string_view action = action_of(body);
   int lost_answers = 0;
   for (int attempt = 1;; ++attempt) {
-    ++requests;
+    --allowance;
     std::vector<Result<HttpReply>> replies;
     if (auto early = expected_.extract(body))
       replies.push_back(std::move(early.mapped()));
@@ -70,7 +70,8 @@ auto Ec2Client::read(const std::string& body, Decode decode, int& requests)
     Error error = std::move(result).error();
     const bool lost = error.kind == ErrorKind::unknown_outcome;
     if (lost) ++lost_answers;
-    if (!may_pass(error, action) || attempt == kMaxAttempts || lost_answers == kMaxLostAnswers) {
+    const bool last = attempt == kMaxAttempts || lost_answers == kMaxLostAnswers || allowance <= 0;
+    if (last || !may_pass(error, action)) {
       // A read changes nothing, so its outcome cannot be in doubt.
       if (lost)
         error.kind = error.code == kAnswerTooLarge ? ErrorKind::broken : ErrorKind::retry_later;
@@ -140,11 +141,11 @@ Result<std::vector<SpotPlacementScore>> Ec2Client::get_spot_placement_scores(
   return read(encode(request), decode_spot_placement_scores);
 }
 
-Ok Ec2Client::dry_run(const Mutation& mutation, int& requests) {
+Ok Ec2Client::dry_run(const Mutation& mutation, int& allowance) {
   const std::string action = encode(mutation).action;
   return read(
       encode_dry_run(mutation),
-      [&action](const HttpReply& reply) { return decode_dry_run(action, reply); }, requests);
+      [&action](const HttpReply& reply) { return decode_dry_run(action, reply); }, allowance);
 }
 
 void Ec2Client::expect(const std::vector<std::string>& bodies) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -59,20 +60,21 @@ class Ec2Client : public Ec2 {
   void expect(const std::vector<std::string>& bodies) override;
 
   using Ec2::dry_run;
-  Ok dry_run(const Mutation& mutation, int& requests) override;
+  Ok dry_run(const Mutation& mutation, int& allowance) override;
 
   /// Everything is returned as it came, so that the ledger decides.
   std::vector<Result<MutationAnswer>> send(std::span<const EncodedCall> calls) override;
 
  private:
-  /// Posts until `decode` makes something of a reply or asking again is no use. `requests` grows by
-  /// the number of posts, an expected one's among them.
+  /// Posts until `decode` makes something of a reply, asking again is no use, or nothing is left of
+  /// `allowance`, of which each post takes one, an expected one as well.
   template <typename Decode>
-  auto read(const std::string& body, Decode decode, int& requests) -> decltype(decode(HttpReply{}));
+  auto read(const std::string& body, Decode decode, int& allowance)
+      -> decltype(decode(HttpReply{}));
   template <typename Decode>
   auto read(const std::string& body, Decode decode) -> decltype(decode(HttpReply{})) {
-    int uncounted = 0;
-    return read(body, decode, uncounted);
+    int unlimited = std::numeric_limits<int>::max();
+    return read(body, decode, unlimited);
   }
 
   Transport& transport_;

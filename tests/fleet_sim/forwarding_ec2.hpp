@@ -68,8 +68,8 @@ class ForwardingEc2 : public aws::Ec2 {
   }
   void expect(const std::vector<std::string>& bodies) override { inner_.expect(bodies); }
   using aws::Ec2::dry_run;
-  Ok dry_run(const aws::Mutation& mutation, int& requests) override {
-    return inner_.dry_run(mutation, requests);
+  Ok dry_run(const aws::Mutation& mutation, int& allowance) override {
+    return inner_.dry_run(mutation, allowance);
   }
   std::vector<Result<aws::MutationAnswer>> send(std::span<const aws::EncodedCall> calls) override {
     return inner_.send(calls);
