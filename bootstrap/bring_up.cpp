@@ -16,6 +16,7 @@
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/mount_exec.hpp"
+#include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/preflight_io.hpp"
 #include "bootstrap/release_plan.hpp"

@@ -1,7 +1,6 @@
 #include "bootstrap/device.hpp"
 
 #include <algorithm>
-#include <sstream>
 
 namespace warmroot::bootstrap {
 namespace {
@@ -70,17 +69,6 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
   for (const auto& disk : candidates) names += (names.empty() ? "" : ", ") + disk.name;
   return {std::nullopt, "several disks were not there at launch (" + names +
                             "); waiting for the manager to say which one is meant"};
-}
-
-std::set<std::string> mounted_devices(const std::string& mountinfo) {
-  std::set<std::string> devices;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    std::string id, parent, device;
-    if (fields >> id >> parent >> device) devices.insert(device);
-  }
-  return devices;
 }
 
 std::optional<Uevent> parse_uevent(std::string_view message) {

@@ -45,9 +45,6 @@ struct Uevent {
   std::string action, subsystem, device_type, device_name;
 };
 
-/// "major:minor" of everything mounted in this namespace, from the text of /proc/self/mountinfo.
-std::set<std::string> mounted_devices(const std::string& mountinfo);
-
 /// Parses a kernel uevent ("add@/devices/...\0ACTION=add\0..."); nullopt for udev's own messages
 /// and anything malformed.
 std::optional<Uevent> parse_uevent(std::string_view message);

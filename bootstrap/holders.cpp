@@ -13,12 +13,12 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/process_stat.hpp"
 
@@ -51,36 +51,6 @@ std::string link_text(const std::string& path) {
   return length <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(length));
 }
 
-struct MountLine {
-  std::string id, parent, number, point;
-};
-
-std::vector<MountLine> parse_mountinfo(const std::string& mountinfo) {
-  std::vector<MountLine> mounts;
-  std::istringstream lines(mountinfo);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    MountLine mount;
-    std::string root;
-    if (fields >> mount.id >> mount.parent >> mount.number >> root >> mount.point)
-      mounts.push_back(std::move(mount));
-  }
-  return mounts;
-}
-
-/// Ids of the mounts of the volume's numbers, and of what is mounted inside them. Not by path:
-/// another mount namespace may have another volume there.
-MountIds volume_mounts(const std::vector<MountLine>& mounts, const std::set<std::string>& numbers) {
-  MountIds ids;
-  for (bool grows = true; grows;) {  // a mount may be listed before the one that it is in
-    grows = false;
-    for (const auto& mount : mounts)
-      if (numbers.count(mount.number) != 0 || ids.count(mount.parent) != 0)
-        grows = ids.insert(mount.id).second || grows;
-  }
-  return ids;
-}
-
 std::string mount_id_of(const std::string& fdinfo) {
   constexpr std::string_view kKey = "mnt_id:";
   const std::string text = read_file(fdinfo, kMaxFdinfo).value_or("");
@@ -104,13 +74,13 @@ class Search {
     const auto own = mounts_of("/proc/self");
     // A btrfs has another number there than its files have.
     for (const auto& mount : own)
-      if (mount.point == kVolumePoint) numbers_.insert(mount.number);
-    mounts_ = volume_mounts(own, numbers_);
+      if (mount.point == kVolumePoint) numbers_.insert(mount.device);
+    mounts_ = mounts_of_devices(own, numbers_);
   }
 
   bool held_by(const std::string& process) const {
     const bool ours = link_text(process + "/ns/mnt") == namespace_;
-    const MountIds theirs = ours ? MountIds{} : volume_mounts(mounts_of(process), numbers_);
+    const MountIds theirs = ours ? MountIds{} : mounts_of_devices(mounts_of(process), numbers_);
     const MountIds& ids = ours ? mounts_ : theirs;
     if (ids.empty()) return false;
     // A container of the volume sees other paths; its links are looked at, and only its.
@@ -123,8 +93,8 @@ class Search {
   }
 
  private:
-  static std::vector<MountLine> mounts_of(const std::string& process) {
-    return parse_mountinfo(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""));
+  static std::vector<MountRow> mounts_of(const std::string& process) {
+    return parse_mount_table(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""));
   }
 
   const dev_t device_;

@@ -202,12 +202,6 @@ TEST_F(FakeSys, loops_and_stacked_devices_are_no_disks) {
   EXPECT_TRUE(scan_disks(root_, {}, {}).empty());
 }
 
-TEST(MountedDevices, are_the_third_field_of_mountinfo) {
-  EXPECT_THAT(
-      mounted_devices("21 1 259:4 / / rw - ext4 /dev/root rw\n30 21 0:22 / /sys rw - sysfs s rw\n"),
-      testing::UnorderedElementsAre("259:4", "0:22"));
-}
-
 PartitionFacts partition(int number, std::uint64_t mib, const std::string& content) {
   return {number, 1 << 20, mib << 20, content, {}};
 }

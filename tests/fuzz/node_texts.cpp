@@ -15,6 +15,7 @@
 #include "bootstrap/fstab_plan.hpp"
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/launch_facts.hpp"
+#include "bootstrap/mount_table.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/partition_grow.hpp"
 #include "bootstrap/process_stat.hpp"
@@ -50,7 +51,7 @@ void merge(std::string_view text) {
 
 void read_kernel(std::string_view text) {
   (void)bootstrap::parse_uevent(text);
-  (void)bootstrap::mounted_devices(std::string(text));
+  (void)bootstrap::mounts_of_devices(bootstrap::parse_mount_table(std::string(text)), {"259:1"});
   (void)bootstrap::parse_process_stat(text);
   (void)bootstrap::parse_ebs_statistics(text);
 }
