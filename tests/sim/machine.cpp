@@ -144,19 +144,13 @@ std::string find_accelerator(const std::string& kernel) {
 
 Result<std::unique_ptr<Machine>> Machine::start(const MachineOptions& options,
                                                 const MachineSpec& spec,
-                                                const std::string& disk_image) {
+                                                const std::string& root_disk) {
   std::error_code error;
   std::filesystem::create_directories(options.directory, error);
   std::unique_ptr<Machine> machine(new Machine);
   const std::string base = options.directory + "/" + spec.instance_id;
   machine->console_log_ = base + ".console";
-  machine->overlay_ = base + ".qcow2";
   machine->ssh_port_ = free_port();
-
-  const std::string overlay_command =
-      "qemu-img create -q -f qcow2 -F raw -b '" + disk_image + "' '" + machine->overlay_ + "'";
-  if (std::system(overlay_command.c_str()) != 0)
-    return fail(ErrorKind::broken, "qemu-img could not make an overlay of " + disk_image);
 
   auto arguments = common_arguments(options.accelerator, options.memory_mib);
   append(arguments,
@@ -167,8 +161,8 @@ Result<std::unique_ptr<Machine>> Machine::start(const MachineOptions& options,
           "random.trust_cpu=on",
           "-serial", "file:" + machine->console_log_, "-qmp",
           "unix:" + base + ".qmp,server=on,wait=off", "-blockdev",
-          "driver=qcow2,node-name=root,file.driver=file,file.filename=" + machine->overlay_,
-          "-device", "nvme,drive=root,serial=" + serial_of(spec.root_volume_id),
+          "driver=qcow2,node-name=root,file.driver=file,file.filename=" + root_disk, "-device",
+          "nvme,drive=root,serial=" + serial_of(spec.root_volume_id),
           // slirp answers for the link-local network itself; guestfwd must lie inside it.
           "-netdev",
           "user,id=net0,net=169.254.0.0/16,host=169.254.0.2,dns=169.254.0.3,dhcpstart=169.254.0.15"
@@ -179,9 +173,8 @@ Result<std::unique_ptr<Machine>> Machine::start(const MachineOptions& options,
               options.relay_program + " relay " + std::to_string(spec.imds_port) +
               manager_forward(options, spec),
           "-device", "virtio-net-pci,netdev=net0" + (spec.mac.empty() ? "" : ",mac=" + spec.mac),
-          "-smbios", smbios(spec), "-device", "virtio-rng-pci", "-device",
-          "virtio-serial-pci", "-chardev",
-          "socket,id=agent,path=" + base + ".agent,server=on,wait=off", "-device",
+          "-smbios", smbios(spec), "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
+          "-chardev", "socket,id=agent,path=" + base + ".agent,server=on,wait=off", "-device",
           "virtserialport,chardev=agent,name=warmroot.agent"});
   for (int slot = 1; slot <= kSlots; ++slot) {
     const std::string number = std::to_string(slot);
@@ -201,8 +194,6 @@ Result<std::unique_ptr<Machine>> Machine::start(const MachineOptions& options,
 
 Machine::~Machine() {
   kill();
-  std::error_code ignored;
-  std::filesystem::remove(overlay_, ignored);
 }
 
 MachineState Machine::state() {

@@ -38,11 +38,11 @@ std::string smbios_uuid(const MachineSpec& spec);
 
 class Machine {
  public:
-  /// Starts a guest from a throw-away overlay of `disk_image`. Returns when QEMU's monitor answers,
+  /// Starts a guest whose root is the qcow2 image `root_disk`. Returns when QEMU's monitor answers,
   /// long before the guest is up.
   static Result<std::unique_ptr<Machine>> start(const MachineOptions& options,
                                                 const MachineSpec& spec,
-                                                const std::string& disk_image);
+                                                const std::string& root_disk);
   ~Machine();
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
@@ -79,7 +79,6 @@ class Machine {
   pid_t pid_ = -1;
   int ssh_port_ = 0;
   std::string console_log_;
-  std::string overlay_;
   Qmp qmp_;
   LineSocket agent_;
   bool agent_up_ = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "tests/sim/ebs_disk.hpp"
 
@@ -36,6 +37,8 @@ Result<std::unique_ptr<PhysicalHardware>> PhysicalHardware::start(PhysicalOption
 PhysicalHardware::~PhysicalHardware() {
   machines_.clear();
   ebs_.stop();
+  std::error_code ignored;
+  for (const auto& [volume_id, path] : root_disks_) std::filesystem::remove(path, ignored);
 }
 
 Ok PhysicalHardware::create_volume(const std::string& volume_id, const std::string& snapshot_id,
@@ -51,7 +54,24 @@ Ok PhysicalHardware::create_volume(const std::string& volume_id, const std::stri
 }
 
 void PhysicalHardware::delete_volume(const std::string& volume_id) {
-  ebs_.delete_volume(volume_id);
+  const auto root = root_disks_.extract(volume_id);
+  if (root.empty()) return ebs_.delete_volume(volume_id);
+  std::error_code ignored;
+  std::filesystem::remove(root.mapped(), ignored);
+}
+
+Ok PhysicalHardware::create_snapshot(const std::string& snapshot_id, const std::string& volume_id) {
+  const auto root = root_disks_.find(volume_id);
+  if (root == root_disks_.end()) return Hardware::create_snapshot(snapshot_id, volume_id);
+  const std::string directory = options_.directory + "/snapshots";
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
+  const std::string image = directory + "/" + snapshot_id + ".img";
+  // Refuses a disk that a machine has open.
+  if (std::system(("qemu-img convert -q -O raw '" + root->second + "' '" + image + "'").c_str()))
+    return fail(ErrorKind::broken, "qemu-img could not read " + root->second);
+  options_.snapshots[snapshot_id] = image;
+  return {};
 }
 
 Result<std::vector<std::uint32_t>> PhysicalHardware::snapshot_blocks(const std::string& snapshot_id,
@@ -85,11 +105,27 @@ Result<Machine*> PhysicalHardware::machine(const std::string& instance_id) {
   return found->second.get();
 }
 
-Ok PhysicalHardware::power_on(const MachineSpec& spec) {
+/// What a stopped instance had written is there when it starts again.
+Result<std::string> PhysicalHardware::root_disk(const MachineSpec& spec) {
+  if (const auto known = root_disks_.find(spec.root_volume_id); known != root_disks_.end())
+    return known->second;
   const auto image = options_.images.find(spec.image_id);
   if (image == options_.images.end())
     return fail(ErrorKind::gone, spec.image_id + " has no disk image to boot from");
-  TRY_ASSIGN(machines_[spec.instance_id], Machine::start(machine_options_, spec, image->second));
+  std::error_code ignored;
+  std::filesystem::create_directories(machine_options_.directory, ignored);
+  const std::string path = machine_options_.directory + "/" + spec.instance_id + ".qcow2";
+  const std::string make =
+      "qemu-img create -q -f qcow2 -F raw -b '" + image->second + "' '" + path + "'";
+  if (std::system(make.c_str()) != 0)
+    return fail(ErrorKind::broken, "qemu-img could not make an overlay of " + image->second);
+  root_disks_[spec.root_volume_id] = path;
+  return path;
+}
+
+Ok PhysicalHardware::power_on(const MachineSpec& spec) {
+  TRY_ASSIGN(const std::string disk, root_disk(spec));
+  TRY_ASSIGN(machines_[spec.instance_id], Machine::start(machine_options_, spec, disk));
   return {};
 }
 

@@ -37,6 +37,8 @@ class PhysicalHardware : public Hardware {
   Ok create_volume(const std::string& volume_id, const std::string& snapshot_id,
                    std::uint64_t size_bytes) override;
   void delete_volume(const std::string& volume_id) override;
+  /// Of a root disk whose machine is off; of other volumes it is not modelled.
+  Ok create_snapshot(const std::string& snapshot_id, const std::string& volume_id) override;
   Result<std::vector<std::uint32_t>> snapshot_blocks(const std::string& snapshot_id,
                                                      std::uint64_t size_bytes) override;
   VolumeCounters volume_counters(const std::string& volume_id) override;
@@ -54,10 +56,12 @@ class PhysicalHardware : public Hardware {
  private:
   explicit PhysicalHardware(PhysicalOptions options);
   Result<Machine*> machine(const std::string& instance_id);
+  Result<std::string> root_disk(const MachineSpec& spec);
 
   PhysicalOptions options_;
   MachineOptions machine_options_;
   EbsServer ebs_;
+  std::map<std::string, std::string> root_disks_;  ///< by volume: overlays of the AMI's image
   std::map<std::string, std::unique_ptr<Machine>> machines_;
 };
 

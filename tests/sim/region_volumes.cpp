@@ -379,7 +379,7 @@ void Region::erase_volume(const std::string& volume_id) {
   const auto found = volumes_.find(volume_id);
   if (found == volumes_.end()) return;
   if (found->second.link) unlink(found->second);
-  if (!found->second.root) hardware_.delete_volume(volume_id);
+  hardware_.delete_volume(volume_id);
   initialising_.erase(volume_id);
   volumes_.erase(found);
 }
