@@ -243,7 +243,7 @@ void Invariants::check_counts(const core::Desired& desired) {
   if (!counts) return;
   std::map<std::string, int> volumes;
   std::map<std::string, int> stock;      // by what tells them apart: an old source's is kept
-  std::map<std::string, int> by_launch;  // of no node yet
+  std::map<std::string, int> by_launch;  // of no node yet, or left behind by an instance
   for (const auto& [id, volume] : region_.volumes()) {
     if (tag(volume.tags, "warmroot:deployment") != deployment_ ||
         volume.state == sim::DiskState::deleting || volume.state == sim::DiskState::error ||
@@ -259,7 +259,9 @@ void Invariants::check_counts(const core::Desired& desired) {
       if (++volumes[node] == (rolls ? 3 : 2))
         violated(5, std::to_string(volumes[node]) + " volumes for " + node);
     } else if (const auto of = tag(volume.tags, "warmroot:role");
-               pool && (of == "launch" || of == "node")) {  // not claimed yet, or not named yet
+               pool && (of == "launch" || of == "node" ||  // not claimed yet, or not named yet
+                        (of == "spare" && from_launch_.contains(id)))) {
+      if (of == "launch") from_launch_.insert(id);
       if (!volume.root && ++by_launch[pool->name] == pool->nodes + 1)
         violated(5, std::to_string(by_launch[pool->name]) + " volumes made by launches of " +
                         pool->name);

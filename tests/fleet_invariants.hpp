@@ -91,6 +91,7 @@ class Invariants {
   std::set<std::string> asked_to_end_;            ///< instances that a call of ours was to end
   std::map<std::string, Instant> surplus_since_;  ///< by pool, while its manager was able to end it
   std::set<std::string> launched_;  ///< by a manager, whatever people do to their tags later
+  std::set<std::string> from_launch_;  ///< volumes that came with an instance
 };
 
 }  // namespace warmroot

@@ -313,15 +313,33 @@ TEST(Adopt, the_bases_own_root_is_nobodys) {
   EXPECT_THAT(world.notes(), Not(HasSubstr("vol-root")));
 }
 
-TEST(Adopt, what_an_instance_left_behind_is_kept_as_a_spare) {
+/// Seed 36000055045: the node got a volume that was made for it, and the pool a spare too many.
+TEST(Adopt, what_an_instance_left_behind_goes_to_a_node_that_lacks_a_volume) {
   auto world = bare_world(1);
   launched_volume(world, "vol-0", "");
   const auto plan = world.plan();
-  bool kept = false;
-  for (const auto& action : plan.actions)
-    if (const auto* call = std::get_if<aws::CreateTags>(&action.mutation))
-      kept = call->resource_ids.front() == "vol-0" && call->tags.at(kTagRole) == "spare";
-  EXPECT_TRUE(kept);
+  const auto* call = only<aws::CreateTags>(plan);
+  ASSERT_NE(call, nullptr);
+  EXPECT_THAT(call->resource_ids, ElementsAre("vol-0"));
+  EXPECT_EQ(call->tags.at(kTagRole), "node");
+  EXPECT_EQ(call->tags.at(kTagNode), "p-0");
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("CreateVolume"))));
+}
+
+TEST(Adopt, what_an_instance_left_behind_is_kept_as_a_spare_where_no_node_needs_it) {
+  for (const bool refused : {false, true}) {
+    auto world = bare_world(1);
+    launched_volume(world, "vol-0", "");
+    if (refused)
+      world.ledger.failures["CreateTags/p-0"] = {1, kNow, "TagPolicyViolation", true, "s"};
+    else
+      world.volume("vol-own");
+    const auto plan = world.plan();
+    const auto* call = only<aws::CreateTags>(plan);
+    ASSERT_NE(call, nullptr) << refused;
+    EXPECT_THAT(call->resource_ids, ElementsAre("vol-0"));
+    EXPECT_EQ(call->tags.at(kTagRole), "spare");
+  }
 }
 
 TEST(Adopt, an_instance_never_gets_a_second_volume_beside_the_one_it_carries) {
