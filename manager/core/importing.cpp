@@ -258,6 +258,9 @@ cat > /run/warmroot-clean <<'CLEAN'
 #!/bin/sh
 command -v cloud-init >/dev/null 2>&1 && timeout 300 cloud-init status --wait >/dev/null 2>&1
 cloud-init clean --logs >/dev/null 2>&1
+# systemd would write both once more on its way down.
+journalctl --relinquish-var >/dev/null 2>&1
+systemctl stop systemd-random-seed.service >/dev/null 2>&1
 rm -rf /var/lib/cloud/* /var/log/cloud-init*.log
 rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub
 [ -e /etc/machine-id ] && : > /etc/machine-id
