@@ -92,10 +92,7 @@ std::string Spending::ask(int host, const std::string& action, Instant now) {
   return {};
 }
 
-std::string Spending::look(int host, const std::string& action, bool goes_on, Instant now) {
-  if (!take(looked_[host][action], kLooks.size, kLooks.refill_per_s, 1, now))
-    return action + " beyond EC2's whole bucket, pages included";
-  if (goes_on) return {};
+std::string Spending::look(int host, const std::string& action, Instant now) {
   const bool within = take(looks_[host][action], kLooks.size * kShareOfLooks,
                            kLooks.refill_per_s * kShareOfLooks, 1, now);
   return within ? "" : action + " beyond the manager's share of its bucket";
@@ -125,7 +122,6 @@ Milliseconds Spending::wait_for_one() const {
 void Spending::restarted(int host) {
   buckets_.erase(host);
   looks_.erase(host);
-  looked_.erase(host);
 }
 
 }  // namespace warmroot::fleet

@@ -18,9 +18,8 @@ class Spending {
   /// `instances` is what a RunInstances asks for.
   std::string spend(int host, const std::string& action, const std::string& body, int instances,
                     Instant now);
-  /// Notes a call that looks; as spend(). How many pages a listing has is EC2's to say: those after
-  /// the first stay within EC2's whole bucket, with all other looks.
-  std::string look(int host, const std::string& action, bool goes_on, Instant now);
+  /// Notes a call that looks; as spend().
+  std::string look(int host, const std::string& action, Instant now);
   /// Notes one that only asks whether it may: EC2 counts it with the others of its action.
   std::string ask(int host, const std::string& action, Instant now);
   /// How long a manager has to wait for its part until it may have ended, made, launched and
@@ -44,7 +43,6 @@ class Spending {
   double share_;
   std::map<int, std::map<std::string, Bucket>> buckets_;
   std::map<int, std::map<std::string, Bucket>> looks_;
-  std::map<int, std::map<std::string, Bucket>> looked_;  ///< of EC2's whole buckets, pages too
   std::map<std::string, Bucket> whole_;
   std::map<int, std::map<std::string, Bucket>> sent_;  ///< by body: what is left for replays
 };
