@@ -193,6 +193,10 @@ TEST(Planner,
   auto& instance = world.instance("i-0");
   world.ledger.used_devices["i-0"] = {"/dev/sdf"};
   world.ledger.refused_devices["i-0"] = {{"/dev/sdf", kNow - Milliseconds{300}}};
+  EXPECT_EQ(world.plan().next_look, kLookSoonest) << "whoever has it is looked at once more";
+  world.observed.complete = false;
+  EXPECT_GE(world.plan().next_look, kLookWaiting) << "looks that fail do not count (39000051939)";
+  world.observed.complete = true;
   const auto plan = world.plan();
   EXPECT_THAT(World::calls_of(plan), IsEmpty()) << "another manager's volume may be there";
   EXPECT_THAT(plan.watches, Contains("named/i-0")) << "by which it is looked at by its id";

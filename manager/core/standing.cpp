@@ -280,7 +280,9 @@ void describe_result(Draft& draft) {
 
   auto next = look_interval(waiting, draft.now - last_change(draft), draft.observed.events_live);
   if (draft.earliest_wake) next = std::min(next, *draft.earliest_wake - draft.now);
-  draft.plan.next_look = std::max(next, kLookSoonest);
+  // A look that failed is made again at leisure, whatever is waited for: it counts for nothing, so
+  // that what waits for some looks would ask for the next one at once for as long as they fail.
+  draft.plan.next_look = std::max(next, draft.observed.complete ? kLookSoonest : kLookWaiting);
   draft.plan.wake = draft.earliest_wake;
 }
 
