@@ -270,7 +270,11 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
       return is_lost() ? End::device_lost : End::stopped;
     }
     TRY(fill(stop));
-    if (enough ? is_started() && enough() : is_done()) return End::finished;
+    if (!enough && is_done()) return End::finished;
+    if (enough && is_started() && enough()) {
+      TRY(engine_.flush());  // the owner goes on with something else, and these with it
+      return End::finished;
+    }
     results.clear();
     const unsigned batch = sees_each_ ? 1 : std::max(1U, control_.depth() / kDepthPerBatch);
     if (engine_.in_flight() > 0)

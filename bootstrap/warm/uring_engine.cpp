@@ -148,7 +148,10 @@ class UringEngine : public ReadEngine {
   Ok wait_for(unsigned count, std::chrono::milliseconds timeout) {
     __kernel_timespec limit = timespec_of(timeout);
     io_uring_cqe* entry = nullptr;
-    const int code = io_uring_submit_and_wait_timeout(&ring_, &entry, count, &limit, nullptr);
+    int code = io_uring_submit_and_wait_timeout(&ring_, &entry, count, &limit, nullptr);
+    // The kernel has no memory for more now: what is in flight is waited for all the same.
+    if (code == -EAGAIN || code == -EBUSY)
+      code = io_uring_wait_cqes(&ring_, &entry, count, &limit, nullptr);
     if (code == -ETIME || code == -EINTR || code == -EAGAIN) return {};
     if (code < 0) return fail(errno_error("io_uring", -code));
     return {};
