@@ -246,16 +246,19 @@ void note_claimed(Draft& draft, const aws::Volume& volume) {
              false);
 }
 
-/// One of the zone that lacks a volume and may be given the orphan now.
-NodeDraft* node_for(Draft& draft, PoolDraft& pool, const aws::Volume& volume) {
+/// Until it shows as a spare, which the stock gives to a node that it fits, nothing else is made
+/// for one of the zone that lacks a volume.
+void let_wait_for(Draft& draft, PoolDraft& pool, const aws::Volume& orphan) {
+  if (draft.backing_off("CreateTags", orphan.volume_id)) return;
   for (auto* node : nodes_without_volume(pool))
-    if (node->zone == volume.availability_zone && !draft.backing_off("CreateTags", node->name))
-      return node;
-  return nullptr;
+    if (node->zone == orphan.availability_zone) {
+      node->asked = true;
+      return;
+    }
 }
 
-/// What a launch made and its instance lost or took to its end: never leased, so another node's,
-/// or a spare. The base's own root has the same tags and is told apart by its snapshot.
+/// What a launch made and its instance lost or took to its end: never leased, so a spare. The
+/// base's own root has the same tags and is told apart by its snapshot.
 void keep_orphans(Draft& draft) {
   for (const auto* each : draft.from_launch) {
     const auto& volume = *each;
@@ -273,15 +276,8 @@ void keep_orphans(Draft& draft) {
     if (base == draft.observed.images.end() || !base->second.found ||
         root_snapshot_of(*base->second.found) == volume.snapshot_id)
       continue;
-    auto* node = node_for(draft, *pool, volume);
-    if (!node || draft.undecided(volume.volume_id) ||
-        draft.backing_off("CreateTags", volume.volume_id)) {
-      keep_as_spare(draft, *pool, volume);
-      continue;
-    }
-    node->asked = true;
-    name(draft, *pool, volume, *node,
-         node->name + " has no volume, and a launch that is gone made one");
+    keep_as_spare(draft, *pool, volume);
+    let_wait_for(draft, *pool, volume);
   }
 }
 
