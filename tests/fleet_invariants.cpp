@@ -240,6 +240,8 @@ void Invariants::check_counts(const core::Desired& desired) {
     if (!launched_.contains(id) &&
         core::is_own_launch(deployment_, instance.client_token, instance.tags))
       launched_.insert(id);
+  for (const auto& [id, volume] : region_.volumes())
+    if (tag(volume.tags, "warmroot:role") == "launch") from_launch_.insert(id);
   if (!counts) return;
   std::map<std::string, int> volumes;
   std::map<std::string, int> stock;      // by what tells them apart: an old source's is kept
@@ -261,7 +263,6 @@ void Invariants::check_counts(const core::Desired& desired) {
     } else if (const auto of = tag(volume.tags, "warmroot:role");
                pool && (of == "launch" || of == "node" ||  // not claimed yet, or not named yet
                         (of == "spare" && from_launch_.contains(id)))) {
-      if (of == "launch") from_launch_.insert(id);
       if (!volume.root && ++by_launch[pool->name] == pool->nodes + 1)
         violated(5, std::to_string(by_launch[pool->name]) + " volumes made by launches of " +
                         pool->name);

@@ -227,7 +227,7 @@ void World::before_look(Host& host, const std::string& body) {
   const bool tries = body.find("DryRun=true") != body.npos;
   const auto wrong = tries ? spending_.ask(host.number, action, host.sent)
                            : spending_.look(host.number, action, region.now());
-  if (!wrong.empty()) invariants.violated(7, wrong);
+  if (!wrong.empty() && !(tries && two_managers)) invariants.violated(7, wrong);
 }
 
 /// A replay asks for what was allowed when it was recorded.
