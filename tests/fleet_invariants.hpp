@@ -65,8 +65,8 @@ class Invariants {
   std::set<std::string> foreign;  ///< ids that no call may ever name
   std::set<std::string> used;     ///< volumes that were attached once
   std::set<std::string> removed;  ///< volumes that people deleted, or ordered to be
-  /// False: another manager, whose ledger is not ours, has made more than one would. From then on,
-  /// also after its end, nothing is counted: (5), and (2) of an instance with a volume of each.
+  /// False: another manager, whose ledger is not ours, may have made more than one would. Until its
+  /// owner sets it again, nothing is counted: (5), and (2) of an instance with a volume of each.
   bool counts = true;
   std::vector<std::string> violations;  ///< "(5) 3 volumes for 2 nodes"
 

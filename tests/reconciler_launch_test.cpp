@@ -84,13 +84,18 @@ TEST(ReconcilerLaunch, instances_of_a_launch_that_is_replayed_are_taken_from_the
   EXPECT_TRUE(fleet.until([&] { return calls_seen(fleet, "RunInstances") == 4; }, minutes{7}));
 }
 
-TEST(ReconcilerLaunch, a_dry_run_is_taken_from_the_budget_of_launches) {
-  Fleet fleet(pool_spec("p", 4, 0));
+/// A stable fleet whose next manager is to launch and has one call at first, then one in 50 s.
+void want_launches_of_a_small_budget(Fleet& fleet) {
   fleet.start();
   ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
   fleet.desired.pools.front().running = 4;
-  fleet.budget_share = 0.01;  // one call at first, then one in 50 s
+  fleet.budget_share = 0.01;
   fleet.front.forget_calls();
+}
+
+TEST(ReconcilerLaunch, a_dry_run_is_taken_from_the_budget_of_launches) {
+  Fleet fleet(pool_spec("p", 4, 0));
+  want_launches_of_a_small_budget(fleet);
   const Instant started = fleet.region.now();
   fleet.start();
   ASSERT_TRUE(fleet.until([&] { return calls_seen(fleet, "RunInstances") == 2; }));
@@ -101,11 +106,7 @@ TEST(ReconcilerLaunch, a_dry_run_is_taken_from_the_budget_of_launches) {
 // Seed 35000001558: a dry run that EC2 answers with 503 goes out again, and EC2 counts that too.
 TEST(ReconcilerLaunch, repeated_dry_runs_are_taken_from_the_budget_of_launches) {
   Fleet fleet(pool_spec("p", 4, 0));
-  fleet.start();
-  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
-  fleet.desired.pools.front().running = 4;
-  fleet.budget_share = 0.01;  // one call at first, then one in 50 s
-  fleet.front.forget_calls();
+  want_launches_of_a_small_budget(fleet);
   fleet.front.inject({"RunInstances", sim::FaultKind::unavailable, 2});
   const Instant started = fleet.region.now();
   fleet.start();

@@ -43,7 +43,7 @@ const Rate* rate_of(std::string_view action) {
   return rate == std::end(kRates) ? nullptr : rate;
 }
 
-Milliseconds seconds_of(double calls, double refill_per_s) {
+Milliseconds time_for(double calls, double refill_per_s) {
   return Milliseconds{std::llround(std::ceil(1000 * std::max(0.0, calls) / refill_per_s))};
 }
 
@@ -84,8 +84,9 @@ std::string Spending::first_sent(int host, const std::string& action, int instan
 }
 
 std::string Spending::ask(int host, const std::string& action, Instant now) {
-  if (!rate_of(action)) return action + " has no bucket";
-  if (!take(whole_[action], rate_of(action)->size, rate_of(action)->refill_per_s, 1, now))
+  const auto* rate = rate_of(action);
+  if (!rate) return action + " has no bucket";
+  if (!take(whole_[action], rate->size, rate->refill_per_s, 1, now))
     return action + " beyond EC2's whole bucket, questions included";
   // It goes out whatever is left, and launches wait for it.
   std::ignore = first_sent(host, action, 0, now);
@@ -108,14 +109,14 @@ Milliseconds Spending::wait_for(int host, int nodes, Instant now) const {
         const double passed = static_cast<double>((now - found->second.filled).count()) / 1000;
         tokens = std::min(tokens, found->second.tokens + passed * rate->refill_per_s * share_);
       }
-    wait += seconds_of(nodes - tokens, rate->refill_per_s * share_);
+    wait += time_for(nodes - tokens, rate->refill_per_s * share_);
   }
   return wait;
 }
 
 Milliseconds Spending::wait_for_one() const {
   Milliseconds wait{0};
-  for (const char* action : kChain) wait += seconds_of(1, rate_of(action)->refill_per_s * share_);
+  for (const char* action : kChain) wait += time_for(1, rate_of(action)->refill_per_s * share_);
   return wait;
 }
 

@@ -22,8 +22,8 @@ class Spending {
   std::string look(int host, const std::string& action, Instant now);
   /// Notes one that only asks whether it may: EC2 counts it with the others of its action.
   std::string ask(int host, const std::string& action, Instant now);
-  /// How long a manager has to wait for its part until it may have ended, made, launched and
-  /// attached so many, one call for each; the calls are what its bucket lacks now.
+  /// How long a manager waits for its part of the buckets, as they are now, until it may have ended
+  /// so many instances, made volumes for them, launched and attached them, with a call for each.
   Milliseconds wait_for(int host, int nodes, Instant now) const;
   /// The same for one more, all buckets empty.
   Milliseconds wait_for_one() const;
