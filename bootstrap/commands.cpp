@@ -153,7 +153,10 @@ Ok up(const std::string& ticket_path, UpMode mode) {
   TRY(make_directory(kRunDirectory, 0755));
   TRY(refuse_second_start());
   if (mode == UpMode::usual)
-    if (auto done = up_in_own_unit(ticket_path)) return std::move(*done);
+    if (auto done = up_in_own_unit(ticket_path)) {
+      if (*done) have_logins_wait(ticket.login_wait_s);
+      return std::move(*done);
+    }
   // An instance that lost its power kept the lines of the volume's people, a bootstrap that was
   // killed its mounts as well.
   TRY(clear_leftovers());
@@ -224,6 +227,38 @@ Ok watch_warming() {
     if (line.ended) return {};
     if (over) return fail(ErrorKind::gone, "no warmroot-bootstrap is running");
     std::this_thread::sleep_for(kRedraw);
+  }
+}
+
+Ok wait_for_sessions(std::chrono::seconds limit) {
+  constexpr std::chrono::milliseconds kLook{50};
+  /// Between `up` and its daemon's lock nobody is there; also for a `wait` that comes with `up`.
+  constexpr std::int64_t kNobodyMs = 2000;
+  const std::int64_t start_ms = boottime_ms();
+  const std::int64_t limit_ms = std::chrono::milliseconds(limit).count();
+  std::int64_t seen_ms = start_ms;
+  for (;; std::this_thread::sleep_for(kLook)) {
+    const std::int64_t now_ms = boottime_ms();
+    if (running_daemon() != 0) {
+      const StatusFields status =
+          status_fields(read_file(kStatusFile, kMaxStatusFile).value_or(""));
+      const SessionWait wait = session_wait(status);
+      seen_ms = now_ms;
+      if (wait.there && status.message == kLateSentence)
+        return fail(ErrorKind::refused, kLateSentence);
+      if (wait.there) {
+        std::printf("sessions land in the volume, after %.1f s\n",
+                    static_cast<double>(now_ms - start_ms) / 1000);
+        return {};
+      }
+      if (wait.vain) return fail(ErrorKind::refused, "sessions land on the base: " + *wait.vain);
+    } else if (now_ms - seen_ms >= kNobodyMs) {
+      return fail(ErrorKind::gone, "no warmroot-bootstrap is running");
+    }
+    if (now_ms - start_ms >= limit_ms)
+      return fail(ErrorKind::retry_later, "the volume is not there after " +
+                                              std::to_string(limit.count()) +
+                                              " s; sessions land on the base until it is");
   }
 }
 

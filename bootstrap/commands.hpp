@@ -2,6 +2,7 @@
 // under a second, what has to be done before sshd starts; everything else happens in the daemon.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "bootstrap/base/result.hpp"
@@ -24,6 +25,12 @@ Ok down();
 /// Shows how far warming is until it has ended: a bar on a terminal, else a line every ten seconds.
 /// Errors: nothing runs, or warming failed.
 Ok watch_warming();
+
+/// Until new sessions land in the volume; says so. For what has to come after that: sshd at a boot,
+/// an operator's part of user-data. Errors: retry_later when the limit has passed; refused when
+/// they will not as things are (it failed, it is given back, there is no volume for us); gone when
+/// nothing runs.
+Ok wait_for_sessions(std::chrono::seconds limit);
 
 /// Prints the status document (`json`) or a readable form of it.
 Ok print_status(bool json);

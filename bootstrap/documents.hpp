@@ -24,12 +24,18 @@ struct WarmLine {
   bool failed = false;
 };
 WarmLine warm_line(std::string_view document, unsigned columns);
-/// What `down` needs of a status document; all empty when it is none.
+/// What `down` and `wait` need of a status document; all empty when it is none.
 struct StatusFields {
-  std::string stage, message, device, pool, instance_id, filesystem, volume_id;
+  std::string stage, message, device, pool, instance_id, filesystem, volume_id, no_volume;
   std::vector<std::string> steps;  ///< one readable line each
 };
 StatusFields status_fields(std::string_view document);
+/// For who waits for sessions in the volume.
+struct SessionWait {
+  bool there = false;               ///< new sessions land in it
+  std::optional<std::string> vain;  ///< why they will not as things are
+};
+SessionWait session_wait(const StatusFields& status);
 
 /// Body of POST /v1/hello. `identity` is Imds::identity_signature's.
 std::string hello_body(const Status& status, const std::optional<std::string>& identity);

@@ -1,11 +1,12 @@
 // warmroot-bootstrap: the one program that user-data starts on an instance. Commands: up, status,
-// warm, record, down. Only this file exits, prints errors, and includes CLI11.
+// warm, wait, record, down. Only this file exits, prints errors, and includes CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "bootstrap/commands.hpp"
 #include "bootstrap/own_unit.hpp"
 #include "bootstrap/record_command.hpp"
+#include "bootstrap/ticket.hpp"
 
 namespace {
 
@@ -42,6 +43,12 @@ int main(int argc, char** argv) {
   record->add_option("--seconds", seconds, "At most so long")
       ->capture_default_str()
       ->check(CLI::Range(1, 86'400));
+  std::int64_t wait_seconds = bootstrap::kDefaultLoginWaitS;
+  CLI::App* wait = app.add_subcommand(
+      "wait", "Wait until sessions land in the volume; fails where they will not, or not in time");
+  wait->add_option("--seconds", wait_seconds, "At most so long")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 86'400));
   app.add_subcommand("down", "Release the volume: end its sessions, sync, unmount");
   CLI11_PARSE(app, argc, argv);
   using bootstrap::UpMode;
@@ -51,6 +58,8 @@ int main(int argc, char** argv) {
     return answer(bootstrap::up(ticket, foreground ? UpMode::foreground : UpMode::usual));
   if (status->parsed()) return answer(bootstrap::print_status(json));
   if (warm->parsed()) return answer(bootstrap::watch_warming());
+  if (wait->parsed())
+    return answer(bootstrap::wait_for_sessions(std::chrono::seconds(wait_seconds)));
   if (record->parsed()) {
     wish.limit = std::chrono::seconds(seconds);
     return answer(bootstrap::record(wish));

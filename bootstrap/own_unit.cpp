@@ -47,6 +47,17 @@ std::string systemd_run_program() {
   return first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
 }
 
+void have_logins_wait(unsigned seconds) {
+  const std::string systemd_run = systemd_run_program();
+  const std::string program = own_program();
+  if (seconds == 0 || systemd_run.empty() || program.empty()) return;
+  const auto done = run_program(
+      before_sshd(systemd_run, {program, "wait", "--seconds", std::to_string(seconds)}), kLimit);
+  if (done && done->exit_status == 0) return;
+  log_event(LogLevel::warning, "logins do not wait for the volume",
+            {{"why", done ? last_line(done->output) : done.error().message()}});
+}
+
 std::optional<Ok> up_in_own_unit(const std::string& ticket_path) {
   const std::string systemd_run = systemd_run_program();
   const std::string program = own_program();

@@ -17,6 +17,11 @@ std::string systemd_run_program();
 /// What `up --in-unit` ends with when it failed; systemd-run itself ends with 1.
 inline constexpr int kFailedInUnit = 3;
 
+/// Has the base's sshd, where it is yet to be started, wait for the first session in the volume, so
+/// many seconds at most. For after `up`. What hinders it is a line in the log: logins then land on
+/// the base until the volume is there, as they do without systemd.
+void have_logins_wait(unsigned seconds);
+
 /// Runs this program's `up --in-unit` as our unit, and returns how that went; nullopt where there
 /// is no systemd or it refuses.
 std::optional<Ok> up_in_own_unit(const std::string& ticket_path);

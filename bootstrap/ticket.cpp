@@ -16,6 +16,8 @@ constexpr unsigned kMaxWarmMibS = 16384;
 /// More than any volume or instance writes.
 constexpr unsigned kMostWriteMibS = 100'000;
 constexpr unsigned kMaxPort = 65535;
+/// Whoever cannot log in after ten minutes takes the instance for dead.
+constexpr unsigned kMaxLoginWaitS = 600;
 
 tl::unexpected<Error> wrong(std::string_view what) {
   return fail(ErrorKind::misconfigured, "the ticket " + std::string(what));
@@ -103,6 +105,11 @@ Ok read_session(const Json& document, Ticket& ticket) {
     if (!port->is_number_unsigned() || port->get<std::uint64_t>() > kMaxPort)
       return wrong("has a \"session.rescue_port\" that is not a whole number from 0 to 65535");
     ticket.rescue_port = port->get<unsigned>();
+  }
+  if (const auto wait = session->find("login_wait_s"); wait != session->end()) {
+    if (!wait->is_number_unsigned() || wait->get<std::uint64_t>() > kMaxLoginWaitS)
+      return wrong("has a \"session.login_wait_s\" that is not a whole number from 0 to 600");
+    ticket.login_wait_s = wait->get<unsigned>();
   }
   return {};
 }

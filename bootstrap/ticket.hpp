@@ -12,6 +12,10 @@ namespace warmroot::bootstrap {
 /// MiB/s that a volume writes where the ticket does not tell: gp3's without extra payment.
 inline constexpr unsigned kDefaultWriteMibS = 125;
 
+/// Seconds that the base's sshd waits for the volume at a boot where the ticket does not tell: an
+/// attach takes some, and a client tries again for a minute or two.
+inline constexpr unsigned kDefaultLoginWaitS = 45;
+
 /// How sessions get into the volume.
 enum class EntryKind { chroot, sshd, nspawn };
 
@@ -23,6 +27,7 @@ struct Ticket {
   EntryKind entry = EntryKind::chroot;
   bool host_keys = true;     ///< sshd shows the node's host keys, which its volume keeps
   unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
+  unsigned login_wait_s = kDefaultLoginWaitS;  ///< that the base's sshd waits for the volume
   bool warm_enabled = true;
   bool record = true;  ///< what the first sessions of a lease read
   unsigned write_mib_s = kDefaultWriteMibS;

@@ -36,6 +36,27 @@ std::vector<std::string> in_scope(const ScopeFacts& facts,
   return all;
 }
 
+std::vector<std::string> before_sshd(const std::string& systemd_run,
+                                     const std::vector<std::string>& command) {
+  // Not ssh.socket: what waits for sockets is half the system. The service that it starts waits.
+  // Where the volume did not come nothing of the system has failed.
+  std::vector<std::string> all{systemd_run,
+                               "--quiet",
+                               "--no-block",
+                               "--collect",
+                               "--unit=warmroot-logins.service",
+                               "--description=warmroot: logins wait for the volume",
+                               "--service-type=oneshot",
+                               "-p",
+                               "DefaultDependencies=no",
+                               "-p",
+                               "Before=ssh.service sshd.service",
+                               "-p",
+                               "SuccessExitStatus=1"};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
 std::vector<std::string> in_own_unit(const std::string& systemd_run,
                                      const std::vector<std::string>& command) {
   // The reports need the network to the last. 80 s are planned for a shutdown (release_plan.cpp).

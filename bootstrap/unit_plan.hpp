@@ -28,6 +28,11 @@ struct ScopeFacts {
 };
 std::vector<std::string> in_scope(const ScopeFacts& facts, const std::vector<std::string>& command);
 
+/// The command that has `command` (which ends soon) run in a unit of its own, before which no sshd
+/// is started: a start that is queued already waits, too. It returns at once.
+std::vector<std::string> before_sshd(const std::string& systemd_run,
+                                     const std::vector<std::string>& command);
+
 /// The command that runs `command` in our unit. None of the units after which it comes may wait for
 /// cloud-init, or the boot would wait for ever.
 std::vector<std::string> in_own_unit(const std::string& systemd_run,

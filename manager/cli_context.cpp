@@ -93,7 +93,7 @@ std::string ledger_path(const Options& options) {
 
 UserDataSource::UserDataSource(const Config& config, Result<BootstrapProgram> program, int port)
     : deployment_(config.desired.deployment),
-      warm_max_mib_s_(config.warm_max_mib_s),
+      settings_(config.ticket_settings),
       manager_url_(manager_url_for(config, port)),
       bootstrap_sha256_(program ? Result<std::string>(program->sha256) : fail(program.error())) {}
 
@@ -111,8 +111,11 @@ Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const
   parts.ticket.warm = pool.warm.enabled;
   parts.ticket.record = pool.warm.record;
   parts.ticket.max_depth = static_cast<unsigned>(pool.warm.max_depth);
-  if (const auto cap = warm_max_mib_s_.find(pool.name); cap != warm_max_mib_s_.end())
-    parts.ticket.max_mib_s = static_cast<unsigned>(cap->second);
+  if (const auto own = settings_.find(pool.name); own != settings_.end()) {
+    parts.ticket.max_mib_s = static_cast<unsigned>(own->second.warm_max_mib_s);
+    if (const auto wait = own->second.login_wait_s)
+      parts.ticket.login_wait_s = static_cast<unsigned>(*wait);
+  }
   if (const auto rate = pool.volumes.throughput_mib_s)
     parts.ticket.write_mib_s = static_cast<unsigned>(*rate);
   parts.bootstrap_sha256 = sha256;

@@ -36,7 +36,7 @@ class UserDataSource {
 
  private:
   std::string deployment_;
-  std::map<std::string, int> warm_max_mib_s_;
+  std::map<std::string, TicketSettings> settings_;
   Result<std::string> manager_url_;
   Result<std::string> bootstrap_sha256_;
 };

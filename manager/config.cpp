@@ -292,10 +292,14 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading, Config&
     const auto read = read_warm(TableReader("[pool.warm]", *warm, nullptr, reading.mistakes));
     pool.warm = read.spec;
     if (!read.block_list) config.without_block_lists.insert(pool.name);
-    if (read.max_mib_s > 0) config.warm_max_mib_s[pool.name] = read.max_mib_s;
+    if (read.max_mib_s > 0) config.ticket_settings[pool.name].warm_max_mib_s = read.max_mib_s;
   }
-  if (const toml::table* session = table.table("session"))
-    pool.session = read_session(TableReader("[pool.session]", *session, nullptr, reading.mistakes));
+  if (const toml::table* session = table.table("session")) {
+    const auto read =
+        read_session(TableReader("[pool.session]", *session, nullptr, reading.mistakes));
+    pool.session = read.spec;
+    if (read.login_wait_s) config.ticket_settings[pool.name].login_wait_s = read.login_wait_s;
+  }
   if (const toml::table* launch = table.table("launch"))
     pool.launch =
         read_launch(TableReader("[pool.launch]", *launch, reading.default_launch, reading.mistakes),

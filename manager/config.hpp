@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,14 +25,20 @@ struct Mistake {
   friend bool operator==(const Mistake&, const Mistake&) = default;
 };
 
+/// What a pool's nodes are told beside what the core knows of it.
+struct TicketSettings {
+  int warm_max_mib_s = 0;           ///< of what the warmer brings in; 0: whatever the volume gives
+  std::optional<int> login_wait_s;  ///< of sshd for the volume; absent: the bootstrap's default
+};
+
 /// A spec that was understood.
 struct Config {
   core::Desired desired;
   std::string manager_url;  ///< how instances reach `warmroot serve`; empty: found by the caller
   std::string queue_url;    ///< [events]: EC2's events in an SQS queue; empty: nobody listens
-  std::set<std::string> without_block_lists;  ///< pools with warm.block_list = false
-  std::map<std::string, int> warm_max_mib_s;  ///< of pools with such a bound
-  std::string region;                         ///< empty: from the command line or the AWS settings
+  std::set<std::string> without_block_lists;              ///< pools with warm.block_list = false
+  std::map<std::string, TicketSettings> ticket_settings;  ///< of pools that have some
+  std::string region;  ///< empty: from the command line or the AWS settings
 };
 
 /// What parsing gave: `config` is meaningful only when `mistakes` is empty.

@@ -13,6 +13,8 @@ constexpr int kMostReadyWithinSeconds = 7 * 24 * 3600;
 constexpr int kMostDepth = 1024;
 constexpr int kMostWarmMibS = 16'384;
 constexpr int kMostPort = 65535;
+/// As the bootstrap takes it.
+constexpr int kMostLoginWaitS = 600;
 constexpr int kSshPort = 22;
 /// useradd's limit.
 constexpr std::size_t kMostNameCharacters = 32;
@@ -83,8 +85,9 @@ WarmTable read_warm(TableReader table) {
   return read;
 }
 
-core::SessionSpec read_session(TableReader table) {
-  core::SessionSpec spec;
+SessionTable read_session(TableReader table) {
+  SessionTable read;
+  core::SessionSpec& spec = read.spec;
   spec.entry = table.text("entry").value_or(spec.entry);
   if (spec.entry != "chroot" && spec.entry != "sshd" && spec.entry != "nspawn")
     table.mistake("entry", fmt::format("\"{}\" is no entry, write \"chroot\" (the base's sshd lets "
@@ -98,8 +101,9 @@ core::SessionSpec read_session(TableReader table) {
   spec.user = table.text("user").value_or("");
   if (table.has("user") && !is_user_name(spec.user))
     table.mistake("user", fmt::format("\"{}\" is no user's name, write e.g. admin", spec.user));
+  read.login_wait_s = table.whole("login_wait_s", 0, kMostLoginWaitS);
   table.report_unknown();
-  return spec;
+  return read;
 }
 
 }  // namespace warmroot::manager

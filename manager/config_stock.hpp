@@ -3,6 +3,8 @@
 // into them. Called by config.cpp.
 #pragma once
 
+#include <optional>
+
 #include "manager/config_table.hpp"
 #include "manager/core/spec.hpp"
 
@@ -20,6 +22,10 @@ struct WarmTable {
 };
 WarmTable read_warm(TableReader table);
 
-core::SessionSpec read_session(TableReader table);
+struct SessionTable {
+  core::SessionSpec spec;
+  std::optional<int> login_wait_s;  ///< of sshd for the volume
+};
+SessionTable read_session(TableReader table);
 
 }  // namespace warmroot::manager

@@ -42,6 +42,7 @@ constexpr std::pair<std::string_view, std::string_view> kHomeOfKey[] = {
     {"entry", "[pool.session]"},
     {"host_keys", "[pool.session]"},
     {"rescue_port", "[pool.session]"},
+    {"login_wait_s", "[pool.session]"},
     {"max_unavailable", "[pool.rollout]"},
     {"base_ami", "[pool.launch]"},
     {"instance_types", "[pool.launch]"},

@@ -87,6 +87,7 @@ std::string to_json(const Ticket& ticket) {
   // Only where there is one, so that other pools' user-data stays as it is.
   if (ticket.max_mib_s != 0) json["warm"]["max_mib_s"] = ticket.max_mib_s;
   if (ticket.grow) json["volume"]["grow"] = true;
+  if (ticket.login_wait_s) json["session"]["login_wait_s"] = *ticket.login_wait_s;
   if (ticket.write_mib_s) json["session"]["write_mib_s"] = *ticket.write_mib_s;
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }

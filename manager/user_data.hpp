@@ -28,10 +28,12 @@ struct Ticket {
   bool grow = false;         ///< the root's file system is made to fill the volume
   bool host_keys = true;     ///< a node's SSH host keys are kept on its volume
   unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
-  bool warm = true;          ///< read cold blocks ahead of use
-  bool record = true;        ///< of what sessions read first, for other volumes
-  unsigned max_depth = 0;    ///< of reads in flight; 0: found by measuring
-  unsigned max_mib_s = 0;    ///< brought in by warming; 0: whatever the volume gives
+  std::optional<unsigned>
+      login_wait_s{};      ///< of the base's sshd for the volume; absent: the bootstrap's default
+  bool warm = true;        ///< read cold blocks ahead of use
+  bool record = true;      ///< of what sessions read first, for other volumes
+  unsigned max_depth = 0;  ///< of reads in flight; 0: found by measuring
+  unsigned max_mib_s = 0;  ///< brought in by warming; 0: whatever the volume gives
 };
 
 /// The ticket, version 1, as one line of ASCII JSON.

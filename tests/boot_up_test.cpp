@@ -153,10 +153,7 @@ class BootUp : public BootWhole {
   }
 
   static bool comes_ready() {
-    return comes([] {
-      const std::string stage = status().stage;
-      return stage == "ready" || stage == "warming" || stage == "warm";
-    });
+    return comes([] { return session_wait(status()).there; });
   }
 
   void start_sshd() {
@@ -225,6 +222,27 @@ TEST_F(BootUp, killed_behind_any_of_its_steps_and_run_again_ends_as_the_first_wo
     EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
   }
   EXPECT_GE(killed_at.size(), 4u) << "different moments; twelve and more where nothing else runs";
+}
+
+TEST_F(BootUp, who_waits_for_sessions_is_told_when_they_are_there_and_when_nobody_brings_them) {
+  const auto waited = [](int seconds) {
+    const Ok there = wait_for_sessions(std::chrono::seconds(seconds));
+    return there ? "there" : there.error().message();
+  };
+  EXPECT_EQ(waited(60), "no warmroot-bootstrap is running");
+  make_volume();
+  ASSERT_EQ(run_up(), "");
+  EXPECT_EQ(waited(1), "the volume is not there after 1 s; sessions land on the base until it is");
+  std::thread disk([this] {
+    ::poll(nullptr, 0, 1000);
+    dress_as_disk();
+  });
+  EXPECT_EQ(waited(60), "there");
+  disk.join();
+  start_sshd();
+  EXPECT_EQ(login(), kInTheVolume);
+  EXPECT_TRUE(down());
+  EXPECT_EQ(waited(60), "no warmroot-bootstrap is running");
 }
 
 TEST_F(BootUp, run_twice_is_refused_and_changes_nothing) {

@@ -5,6 +5,7 @@ and init itself unmounts and ends things at a shutdown. Each check is a line; en
 Slow, some minutes a boot without KVM: `ctest -L slow`, tests/run.sh --all. Needs `sh tests/sim/images.sh cloud`."""
 import json
 import os
+import re
 import subprocess
 import time
 
@@ -29,6 +30,9 @@ users:
 """
 POOL = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1,
         "base_ami": "ami-0cloud00000000001", "launch": 'user_data = "operators_part"'}
+# The first volume comes late: sshd would be started long before it is there.
+CREATING_MS = 300_000
+PATIENT = "[pool.session]\nlogin_wait_s = 600"
 NODE = "imagenet-0"
 BASE_OS = "warmroot test base (Debian 12 with cloud-init)"
 SESSION_STAGES = ("ready", "warming", "warm")
@@ -138,6 +142,15 @@ def boots(world, checks, node, base):
     checks.that("a client learns the node's host key", known_host(world, node["instance_id"], "accept-new") == "in")
 
 
+def logins_waited(checks, base):
+    """Seconds since the kernel's start, both: when the volume was there, and when sshd was."""
+    text = base.run("journalctl -o short-monotonic -u warmroot-logins.service | grep 'sessions land in the volume'; "
+                    "systemctl show -P ActiveEnterTimestampMonotonic ssh.service")
+    told = re.search(r"\[ *([0-9.]+)\].*sessions land in the volume, after ([0-9.]+) s\n([0-9]+)$", text)
+    checks.that("sshd was started once sessions land in the volume, not before",
+                told and float(told[2]) > 1 and int(told[3]) / 1e6 >= float(told[1]), text)
+
+
 def ended_well(world, checks, base):
     """The rest of cloud-init goes on behind the first sessions."""
     wait_for(world, "the end of cloud-init", lambda _: base.run("cat /run/cloud-init/result.json 2>&1").startswith("{"), BOOT_SECONDS)
@@ -224,19 +237,20 @@ def shut_down(world, checks, node, base):
     checks.that("the manager had heard it in time", detached != [], "".join(detached))
 
 
-def cloud_world(directory, pool):
+def cloud_world(directory, pool, *options):
     """A world whose guests boot the base with systemd and cloud-init, with the operator's part of user-data beside ours."""
     os.makedirs(directory)
     with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{directory}/operators_part", "w", encoding="ascii") as part:
         part.write(OPERATORS_PART.format(key=key.read().strip()))
-    return World(directory, [pool], ("--notice-ms", str(NOTICE_MS)), kernel="vmlinuz-cloud")
+    return World(directory, [pool], ("--notice-ms", str(NOTICE_MS), *options), kernel="vmlinuz-cloud")
 
 
 def run(checks):
-    with cloud_world(DIRECTORY, POOL) as world:
+    with cloud_world(DIRECTORY, {**POOL, "session": PATIENT}, "--creating-ms", str(CREATING_MS)) as world:
         first = ready(world)
         base = Base(world, first["instance_id"])
         boots(world, checks, first, base)
+        logins_waited(checks, base)
         ended_well(world, checks, base)
         mounts = shared_mounts(world, checks, base)
         given_back(world, checks, first, base, mounts)

@@ -393,6 +393,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "[pool.session] entry: \"ssh\" is no entry, write \"chroot\""},
         BadSpec{kMinimal + "[pool.session]\nrescue_port = 22\n",
                 "[pool.session] rescue_port: 22 is where sessions come in"},
+        BadSpec{kMinimal + "[pool.session]\nlogin_wait_s = 601\n", "[pool.session] login_wait_s: "},
         BadSpec{kMinimal + "[pool.session]\nuser = \"-oProxyCommand=x\"\n",
                 "[pool.session] user: \"-oProxyCommand=x\" is no user's name"}));
 
@@ -428,6 +429,7 @@ block_list = false
 entry = "sshd"
 host_keys = false
 rescue_port = 2222
+login_wait_s = 90
 user = "ada"
 )",
                                        no_files);
@@ -441,7 +443,8 @@ user = "ada"
   EXPECT_EQ(pool.rollout.max_unavailable, 3);
   EXPECT_FALSE(pool.warm.record);
   EXPECT_EQ(pool.warm.max_depth, 24);
-  EXPECT_EQ(parsed.config.warm_max_mib_s.at(pool.name), 80);
+  EXPECT_EQ(parsed.config.ticket_settings.at(pool.name).warm_max_mib_s, 80);
+  EXPECT_EQ(parsed.config.ticket_settings.at(pool.name).login_wait_s, 90);
   EXPECT_THAT(parsed.config.without_block_lists, ElementsAre(pool.name));
   EXPECT_THAT(parse_spec(kMinimal, no_files).config.without_block_lists, IsEmpty());
   EXPECT_EQ(pool.session.entry, "sshd");

@@ -82,6 +82,29 @@ TEST(StatusDocument, survives_bytes_that_are_no_text) {
   EXPECT_NE(status_text(document)->find("failed  check"), std::string::npos);
 }
 
+TEST(SessionWait, ends_with_sessions_in_the_volume_or_when_they_will_not_come) {
+  Status status;
+  const auto wait = [&] { return session_wait(status_fields(status_document(status))); };
+  for (const Stage stage : {Stage::hello, Stage::disk_seen, Stage::checked, Stage::mounted}) {
+    status.stage = stage;
+    EXPECT_FALSE(wait().there || wait().vain) << to_string(stage);
+  }
+  status.stage = Stage::hello;
+  status.no_volume = "2nd in line for a node";
+  EXPECT_EQ(wait().vain, "2nd in line for a node");
+  for (const Stage stage : {Stage::ready, Stage::warming, Stage::warm}) {
+    status.stage = stage;
+    EXPECT_TRUE(wait().there && !wait().vain) << to_string(stage);
+  }
+  status.stage = Stage::draining;
+  EXPECT_EQ(wait().vain, "draining");
+  status.stage = Stage::failed;
+  status.message = "no root";
+  EXPECT_EQ(wait().vain, "no root");
+  EXPECT_FALSE(wait().there);
+  EXPECT_FALSE(session_wait(status_fields("")).there || session_wait(status_fields("{")).vain);
+}
+
 TEST(StatusText, sends_no_escape_sequence_of_the_volume_to_a_terminal) {
   const std::string clear =
       "a\x1b[2J\x7f\xc2\x9b"

@@ -42,10 +42,23 @@ TEST(OwnUnit, comes_after_sessions_and_the_volume_s_mounts_so_that_it_ends_befor
     EXPECT_THAT(file.text, HasSubstr("\n[Unit]\nBefore=warmroot-bootstrap.scope\n"));
   }
   // systemd's names of /run/warmroot/volume and, by their beginning, of what is mounted below it.
-  EXPECT_THAT(paths, testing::UnorderedElementsAre(
-                         "session-.scope.d/50-warmroot.conf",
-                         "run-warmroot-volume.mount.d/50-warmroot.conf",
-                         "run-warmroot-volume-.mount.d/50-warmroot.conf"));
+  EXPECT_THAT(paths,
+              testing::UnorderedElementsAre("session-.scope.d/50-warmroot.conf",
+                                            "run-warmroot-volume.mount.d/50-warmroot.conf",
+                                            "run-warmroot-volume-.mount.d/50-warmroot.conf"));
+}
+
+TEST(OwnUnit, sshd_waits_for_the_volume_and_for_nothing_that_waits_for_sshd) {
+  const std::string command = joined(before_sshd("/usr/bin/systemd-run", {"/bin/b", "wait"}));
+  EXPECT_THAT(command, HasSubstr("\n--no-block\n"));  // cloud-init, too, comes before sshd
+  EXPECT_THAT(command, HasSubstr("\n--service-type=oneshot\n"));
+  EXPECT_THAT(command, HasSubstr("\n-p\nDefaultDependencies=no\n"));
+  EXPECT_THAT(command, HasSubstr("\n-p\nBefore=ssh.service sshd.service\n"));
+  EXPECT_THAT(command, testing::Not(HasSubstr("After=")));
+  EXPECT_THAT(command, testing::Not(HasSubstr(".socket")));
+  // A volume that did not come leaves no failed unit behind.
+  EXPECT_THAT(command, HasSubstr("\n-p\nSuccessExitStatus=1\n"));
+  EXPECT_THAT(command, testing::EndsWith("\n/bin/b\nwait\n"));
 }
 
 TEST(CloudInit, makes_its_users_until_the_stage_that_runs_boothooks_has_ended) {
@@ -60,9 +73,9 @@ TEST(CloudInit, makes_its_users_until_the_stage_that_runs_boothooks_has_ended) {
   EXPECT_FALSE(cloud_init_makes_users(status("\"init\"", "1764022790.25")));
   EXPECT_FALSE(cloud_init_makes_users(status("\"modules-config\"", "1764022790.25")));
   EXPECT_FALSE(cloud_init_makes_users(status("null", "1764022790.25")));
-  for (const char* other : {"", "{", "[]", "{}", R"({"v1": 1})", R"({"v1": {"stage": "init"}})",
-                            R"({"v1": {"stage": "init", "init": 3}})",
-                            R"({"v1": {"stage": 7, "init": {}}})"})
+  for (const char* other :
+       {"", "{", "[]", "{}", R"({"v1": 1})", R"({"v1": {"stage": "init"}})",
+        R"({"v1": {"stage": "init", "init": 3}})", R"({"v1": {"stage": 7, "init": {}}})"})
     EXPECT_FALSE(cloud_init_makes_users(other)) << other;
 }
 

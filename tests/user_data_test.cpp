@@ -92,6 +92,14 @@ TEST(UserData, tells_what_the_volume_writes_where_the_spec_does) {
   EXPECT_EQ(session().at("write_mib_s"), 500);
 }
 
+TEST(UserData, has_logins_wait_as_long_as_the_spec_says) {
+  Ticket ticket = parts_of_a_pool().ticket;
+  const auto session = [&] { return nlohmann::json::parse(to_json(ticket)).at("session"); };
+  EXPECT_FALSE(session().contains("login_wait_s"));
+  ticket.login_wait_s = 0;
+  EXPECT_EQ(session().at("login_wait_s"), 0);
+}
+
 TEST(UserData, asks_for_a_root_that_grows_where_the_spec_does) {
   Ticket ticket = parts_of_a_pool().ticket;
   EXPECT_FALSE(nlohmann::json::parse(to_json(ticket)).contains("volume"));
