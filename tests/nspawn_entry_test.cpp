@@ -2,6 +2,7 @@
 // without systemd, in a hierarchy of control groups of this test's.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/volume_sshd_rig.hpp"
@@ -242,6 +243,40 @@ TEST_F(NspawnEntryTest, a_system_that_is_rebooted_by_a_person_comes_back) {
   EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
+/// What it has left of the container ends by itself, in its own time.
+Ok cleared_in_time() {
+  const auto deadline = steady_clock::now() + kLimit;
+  Ok cleared = clear_leftovers();
+  while (!cleared && steady_clock::now() < deadline) cleared = clear_leftovers();
+  return cleared;
+}
+
+TEST_F(NspawnEntryTest, killed_after_any_step_of_its_own_the_next_one_boots_the_volume) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  const auto in = book_.snapshot().steps;
+  ASSERT_TRUE(release(leaving(), assignment_, book_));
+  const auto first_of_entry =
+      std::find_if(in.begin(), in.end(), [](const auto& step) { return step.name == "accounts"; });
+  ASSERT_GE(in.end() - first_of_entry, 3);
+  for (auto step = first_of_entry; step != in.end(); ++step) {
+    SCOPED_TRACE(step->name);
+    EXPECT_TRUE(killed_after(static_cast<std::size_t>(step - in.begin()) + 1, [&](auto& book) {
+      Assignment lost;
+      std::ignore = bring_up(input_, lost, book, stop_);
+    }));
+    EXPECT_THAT(greeting(), EndsWith(kBase));
+    const Ok cleared = cleared_in_time();
+    ASSERT_TRUE(cleared) << cleared.error().message();
+    Assignment next;
+    StatusBook book("");
+    const Ok done = bring_up(input_, next, book, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_EQ(said("cat /proc/1/comm"), "systemd");
+    ASSERT_TRUE(undo_bring_up(next));
+  }
+}
+
 TEST_F(NspawnEntryTest, a_bootstrap_that_is_killed_takes_the_container_along) {
   make_system();
   EXPECT_TRUE(killed_after(1, [&](auto& book) {
@@ -250,9 +285,7 @@ TEST_F(NspawnEntryTest, a_bootstrap_that_is_killed_takes_the_container_along) {
       book.record({"the volume serves", 0, 0, Outcome::ok, ""});
   }));
   EXPECT_THAT(greeting(), EndsWith(kBase));
-  const auto deadline = steady_clock::now() + kLimit;
-  Ok cleared = clear_leftovers();
-  while (!cleared && steady_clock::now() < deadline) cleared = clear_leftovers();
+  const Ok cleared = cleared_in_time();
   EXPECT_TRUE(cleared) << cleared.error().message();
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
   EXPECT_TRUE(check_device_free("/dev/vdz"));

@@ -214,8 +214,9 @@ TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) 
 }
 
 TEST_F(SshdEntryTest,
-       killed_after_any_step_of_its_own_it_leaves_a_login_and_what_can_be_taken_back) {
+       killed_after_any_step_of_its_own_it_leaves_a_login_and_what_the_next_one_begins_with) {
   make_volume_with_sshd();
+  ASSERT_TRUE(shell("echo \"127.0.0.1 $(cut -d' ' -f1,2 /run/keys/volume.pub)\" >/run/known"));
   ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
   const auto in = book_.snapshot().steps;
   ASSERT_TRUE(release(leaving(), assignment_, book_));
@@ -232,6 +233,13 @@ TEST_F(SshdEntryTest,
     EXPECT_THAT(greeting(), EndsWith(kBase));
     const Ok cleared = clear_leftovers();
     ASSERT_TRUE(cleared) << cleared.error().message();
+    Assignment next;
+    StatusBook book("");
+    const Ok done = bring_up(input_, next, book, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    const auto said = shell(client("read -r os </etc/os-release; echo $USER $os") + " 2>&1");
+    EXPECT_EQ(said.value_or("no login"), "ada PRETTY_NAME=\"Test Volume 1\"");
+    ASSERT_TRUE(undo_bring_up(next));
   }
   for (std::size_t steps = 1; all[in.size() + steps - 1].name != "sync"; ++steps) {
     SCOPED_TRACE(all[in.size() + steps - 1].name);
