@@ -420,7 +420,6 @@ void Run::report(bool now) {
   const auto since = SteadyClock::now() - last_report_;
   if (!now && since < kProgressEvery) return;
   const auto interval = std::chrono::duration_cast<milliseconds>(since).count();
-  const bool had_report = last_report_ != SteadyClock::time_point{};
   last_report_ = SteadyClock::now();
   progress_.needed_blocks = needed_->is_known() ? needed_->blocks().count() : 0;
   progress_.file_blocks = wishes_->files().count();
@@ -440,7 +439,8 @@ void Run::report(bool now) {
   progress_.touch_bytes = pump_->touch_bytes();
   progress_.first_touch = first_touch_.summary();
   progress_.warm_reads = warm_reads_.summary();
-  eta_.update(progress_.present_blocks, had_report ? static_cast<std::uint64_t>(interval) : 0);
+  eta_.update(needed_->is_known() ? std::optional(progress_.present_blocks) : std::nullopt,
+              static_cast<std::uint64_t>(interval));
   progress_.eta_ms.reset();
   if (progress_.state == WarmState::done)
     progress_.eta_ms = 0;
