@@ -343,6 +343,7 @@ class Work {
     [[maybe_unused]] const auto told = book_.timed("preflight", [&]() -> Result<std::string> {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
       PreflightFacts facts = preflight_facts(kSys, "/proc", root);
+      facts.own_mount_namespace = assignment_.entry->holds_sessions();  // they are in its container
       facts.boot_twin = boot_twin(read_file("/proc/cmdline", kMaxCommandLine).value_or(""),
                                   assignment_.partitions);
       auto remarks = preflight(facts);

@@ -12,6 +12,24 @@ namespace {
 /// A login shell, an editor and a compiler want about as much.
 constexpr std::uint64_t kLittleMemoryMib = 256;
 
+/// Shared by EBS volumes, instance store and network interfaces on most Nitro types; some have
+/// more. Source: EC2 user guide, "Amazon EBS volume limits".
+constexpr unsigned kUsualSlots = 28;
+
+/// A profile is found by its program's path below the root of the mount namespace. Source:
+/// apparmor.d(5), "namespace_relative", the default. Not tried on a base with AppArmor.
+void judge_apparmor(const PreflightFacts& facts, std::vector<Remark>& remarks) {
+  if (!facts.apparmor_profiles) return;
+  const std::string theirs = "AppArmor has the base's profiles, of which it enforces " +
+                             std::to_string(*facts.apparmor_profiles);
+  if (facts.own_mount_namespace && *facts.apparmor_profiles > 0)
+    remarks.push_back({theirs + ": they bind programs of the same path here, too", false});
+  else if (!facts.own_mount_namespace && facts.volume_has_apparmor)
+    remarks.push_back({theirs + ", by path on the base: the volume's own profiles are not loaded, "
+                                "and its programs run unconfined",
+                       false});
+}
+
 void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
   if (facts.has_nvidia_gpu && facts.nvidia_driver.empty()) {
     remarks.push_back(
@@ -51,6 +69,13 @@ std::vector<Remark> preflight(const PreflightFacts& facts) {
         {"SELinux is enforcing on the base, by the base's policy: what it refuses here "
          "stands in the base's audit log",
          true});
+  judge_apparmor(facts, remarks);
+  if (facts.slots_taken + 1 >= kUsualSlots)
+    remarks.push_back({std::to_string(facts.slots_taken) +
+                           " disks and network interfaces are attached, of the " +
+                           std::to_string(kUsualSlots) +
+                           " that most instance types take: EC2 may refuse another volume",
+                       false});
   if (!facts.kernel_release.empty() && !facts.volume_has_modules)
     remarks.push_back({"the kernel is the base's, " + facts.kernel_release +
                            ", for which the volume has no modules: load them on the base",

@@ -15,10 +15,14 @@
 namespace warmroot::bootstrap {
 
 struct PreflightFacts {
-  std::string kernel_release;             ///< uname -r
-  bool volume_has_modules = false;        ///< lib/modules/<release> in the volume
-  std::optional<bool> selinux_enforcing;  ///< absent: the base has no SELinux
+  std::string kernel_release;                 ///< uname -r
+  bool volume_has_modules = false;            ///< lib/modules/<release> in the volume
+  std::optional<bool> selinux_enforcing;      ///< absent: the base has no SELinux
+  std::optional<unsigned> apparmor_profiles;  ///< enforced; absent: the base has no AppArmor
+  bool volume_has_apparmor = false;           ///< profiles of its own, in etc/apparmor.d
+  bool own_mount_namespace = false;  ///< the session's root is a mount namespace's, not a chroot
   bool has_nvidia_gpu = false;
+  unsigned slots_taken = 0;               ///< by disks and network interfaces that EC2 attaches
   std::string nvidia_driver;              ///< version of the loaded module; empty: none is loaded
   std::vector<std::string> cuda_drivers;  ///< versions of libcuda in the volume
   std::uint64_t memory_mib = 0;           ///< MemTotal; 0: not known

@@ -17,6 +17,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxMeminfo = 64 * 1024;
+constexpr std::size_t kMaxProfiles = 1024 * 1024;
 /// A library directory of a large system holds some thousand files; the volume is not trusted.
 constexpr int kMostEntries = 50'000;
 constexpr std::size_t kMostVersions = 4;
@@ -32,15 +33,27 @@ std::uint64_t meminfo_mib(const std::string& text, const std::string& name) {
   return kib / 1024;
 }
 
-bool has_nvidia_gpu(const std::string& sys_root) {
+void look_at_pci(const std::string& sys_root, PreflightFacts& facts) {
+  constexpr std::string_view kNvme = "0x0108", kNetwork = "0x0200", kDisplay = "0x03";
   const std::string devices = sys_root + "/bus/pci/devices";
   for (const auto& name : list_directory(devices)) {
     const std::string device = devices + "/" + name;
-    if (read_attribute(device + "/vendor") == "0x10de" &&
-        read_attribute(device + "/class").starts_with("0x03"))
-      return true;
+    const std::string kind = read_attribute(device + "/class");
+    if (kind.starts_with(kNvme) || kind.starts_with(kNetwork)) ++facts.slots_taken;
+    if (kind.starts_with(kDisplay) && read_attribute(device + "/vendor") == "0x10de")
+      facts.has_nvidia_gpu = true;
   }
-  return false;
+}
+
+/// Lines like "/usr/bin/man (enforce)".
+std::optional<unsigned> enforced_profiles(const std::string& sys_root) {
+  if (read_attribute(sys_root + "/module/apparmor/parameters/enabled") != "Y") return std::nullopt;
+  const std::string text =
+      read_file(sys_root + "/kernel/security/apparmor/profiles", kMaxProfiles).value_or("");
+  constexpr std::string_view kEnforced = " (enforce)\n";
+  unsigned count = 0;
+  for (std::size_t at = 0; (at = text.find(kEnforced, at)) != std::string::npos; ++at) ++count;
+  return count;
 }
 
 void add_cuda_drivers(const RootDirectory& root, const std::string& directory,
@@ -69,7 +82,9 @@ PreflightFacts preflight_facts(const std::string& sys_root, const std::string& p
   facts.volume_has_modules = root.is_directory("lib/modules/" + facts.kernel_release);
   if (const auto enforcing = read_attribute(sys_root + "/fs/selinux/enforce"); !enforcing.empty())
     facts.selinux_enforcing = enforcing == "1";
-  facts.has_nvidia_gpu = has_nvidia_gpu(sys_root);
+  facts.apparmor_profiles = enforced_profiles(sys_root);
+  facts.volume_has_apparmor = root.is_directory("etc/apparmor.d");
+  look_at_pci(sys_root, facts);
   facts.nvidia_driver = read_attribute(sys_root + "/module/nvidia/version");
   if (!facts.nvidia_driver.empty())
     for (const char* directory : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu",

@@ -92,6 +92,29 @@ TEST(Preflight, little_memory_and_a_policy_that_refuses_are_said_at_login) {
   EXPECT_THAT(preflight(facts), IsEmpty()) << "not known is not little";
 }
 
+TEST(Preflight, apparmor_s_profiles_are_the_base_s_and_go_by_its_paths) {
+  auto facts = plain();
+  facts.apparmor_profiles = 12;
+  EXPECT_THAT(preflight(facts), IsEmpty()) << "a volume without profiles misses none";
+  facts.volume_has_apparmor = true;
+  EXPECT_THAT(only_remark(facts, false), HasSubstr("enforces 12, by path on the base"));
+  facts.own_mount_namespace = true;
+  EXPECT_THAT(only_remark(facts, false), HasSubstr("bind programs of the same path here"));
+  facts.apparmor_profiles = 0;
+  EXPECT_THAT(preflight(facts), IsEmpty());
+  facts.apparmor_profiles = std::nullopt;
+  facts.own_mount_namespace = false;
+  EXPECT_THAT(preflight(facts), IsEmpty()) << "nobody would load them elsewhere either";
+}
+
+TEST(Preflight, an_instance_that_can_hardly_take_another_volume_says_so_to_the_operator) {
+  auto facts = plain();
+  facts.slots_taken = 26;
+  EXPECT_THAT(preflight(facts), IsEmpty());
+  facts.slots_taken = 27;
+  EXPECT_THAT(only_remark(facts, false), StartsWith("27 disks and network interfaces"));
+}
+
 TEST(Preflight, a_cuda_drivers_version_is_read_off_its_librarys_name) {
   EXPECT_EQ(cuda_driver_version("libcuda.so.535.183.01"), "535.183.01");
   for (const char* other : {"libcuda.so", "libcuda.so.1", "libcudart.so.12.2", "libcuda.so.5.x\n"})
@@ -122,6 +145,14 @@ TEST_F(PreflightFiles, are_read_as_the_kernel_writes_them) {
   put("sys/module/nvidia/version", "535.183.01\n");
   put("sys/bus/pci/devices/0000:00:1e.0/vendor", "0x10de\n");
   put("sys/bus/pci/devices/0000:00:1e.0/class", "0x030200\n");
+  for (const char* of_ec2 : {"0000:00:04.0/class", "0000:00:1f.0/class"})
+    put(std::string("sys/bus/pci/devices/") + of_ec2, "0x010802\n");
+  put("sys/bus/pci/devices/0000:00:05.0/class", "0x020000\n");
+  put("sys/bus/pci/devices/0000:00:01.0/class", "0x060100\n");
+  put("sys/module/apparmor/parameters/enabled", "Y\n");
+  put("sys/kernel/security/apparmor/profiles",
+      "/usr/bin/man (enforce)\nlsb_release (complain)\nman_filter (enforce)\n");
+  put("root/etc/apparmor.d/usr.bin.man", "");
   put("root/usr/lib/x86_64-linux-gnu/libcuda.so.550.90.07", "");
   put("root/usr/lib/x86_64-linux-gnu/libcuda.so.1", "");
   put(std::string("root/lib/modules/") + kernel.release + "/modules.dep", "");
@@ -132,6 +163,9 @@ TEST_F(PreflightFiles, are_read_as_the_kernel_writes_them) {
   EXPECT_EQ(seen.memory_free_mib, 200u);
   EXPECT_EQ(seen.selinux_enforcing, true);
   EXPECT_TRUE(seen.has_nvidia_gpu);
+  EXPECT_EQ(seen.slots_taken, 3u);
+  EXPECT_EQ(seen.apparmor_profiles, 2u);
+  EXPECT_TRUE(seen.volume_has_apparmor);
   EXPECT_EQ(seen.nvidia_driver, "535.183.01");
   EXPECT_THAT(seen.cuda_drivers, ElementsAre("550.90.07"));
 }
@@ -141,6 +175,8 @@ TEST_F(PreflightFiles, what_is_not_there_is_left_out) {
   EXPECT_FALSE(seen.volume_has_modules);
   EXPECT_EQ(seen.selinux_enforcing, std::nullopt);
   EXPECT_FALSE(seen.has_nvidia_gpu);
+  EXPECT_EQ(seen.slots_taken, 0u);
+  EXPECT_EQ(seen.apparmor_profiles, std::nullopt);
   EXPECT_EQ(seen.memory_mib, 0u);
 }
 
