@@ -444,6 +444,7 @@ Ok clear_leftovers() {
   std::ignore = show_message_of_the_day({});
   TRY(entry->close());
   TRY(unmount_when_closed());
+  std::ignore = DirtyBound().remove();  // of all disks; the device's ends with its mount
   if (const Ok removed = entry->undo(); !removed)
     log_event(LogLevel::warning, "accounts of an earlier volume are still there",
               {{"why", removed.error().message()}});

@@ -13,6 +13,9 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxVmstat = 256 * 1024;
+constexpr std::size_t kMaxBefore = 256;
+/// Documentation/admin-guide/sysctl/vm.rst.
+constexpr char kVmBytes[] = "/dirty_bytes", kVmRatio[] = "/dirty_ratio";
 /// Documentation/ABI/testing/sysfs-class-bdi.
 constexpr char kMaxBytes[] = "max_bytes", kStrict[] = "strict_limit", kMaxRatio[] = "max_ratio";
 
@@ -70,34 +73,56 @@ Result<std::string> DirtyBound::set(std::uint64_t bytes) {
   const std::uint64_t limit = kernel_limit_bytes();
   if (limit != 0 && limit <= bytes)
     return "the kernel's own limit of " + mib_text(limit) + " is lower than " + mib_text(bytes);
-  if (!exists(folder_ + "/" + kMaxBytes) || !exists(folder_ + "/" + kStrict))
-    return set_percentage(bytes, limit);
+  if (!has_strict_bytes()) return set_of_all_disks(bytes);
   TRY(change(kMaxBytes, std::to_string(bytes)));
   TRY(change(kStrict, "1"));
   return "at most " + mib_text(bytes) + " dirty in memory";
 }
 
-Result<std::string> DirtyBound::set_percentage(std::uint64_t bytes, std::uint64_t limit) {
-  if (limit == 0)
-    return fail(ErrorKind::gone, "the kernel does not tell its limit of dirty memory");
-  const std::uint64_t percent = std::max<std::uint64_t>(1, bytes * 100 / limit);
-  TRY(change(kMaxRatio, std::to_string(percent)));
-  return "about " + mib_text(limit * percent / 100) + " dirty in memory (" +
-         std::to_string(percent) +
-         " % of the kernel's limit; this kernel, older than 6.2, heeds it "
-         "only while much is dirty altogether)";
+bool DirtyBound::has_strict_bytes() const {
+  return exists(folder_ + "/" + kMaxBytes) && exists(folder_ + "/" + kStrict);
+}
+
+/// What was there before is written down first: whoever takes the bound back may be another
+/// process.
+Result<std::string> DirtyBound::set_of_all_disks(std::uint64_t bytes) const {
+  const std::string before =
+      read_attribute(files_.vm + kVmBytes) + " " + read_attribute(files_.vm + kVmRatio) + "\n";
+  if (!exists(files_.before)) TRY(write_file_atomic(files_.before, before, 0600));
+  TRY(write_in_place(files_.vm + kVmBytes, std::to_string(bytes)));
+  return "at most " + mib_text(bytes) +
+         " dirty in memory, with what other disks have (vm.dirty_bytes: this kernel is older than "
+         "6.2)";
+}
+
+/// Each of the two replaces the other.
+Ok DirtyBound::restore_of_all_disks() const {
+  const auto before = read_file(files_.before, kMaxBefore);
+  if (!before) return {};
+  char* end = nullptr;
+  const std::uint64_t bytes = std::strtoull(before->c_str(), &end, 10);
+  const std::uint64_t ratio = std::strtoull(end, nullptr, 10);
+  TRY(bytes != 0 ? write_in_place(files_.vm + kVmBytes, std::to_string(bytes))
+                 : write_in_place(files_.vm + kVmRatio, std::to_string(ratio)));
+  if (::unlink(files_.before.c_str()) != 0) return fail_errno("removing " + files_.before);
+  return {};
 }
 
 void DirtyBound::keep() {
-  const std::string file = folder_ + "/" + kMaxBytes;
-  if (wanted_bytes_ == 0 || !exists(file)) return;
-  const std::uint64_t now = number_in(file);
+  if (wanted_bytes_ == 0) return;
+  if (!has_strict_bytes()) {
+    // What somebody else has set since stays.
+    if (!exists(files_.before)) std::ignore = set(wanted_bytes_);
+    return;
+  }
+  const std::uint64_t now = number_in(folder_ + "/" + kMaxBytes);
   const std::uint64_t off = now > wanted_bytes_ ? now - wanted_bytes_ : wanted_bytes_ - now;
   if (off > wanted_bytes_ / 10) std::ignore = set(wanted_bytes_);
 }
 
 Ok DirtyBound::remove() {
   wanted_bytes_ = 0;
+  TRY(restore_of_all_disks());
   // The device may be gone, and its folder with it.
   if (folder_.empty() || !exists(folder_ + "/" + kMaxRatio)) return {};
   if (exists(folder_ + "/" + kStrict)) TRY(change(kStrict, "0"));

@@ -1,12 +1,14 @@
 // Bounds what of the volume may be dirty in memory, so that it can be written back in the time that
-// a release always keeps. Set on the volume's own backing device (/sys/class/bdi): no other disk is
-// touched. Called by bring_up (set), the daemon (keep) and release (remove).
+// a release always keeps. Set on the volume's own backing device (/sys/class/bdi), so that no other
+// disk is touched; where the kernel has no such bound (before 6.2), on all disks together. Called
+// by bring_up (set), the daemon (keep) and release (remove).
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/paths.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -14,6 +16,8 @@ namespace warmroot::bootstrap {
 struct KernelFiles {
   std::string sys = "/sys";
   std::string vmstat = "/proc/vmstat";
+  std::string vm = "/proc/sys/vm";
+  std::string before = kVmBefore;  ///< what of vm was set before us
 };
 
 class DirtyBound {
@@ -26,8 +30,9 @@ class DirtyBound {
   static Result<DirtyBound> find(const std::string& disk, const std::string& filesystem,
                                  KernelFiles files = {});
 
-  /// Sets the bound; returns it in words. From Linux 6.2 on in bytes and strict; before as a
-  /// percentage, which the kernel heeds only while much is dirty altogether. Where the kernel's own
+  /// Sets the bound; returns it in words. From Linux 6.2 on of the device, in bytes and strict;
+  /// before as vm.dirty_bytes, because a device's percentage (max_ratio) is heeded only while more
+  /// is dirty altogether than half of a limit that grows with the memory. Where the kernel's own
   /// limit for everything is lower already, nothing is changed. Errors: errno's; keep tries again
   /// then.
   Result<std::string> set(std::uint64_t bytes);
@@ -41,7 +46,9 @@ class DirtyBound {
 
  private:
   Ok change(const char* attribute, const std::string& value) const;
-  Result<std::string> set_percentage(std::uint64_t bytes, std::uint64_t limit);
+  bool has_strict_bytes() const;
+  Result<std::string> set_of_all_disks(std::uint64_t bytes) const;
+  Ok restore_of_all_disks() const;
   std::uint64_t kernel_limit_bytes() const;
 
   KernelFiles files_;

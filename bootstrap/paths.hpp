@@ -13,6 +13,8 @@ inline constexpr char kVolumePoint[] = "/run/warmroot/volume";
 inline constexpr char kStatusFile[] = "/run/warmroot/status.json";
 /// The same for Prometheus: the node exporter's textfile collector may be pointed here.
 inline constexpr char kMetricsFile[] = "/run/warmroot/warmroot.prom";
+/// What vm.dirty_bytes and vm.dirty_ratio were before the bound on dirty memory.
+inline constexpr char kVmBefore[] = "/run/warmroot/vm-before";
 /// The hooks of the volume that is mounted have been run: they are not run again.
 inline constexpr char kHooksRun[] = "/run/warmroot/hooks-run";
 inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";

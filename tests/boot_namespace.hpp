@@ -44,11 +44,13 @@ inline std::string enter_private_world() {
     for node in null zero random urandom tty; do cp -a /dev/$node $work/dev/; done
     mknod $work/dev/loop-control c 10 237
     for n in $(seq 0 63); do mknod $work/dev/loop$n b 7 $n; done
-    mkdir $work/dev/pts $work/dev/shm $work/run/warmroot
+    mkdir $work/dev/pts $work/dev/shm $work/run/warmroot $work/vm
+    for name in dirty_bytes dirty_ratio; do cat /proc/sys/vm/$name >$work/vm/$name; done
     mount --bind $work/etc /etc
     mount --bind $work/run /run
     mount --bind $work/state /var/lib
     mount --bind $work/dev /dev
+    mount --bind $work/vm /proc/sys/vm
     umount $work
     rmdir $work)");
   if (!made) return made.error().message();

@@ -23,6 +23,8 @@ class DirtyBounds : public testing::Test {
     put("sys/block/nvme0n1/dev", "259:0");
     for (const char* device : {"259:0", "259:3"}) device_with(device, true);
     kernel_limit(8 * kGiB);
+    put("vm/dirty_bytes", "0");
+    put("vm/dirty_ratio", "20");
   }
   void put(const std::string& path, const std::string& text) {
     const std::filesystem::path whole = directory_.path() + "/" + path;
@@ -46,7 +48,11 @@ class DirtyBounds : public testing::Test {
   }
   Result<DirtyBound> find(const std::string& filesystem = "ext4") const {
     return DirtyBound::find("nvme1n1", filesystem,
-                            {directory_.path() + "/sys", directory_.path() + "/vmstat"});
+                            {directory_.path() + "/sys", directory_.path() + "/vmstat",
+                             directory_.path() + "/vm", directory_.path() + "/before"});
+  }
+  std::string of_all(const std::string& name) const {
+    return read_attribute(directory_.path() + "/vm/dirty_" + name);
   }
   const TemporaryDirectory directory_;
 };
@@ -90,18 +96,54 @@ TEST_F(DirtyBounds, change_nothing_while_the_kernel_allows_less_anyway) {
   EXPECT_EQ(at("strict_limit"), "1");
 }
 
-TEST_F(DirtyBounds, of_kernels_before_6_2_are_a_percentage_and_say_so) {
+/// A percentage of the device's, as it was, is heeded only while the whole machine has more dirty
+/// than half of its limit: of 192 GiB five minutes of a gp3's writing.
+TEST_F(DirtyBounds, of_kernels_before_6_2_are_of_all_disks_together_and_taken_back) {
   device_with("259:3", false);
   auto bound = find();
   const auto words = bound->set(1000 * kMiB);
   ASSERT_TRUE(words) << words.error().message();
+  EXPECT_THAT(*words, HasSubstr("at most 1000 MiB dirty in memory, with what other disks have"));
   EXPECT_THAT(*words, HasSubstr("older than 6.2"));
-  EXPECT_EQ(at("max_ratio"), "12");  // of 8 GiB
-  bound->keep();
-  EXPECT_TRUE(bound->remove());
+  EXPECT_EQ(of_all("bytes"), std::to_string(1000 * kMiB));
   EXPECT_EQ(at("max_ratio"), "100");
-  EXPECT_TRUE(bound->set(kMiB));
-  EXPECT_EQ(at("max_ratio"), "1") << "0 would stop all writing";
+  put("vm/dirty_ratio", "0");  // as the kernel does
+  kernel_limit(1000 * kMiB);
+  bound->keep();
+  // The process is killed, and the next one, or `down`, takes it back.
+  auto next = find();
+  ASSERT_TRUE(next->set(1000 * kMiB));
+  ASSERT_TRUE(next->remove());
+  EXPECT_EQ(of_all("ratio"), "20");
+  put("vm/dirty_bytes", "0");
+  ASSERT_TRUE(next->remove());
+  EXPECT_EQ(of_all("bytes"), "0") << "once is enough";
+}
+
+TEST_F(DirtyBounds, of_all_disks_give_way_to_what_an_operator_has_set) {
+  device_with("259:3", false);
+  put("vm/dirty_bytes", std::to_string(4000 * kMiB));
+  put("vm/dirty_ratio", "0");
+  kernel_limit(4000 * kMiB);
+  auto bound = find();
+  ASSERT_TRUE(bound->set(1000 * kMiB));
+  put("vm/dirty_bytes", std::to_string(2000 * kMiB));
+  kernel_limit(2000 * kMiB);
+  bound->keep();
+  EXPECT_EQ(of_all("bytes"), std::to_string(2000 * kMiB));
+  ASSERT_TRUE(bound->remove());
+  EXPECT_EQ(of_all("bytes"), std::to_string(4000 * kMiB));
+}
+
+TEST_F(DirtyBounds, of_all_disks_come_once_the_kernel_allows_more) {
+  device_with("259:3", false);
+  kernel_limit(700 * kMiB);
+  auto bound = find();
+  EXPECT_THAT(bound->set(1000 * kMiB).value_or(""), HasSubstr("is lower"));
+  EXPECT_EQ(of_all("bytes"), "0");
+  kernel_limit(2000 * kMiB);
+  bound->keep();
+  EXPECT_EQ(of_all("bytes"), std::to_string(1000 * kMiB));
 }
 
 TEST_F(DirtyBounds, of_a_process_that_is_gone_are_taken_back_too) {
