@@ -111,10 +111,7 @@ class Work {
       const std::string& now = refusal ? *refusal : choice.waiting_for;
       if (now != waiting) {
         waiting = now;
-        book_.update([&](Status& status) {
-          status.message = waiting;
-          status.no_volume = refusal;
-        });
+        book_.update([&](Status& status) { status.message = waiting; });
         log_event(LogLevel::notice, waiting);
         // Whoever logs in meanwhile lands on the base and should know why.
         if (refusal || told) show(refusal.value_or(""));

@@ -152,11 +152,14 @@ Ok up(const std::string& ticket_path, UpMode mode) {
   if (::geteuid() != 0) return fail(ErrorKind::misconfigured, "up has to run as root");
   TRY(make_directory(kRunDirectory, 0755));
   TRY(refuse_second_start());
-  if (mode == UpMode::usual)
+  if (mode == UpMode::usual) {
+    // One that runs would be stopped by a restart at once and started when the wait has ended.
+    const bool sshd_runs = sshd_is_running();
     if (auto done = up_in_own_unit(ticket_path)) {
-      if (*done) have_logins_wait(ticket.login_wait_s);
+      if (*done && !sshd_runs) have_logins_wait(ticket.login_wait_s);
       return std::move(*done);
     }
+  }
   // An instance that lost its power kept the lines of the volume's people, a bootstrap that was
   // killed its mounts as well.
   TRY(clear_leftovers());
@@ -214,7 +217,7 @@ Ok watch_warming() {
     winsize window{};
     const bool sized = terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;
     const WarmLine line = warm_line(*document, sized && window.ws_col > 0 ? window.ws_col : 80);
-    const bool over = line.ended || running_daemon() == 0;
+    const bool over = line.ended || !daemon_runs();
     if (terminal) {
       std::printf("\r%s\033[K%s", line.text.c_str(), over ? "\n" : "");
     } else if (over || boottime_ms() - shown_ms >= kLineEveryMs) {
@@ -223,7 +226,7 @@ Ok watch_warming() {
     }
     std::fflush(stdout);
     if (line.failed)
-      return fail(ErrorKind::broken, "warming has failed: warmroot-bootstrap status");
+      return fail(ErrorKind::broken, std::string("warming has failed: ") + kProgram + " status");
     if (line.ended) return {};
     if (over) return fail(ErrorKind::gone, "no warmroot-bootstrap is running");
     std::this_thread::sleep_for(kRedraw);
@@ -239,12 +242,12 @@ Ok wait_for_sessions(std::chrono::seconds limit) {
   std::int64_t seen_ms = start_ms;
   for (;; std::this_thread::sleep_for(kLook)) {
     const std::int64_t now_ms = boottime_ms();
-    if (running_daemon() != 0) {
+    if (daemon_runs()) {
       const StatusFields status =
           status_fields(read_file(kStatusFile, kMaxStatusFile).value_or(""));
       const SessionWait wait = session_wait(status);
       seen_ms = now_ms;
-      if (wait.there && status.message == kLateSentence)
+      if (wait.there && status.message == kLateSentence && sshd_is_late().value_or(true))
         return fail(ErrorKind::refused, kLateSentence);
       if (wait.there) {
         std::printf("sessions land in the volume, after %.1f s\n",
@@ -256,9 +259,9 @@ Ok wait_for_sessions(std::chrono::seconds limit) {
       return fail(ErrorKind::gone, "no warmroot-bootstrap is running");
     }
     if (now_ms - start_ms >= limit_ms)
-      return fail(ErrorKind::retry_later, "the volume is not there after " +
+      return fail(ErrorKind::retry_later, "sessions land on the base after " +
                                               std::to_string(limit.count()) +
-                                              " s; sessions land on the base until it is");
+                                              " s, until the volume is there");
   }
 }
 

@@ -114,9 +114,8 @@ class Daemon {
   }
 
   void tell_people(const std::string& why) const {
-    [[maybe_unused]] const Ok shown = set_banner(
-        ticket_.pool,
-        "Why: " + why + "\nMore: warmroot-bootstrap status, /run/warmroot/bootstrap.log");
+    [[maybe_unused]] const Ok shown =
+        set_banner(ticket_.pool, "Why: " + why + "\nMore: " + kProgram + " status, " + kLogFile);
   }
 
   void failed(const std::string& message) {
@@ -440,13 +439,22 @@ Result<UniqueFd> lock_pid_file() {
 
 }  // namespace
 
-pid_t running_daemon() {
+/// Whose lock is on the pid file; 0: of a process that is not to be seen from here.
+static std::optional<pid_t> lock_holder() {
   const UniqueFd file(::open(kPidFile, O_RDONLY | O_CLOEXEC));
-  if (!file) return 0;
+  if (!file) return std::nullopt;
   struct flock range {};
   range.l_type = F_WRLCK;
-  if (::fcntl(file.get(), F_GETLK, &range) != 0 || range.l_type == F_UNLCK) return 0;
+  if (::fcntl(file.get(), F_GETLK, &range) != 0 || range.l_type == F_UNLCK) return std::nullopt;
   return range.l_pid;
+}
+
+pid_t running_daemon() {
+  return lock_holder().value_or(0);
+}
+
+bool daemon_runs() {
+  return lock_holder().has_value();
 }
 
 Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd) {

@@ -24,4 +24,7 @@ Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& s
 /// lives.
 pid_t running_daemon();
 
+/// Whether one runs, also where it is of another PID namespace, as in the volume's container.
+bool daemon_runs();
+
 }  // namespace warmroot::bootstrap

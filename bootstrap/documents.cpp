@@ -69,7 +69,6 @@ Json status_json(const Status& status) {
                    {"root", status.root},
                    {"stage", to_string(status.stage)},
                    {"message", status.message},
-                   {"no_volume", or_null(status.no_volume)},
                    {"rebalance", or_null(status.rebalance)},
                    {"volume_os", status.volume_os},
                    {"base_os", status.base_os},
@@ -264,10 +263,10 @@ WarmLine warm_line(std::string_view document, unsigned columns) {
 StatusFields status_fields(std::string_view document) {
   const Json status = Json::parse(document, nullptr, false);
   if (!status.is_object()) return {};
-  StatusFields fields{
-      text_at(status, "stage"),     text_at(status, "message"),     text_at(status, "device"),
-      text_at(status, "pool"),      text_at(status, "instance_id"), text_at(status, "filesystem"),
-      text_at(status, "volume_id"), text_at(status, "no_volume"),   {}};
+  StatusFields fields{text_at(status, "stage"),       text_at(status, "message"),
+                      text_at(status, "device"),      text_at(status, "pool"),
+                      text_at(status, "instance_id"), text_at(status, "filesystem"),
+                      text_at(status, "volume_id"),   {}};
   for (const auto& step : list_of(status, "steps")) fields.steps.push_back(step_text(step));
   return fields;
 }
@@ -277,7 +276,6 @@ SessionWait session_wait(const StatusFields& status) {
   if (stage == Stage::ready || stage == Stage::warming || stage == Stage::warm) return {true, {}};
   if (stage && *stage > Stage::warm)
     return {false, status.message.empty() ? status.stage : status.message};
-  if (!status.no_volume.empty()) return {false, status.no_volume};
   return {};
 }
 
@@ -321,7 +319,6 @@ Status for_report(Status status) {
   }
   status.remarks.resize(std::min(status.remarks.size(), kReportedRemarks));
   for (std::string& remark : status.remarks) remark = shortened(std::move(remark), kReportedText);
-  if (status.no_volume) status.no_volume = shortened(std::move(*status.no_volume), kReportedText);
   for (std::string* text : {&status.message, &status.root, &status.entry, &status.hot_list,
                             &status.volume_os, &status.warm.note})
     *text = shortened(std::move(*text), kReportedText);

@@ -26,7 +26,7 @@ struct WarmLine {
 WarmLine warm_line(std::string_view document, unsigned columns);
 /// What `down` and `wait` need of a status document; all empty when it is none.
 struct StatusFields {
-  std::string stage, message, device, pool, instance_id, filesystem, volume_id, no_volume;
+  std::string stage, message, device, pool, instance_id, filesystem, volume_id;
   std::vector<std::string> steps;  ///< one readable line each
 };
 StatusFields status_fields(std::string_view document);

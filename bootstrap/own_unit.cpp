@@ -15,6 +15,8 @@ namespace {
 constexpr char kUnits[] = "/run/systemd/system";
 /// What `up` takes in an emulated guest. The boothook gives up after 120 s.
 constexpr std::chrono::milliseconds kLimit{std::chrono::seconds(90)};
+/// What is only asked for.
+constexpr std::chrono::milliseconds kAskLimit{std::chrono::seconds(10)};
 constexpr std::string_view kOwnWords = "warmroot-bootstrap: ";
 
 /// The last line of what it printed.
@@ -52,7 +54,7 @@ void have_logins_wait(unsigned seconds) {
   const std::string program = own_program();
   if (seconds == 0 || systemd_run.empty() || program.empty()) return;
   const auto done = run_program(
-      before_sshd(systemd_run, {program, "wait", "--seconds", std::to_string(seconds)}), kLimit);
+      before_sshd(systemd_run, {program, "wait", "--seconds", std::to_string(seconds)}), kAskLimit);
   if (done && done->exit_status == 0) return;
   log_event(LogLevel::warning, "logins do not wait for the volume",
             {{"why", done ? last_line(done->output) : done.error().message()}});

@@ -17,9 +17,10 @@ std::string systemd_run_program();
 /// What `up --in-unit` ends with when it failed; systemd-run itself ends with 1.
 inline constexpr int kFailedInUnit = 3;
 
-/// Has the base's sshd, where it is yet to be started, wait for the first session in the volume, so
-/// many seconds at most. For after `up`. What hinders it is a line in the log: logins then land on
-/// the base until the volume is there, as they do without systemd.
+/// Has the base's sshd wait for the first session in the volume, so
+/// many seconds at most. Requires that it is yet to be started. For after `up`. What hinders it is
+/// a line in the log: logins then land on the base until the volume is there, as they do without
+/// systemd.
 void have_logins_wait(unsigned seconds);
 
 /// Runs this program's `up --in-unit` as our unit, and returns how that went; nullopt where there

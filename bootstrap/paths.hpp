@@ -17,6 +17,8 @@ inline constexpr char kMetricsFile[] = "/run/warmroot/warmroot.prom";
 inline constexpr char kVmBefore[] = "/run/warmroot/vm-before";
 /// The hooks of the volume that is mounted have been run: they are not run again.
 inline constexpr char kHooksRun[] = "/run/warmroot/hooks-run";
+/// Where the boothook has put this program for people, also for those in a session.
+inline constexpr char kProgram[] = "/run/warmroot/bin/warmroot-bootstrap";
 inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";
 inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 /// Root-only: the key of this instance's reports.

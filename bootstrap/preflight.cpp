@@ -70,7 +70,7 @@ std::vector<Remark> preflight(const PreflightFacts& facts) {
          "stands in the base's audit log",
          true});
   judge_apparmor(facts, remarks);
-  if (facts.slots_taken + 1 >= kUsualSlots)
+  if (facts.slots_taken >= kUsualSlots)
     remarks.push_back({std::to_string(facts.slots_taken) +
                            " disks and network interfaces are attached, of the " +
                            std::to_string(kUsualSlots) +

@@ -41,7 +41,6 @@ struct Status {
   std::vector<std::string> remarks;  ///< what differs from a machine of the volume's own
   std::optional<std::string> node, volume_id;
   std::optional<std::string> rebalance;  ///< since when EC2 recommends to replace the instance
-  std::optional<std::string> no_volume;  ///< why the manager has none for us, for now
   Stage stage = Stage::hello;
   std::vector<TimedStep> steps;
   std::optional<std::int64_t> disk_visible_to_mounted_ms, mounted_to_ready_ms;

@@ -38,7 +38,8 @@ std::vector<std::string> in_scope(const ScopeFacts& facts,
 
 std::vector<std::string> before_sshd(const std::string& systemd_run,
                                      const std::vector<std::string>& command) {
-  // Not ssh.socket: what waits for sockets is half the system. The service that it starts waits.
+  // Not ssh.socket: what waits for sockets is half the system. The service that it starts waits,
+  // unless that is one for each connection.
   // Where the volume did not come nothing of the system has failed.
   std::vector<std::string> all{systemd_run,
                                "--quiet",
@@ -50,7 +51,9 @@ std::vector<std::string> before_sshd(const std::string& systemd_run,
                                "-p",
                                "DefaultDependencies=no",
                                "-p",
-                               "Before=ssh.service sshd.service",
+                               "Conflicts=shutdown.target",
+                               "-p",
+                               "Before=ssh.service sshd.service shutdown.target",
                                "-p",
                                "SuccessExitStatus=1"};
   all.insert(all.end(), command.begin(), command.end());

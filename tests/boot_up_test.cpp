@@ -9,7 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "bootstrap/commands.hpp"
 #include "bootstrap/daemon.hpp"
@@ -21,11 +24,13 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr int kImdsPort = 1338;
-constexpr char kTicket[] = "/run/ticket.json";
+constexpr char kTicket[] = "/run/ticket.json", kTicketOfManager[] = "/run/ticket-of-manager.json";
+constexpr char kReportKey[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 constexpr char kWords[] = "/run/up-words";
 constexpr char kSshd[] = "/usr/local/sbin/sshd";
 
-/// What `up` asks of an instance without a launch-time mapping beyond its root.
+/// What `up` asks of an instance without a launch-time mapping beyond its root; and of a manager
+/// that gives a key and has attached the volume.
 [[noreturn]] void serve_imds() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   httplib::Server server;
@@ -45,6 +50,14 @@ constexpr char kSshd[] = "/usr/local/sbin/sshd";
                else
                  reply.status = 404;
              });
+  server.Post("/v1/hello", [](const httplib::Request&, httplib::Response& reply) {
+    reply.set_content(
+        std::string(R"({"key":")") + kReportKey + R"(","node":"test-0","volume_id":"vol-0abc"})",
+        "application/json");
+  });
+  server.Post("/v1/report", [](const httplib::Request&, httplib::Response& reply) {
+    reply.set_content(R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})", "application/json");
+  });
   server.listen("127.0.0.1", kImdsPort);
   ::_exit(1);
 }
@@ -59,13 +72,15 @@ class BootUp : public BootWhole {
              ("http://127.0.0.1:" + std::to_string(kImdsPort)).c_str(), 1);
     const auto made = shell(R"(
       ssh-keygen -q -t ed25519 -N '' -C launch -f /run/keys/launch
+      ssh-keygen -q -t ed25519 -N '' -C own -f /run/keys/own
       ssh-keygen -q -t ed25519 -N '' -C base -f /etc/ssh/ssh_host_ed25519_key
       mkdir /etc/pam.d
       for kind in auth account session; do echo $kind required pam_permit.so; done >/etc/pam.d/sshd
       mount -t tmpfs -o mode=755 tmpfs /usr/local/sbin
       cp $WARMROOT_SSHD /usr/local/sbin/sshd
       printf 'Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n' >/etc/ssh/sshd_config
-      echo '{"version":1,"deployment":"d","pool":"test"}' >/run/ticket.json)");
+      echo '{"version":1,"deployment":"d","pool":"test"}' >/run/ticket.json
+      echo '{"version":1,"deployment":"d","pool":"test","manager_url":"http://127.0.0.1:1338"}' >/run/ticket-of-manager.json)");
     if (!made) reason_ = made.error().message();
   }
 
@@ -108,11 +123,11 @@ class BootUp : public BootWhole {
   }
 
   /// In a process of its own, as user-data's; empty, or what it says is wrong.
-  static std::string run_up() {
+  static std::string run_up(const char* ticket = kTicket) {
     ::unlink(kWords);
     const pid_t child = ::fork();
     if (child == 0) {
-      const Ok done = up(kTicket, UpMode::in_unit);
+      const Ok done = up(ticket, UpMode::in_unit);
       std::ignore = write_file_atomic(kWords, done ? "" : done.error().message(), 0600);
       ::_exit(0);
     }
@@ -167,12 +182,12 @@ class BootUp : public BootWhole {
   }
 
   /// A person's login: who she is there and where "there" is. The first one remembers the host key.
-  static std::string login() {
-    const auto said = shell(
-        "ssh -F none -p 22 -i /run/keys/launch -o LogLevel=ERROR -o BatchMode=yes -o "
-        "StrictHostKeyChecking=accept-new "
-        "-o UserKnownHostsFile=/run/known_hosts ada@127.0.0.1 "
-        "'read os </etc/os-release; echo $HOME $os' 2>&1");
+  static std::string login(const std::string& key = "launch") {
+    const auto said = shell("ssh -F none -p 22 -o IdentitiesOnly=yes -i /run/keys/" + key +
+                            " -o LogLevel=ERROR -o BatchMode=yes -o "
+                            "StrictHostKeyChecking=accept-new "
+                            "-o UserKnownHostsFile=/run/known_hosts ada@127.0.0.1 "
+                            "'read os </etc/os-release; echo $HOME $os' 2>&1");
     return said ? *said : said.error().message();
   }
 
@@ -232,7 +247,7 @@ TEST_F(BootUp, who_waits_for_sessions_is_told_when_they_are_there_and_when_nobod
   EXPECT_EQ(waited(60), "no warmroot-bootstrap is running");
   make_volume();
   ASSERT_EQ(run_up(), "");
-  EXPECT_EQ(waited(1), "the volume is not there after 1 s; sessions land on the base until it is");
+  EXPECT_EQ(waited(1), "sessions land on the base after 1 s, until the volume is there");
   std::thread disk([this] {
     ::poll(nullptr, 0, 1000);
     dress_as_disk();
@@ -242,7 +257,82 @@ TEST_F(BootUp, who_waits_for_sessions_is_told_when_they_are_there_and_when_nobod
   start_sshd();
   EXPECT_EQ(login(), kInTheVolume);
   EXPECT_TRUE(down());
+  ASSERT_TRUE(comes([] { return !daemon_runs(); }));
   EXPECT_EQ(waited(60), "no warmroot-bootstrap is running");
+}
+
+TEST_F(BootUp, a_person_of_the_volume_gets_in_by_the_key_that_she_keeps_there) {
+  make_volume("cp /run/keys/own.pub $t/home/ada/.ssh/authorized_keys");
+  dress_as_disk();
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(login("own"), kInTheVolume);
+  EXPECT_THAT(login("base"), testing::HasSubstr("Permission denied"));
+  EXPECT_TRUE(down());
+  ::unlink("/run/known_hosts");
+  EXPECT_THAT(login("own"), testing::HasSubstr("Permission denied")) << "she is nobody here now";
+}
+
+/// Of all processes', the whole time.
+class CommandLines {
+ public:
+  ~CommandLines() { thread_.request_stop(); }
+  bool showed(const std::string& secret) {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(seen_.begin(), seen_.end(),
+                       [&](const auto& line) { return line.find(secret) != std::string::npos; });
+  }
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return seen_.size();
+  }
+
+ private:
+  void look() {
+    for (const auto& name : list_directory("/proc")) {
+      const auto line = read_file("/proc/" + name + "/cmdline", 1 << 20);
+      const std::lock_guard lock(mutex_);
+      if (line && !line->empty()) seen_.insert(*line);
+    }
+  }
+  std::mutex mutex_;
+  std::set<std::string> seen_;
+  std::jthread thread_{[this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) look();
+  }};
+};
+
+TEST_F(BootUp, what_opens_the_node_is_for_root_alone_and_in_no_log_and_no_process_list) {
+  make_volume();
+  dress_as_disk();
+  CommandLines lines;
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  start_sshd();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(login(), kInTheVolume);
+  ASSERT_TRUE(comes([] { return ::access(kKeyFile, F_OK) == 0; }));
+  const std::string volume_state = inside(kVolumeState);
+  ASSERT_TRUE(
+      write_file_atomic("/run/secrets", std::string("PRIVATE KEY\n") + kReportKey + "\n", 0600));
+  const auto holds_secrets = [&](const std::string& which) {
+    return *shell("find /run/warmroot /var/lib/warmroot " + volume_state + " -xdev -type f " +
+                  which + " -exec grep -lFf /run/secrets {} + | sort | tr '\\n' ' '");
+  };
+  EXPECT_THAT(holds_secrets(""),
+              testing::AllOf(testing::HasSubstr(kKeyFile), testing::HasSubstr(kNodeKeys),
+                             testing::HasSubstr(volume_state)))
+      << "else this finds nothing";
+  EXPECT_EQ(holds_secrets("-perm /077"), "");
+  for (const char* text : {kLogFile, kStatusFile, kMetricsFile})
+    EXPECT_THAT(read_file(text, kMaxStatus).value_or(""),
+                testing::AllOf(testing::Not(testing::IsEmpty()),
+                               testing::Not(testing::HasSubstr(kReportKey)),
+                               testing::Not(testing::HasSubstr("PRIVATE KEY"))))
+        << text;
+  EXPECT_TRUE(down());
+  EXPECT_FALSE(lines.showed(kReportKey));
+  EXPECT_TRUE(lines.showed("ssh-keygen")) << "of " << lines.count() << " command lines";
 }
 
 TEST_F(BootUp, run_twice_is_refused_and_changes_nothing) {
@@ -270,13 +360,15 @@ TEST_F(BootUp, an_sshd_that_was_there_first_is_late_for_the_second_up_too_until_
     return read_file(kStatusFile, kMaxStatus).value_or("").find(kLateSentence) != std::string::npos;
   };
   EXPECT_TRUE(told_late());
+  EXPECT_FALSE(wait_for_sessions(std::chrono::seconds(60)));
   kill_daemon();
   ASSERT_EQ(run_up(), "");
   ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_TRUE(told_late());
-  kill_daemon();
   ASSERT_EQ(::kill(sshd_, SIGHUP), 0);
   ASSERT_TRUE(comes([] { return !sshd_is_late().value_or(true); }));
+  EXPECT_TRUE(wait_for_sessions(std::chrono::seconds(60))) << "it was restarted behind us";
+  kill_daemon();
   ASSERT_TRUE(comes([] { return greeting().starts_with("SSH-2.0"); }));
   ASSERT_EQ(run_up(), "");
   ASSERT_TRUE(comes_ready()) << status().message;

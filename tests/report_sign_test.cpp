@@ -89,9 +89,6 @@ TEST(SessionWait, ends_with_sessions_in_the_volume_or_when_they_will_not_come) {
     status.stage = stage;
     EXPECT_FALSE(wait().there || wait().vain) << to_string(stage);
   }
-  status.stage = Stage::hello;
-  status.no_volume = "2nd in line for a node";
-  EXPECT_EQ(wait().vain, "2nd in line for a node");
   for (const Stage stage : {Stage::ready, Stage::warming, Stage::warm}) {
     status.stage = stage;
     EXPECT_TRUE(wait().there && !wait().vain) << to_string(stage);

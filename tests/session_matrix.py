@@ -102,6 +102,9 @@ def commands(m):
     m.row("a command that a signal ends", WORKS, "", done.returncode == 255, done)
     m.row("the volume's own programs and data", WORKS, "",
           m.ssh("python3 -c 'import numpy; print(numpy.arange(4).sum())'").stdout == "6\n")
+    done = m.ssh("/run/warmroot/bin/warmroot-bootstrap status && /run/warmroot/bin/warmroot-bootstrap wait")
+    m.row("the state of the volume and of warming", WORKS, "`/run/warmroot/bin/warmroot-bootstrap status`",
+          done.returncode == 0 and "timeline" in done.stdout and "sessions land in the volume" in done.stdout, done)
     done = m.control("check")
     m.row("many sessions on one connection (ControlMaster)", WORKS, "", "Master running" in done.stderr, done)
     done = m.ssh("echo $LC_WARMROOT; locale charmap", env={"LC_WARMROOT": "sent", "LC_CTYPE": "C.UTF-8"})

@@ -115,6 +115,10 @@ TEST_F(SshdEntryTest, a_person_gets_in_by_the_launch_key_and_the_base_s_accounts
   ASSERT_TRUE(said) << said.error().message();
   EXPECT_THAT(*said, testing::MatchesRegex("PRETTY_NAME=\"Test Volume 1\" ada /home/ada "
                                            "127.0.0.1 [0-9]+ 127.0.0.1 22"));
+  EXPECT_FALSE(shell(client("true", "own") + " 2>&1"));
+  ASSERT_TRUE(shell("cp /run/keys/own.pub " + inside("home/ada/.ssh/authorized_keys") +
+                    " && chown 2001:2001 " + inside("home/ada/.ssh/authorized_keys")));
+  EXPECT_EQ(shell(client("id -un 2>/dev/null || echo $USER", "own")).value_or("no"), "ada");
 
   ASSERT_TRUE(shell(client("echo in; read -r line; echo never") +
                     " >/run/session 2>&1 </dev/zero & until grep -q in /run/session; do :; done"));

@@ -53,7 +53,7 @@ TEST(OwnUnit, sshd_waits_for_the_volume_and_for_nothing_that_waits_for_sshd) {
   EXPECT_THAT(command, HasSubstr("\n--no-block\n"));  // cloud-init, too, comes before sshd
   EXPECT_THAT(command, HasSubstr("\n--service-type=oneshot\n"));
   EXPECT_THAT(command, HasSubstr("\n-p\nDefaultDependencies=no\n"));
-  EXPECT_THAT(command, HasSubstr("\n-p\nBefore=ssh.service sshd.service\n"));
+  EXPECT_THAT(command, HasSubstr("\n-p\nBefore=ssh.service sshd.service shutdown.target\n"));
   EXPECT_THAT(command, testing::Not(HasSubstr("After=")));
   EXPECT_THAT(command, testing::Not(HasSubstr(".socket")));
   // A volume that did not come leaves no failed unit behind.

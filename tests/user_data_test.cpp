@@ -210,6 +210,8 @@ TEST_F(Boothook, needs_no_manager_at_the_next_boot) {
   fs::remove_all(root_ / "run");
   failures_ = 1000;
   EXPECT_EQ(run(sha256_of(program_)), 0) << file_text(log());
+  EXPECT_EQ(file_text(root_ / "run/warmroot/bin/warmroot-bootstrap"), program_)
+      << "where people in a session find it";
   EXPECT_THAT(file_text(log()), HasSubstr("started up"));
   EXPECT_EQ(requests_, 1);
 }

@@ -94,7 +94,7 @@ class VolumeSshdTest : public BootWhole {
     if (reason_.empty()) reason_ = enter_network_with_sshd();
     if (!reason_.empty()) return;
     const auto made = shell(R"(
-      for name in base volume launch; do ssh-keygen -q -t ed25519 -N '' -C $name -f /run/keys/$name; done
+      for name in base volume launch own; do ssh-keygen -q -t ed25519 -N '' -C $name -f /run/keys/$name; done
       printf 'HostKey /run/keys/base\nVersionAddendum base\nUsePAM no\nMaxStartups 1000:30:1000\n' >/run/base_sshd)");
     if (!made) reason_ = made.error().message();
   }
@@ -154,8 +154,9 @@ class VolumeSshdTest : public BootWhole {
   }
 
   /// The command line of a client of the person whom only the volume knows.
-  static std::string client(const std::string& command) {
-    return "ssh -F none -p 22 -i /run/keys/launch -o BatchMode=yes -o "
+  static std::string client(const std::string& command, const std::string& key = "launch") {
+    return "ssh -F none -p 22 -i /run/keys/" + key +
+           " -o BatchMode=yes -o "
            "UserKnownHostsFile=/run/known "
            "-o StrictHostKeyChecking=yes ada@127.0.0.1 '" +
            command + "'";
