@@ -75,6 +75,22 @@ void check_product_codes(const core::PoolSpec& pool, const core::Observed& obser
     notes.ok(kCheck, "base AMI " + id + " has none");
 }
 
+/// A base that boots by UUID, label or PARTUUID has its root twice once the volume is there.
+void check_base(const core::PoolSpec& pool, const core::Observed& observed,
+                const std::string& snapshot_id, Notes notes) {
+  if (!pool.launch) return;
+  const std::string& id = pool.launch->base_ami;
+  const auto* base = image_of(observed, id);
+  if (!base) return;
+  if (id == pool.ami || core::root_snapshot_of(*base) == snapshot_id)
+    notes.unknown("base AMI",
+                  id + " is what the volumes are made from, too: an instance that is reset may "
+                       "come up on its volume instead of the base, with nobody to give that back",
+                  "name another base AMI of the same architecture");
+  else
+    notes.ok("base AMI", id + " has another root than the volumes");
+}
+
 void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
                   const core::Observed& observed, Notes notes) {
   const core::PoolSource source = core::find_source(pool, observed);
@@ -90,6 +106,7 @@ void check_source(const core::PoolSpec& pool, const DoctorFacts& facts,
     notes.ok("source",
              "snapshot " + source.snapshot_id + " is complete, zones, subnets and AMIs fit");
   check_product_codes(pool, observed, notes);
+  check_base(pool, observed, source.snapshot_id, notes);
   const auto snapshot = observed.snapshots.find(source.snapshot_id);
   if (snapshot == observed.snapshots.end() || !snapshot->second.found) return;
   const std::string& owner = snapshot->second.found->owner_id;

@@ -383,6 +383,19 @@ TEST_F(DoctorTest, a_base_ami_of_the_marketplace_needs_a_subscription) {
   EXPECT_THAT(lines(examine(client, facts())), Not(HasSubstr("unknown product codes")));
 }
 
+TEST_F(DoctorTest, a_base_ami_that_the_volumes_are_made_from_is_warned_of) {
+  EXPECT_THAT(lines(findings()),
+              HasSubstr("ok base AMI: ami-02000000000000002 has another root than the volumes"));
+  pool().launch->base_ami = pool().ami;
+  const std::string warning =
+      "unknown base AMI: ami-01000000000000001 is what the volumes are made from, too: an instance "
+      "that is reset may come up on its volume";
+  EXPECT_THAT(lines(findings()), HasSubstr(warning));
+  pool().ami.clear();
+  pool().snapshot = "snap-01000000000000001";
+  EXPECT_THAT(lines(findings()), HasSubstr(warning)) << "by its root's snapshot";
+}
+
 TEST_F(DoctorTest, a_launch_that_lacks_the_subscription_says_to_subscribe) {
   sim::Fault fault{"RunInstances", sim::FaultKind::refused, sim::Fault::kAlways};
   fault.status = 401;
