@@ -210,6 +210,40 @@ TEST_F(BootWhole, a_root_whose_damage_shows_only_inside_it_is_given_back_for_rep
   EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
+TEST_F(BootWhole, a_damaged_xfs_is_given_back_for_repair) {
+  make_disk(R"(
+      mkfs.xfs -q $image; mkdir $t.mnt; mount -o loop $image $t.mnt; cp -a $t/. $t.mnt/; umount $t.mnt; rmdir $t.mnt
+      root=$(xfs_db -c 'sb 0' -c 'p rootino' $image | sed 's/.*= //')
+      xfs_db -x -c "inode $root" -c 'write -d core.magic 0' $image >/dev/null)",
+            "320M");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("its log or metadata is damaged"));
+  EXPECT_THAT(done.error().message(), HasSubstr("xfs_repair"));
+  EXPECT_TRUE(is_damage(done.error()));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+/// The kernel says EIO, as of a disk that cannot be read: nobody can tell that repair would help.
+TEST_F(BootWhole, a_damaged_btrfs_serves_nobody_and_keeps_its_volume) {
+  make_disk(R"(
+      mkfs.btrfs -q -m single --rootdir $t $image >/dev/null 2>&1
+      tree=$(btrfs inspect-internal dump-tree -t fs $image | sed -n 's/^leaf \([0-9]*\) .*/\1/p' | head -n 1)
+      at=$(btrfs-map-logical -l $tree $image | sed -n 's/.*physical \([0-9]*\) .*/\1/p' | head -n 1)
+      head -c 4096 /dev/urandom | dd of=$image bs=1 seek=$at conv=notrunc status=none)",
+            "256M");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("as btrfs: mount: Input/output error"));
+  EXPECT_FALSE(is_damage(done.error())) << done.error().message();
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
 struct Layout {
   const char* name;
   std::string script, chosen;
