@@ -37,6 +37,7 @@ class BootKilled : public BootWhole {
     return text;
   }
 
+  /// On the base or in the volume.
   void expect_a_login_works() {
     const Ok login = probe_login(kSessionRoot, ada(), {2001}, milliseconds(20000));
     EXPECT_TRUE(login) << (login ? "" : login.error().message());
@@ -58,6 +59,7 @@ TEST_F(BootKilled, on_the_way_in_after_any_step_the_next_one_ends_as_the_first_w
       std::ignore = bring_up(input_, lost, book, stop_);
     }));
     EXPECT_EQ(steps_of_child(), steps);
+    expect_a_login_works();
     const Ok cleared = clear_leftovers();
     ASSERT_TRUE(cleared) << cleared.error().message();
     ASSERT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
@@ -172,6 +174,7 @@ TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volu
       std::ignore = release(leaving(), lost, childs);
     }));
     EXPECT_EQ(steps_of_child(), steps);
+    expect_a_login_works();
     // As `down` finds things when the daemon is gone.
     Assignment found;
     found.disk_node = "/dev/vdz";

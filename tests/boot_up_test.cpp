@@ -74,6 +74,8 @@ class BootUp : public BootWhole {
       ssh-keygen -q -t ed25519 -N '' -C launch -f /run/keys/launch
       ssh-keygen -q -t ed25519 -N '' -C own -f /run/keys/own
       ssh-keygen -q -t ed25519 -N '' -C base -f /etc/ssh/ssh_host_ed25519_key
+      echo 'keeper:x:3001:3001::/run/keeper:/bin/sh' >>/etc/passwd
+      mkdir -p /run/keeper/.ssh; cp /run/keys/own.pub /run/keeper/.ssh/authorized_keys; chown -R 3001:3001 /run/keeper
       mkdir /etc/pam.d
       for kind in auth account session; do echo $kind required pam_permit.so; done >/etc/pam.d/sshd
       mount -t tmpfs -o mode=755 tmpfs /usr/local/sbin
@@ -191,6 +193,16 @@ class BootUp : public BootWhole {
     return said ? *said : said.error().message();
   }
 
+  /// Of a person of the base alone, whose sessions land wherever sessions land.
+  static std::string base_login() {
+    const auto said = shell(
+        "ssh -F none -p 22 -o IdentitiesOnly=yes -i /run/keys/own -o LogLevel=ERROR -o "
+        "BatchMode=yes "
+        "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null keeper@127.0.0.1 echo in "
+        "2>&1");
+    return said ? *said : said.error().message();
+  }
+
   /// All that a person could notice.
   std::string state() {
     std::string text = *read_file("/etc/passwd", 1 << 20) + *read_file("/etc/group", 1 << 20) +
@@ -228,6 +240,7 @@ TEST_F(BootUp, killed_behind_any_of_its_steps_and_run_again_ends_as_the_first_wo
     ASSERT_TRUE(comes([&] { return logged_steps() >= steps; }));
     ASSERT_NO_FATAL_FAILURE(kill_daemon());
     killed_at.insert(logged_steps());
+    EXPECT_EQ(base_login(), "in") << "nobody may run it again for a while";
     ::unlink(kStatusFile);
     ASSERT_EQ(run_up(), "");
     ASSERT_TRUE(comes_ready()) << status().message;
