@@ -194,12 +194,12 @@ class BootUp : public BootWhole {
   }
 
   /// Of a person of the base alone, whose sessions land wherever sessions land.
-  static std::string base_login() {
+  static std::string base_login(const std::string& command = "echo in") {
     const auto said = shell(
         "ssh -F none -p 22 -o IdentitiesOnly=yes -i /run/keys/own -o LogLevel=ERROR -o "
-        "BatchMode=yes "
-        "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null keeper@127.0.0.1 echo in "
-        "2>&1");
+        "BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+        "keeper@127.0.0.1 '" +
+        command + "' 2>&1");
     return said ? *said : said.error().message();
   }
 
@@ -346,6 +346,59 @@ TEST_F(BootUp, what_opens_the_node_is_for_root_alone_and_in_no_log_and_no_proces
   EXPECT_TRUE(down());
   EXPECT_FALSE(lines.showed(kReportKey));
   EXPECT_TRUE(lines.showed("ssh-keygen")) << "of " << lines.count() << " command lines";
+}
+
+TEST_F(BootUp, logins_fail_at_no_moment_of_the_way_in_and_out_and_land_where_they_should) {
+  struct Login {
+    steady_clock::time_point begun, ended;
+    std::string system;
+  };
+  make_volume();
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  std::mutex mutex;
+  std::vector<Login> logins;
+  std::vector<std::jthread> people;
+  for (int i = 0; i < 4; ++i)
+    people.emplace_back([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        Login login{steady_clock::now(), {}, ""};
+        login.system = base_login(
+            "while read line; do case $line in PRETTY*) echo $line;; esac; done </etc/os-release");
+        login.ended = steady_clock::now();
+        const std::lock_guard lock(mutex);
+        logins.push_back(std::move(login));
+      }
+    });
+  const auto more = [&](std::size_t count) {
+    const auto since = steady_clock::now();
+    ASSERT_TRUE(comes([&] {
+      const std::lock_guard lock(mutex);
+      return static_cast<std::size_t>(
+                 std::count_if(logins.begin(), logins.end(),
+                               [&](const auto& login) { return login.begun > since; })) >= count;
+    }));
+  };
+  more(10);
+  const auto before = steady_clock::now();
+  dress_as_disk();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  const auto opened = steady_clock::now();
+  more(20);
+  const auto leaves = steady_clock::now();
+  EXPECT_TRUE(down());
+  const auto left = steady_clock::now();
+  more(10);
+  people.clear();
+  const std::string volume = "PRETTY_NAME=\"Test Volume 1\"";
+  std::size_t inside = 0;
+  for (const auto& login : logins) {
+    EXPECT_THAT(login.system, testing::StartsWith("PRETTY_NAME="));
+    if (login.ended < before || login.begun > left) EXPECT_NE(login.system, volume);
+    if (login.begun > opened && login.ended < leaves) EXPECT_EQ(login.system, volume);
+    inside += login.system == volume ? 1 : 0;
+  }
+  EXPECT_GE(inside, 16u);
 }
 
 TEST_F(BootUp, run_twice_is_refused_and_changes_nothing) {
