@@ -401,6 +401,32 @@ TEST_F(BootUp, logins_fail_at_no_moment_of_the_way_in_and_out_and_land_where_the
   EXPECT_GE(inside, 16u);
 }
 
+TEST_F(BootUp, whoever_comes_to_the_base_reads_why) {
+  make_volume();
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  const auto banner = [] {
+    return shell(
+               "ssh -F none -i /run/keys/own -o StrictHostKeyChecking=no -o BatchMode=yes -o "
+               "UserKnownHostsFile=/dev/null keeper@127.0.0.1 true 2>&1 | tr '\\n' ' '")
+        .value_or("no answer");
+  };
+  const std::string where = "this session lands on the base system, not on the pool's volume. ";
+  EXPECT_THAT(banner(), testing::HasSubstr(where + "The volume is not ready yet."));
+  dress_as_disk();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_THAT(banner(), testing::Not(testing::HasSubstr("base system")));
+  ASSERT_TRUE(shell(
+      "ssh -F none -i /run/keys/launch -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+      "ada@127.0.0.1 'echo in; read line' >/run/said 2>&1 </dev/zero & until grep -q in "
+      "/run/said; do :; done"));
+  std::jthread giver([] { std::ignore = down(); });
+  std::string read;
+  EXPECT_TRUE(comes([&] { return (read = banner()).find(where) != std::string::npos; }));
+  EXPECT_THAT(read, testing::HasSubstr("the operator asked for it"));
+  EXPECT_NE(status().stage, "released") << "the person inside is still warned";
+}
+
 TEST_F(BootUp, run_twice_is_refused_and_changes_nothing) {
   make_volume();
   dress_as_disk();

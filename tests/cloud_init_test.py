@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from guest_test import Checks, run_and_exit
-from session_matrix import VOLUME_OS
+from session_matrix import VOLUME_OS, system_matrix
 from world import IMAGES, TOP, World
 
 DIRECTORY = os.path.join(TOP, "build", "cloud_init_test")
@@ -253,6 +253,7 @@ def run(checks):
         boots(world, checks, first, base)
         logins_waited(checks, base)
         ended_well(world, checks, base)
+        system_matrix(world, checks, first["instance_id"])
         mounts = shared_mounts(world, checks, base)
         given_back(world, checks, first, base, mounts)
         base.close()

@@ -11,10 +11,12 @@ from guest_test import Checks, run_and_exit
 from session_matrix import RESCUE_PORT, VOLUME_OS, container_matrix
 from world import TOP
 
+# The container takes minutes: sshd does not wait that long.
+LOGIN_WAIT_S = 5
 DIRECTORY = os.path.join(TOP, "build", "nspawn_guest_test")
 POOL = {"name": "imagenet", "source": 'ami     = "ami-0system00000000001"', "nodes": 1, "running": 1,
         "base_ami": "ami-0cloud00000000001", "launch": 'user_data = "operators_part"',
-        "session": f'[pool.session]\nentry = "nspawn"\nrescue_port = {RESCUE_PORT}\nuser = "admin"'}
+        "session": f'[pool.session]\nentry = "nspawn"\nlogin_wait_s = {LOGIN_WAIT_S}\nrescue_port = {RESCUE_PORT}\nuser = "admin"'}
 SCOPE = "warmroot-volume.scope"
 
 
@@ -44,6 +46,9 @@ def boots(world, checks, instance):
     checks.that("the operator gets onto the base by the rescue port", lines[:1] == [BASE_OS], text)
     checks.that("the container is a unit of the base's, beside the bootstrap's", lines[1:3] == ["active", "active"], text)
     world.say(" ".join(text.split())[:600])
+    text = on_base(world, instance, "journalctl -o cat -u warmroot-logins.service; systemctl --failed --no-legend --plain")
+    checks.that("sshd had not waited longer than it was told, and no unit has failed for it",
+                f"sessions land on the base after {LOGIN_WAIT_S} s" in text and "warmroot-logins.service loaded" not in text, text)
 
 
 def given_back(world, checks, node):

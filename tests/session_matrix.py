@@ -446,6 +446,34 @@ def own_sshd_matrix(world, checks, instance):
               (commands, terminal, own_surroundings, transfers, forwards, agent, x11, own_crowd, leave_behind, own_people, rescue))
 
 
+def system_surroundings(m):
+    """Of a base with systemd, logind and Debian's own PAM, in whose sessions the volume's root is a chroot."""
+    done = m.ssh("echo host=$(uname -n); echo name=$(cat /etc/hostname); echo zone=$(date +%Z); "
+                 "test -w /dev/shm && test -c /dev/null && test -e /dev/pts/ptmx && echo dev=1; test -r /proc/self/status && ps ax | grep -q '[w]armroot-bootstrap' && echo proc=1; "
+                 "test -d /sys/class/net && echo sys=1; test -d /run/lock && test ! -e /run/sshd.pid && echo run=1; test -w /tmp && echo tmp=1; "
+                 "test -w \"$XDG_RUNTIME_DIR\" && echo runtime=1; echo dns=$(grep -c ^nameserver /etc/resolv.conf); "
+                 "echo sudo=$(sudo -n id -u 2>/dev/null); echo su=$(sudo -n su - researcher -c 'id -un' 2>/dev/null); "
+                 "systemctl start ssh >/tmp/start 2>&1; echo start=$?:$(tr '\\n' ' ' </tmp/start); "
+                 "sudo -n systemctl start ssh >/tmp/start 2>&1; echo rootstart=$?:$(tr '\\n' ' ' </tmp/start)")
+    facts = facts_of(done.stdout)
+    says = lambda key, value: facts.get(key) == value  # noqa: E731
+    m.row("time zone", WORKS, "the volume's", says("zone", "VOL"), done)
+    m.row("`hostname`", DIFFERS, "", facts.get("host") not in (None, "", "imagenet-ami") and says("name", "imagenet-ami"), done)
+    m.row("/dev, /dev/shm, /dev/pts, /sys, /tmp", WORKS, "", says("dev", "1") and says("sys", "1") and says("tmp", "1"), done)
+    m.row("/proc, `ps`", DIFFERS, "", says("proc", "1"), done)
+    m.row("/run, and a runtime directory of logind's", WORKS, "", says("run", "1") and says("runtime", "1"), done)
+    m.row("DNS", WORKS, "", facts.get("dns", "0") != "0", done)
+    m.row("sudo and su", WORKS, "", says("sudo", "0") and says("su", "researcher"), done)
+    m.row("services, `systemctl start`", CANNOT, "", facts.get("start", "0")[0] != "0" and "not been booted with systemd" in facts["start"]
+          and "chroot" in facts.get("rootstart", ""), done)
+
+
+def system_matrix(world, checks, instance):
+    """What a session by chroot is like on such a base: what `session_matrix` finds without systemd, but for what needs its tools."""
+    run_parts(Matrix(world, checks, instance, "on systemd"), "the matrix on systemd",
+              (commands, terminal, system_surroundings, docker, transfers, forwards, agent, x11, crowd, leave_behind))
+
+
 def container_surroundings(m):
     """Those of images.sh's system.img, under its own init."""
     done = m.ssh("echo files=$(ulimit -n); echo umask=$(umask); echo host=$(hostname); echo from=${SSH_CONNECTION##* }; "
