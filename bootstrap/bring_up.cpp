@@ -354,7 +354,11 @@ class Work {
         status.remarks.clear();
         for (const auto& remark : remarks) status.remarks.push_back(remark.text);
       });
+      const Entry& entry = *assignment_.entry;
       TRY(show_message_of_the_day(remarks));
+      // A container has a /run of its own.
+      if (!entry.by_base_sshd() && !entry.holds_sessions())
+        TRY(show_message_in_volume(root, remarks));
       return std::to_string(remarks.size()) + " remarks";
     });
   }

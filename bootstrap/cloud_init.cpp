@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bootstrap/sshd.hpp"
+#include "bootstrap/sshd_listeners.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

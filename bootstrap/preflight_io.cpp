@@ -107,4 +107,11 @@ Ok show_message_of_the_day(const std::vector<Remark>& remarks) {
   return write_file_atomic(file, text, 0644);
 }
 
+Ok show_message_in_volume(const RootDirectory& root, const std::vector<Remark>& remarks) {
+  const auto text = message_of_the_day(remarks);
+  if (text.empty()) return {};
+  TRY(root.make_directories("run/motd.d", 0755));
+  return root.write("run/motd.d/warmroot", text, 0644);
+}
+
 }  // namespace warmroot::bootstrap

@@ -17,4 +17,8 @@ PreflightFacts preflight_facts(const std::string& sys_root, const std::string& p
 /// What the base's PAM shows at each login with a terminal; nothing to say takes it away.
 Ok show_message_of_the_day(const std::vector<Remark>& remarks);
 
+/// The same for a volume whose own sshd, and PAM, let people in: in its /run, which goes with the
+/// mount.
+Ok show_message_in_volume(const RootDirectory& root, const std::vector<Remark>& remarks);
+
 }  // namespace warmroot::bootstrap

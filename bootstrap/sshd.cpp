@@ -160,14 +160,6 @@ std::string shell_words(int fd) {
 
 }  // namespace
 
-bool sshd_is_running() {
-  for (const auto& name : list_directory("/proc")) {
-    if (name.empty() || name.front() < '1' || name.front() > '9') continue;
-    if (read_attribute("/proc/" + name + "/comm") == "sshd") return true;
-  }
-  return false;
-}
-
 Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
   const std::string sshd =
       first_executable({"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"});

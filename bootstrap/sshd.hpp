@@ -20,9 +20,6 @@ namespace warmroot::bootstrap {
 /// configuration, with its words).
 Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note);
 
-/// True when a process named sshd runs. Whether it has read our configuration, sshd_listeners says.
-bool sshd_is_running();
-
 /// New sessions land in `directory` ("/" for the base) from now on; present ones stay where they
 /// are.
 Ok point_sessions_at(const std::string& directory);

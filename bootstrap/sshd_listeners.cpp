@@ -34,7 +34,30 @@ std::set<std::string> listening_sockets() {
   return sockets;
 }
 
-/// Of root's processes named sshd: "PID socket:[INODE]" of each socket that it listens on, and
+/// "net:[INODE]"; empty of a process that is gone.
+std::string network_of(const std::string& process) {
+  char target[64];
+  const ssize_t length =
+      ::readlink(("/proc/" + process + "/ns/net").c_str(), target, sizeof target);
+  return length <= 0 ? std::string() : std::string(target, static_cast<std::size_t>(length));
+}
+
+/// Their numbers.
+std::set<std::string> base_sshds() {
+  const std::string network = network_of("self");
+  std::set<std::string> found;
+  for (const auto& process : list_directory("/proc")) {
+    if (process.empty() || process.front() < '1' || process.front() > '9') continue;
+    const std::string place = "/proc/" + process;
+    struct stat owner {};
+    if (read_attribute(place + "/comm") == "sshd" && ::stat(place.c_str(), &owner) == 0 &&
+        owner.st_uid == 0 && network_of(process) == network)
+      found.insert(process);
+  }
+  return found;
+}
+
+/// Of the base's sshds: "PID socket:[INODE]" of each socket that it listens on, and
 /// "PID" alone. A restarted one is another process, a reloaded one has opened its sockets anew.
 struct Sshds {
   std::set<std::string> listeners, processes;
@@ -42,15 +65,9 @@ struct Sshds {
 
 Sshds running_sshds() {
   const std::set<std::string> listening = listening_sockets();
-  Sshds found;
-  for (const auto& process : list_directory("/proc")) {
-    if (process.empty() || process.front() < '1' || process.front() > '9') continue;
+  Sshds found{{}, base_sshds()};
+  for (const auto& process : found.processes) {
     const std::string place = "/proc/" + process;
-    struct stat owner {};
-    if (read_attribute(place + "/comm") != "sshd" || ::stat(place.c_str(), &owner) != 0 ||
-        owner.st_uid != 0)
-      continue;
-    found.processes.insert(process);
     for (const auto& descriptor : list_directory(place + "/fd")) {
       char target[64];
       const ssize_t length =
@@ -64,6 +81,10 @@ Sshds running_sshds() {
 }
 
 }  // namespace
+
+bool sshd_is_running() {
+  return !base_sshds().empty();
+}
 
 Result<bool> sshd_is_late() {
   const Sshds now = running_sshds();

@@ -129,6 +129,17 @@ TEST_F(SshdEntryTest, a_person_gets_in_by_the_launch_key_and_the_base_s_accounts
   EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
+TEST_F(SshdEntryTest, what_differs_is_where_the_volume_s_own_pam_shows_it) {
+  make_volume_with_sshd();
+  mount_volume();
+  ASSERT_TRUE(write_file_atomic(inside("etc/fstab"), "server:/x /x nfs defaults\n", 0644));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  const std::string shown = read_file(inside("run/motd.d/warmroot"), 65536).value_or("");
+  EXPECT_THAT(shown, HasSubstr("file systems of the network are not mounted"));
+  EXPECT_EQ(shown, read_file(kMessageOfTheDay, 65536).value_or(""));
+}
+
 TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_volume_s_sshd_is_dead) {
   make_volume_with_sshd();
   ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
