@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <set>
+#include <utility>
 
 #include "manager/core/offers.hpp"
 #include "manager/core/token.hpp"
@@ -235,6 +236,15 @@ void Invariants::check_limits(const Sender& sender, const aws::Form& form,
                     pool.launch->max_price_hour);
 }
 
+void Invariants::count_again() {
+  if (std::exchange(counts, true)) return;
+  std::set<std::string> seen;
+  for (const auto& [id, volume] : region_.volumes())
+    if (const auto node = tag(volume.tags, "warmroot:node");
+        !node.empty() && !volume.tags.contains("warmroot:parked") && !seen.insert(node).second)
+      doubled_nodes_.insert(node);
+}
+
 void Invariants::check_counts(const core::Desired& desired) {
   for (const auto& [id, instance] : region_.instances())
     if (!launched_.contains(id) &&
@@ -258,7 +268,7 @@ void Invariants::check_counts(const core::Desired& desired) {
       // One more each; a pool that the spec names no more may have left some on their way.
       const bool rolls = !pool || pool->rollout.policy == core::RolloutSpec::Policy::replace;
       const auto& node = volume.tags.at("warmroot:node");
-      if (++volumes[node] == (rolls ? 3 : 2))
+      if (++volumes[node] == (rolls ? 3 : 2) && !doubled_nodes_.contains(node))
         violated(5, std::to_string(volumes[node]) + " volumes for " + node);
     } else if (const auto of = tag(volume.tags, "warmroot:role");
                pool && (of == "launch" || of == "node" ||  // not claimed yet, or not named yet

@@ -35,6 +35,9 @@ class Invariants {
   void check_call(const Sender& sender, const aws::Form& form, const std::string& body);
   /// Of the region as it is: 5.
   void check_counts(const core::Desired& desired);
+  /// For after the end of a second manager. Of the volumes that the two have made twice for a node
+  /// one is named in a note until people delete it: such nodes' volumes are not counted.
+  void count_again();
   /// Of the region after each tick: 5, to the instance. `able` means that nothing stood in the way
   /// of its looks and calls.
   void check_instances(const core::Desired& desired, bool able);
@@ -92,6 +95,7 @@ class Invariants {
   std::map<std::string, Instant> surplus_since_;  ///< by pool, while its manager was able to end it
   std::set<std::string> launched_;  ///< by a manager, whatever people do to their tags later
   std::set<std::string> from_launch_;  ///< volumes that came with an instance
+  std::set<std::string> doubled_nodes_;  ///< by two managers that did not know of each other
 };
 
 }  // namespace warmroot

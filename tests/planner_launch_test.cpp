@@ -329,6 +329,23 @@ TEST(PlannerLaunch, max_instances_counts_what_runs_and_what_comes) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+/// (5), seed 40000017166: a node whose volume had been given back and that had gone to another zone
+/// meanwhile was launched for there beside its last instance and the successor of that.
+TEST(PlannerLaunch, a_third_instance_of_a_node_waits_until_one_of_two_has_ended) {
+  World world(1, 1, {"z-a", "z-b"});
+  world.volume("vol-0", 0, "z-a");
+  world.instance("i-last", State::running, "z-b");
+  EXPECT_THAT(world.calls(), Contains(HasSubstr("RunInstances 1 x")))
+      << "one that has to go is no reason to wait";
+  world.instance("i-next", State::running, "z-b");
+  EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("RunInstances"))));
+  EXPECT_THAT(world.calls(), Contains(HasSubstr("TerminateInstances")));
+  world.ledger.failures[failure_key("TerminateInstances", "i-next")] = {1, kNow,
+                                                                        "OperationNotPermitted"};
+  EXPECT_THAT(world.calls(), Contains(HasSubstr("RunInstances 1 x")))
+      << "somebody has protected it";
+}
+
 TEST(PlannerLaunch, max_price_hour_cuts_what_is_launched) {
   auto world = three_waiting();
   world.observed.market.spot_price["g5.xlarge"]["z-a"] = kUsd / 2;

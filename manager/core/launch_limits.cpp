@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "manager/core/backoff.hpp"
+#include "manager/core/departing.hpp"
 #include "manager/core/launching.hpp"
 #include "manager/core/token.hpp"
 
@@ -19,6 +20,21 @@ int instances_up(const PoolDraft& pool) {
     if (instance.launched && !instance.ending && (instance.pending || instance.running)) ++count;
   }
   return count;
+}
+
+/// So many more than two for each node there never are: what serves, or is about to end, and who
+/// comes after it. Ends are asked for behind launches, and may be refused: whatever has made the
+/// rest useless, it ends first. One whose end EC2 has refused, or that EC2 itself takes back, is
+/// waited for by nobody (seed 40000017166).
+int room_beside(Draft& draft, const PoolDraft& pool) {
+  int left = -draft.launches_asked(pool.spec->name);
+  for (const auto& node : pool.nodes) left += node.wanted ? 2 : 0;
+  for (const auto* instance : pool.instances)
+    if (instance->launched && !instance->ending && (instance->pending || instance->running) &&
+        !draft.ledger.failures.contains(failure_key("TerminateInstances", instance->id)) &&
+        !warning_of(draft, instance->id))
+      --left;
+  return std::max(0, left);
 }
 
 /// Of those that EC2 has not shown yet the offer is not known: as much as the dearest one.
@@ -130,6 +146,10 @@ LaunchRoom::LaunchRoom(Draft& draft, const PoolDraft& pool) : draft_(draft), poo
     count_left_ = std::max(0, *launch.max_instances - up);
     count_reason_ = "max_instances = " + std::to_string(*launch.max_instances) + " is reached, " +
                     std::to_string(up) + " run or come: raise it, or lower running";
+  }
+  if (const int beside = room_beside(draft, pool); !count_left_ || beside < *count_left_) {
+    count_left_ = beside;
+    count_reason_.clear();  // a matter of moments
   }
   limit_ = parse_usd(launch.max_price_hour);
   if (limit_) cost_ = hourly_cost(draft, pool);

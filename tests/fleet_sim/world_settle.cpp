@@ -178,7 +178,8 @@ void World::settle() {
     act_as_operator();
     return false;
   });
-  invariants.counts = true;  // a second manager is long gone, and what it left is put right
+  // A second manager is long gone, and what it left is put right, but for volumes.
+  invariants.count_again();
   // What an earlier spec launched from is deleted after its grace, and no sooner.
   if (base_changed_at && draw.percent(50)) trouble_template_end();
   if (base_changed_at)
