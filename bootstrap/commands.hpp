@@ -28,8 +28,8 @@ Ok watch_warming();
 
 /// Until new sessions land in the volume; says so. For what has to come after that: sshd at a boot,
 /// an operator's part of user-data. Errors: retry_later when the limit has passed; refused when
-/// they will not as things are (it failed, it is given back, there is no volume for us); gone when
-/// nothing runs.
+/// they will not as things are (it failed, it is given back, sshd ran before us); gone when nothing
+/// runs.
 Ok wait_for_sessions(std::chrono::seconds limit);
 
 /// Prints the status document (`json`) or a readable form of it.

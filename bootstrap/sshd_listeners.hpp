@@ -12,7 +12,8 @@ bool sshd_is_running();
 
 /// Whether the base's sshd runs without what install_sshd_config writes: it ran before the first
 /// `up` of this boot that wrote all of that, and has neither been restarted nor reloaded since. To
-/// be asked before install_sshd_config, by every `up`. Remembered below kRunDirectory are its
+/// be asked before install_sshd_config, by every `up`; afterwards it tells whether that still is
+/// so. Remembered below kRunDirectory are its
 /// listening sockets, or the processes where it has none (yet), which a reload does not change:
 /// then it is late until it is restarted. Errors: errno's, of remembering.
 Result<bool> sshd_is_late();

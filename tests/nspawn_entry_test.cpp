@@ -256,25 +256,8 @@ TEST_F(NspawnEntryTest, killed_after_any_step_of_its_own_the_next_one_boots_the_
   ASSERT_NO_FATAL_FAILURE(bring_up_booted());
   const auto in = book_.snapshot().steps;
   ASSERT_TRUE(release(leaving(), assignment_, book_));
-  const auto first_of_entry =
-      std::find_if(in.begin(), in.end(), [](const auto& step) { return step.name == "accounts"; });
-  ASSERT_GE(in.end() - first_of_entry, 3);
-  for (auto step = first_of_entry; step != in.end(); ++step) {
-    SCOPED_TRACE(step->name);
-    EXPECT_TRUE(killed_after(static_cast<std::size_t>(step - in.begin()) + 1, [&](auto& book) {
-      Assignment lost;
-      std::ignore = bring_up(input_, lost, book, stop_);
-    }));
-    EXPECT_THAT(greeting(), EndsWith(kBase));
-    const Ok cleared = cleared_in_time();
-    ASSERT_TRUE(cleared) << cleared.error().message();
-    Assignment next;
-    StatusBook book("");
-    const Ok done = bring_up(input_, next, book, stop_);
-    ASSERT_TRUE(done) << done.error().message();
-    EXPECT_EQ(said("cat /proc/1/comm"), "systemd");
-    ASSERT_TRUE(undo_bring_up(next));
-  }
+  ASSERT_NO_FATAL_FAILURE(kill_after_each_step_of_the_entry(
+      in, cleared_in_time, [] { EXPECT_EQ(said("cat /proc/1/comm"), "systemd"); }));
 }
 
 TEST_F(NspawnEntryTest, a_bootstrap_that_is_killed_takes_the_container_along) {

@@ -236,26 +236,10 @@ TEST_F(SshdEntryTest,
   const auto in = book_.snapshot().steps;
   ASSERT_TRUE(release(leaving(), assignment_, book_));
   const auto all = book_.snapshot().steps;
-  const auto first_of_entry =
-      std::find_if(in.begin(), in.end(), [](const auto& step) { return step.name == "accounts"; });
-  ASSERT_GE(in.end() - first_of_entry, 3);
-  for (auto step = first_of_entry; step != in.end(); ++step) {
-    SCOPED_TRACE(step->name);
-    EXPECT_TRUE(killed_after(static_cast<std::size_t>(step - in.begin()) + 1, [&](auto& book) {
-      Assignment lost;
-      std::ignore = bring_up(input_, lost, book, stop_);
-    }));
-    EXPECT_THAT(greeting(), EndsWith(kBase));
-    const Ok cleared = clear_leftovers();
-    ASSERT_TRUE(cleared) << cleared.error().message();
-    Assignment next;
-    StatusBook book("");
-    const Ok done = bring_up(input_, next, book, stop_);
-    ASSERT_TRUE(done) << done.error().message();
+  ASSERT_NO_FATAL_FAILURE(kill_after_each_step_of_the_entry(in, clear_leftovers, [] {
     const auto said = shell(client("read -r os </etc/os-release; echo $USER $os") + " 2>&1");
     EXPECT_EQ(said.value_or("no login"), "ada PRETTY_NAME=\"Test Volume 1\"");
-    ASSERT_TRUE(undo_bring_up(next));
-  }
+  }));
   for (std::size_t steps = 1; all[in.size() + steps - 1].name != "sync"; ++steps) {
     SCOPED_TRACE(all[in.size() + steps - 1].name);
     EXPECT_TRUE(killed_after(in.size() + steps, [&](auto& book) {

@@ -13,6 +13,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
 #include "bootstrap/loopback_port.hpp"
 #include "tests/boot_whole.hpp"
 
@@ -145,6 +149,33 @@ class VolumeSshdTest : public BootWhole {
     const Ok done = bring_up(input_, assignment_, book_, stop_);
     ASSERT_TRUE(done) << done.error().message();
     ASSERT_THAT(book_.snapshot().entry, testing::StartsWith("sshd: the volume's own"));
+  }
+
+  /// Kills the bootstrap after each of the entry's own steps on the way in, `in` being the steps of
+  /// a bring-up; the base has the port then, `clear` has to take back what is left, and the next
+  /// bring-up is looked at by `serves`.
+  void kill_after_each_step_of_the_entry(const std::vector<TimedStep>& in,
+                                         const std::function<Ok()>& clear,
+                                         const std::function<void()>& serves) {
+    auto step = std::find_if(in.begin(), in.end(),
+                             [](const auto& each) { return each.name == "accounts"; });
+    ASSERT_GE(in.end() - step, 3);
+    for (; step != in.end(); ++step) {
+      SCOPED_TRACE(step->name);
+      EXPECT_TRUE(killed_after(static_cast<std::size_t>(step - in.begin()) + 1, [&](auto& book) {
+        Assignment lost;
+        std::ignore = bring_up(input_, lost, book, stop_);
+      }));
+      EXPECT_THAT(greeting(), EndsWith(kBase));
+      const Ok cleared = clear();
+      ASSERT_TRUE(cleared) << cleared.error().message();
+      Assignment next;
+      StatusBook book("");
+      const Ok done = bring_up(input_, next, book, stop_);
+      ASSERT_TRUE(done) << done.error().message();
+      serves();
+      ASSERT_TRUE(undo_bring_up(next));
+    }
   }
 
   /// The sshd that listens for the volume.

@@ -22,10 +22,10 @@ int instances_up(const PoolDraft& pool) {
   return count;
 }
 
-/// So many more than two for each node there never are: what serves, or is about to end, and who
-/// comes after it. Ends are asked for behind launches, and may be refused: whatever has made the
-/// rest useless, it ends first. One whose end EC2 has refused, or that EC2 itself takes back, is
-/// waited for by nobody (seed 40000017166).
+/// How many may be launched so that there are no more than two for each node: one that serves or is
+/// about to end, and its successor. Ends are asked for behind launches in a plan, and may be
+/// refused: what is of no use any more goes first. One whose end EC2 has refused, or that EC2
+/// itself takes back, is waited for by nobody. Source: invariant (5), seed 40000017166.
 int room_beside(Draft& draft, const PoolDraft& pool) {
   int left = -draft.launches_asked(pool.spec->name);
   for (const auto& node : pool.nodes) left += node.wanted ? 2 : 0;
