@@ -93,6 +93,33 @@ TEST(Adopt, an_open_launch_with_volumes_asks_for_nothing_else) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+/// Seed 41500000129: all were ended as needed by no node, and their volumes stayed behind.
+TEST(Adopt, what_a_launch_made_waits_for_its_late_answer) {
+  for (const bool shows_volumes : {false, true}) {
+    auto world = bare_world(2);
+    Intent intent;
+    intent.call = {"RunInstances", "Action=RunInstances&BlockDeviceMapping.1.DeviceName=x"};
+    intent.pool = "p";
+    intent.nodes = {"p-0", "p-1"};
+    intent.zone = "z-a";
+    intent.token = client_token({"test", "RunInstances", "p", "x", 0, "z-a"});
+    world.ledger.intents.push_back(intent);
+    for (const auto* id : {"0", "1"}) {
+      carrier(world, std::string("i-") + id).client_token = intent.token;
+      if (shows_volumes)
+        launched_volume(world, std::string("vol-") + id, std::string("i-") + id);
+      else  // a server that is behind in disks alone
+        world.observed.instances.at(std::string("i-") + id)
+            .block_devices.push_back(
+                {"/dev/xvda", "vol-base", aws::AttachmentState::attached, true});
+    }
+    EXPECT_THAT(world.calls(), IsEmpty()) << shows_volumes;
+    world.ledger.intents.clear();
+    if (shows_volumes)
+      EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-0", "CreateTags vol-1"));
+  }
+}
+
 TEST(Adopt, an_accepted_launch_that_is_not_shown_yet_makes_no_second_volume) {
   auto world = bare_world(2);
   for (const auto* id : {"i-0", "i-1"})

@@ -209,7 +209,7 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
   for (auto* each : pool.instances) {
     auto& instance = *each;
     const auto& id = instance.id;
-    if (!may_be_given_its_volume(draft, instance)) continue;
+    if (instance.carries || !may_be_given_its_volume(draft, instance)) continue;
     // One that is not shown yet may carry a volume: as long as a node lacks one, it is taken to.
     const bool may = pool.spec->launch->volume_with_launch && !nodes.empty();
     const auto what = instance.seen ? carries_what(draft, *instance.seen, carried)

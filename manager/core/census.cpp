@@ -334,6 +334,7 @@ void count_shown_instances(Draft& draft) {
     made.pending = instance.state == aws::InstanceState::pending;
     made.running = instance.state == aws::InstanceState::running;
     made.stopped = instance.state == aws::InstanceState::stopped;
+    made.carries = draft.undecided_launch(instance.client_token);
     made.departing = why_departing(draft, instance);
     if (made.launched && !recorded)
       draft.record(RecordInstance{id, {made.pool, made.zone, draft.now}});

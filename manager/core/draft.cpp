@@ -95,7 +95,10 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
     launches_asked_[{intent.pool, ""}] += asked;
     // Those with volumes of their own are for the nodes that they name and for no other.
     const bool with_volumes = intent.call.body.find(kLaunchMapping) != std::string::npos;
-    if (!intent.zone.empty() && !with_volumes) launches_asked_[{intent.pool, intent.zone}] += asked;
+    if (with_volumes)
+      undecided_launches_.insert(intent.token);
+    else if (!intent.zone.empty())
+      launches_asked_[{intent.pool, intent.zone}] += asked;
   }
   plan.young_ledger = heed_new_ledger();
 }
@@ -379,6 +382,10 @@ bool Draft::is_set_aside(const aws::Volume& volume) const {
 
 bool Draft::undecided(const std::string& resource_id) const {
   return undecided_.contains(resource_id);
+}
+
+bool Draft::undecided_launch(std::string_view client_token) const {
+  return !client_token.empty() && undecided_launches_.contains(client_token);
 }
 
 int Draft::generation(std::string_view action, const std::string& node) const {

@@ -193,6 +193,9 @@ class Draft {
   bool is_set_aside(const aws::Volume& volume) const;
   /// A recorded call without a definite answer names the volume or instance.
   bool undecided(const std::string& resource_id) const;
+  /// The launch with this client token is such a call, and makes volumes. EC2 may show what it made
+  /// before its answer is heard: the nodes that the call names get that with the answer.
+  bool undecided_launch(std::string_view client_token) const;
   /// Instances of the pool that were asked for and are not decided yet: all, or in one zone those
   /// that any node may have.
   int launches_asked(const std::string& pool, const std::string& zone = {}) const;
@@ -230,6 +233,7 @@ class Draft {
   /// By pool, and by pool and zone ("" for all).
   std::map<std::pair<std::string, std::string>, int> launches_asked_;
   std::unordered_set<std::string_view> undecided_;  ///< resources that open intents name
+  std::unordered_set<std::string_view> undecided_launches_;  ///< by token; those with volumes
   /// Instances with a node's volume, by EC2's word; made when it is first asked for.
   std::optional<std::unordered_set<std::string_view>> with_volume_;
   /// Instances that would take a volume of ours along; made when it is first asked for.
