@@ -119,6 +119,7 @@ void Observer::show(const core::Desired& desired, const Ok& read, Instant now, L
   observed.instances = world_.instances;
   observed.statuses = world_.statuses;
   observed.at = now;
+  observed.listed = swept_.value_or(Instant{});
   if (!read) {
     look.blind = read.error();
     observed.notes.push_back(read.error().message());

@@ -60,6 +60,21 @@ TEST(Budget, of_instances_is_not_refilled_before_a_launch_has_arrived) {
   EXPECT_EQ(budget.available(kStart + seconds{12}).at(std::string(kInstancesLaunched)), 22);
 }
 
+/// Seed 43000051932: half of the way there and back was more than the bucket had missed meanwhile.
+TEST(Budget, gets_no_more_back_after_a_slow_call_than_that_kept_from_it) {
+  Budget budget(0.02);  // of CreateVolume two, and one in ten seconds
+  const auto call = [&](Instant sent, Milliseconds takes) {
+    budget.spend("CreateVolume", sent);
+    budget.answered("CreateVolume", sent, sent + takes);
+  };
+  call(kStart, Milliseconds{0});
+  call(kStart, Milliseconds{0});
+  call(kStart + Milliseconds{17'300}, Milliseconds{4'900});
+  call(kStart + Milliseconds{22'300}, Milliseconds{0});
+  EXPECT_EQ(budget.available(kStart + Milliseconds{29'800}).at("CreateVolume"), 0);
+  EXPECT_EQ(budget.available(kStart + seconds{30}).at("CreateVolume"), 1);
+}
+
 TEST(Budget, half_the_instances_of_a_throttled_launch_are_taken_to_be_left) {
   Budget budget(1.0);
   budget.spend(kInstancesLaunched, kStart, 1000);

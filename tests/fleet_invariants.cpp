@@ -180,7 +180,8 @@ void Invariants::check_state() {
     if (id.starts_with("vol-") && !region_.volume(id)) violated(11, id + " is gone, not ours");
   std::map<std::string, std::string> disks;
   for (const auto& [id, volume] : region_.volumes()) {
-    if (!volume.link || !is_pool_volume(volume) || foreign.contains(id)) continue;
+    if (!volume.link || !is_pool_volume(volume) || foreign.contains(id) || unknowable.contains(id))
+      continue;
     const auto [other, first] = disks.emplace(volume.link->instance_id, id);
     if (!first && counts)  // two managers that do not know of each other: judged by their calls
       violated(2, other->second + " and " + id + " are attached to " + volume.link->instance_id);

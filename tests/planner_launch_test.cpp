@@ -267,7 +267,19 @@ TEST(PlannerLaunch, one_that_leaves_and_is_not_shown_holds_its_place_until_it_is
   world.ledger.departures["i-0"] = {true, kNow - minutes{1}};
   EXPECT_THAT(world.calls(), IsEmpty());
   world.ledger.watches["gone/i-0"] = {kNow - seconds{5}, kLooksUntilGone};
+  world.observed.listed = kNow - seconds{4};
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
+/// Seed 43000001410: by another account's credentials, under which the volumes had not been looked
+/// at yet.
+TEST(PlannerLaunch, looks_at_it_alone_do_not_show_that_an_instance_is_gone) {
+  World world;
+  world.volume("vol-0");
+  world.ledger.instances["i-0"] = {"p", "z-a", kNow - minutes{5}};
+  world.ledger.watches["gone/i-0"] = {kNow - seconds{5}, 9 * kLooksUntilGone};
+  world.observed.listed = kNow - seconds{6};
+  EXPECT_THAT(world.calls(), IsEmpty());
 }
 
 std::vector<std::string> launch_tokens(const World& world) {

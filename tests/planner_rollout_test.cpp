@@ -60,6 +60,25 @@ TEST(Rollout, a_next_volume_that_is_not_shown_yet_is_not_made_again) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+/// Seed 43000052470: the next volume of a node, made before the ledger was lost, was not missed when
+/// a look after that did not show it.
+TEST(Rollout, a_next_volume_is_remembered_by_a_new_ledger) {
+  RolloutWorld world(1, 1);
+  world.next("vol-n");
+  world.ledger.volumes.erase("vol-n");
+  std::optional<OwnedVolume> recorded;
+  for (const auto& each : world.plan().records)
+    if (const auto* volume = std::get_if<RecordVolume>(&each);
+        volume && volume->volume_id == "vol-n")
+      recorded = volume->volume;
+  ASSERT_TRUE(recorded);
+  EXPECT_EQ(recorded->node, "p-0");
+  EXPECT_EQ(recorded->role, VolumeRole::node);
+  world.observed.volumes.erase("vol-n");
+  world.ledger.volumes["vol-n"] = *recorded;
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateVolume"))));
+}
+
 TEST(Rollout, a_next_volume_whose_tags_people_took_away_gets_no_sibling) {
   RolloutWorld world;
   world.next("vol-n").tags.clear();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace warmroot::core {
 
@@ -35,7 +36,7 @@ Budget::Budget(double share) {
   for (const auto& rate : kRates) {
     const double capacity =
         std::max(1.0, rate.capacity * share);  // below one nothing would ever go out
-    buckets_[rate.action] = {capacity, rate.refill_per_s * share, capacity, Instant{}, 0, false};
+    buckets_[rate.action] = {capacity, rate.refill_per_s * share, capacity, Instant{}, 0, 0};
   }
 }
 
@@ -45,7 +46,7 @@ void Budget::fill(Bucket& bucket, Instant now) const {
   // A call on its way may not have reached EC2 yet, whose bucket is then that much fuller.
   const double most = std::max(bucket.tokens, bucket.capacity - bucket.in_flight);
   const double filled = bucket.tokens + seconds * bucket.refill_per_s;
-  bucket.held = bucket.held || (bucket.in_flight > 0 && filled > most);
+  if (bucket.in_flight > 0) bucket.held += std::max(0.0, filled - most);
   bucket.tokens = std::min(most, filled);
   bucket.filled = now;
 }
@@ -73,11 +74,10 @@ void Budget::answered(std::string_view action, Instant sent, Instant now, int co
   auto& bucket = found->second;
   fill(bucket, now);
   bucket.in_flight = std::max(0, bucket.in_flight - count);
-  // What the call kept from being refilled meanwhile.
+  if (bucket.in_flight > 0) return;
   const double seconds = std::chrono::duration<double>(now - sent).count() / 2;
-  if (bucket.in_flight == 0 && bucket.held)
-    bucket.tokens = std::min(bucket.capacity, bucket.tokens + seconds * bucket.refill_per_s);
-  if (bucket.in_flight == 0) bucket.held = false;
+  const double back = std::min(std::exchange(bucket.held, 0), seconds * bucket.refill_per_s);
+  bucket.tokens = std::min(bucket.capacity, bucket.tokens + back);
 }
 
 void Budget::throttled(std::string_view action, Instant sent, Instant now) {

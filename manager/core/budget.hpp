@@ -47,7 +47,7 @@ class Budget {
     double tokens = 0;
     Instant filled{};
     int in_flight = 0;  ///< tokens of calls sent and not answered
-    bool held = false;  ///< they kept it from being refilled
+    double held = 0;    ///< what they kept from being refilled
   };
   void fill(Bucket& bucket, Instant now) const;
 

@@ -85,8 +85,11 @@ void give_best_volume(Draft& draft, const std::string& name, Claims& claims) {
   const bool has_own =
       !is_retired(draft, own) || attachment_of(own) || draft.holder_of(own.volume_id);
   node.others.assign(claims.volumes.begin() + has_own, claims.volumes.end());
+  // What a rollout made for it is remembered, too: after a look that does not show it, or with the
+  // ledger lost, another would be made.
+  const bool rolls = claims.pool->spec->rollout.policy == RolloutSpec::Policy::replace;
   for (const auto* other : node.others)
-    if (draft.ledger.volumes.contains(other->volume_id))
+    if (draft.ledger.volumes.contains(other->volume_id) || (rolls && !is_retired(draft, *other)))
       adopt_or_mark_seen(draft, *other, *claims.pool, node);
   if (!has_own) return;
   node.volume_id = own.volume_id;
@@ -94,7 +97,6 @@ void give_best_volume(Draft& draft, const std::string& name, Claims& claims) {
   node.zone = own.availability_zone;
   adopt_or_mark_seen(draft, own, *claims.pool, node);
   const auto& pool = claims.pool->spec->name;
-  const bool rolls = claims.pool->spec->rollout.policy == RolloutSpec::Policy::replace;
   for (const auto* other : node.others)
     if (!is_retired(draft, *other) && !rolls)
       draft.note(NoteKind::volume_claimed_twice, pool, name,
@@ -356,8 +358,12 @@ void count_missing_instances(Draft& draft) {
         continue;
       }
       draft.wake_at(gone.since + kGoneAfter);
-      // One that was shown before is not waited for long: several looks mean that it is gone.
-      if (!pool || (draft.now - launched.recorded >= kGoneAfter && gone.looks >= kLooksUntilGone))
+      // One that was shown before is not waited for long: several looks mean that it is gone, one of
+      // them a listing that shows the volumes. Looks by id may be another account's. Source:
+      // invariant (5), seed 43000001410.
+      const bool listed = draft.observed.listed > gone.since;
+      if (!pool || (draft.now - launched.recorded >= kGoneAfter &&
+                    gone.looks >= kLooksUntilGone && listed))
         continue;
     }
     if (!pool) continue;
