@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bootstrap/base/log.hpp"
+#include "bootstrap/boot_pin_io.hpp"
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
@@ -37,7 +38,6 @@ constexpr milliseconds kLook{500};
 /// While the manager's word is waited for: it is what the boot waits for.
 constexpr milliseconds kWordLook{20};
 constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
-constexpr std::size_t kMaxCommandLine = 64 * 1024;
 /// All the other users together.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// For programs that a killed bootstrap had started.
@@ -341,8 +341,11 @@ class Work {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
       PreflightFacts facts = preflight_facts(kSys, "/proc", root);
       facts.own_mount_namespace = assignment_.entry->holds_sessions();  // they are in its container
-      facts.boot_twin = boot_twin(read_file("/proc/cmdline", kMaxCommandLine).value_or(""),
-                                  assignment_.partitions);
+      if (auto boot = pin_boot("", assignment_.partitions))
+        facts.boot = std::move(*boot);
+      else
+        log_event(LogLevel::warning, "boot loader and fstab could not be pinned",
+                  {{"error", boot.error().message()}});
       auto remarks = preflight(facts);
       remarks.insert(remarks.end(), remarks_.begin(), remarks_.end());
       if (input_.sshd_is_late && assignment_.entry->by_base_sshd())

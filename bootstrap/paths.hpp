@@ -37,6 +37,8 @@ inline constexpr char kContainerSshdUnit[] = "/run/warmroot/container-sshd.servi
 /// Root-only: the lines added to the base's account files, for taking them away again. Not below
 /// /run, because the lines stay over a reboot too.
 inline constexpr char kBaseState[] = "/var/lib/warmroot";
+/// Root-only: the names that boot loader and fstab had before boot_pin.
+inline constexpr char kBootRecord[] = "/var/lib/warmroot/boot-names";
 inline constexpr char kAccountRecord[] = "/var/lib/warmroot/accounts";
 /// Where sshd's HostKey lines lead: a link to the base's keys or to kNodeKeys.
 inline constexpr char kHostKeys[] = "/run/warmroot/host_keys";

@@ -52,13 +52,20 @@ void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
 
 std::vector<Remark> preflight(const PreflightFacts& facts) {
   std::vector<Remark> remarks;
-  if (!facts.boot_twin.empty())
+  if (!facts.boot.open.empty())
     remarks.push_back(
-        {"this machine boots from " + facts.boot_twin +
-             ", and the volume's disk bears the same name: after a reboot it may come up on the "
-             "volume itself, with nobody to give that back. End the instance rather than reboot "
-             "it, or give the nodes a base AMI that is not the pool's source",
+        {"this machine boots from " + facts.boot.open +
+             ", the volume's disk bears the same name, and " + facts.boot.why +
+             ": after a reset it may come up on the volume itself, with nobody to give that back. "
+             "End the instance rather than reset it, or give the nodes a base AMI that is not the "
+             "pool's source",
          true});
+  if (!facts.boot.pinned.empty())
+    remarks.push_back({"this machine and the volume's disk bear the same name, " +
+                           facts.boot.pinned +
+                           ": until the volume is given back, boot loader and fstab name this "
+                           "machine's own disk instead, and an image made of it would not boot",
+                       false});
   judge_gpu(facts, remarks);
   if (facts.memory_mib > 0 && facts.memory_free_mib < kLittleMemoryMib)
     remarks.push_back({std::to_string(facts.memory_free_mib) + " MiB of " +
@@ -81,35 +88,6 @@ std::vector<Remark> preflight(const PreflightFacts& facts) {
                            ", for which the volume has no modules: load them on the base",
                        false});
   return remarks;
-}
-
-/// Source: the kernel's name_to_dev_t, and what initramfs-tools and dracut take besides.
-std::string boot_twin(std::string_view command_line, std::span<const PartitionFacts> partitions) {
-  std::string root;
-  while (!command_line.empty()) {
-    const std::size_t end = std::min(command_line.find_first_of(" \n"), command_line.size());
-    const std::string_view word = command_line.substr(0, end);
-    command_line.remove_prefix(std::min(end + 1, command_line.size()));
-    if (word.starts_with("root=")) root = word.substr(5);  // the last one counts
-  }
-  constexpr std::pair<std::string_view, std::string PartitionFacts::*> kNames[] = {
-      {"UUID=", &PartitionFacts::uuid},
-      {"PARTUUID=", &PartitionFacts::part_uuid},
-      {"LABEL=", &PartitionFacts::label},
-      {"PARTLABEL=", &PartitionFacts::part_label},
-      {"/dev/disk/by-uuid/", &PartitionFacts::uuid},
-      {"/dev/disk/by-partuuid/", &PartitionFacts::part_uuid},
-      {"/dev/disk/by-label/", &PartitionFacts::label},
-      {"/dev/disk/by-partlabel/", &PartitionFacts::part_label}};
-  for (const auto& [kind, name] : kNames)
-    for (const PartitionFacts& partition : partitions) {
-      if (!root.starts_with(kind) || (partition.*name).empty()) continue;
-      const std::string told = root.substr(kind.size());
-      const bool is_number = name == &PartitionFacts::uuid || name == &PartitionFacts::part_uuid;
-      if (told == partition.*name || (is_number && lower(told) == lower(partition.*name)))
-        return root;
-    }
-  return {};
 }
 
 std::string message_of_the_day(const std::vector<Remark>& remarks) {

@@ -5,12 +5,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "bootstrap/partition.hpp"
+#include "bootstrap/boot_pin.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -27,7 +26,7 @@ struct PreflightFacts {
   std::vector<std::string> cuda_drivers;  ///< versions of libcuda in the volume
   std::uint64_t memory_mib = 0;           ///< MemTotal; 0: not known
   std::uint64_t memory_free_mib = 0;      ///< MemAvailable
-  std::string boot_twin;  ///< what the base boots from by name, and the volume is called as well
+  BootPin boot;                           ///< where base and volume bear the same names
 };
 
 struct Remark {
@@ -37,10 +36,6 @@ struct Remark {
 
 /// What is worth knowing, the most important first; empty on a machine without surprises.
 std::vector<Remark> preflight(const PreflightFacts& facts);
-
-/// "UUID=..." (PARTUUID, LABEL, PARTLABEL) where a kernel command line has the root by a name that
-/// one of the partitions bears too; else empty.
-std::string boot_twin(std::string_view command_line, std::span<const PartitionFacts> partitions);
 
 /// The text of the message of the day; empty when there is nothing to say to people.
 std::string message_of_the_day(const std::vector<Remark>& remarks);

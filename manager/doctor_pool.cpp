@@ -84,8 +84,10 @@ void check_base(const core::PoolSpec& pool, const core::Observed& observed,
   if (!base) return;
   if (id == pool.ami || core::root_snapshot_of(*base) == snapshot_id)
     notes.unknown("base AMI",
-                  id + " is what the volumes are made from, too: an instance that is reset may "
-                       "come up on its volume instead of the base, with nobody to give that back",
+                  id +
+                      " is what the volumes are made from, too: unless the base boots by GRUB with "
+                      "an initramfs, an instance that is reset may come up on its volume instead "
+                      "of the base, with nobody to give that back",
                   "name another base AMI of the same architecture");
   else
     notes.ok("base AMI", id + " has another root than the volumes");

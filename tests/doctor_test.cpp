@@ -388,8 +388,8 @@ TEST_F(DoctorTest, a_base_ami_that_the_volumes_are_made_from_is_warned_of) {
               HasSubstr("ok base AMI: ami-02000000000000002 has another root than the volumes"));
   pool().launch->base_ami = pool().ami;
   const std::string warning =
-      "unknown base AMI: ami-01000000000000001 is what the volumes are made from, too: an instance "
-      "that is reset may come up on its volume";
+      "unknown base AMI: ami-01000000000000001 is what the volumes are made from, too: unless the "
+      "base boots by GRUB with an initramfs, an instance that is reset may come up on its volume";
   EXPECT_THAT(lines(findings()), HasSubstr(warning));
   pool().ami.clear();
   pool().snapshot = "snap-01000000000000001";

@@ -60,8 +60,8 @@ TEST(Rollout, a_next_volume_that_is_not_shown_yet_is_not_made_again) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
-/// Seed 43000052470: the next volume of a node, made before the ledger was lost, was not missed when
-/// a look after that did not show it.
+/// Seed 43000052470: the next volume of a node, made before the ledger was lost, was not missed
+/// when a look after that did not show it.
 TEST(Rollout, a_next_volume_is_remembered_by_a_new_ledger) {
   RolloutWorld world(1, 1);
   world.next("vol-n");

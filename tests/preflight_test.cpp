@@ -39,24 +39,12 @@ TEST(Preflight, a_machine_without_surprises_is_not_talked_about) {
   EXPECT_EQ(message_of_the_day(preflight(plain())), "");
 }
 
-TEST(Preflight, a_reboot_may_take_a_volume_that_is_called_like_the_base_s_root) {
-  PartitionFacts root{
-      .number = 1, .uuid = "0E1f-aa", .label = "cloudimg-rootfs", .part_uuid = "d1a2-01"};
-  const std::vector<PartitionFacts> partitions = {PartitionFacts{.number = 15, .content = "vfat"},
-                                                  root};
-  EXPECT_EQ(boot_twin("BOOT_IMAGE=/vmlinuz root=UUID=0e1F-AA ro quiet\n", partitions),
-            "UUID=0e1F-AA");
-  EXPECT_EQ(boot_twin("root=PARTUUID=d1a2-01", partitions), "PARTUUID=d1a2-01");
-  EXPECT_EQ(boot_twin("root=LABEL=cloudimg-rootfs rw", partitions), "LABEL=cloudimg-rootfs");
-  EXPECT_EQ(boot_twin("root=UUID=0e1f-aa root=/dev/nvme0n1p1", partitions), "");
-  EXPECT_EQ(boot_twin("root=PARTLABEL= noroot=UUID=0e1f-aa", partitions), "");
-  EXPECT_EQ(boot_twin("root=UUID=d1a2-01", partitions), "");
-  EXPECT_EQ(boot_twin("root=LABEL=Cloudimg-rootfs", partitions), "");
-  EXPECT_EQ(boot_twin("root=/dev/disk/by-partuuid/D1A2-01", partitions),
-            "/dev/disk/by-partuuid/D1A2-01");
+TEST(Preflight, a_reset_may_take_a_volume_that_is_called_like_the_base_s_root) {
   auto facts = plain();
-  facts.boot_twin = "UUID=0e1f-aa";
-  EXPECT_THAT(only_remark(facts, true), HasSubstr("boots from UUID=0e1f-aa"));
+  facts.boot = {.pinned = {}, .open = "UUID=0e1f-aa", .why = "its own disk has no name that lasts"};
+  EXPECT_THAT(only_remark(facts, true), HasSubstr("boots from UUID=0e1f-aa, the volume's disk"));
+  facts.boot = {.pinned = "UUID=0e1f-aa", .open = {}, .why = {}};
+  EXPECT_THAT(only_remark(facts, false), HasSubstr("bear the same name, UUID=0e1f-aa: until"));
 }
 
 TEST(Preflight, cuda_needs_one_version_in_kernel_and_library) {

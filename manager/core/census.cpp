@@ -358,12 +358,12 @@ void count_missing_instances(Draft& draft) {
         continue;
       }
       draft.wake_at(gone.since + kGoneAfter);
-      // One that was shown before is not waited for long: several looks mean that it is gone, one of
-      // them a listing that shows the volumes. Looks by id may be another account's. Source:
+      // One that was shown before is not waited for long: several looks mean that it is gone, one
+      // of them a listing that shows the volumes. Looks by id may be another account's. Source:
       // invariant (5), seed 43000001410.
       const bool listed = draft.observed.listed > gone.since;
-      if (!pool || (draft.now - launched.recorded >= kGoneAfter &&
-                    gone.looks >= kLooksUntilGone && listed))
+      if (!pool ||
+          (draft.now - launched.recorded >= kGoneAfter && gone.looks >= kLooksUntilGone && listed))
         continue;
     }
     if (!pool) continue;
