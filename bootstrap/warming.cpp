@@ -169,8 +169,9 @@ bool Warming::stop(milliseconds limit) {
   warmer_.request_stop();
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const bool kept = recording_.finish(limit);
-  if (!warmer_.started()) std::ignore = early_.finish();  // else the warmer has taken it over
-  return warmer_.stop_by(deadline) && kept;
+  // Once the warmer is there, it has taken the early reads over.
+  const bool ended = warmer_.started() ? warmer_.stop_by(deadline) : early_.stop_by(deadline);
+  return ended && kept;
 }
 
 }  // namespace warmroot::bootstrap

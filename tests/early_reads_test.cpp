@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "bootstrap/warm/first_run_files.hpp"
 #include "bootstrap/warm/hot_list.hpp"
 #include "tests/must_run.hpp"
+#include "tests/temporary_directory.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -204,6 +206,24 @@ TEST_F(EarlyReadsTest, a_disk_that_is_none_or_another_one_is_no_trouble) {
   settle();
   EXPECT_THAT(early.finish(), Not(IsEmpty()));
   EXPECT_THAT(early.finish(), IsEmpty());
+}
+
+/// A FIFO nobody writes to, for a disk whose first read does not come back.
+TEST(EarlyReadsOfAStalledDisk, are_not_waited_for_longer_than_one_has_time) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  const TemporaryDirectory directory;
+  const std::string stalled = directory.path() + "/stalled";
+  ASSERT_EQ(::mkfifo(stalled.c_str(), 0600), 0);
+  EarlyReads reads;
+  reads.start(stalled);
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto begun = steady_clock::now();
+  EXPECT_FALSE(reads.stop_by(begun + milliseconds(100)));
+  reads.start("/dev/null");  // the next disk goes without
+  EXPECT_LT(steady_clock::now() - begun, std::chrono::seconds(10));
+  const UniqueFd writer(::open(stalled.c_str(), O_WRONLY | O_CLOEXEC));
+  EXPECT_TRUE(reads.stop_by(steady_clock::now() + std::chrono::seconds(10)));
 }
 
 TEST_F(EarlyReadsTest, the_warmer_counts_what_was_read_before_it) {

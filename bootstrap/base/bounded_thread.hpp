@@ -11,7 +11,7 @@ namespace warmroot {
 
 class BoundedThread {
  public:
-  /// `work(std::stop_token)` on a thread of its own. Once only.
+  /// `work(std::stop_token)` on a thread of its own; again only when that has ended.
   template <typename Work>
   void start(Work work) {
     std::promise<void> ended;
@@ -24,6 +24,11 @@ class BoundedThread {
   }
   bool started() const { return ended_.valid(); }
   void request_stop() { thread_.request_stop(); }
+  /// Asks it to stop and waits for that, however long it takes.
+  void stop() {
+    thread_.request_stop();
+    if (thread_.joinable()) thread_.join();
+  }
   /// Asks it to stop. False when it has not ended by then; it may still, and can be asked again.
   bool stop_by(std::chrono::steady_clock::time_point deadline) {
     thread_.request_stop();

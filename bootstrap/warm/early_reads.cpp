@@ -18,6 +18,8 @@ using std::chrono::microseconds;
 /// Most tools let the first partition begin at 1 MiB; superblock, descriptors, first bitmaps and
 /// inodes are in the first 5 MiB of an ext4. Guessed, so that they need not wait for the table.
 constexpr ByteRange kGuessedHead{1024 * 1024, 5 * 1024 * 1024};
+/// For the thread to leave a disk for another one: a read that is there takes a millisecond.
+constexpr std::chrono::seconds kAnswerLimit{1};
 constexpr std::uint64_t kMib = 1024 * 1024;
 /// Nobody else reads yet: a round of the mount's goes out at once.
 constexpr unsigned kStartDepth = 32;
@@ -198,14 +200,16 @@ class EarlyReads::Loop {
 
 void EarlyReads::start(const std::string& device_path, unsigned max_depth, unsigned max_mib_s,
                        std::function<void()> set_up) {
-  if (thread_.joinable() && device_path == device_path_) return;
+  if (device_path == device_path_) return;
+  if (!thread_.stop_by(std::chrono::steady_clock::now() + kAnswerLimit)) return;
   finish();
   depth_.reset();
   under_way_.clear();
   device_path_ = device_path;
   const Bounds bounds{max_depth, max_mib_s};
-  thread_ = std::jthread([this, device_path, bounds, set_up = std::move(set_up)](
-                             std::stop_token stop) { run(device_path, bounds, set_up, stop); });
+  thread_.start([this, device_path, bounds, set_up = std::move(set_up)](std::stop_token stop) {
+    run(device_path, bounds, set_up, stop);
+  });
 }
 
 void EarlyReads::hot(std::vector<Block> blocks) {
@@ -215,8 +219,7 @@ void EarlyReads::hot(std::vector<Block> blocks) {
 }
 
 std::vector<BlockRead> EarlyReads::finish() {
-  thread_.request_stop();
-  if (thread_.joinable()) thread_.join();
+  thread_.stop();
   const std::lock_guard lock(mutex_);
   device_path_.clear();
   hot_.clear();

@@ -4,15 +4,16 @@
 // disk is there" and "the root is mounted"; the warmer goes on with what this has read.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "bootstrap/base/bounded_thread.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
 #include "bootstrap/warm/depth_control.hpp"
@@ -31,7 +32,8 @@ class EarlyReads {
   /// well, goes on with those of each partition, and then with what its file system's mount would
   /// read. Opens the disk read-only;
   /// one that cannot be read is left alone, whoever mounts it says why. The second of two calls for
-  /// one disk does nothing; another disk takes the place of the one before.
+  /// one disk does nothing; another disk takes the place of the one before, unless that does not
+  /// answer.
   /// At most `max_depth` reads are in flight; 0: found by measuring. At most `max_mib_s` are
   /// brought in; 0: whatever the volume gives. `set_up` is called by the reading thread once all
   /// that it needs is open, as WarmRequest's is.
@@ -43,6 +45,9 @@ class EarlyReads {
   /// No read is started any more, and none in flight waited for: the warmer, which comes next,
   /// finds those under way. What was read since start, in order.
   std::vector<BlockRead> finish();
+  /// The same for who wants nothing of it. False when a disk that does not answer has kept the
+  /// thread by then; it may still end, and can be asked again.
+  bool stop_by(std::chrono::steady_clock::time_point deadline) { return thread_.stop_by(deadline); }
   /// Of those under way, once, for after finish: in the order of their numbers.
   std::vector<Block> under_way() { return std::exchange(under_way_, {}); }
   /// What those reads have taught about depth, once; for after finish. Nothing where none was
@@ -58,14 +63,14 @@ class EarlyReads {
   void run(const std::string& device_path, Bounds bounds, const std::function<void()>& set_up,
            const std::stop_token& stop);
 
-  std::string device_path_;
+  std::string device_path_;  // empty: nothing was begun, or it was finished
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Block> hot_;  // not taken yet
   std::vector<BlockRead> read_;
   std::vector<Block> under_way_;       // the thread's until it has ended
   std::optional<DepthControl> depth_;  // the thread's until it has ended
-  std::jthread thread_;
+  BoundedThread thread_;
 };
 
 }  // namespace warmroot::warm
