@@ -52,7 +52,8 @@ class Work {
     TRY(book_.timed("find the disk", [&] { return find_disk(); }));
     raise_timeout();
     const RootOrder order{disk_.name, disk_fd_.get(), [this] { return confirmed(); },
-                          [this] { input_.enter_stage(Stage::checked, {}); }};
+                          [this] { input_.enter_stage(Stage::checked, {}); },
+                          [this] { pin(); }};
     TRY_ASSIGN(volume_os_, mount_volume_root(order, assignment_, book_, stop_));
     bound_dirty_memory();
     TRY_ASSIGN(remarks_, mount_volume_fstab(disk_.name, disk_fd_.get(), assignment_, book_, stop_));
@@ -146,6 +147,13 @@ class Work {
     if (book_.now_ms() - visible_ms_ >= input_.confirmation_limit.count()) return true;
     stop_.wait_for(kWordLook);
     return false;
+  }
+
+  /// From now on a reset must not come up on the volume. Beside the rest: no login waits for it.
+  void pin() {
+    pin_ = std::async(std::launch::async, [disk = disk_.name, all = assignment_.partitions] {
+      return pin_boot("", disk, all);
+    });
   }
 
   void raise_timeout() {
@@ -341,11 +349,7 @@ class Work {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
       PreflightFacts facts = preflight_facts(kSys, "/proc", root);
       facts.own_mount_namespace = assignment_.entry->holds_sessions();  // they are in its container
-      if (auto boot = pin_boot("", assignment_.partitions))
-        facts.boot = std::move(*boot);
-      else
-        log_event(LogLevel::warning, "boot loader and fstab could not be pinned",
-                  {{"error", boot.error().message()}});
+      if (pin_.valid()) facts.boot = pin_.get();
       auto remarks = preflight(facts);
       remarks.insert(remarks.end(), remarks_.begin(), remarks_.end());
       if (input_.sshd_is_late && assignment_.entry->by_base_sshd())
@@ -389,6 +393,7 @@ class Work {
   bool seen_ = false;
   std::vector<LoginTrial> logins_;
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
+  std::future<BootPin> pin_;
   std::future<std::vector<TimedStep>> kept_;  ///< last: waited for before the rest goes
 };
 

@@ -11,6 +11,7 @@
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
+#include "bootstrap/boot_pin_io.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/daemon.hpp"
 #include "bootstrap/documents.hpp"
@@ -128,17 +129,20 @@ std::size_t print_new_steps(const std::vector<std::string>& steps, std::size_t s
 }
 
 /// A bootstrap that was killed between the unmount and its end: people it has changed, or sessions
-/// that are pointed at a place where nothing is mounted any more.
+/// that are pointed at a place where nothing is mounted any more. Or one whose volume, which was
+/// still attached then, is gone by now.
 bool is_left_changed() {
   struct stat link {};
   const bool pointed = ::lstat(kSessionRoot, &link) == 0;
   const std::string shell = std::string(kSessionRoot) + "/bin/sh";
-  return recorded_accounts().changed() || (pointed && ::access(shell.c_str(), X_OK) != 0);
+  return recorded_accounts().changed() || (pointed && ::access(shell.c_str(), X_OK) != 0) ||
+         is_boot_pinned_for_nothing("");
 }
 
 Ok take_back_leftovers() {
   TRY(clear_leftovers());
   if (::access(kHostKeys, F_OK) == 0) TRY(show_base_host_keys());
+  TRY(unpin_boot(""));
   std::printf("took back what a bootstrap that was gone had left changed\n");
   return {};
 }
@@ -163,6 +167,9 @@ Ok up(const std::string& ticket_path, UpMode mode) {
   // An instance that lost its power kept the lines of the volume's people, a bootstrap that was
   // killed its mounts as well.
   TRY(clear_leftovers());
+  if (const Ok done = unpin_boot(""); !done)
+    log_event(LogLevel::warning, "boot loader and fstab still name this disk",
+              {{"why", done.error().message()}});
   StatusBook book(kStatusFile, kMetricsFile);
   book.update([&](Status& status) {
     status.deployment = ticket.deployment;

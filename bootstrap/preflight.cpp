@@ -63,7 +63,7 @@ std::vector<Remark> preflight(const PreflightFacts& facts) {
   if (!facts.boot.pinned.empty())
     remarks.push_back({"this machine and the volume's disk bear the same name, " +
                            facts.boot.pinned +
-                           ": until the volume is given back, boot loader and fstab name this "
+                           ": as long as that is attached, boot loader and fstab name this "
                            "machine's own disk instead, and an image made of it would not boot",
                        false});
   judge_gpu(facts, remarks);

@@ -14,7 +14,6 @@
 
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/base/words.hpp"
-#include "bootstrap/boot_pin_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
@@ -97,8 +96,6 @@ class Release {
     if (!assignment_.disk_node.empty())
       TRY(book_.timed("prove the device free", [&] { return prove_free(); }));
     attempt("remove accounts", [&] { return undo_entry(); });
-    if (const Ok undone = unpin_boot(""); !undone)
-      attempt("names at boot", [&]() -> Result<std::string> { return fail(undone.error()); });
     // Until now, so that whoever comes during the release is told so by the node, not by a
     // stranger.
     if (assignment_.host_keys) attempt("show the base's host keys", [&] { return base_keys(); });

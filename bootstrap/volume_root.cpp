@@ -36,6 +36,7 @@ class RootSearch {
   Result<std::string> read_table() {
     TRY_ASSIGN(assignment_.partitions, read_partitions(order_.disk_fd));
     const auto& partitions = assignment_.partitions;
+    if (order_.read) order_.read();
     TRY_ASSIGN(candidates_, root_candidates(partitions));
     std::string found;
     for (const auto& partition : partitions)

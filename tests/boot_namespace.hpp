@@ -29,8 +29,8 @@ inline Result<std::string> shell(const std::string& script) {
   return done.output.substr(0, done.output.find('\n'));
 }
 
-/// This process's own world: afterwards /run, /etc, /var/lib and /dev are copies that vanish with
-/// it.
+/// This process's own world: afterwards /run, /etc, /var/lib, /dev and an empty /boot are its own
+/// and vanish with it.
 inline std::string enter_private_world() {
   if (::geteuid() != 0) return "needs root";
   if (::unshare(CLONE_NEWNS) != 0) return "cannot make a mount namespace";
@@ -38,7 +38,7 @@ inline std::string enter_private_world() {
     mount --make-rprivate /
     work=$(mktemp -d /tmp/warmroot-ns-XXXXXX)
     mount -t tmpfs -o mode=755 tmpfs $work
-    mkdir $work/etc $work/dev $work/run $work/state
+    mkdir $work/etc $work/dev $work/run $work/state $work/boot
     cp -a /etc/passwd /etc/group /etc/shadow /etc/os-release /etc/ld.so.cache /etc/mke2fs.conf $work/etc/ 2>/dev/null || :
     echo 'nameserver 192.0.2.1' >$work/etc/resolv.conf
     for node in null zero random urandom tty; do cp -a /dev/$node $work/dev/; done
@@ -50,6 +50,7 @@ inline std::string enter_private_world() {
     mount --bind $work/run /run
     mount --bind $work/state /var/lib
     mount --bind $work/dev /dev
+    mount --bind $work/boot /boot
     mount --bind $work/vm /proc/sys/vm
     umount $work
     rmdir $work)");

@@ -44,7 +44,7 @@ TEST(Preflight, a_reset_may_take_a_volume_that_is_called_like_the_base_s_root) {
   facts.boot = {.pinned = {}, .open = "UUID=0e1f-aa", .why = "its own disk has no name that lasts"};
   EXPECT_THAT(only_remark(facts, true), HasSubstr("boots from UUID=0e1f-aa, the volume's disk"));
   facts.boot = {.pinned = "UUID=0e1f-aa", .open = {}, .why = {}};
-  EXPECT_THAT(only_remark(facts, false), HasSubstr("bear the same name, UUID=0e1f-aa: until"));
+  EXPECT_THAT(only_remark(facts, false), HasSubstr("bear the same name, UUID=0e1f-aa: as long as"));
 }
 
 TEST(Preflight, cuda_needs_one_version_in_kernel_and_library) {
