@@ -282,6 +282,22 @@ TEST(PlannerLaunch, looks_at_it_alone_do_not_show_that_an_instance_is_gone) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+/// Seed 44000007287: it was asked for again and again, each time with the token of the first.
+TEST(PlannerLaunch, a_node_whose_launch_has_no_answer_yet_is_not_launched_for_again) {
+  World world(2, 2);
+  world.volume("vol-0", 0);
+  world.volume("vol-1", 1);
+  Intent intent;
+  intent.call = {"RunInstances", "Action=RunInstances"};
+  intent.pool = "p";
+  intent.nodes = {"p-1"};
+  intent.zone = "z-a";
+  world.ledger.intents.push_back(intent);
+  const auto plan = world.plan();
+  EXPECT_THAT(World::calls_of(plan), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  EXPECT_THAT(plan.actions.front().nodes, ElementsAre("p-0"));
+}
+
 std::vector<std::string> launch_tokens(const World& world) {
   std::vector<std::string> tokens;
   for (const auto& action : world.plan().actions)

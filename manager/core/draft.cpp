@@ -95,10 +95,12 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
     launches_asked_[{intent.pool, ""}] += asked;
     // Those with volumes of their own are for the nodes that they name and for no other.
     const bool with_volumes = intent.call.body.find(kLaunchMapping) != std::string::npos;
-    if (with_volumes)
+    if (with_volumes) {
       undecided_launches_.insert(intent.token);
-    else if (!intent.zone.empty())
+    } else if (!intent.zone.empty()) {
       launches_asked_[{intent.pool, intent.zone}] += asked;
+      for (const auto& node : intent.nodes) launch_asked_for_.emplace(node, intent.zone);
+    }
   }
   plan.young_ledger = heed_new_ledger();
 }
@@ -130,6 +132,10 @@ bool Draft::heed_new_ledger() {
   if (now >= due) return false;
   wake_at(due);
   return true;
+}
+
+bool Draft::launch_asked_for(const std::string& node, const std::string& zone) const {
+  return launch_asked_for_.contains({node, zone});
 }
 
 int Draft::launches_asked(const std::string& pool, const std::string& zone) const {

@@ -199,6 +199,8 @@ class Draft {
   /// Instances of the pool that were asked for and are not decided yet: all, or in one zone those
   /// that any node may have.
   int launches_asked(const std::string& pool, const std::string& zone = {}) const;
+  /// One of those in this zone names the node: another launch for it would be the same call.
+  bool launch_asked_for(const std::string& node, const std::string& zone) const;
   /// A new ledger may follow one that was lost: until several complete looks in a row, over a
   /// visibility window, have shown what there is, absence is not believed and nothing is made.
   bool young_ledger() const { return plan.young_ledger; }
@@ -232,6 +234,7 @@ class Draft {
   LeaseIndex leases_by_instance_;
   /// By pool, and by pool and zone ("" for all).
   std::map<std::pair<std::string, std::string>, int> launches_asked_;
+  std::set<std::pair<std::string_view, std::string_view>> launch_asked_for_;  ///< node and zone
   std::unordered_set<std::string_view> undecided_;  ///< resources that open intents name
   std::unordered_set<std::string_view> undecided_launches_;  ///< by token; those with volumes
   /// Instances with a node's volume, by EC2's word; made when it is first asked for.

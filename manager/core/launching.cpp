@@ -103,22 +103,30 @@ std::vector<std::string> names_of(const std::vector<NodeDraft*>& nodes) {
   return names;
 }
 
-/// The nodes of the zone that somebody has to launch for; those that an instance on its way will
-/// serve are marked.
+/// The nodes of the zone that have a volume and no instance. Those that an instance on its way will
+/// serve are marked: first those that a launch without an answer names. Source: invariant (7), seed
+/// 44000007287.
+std::vector<NodeDraft*> mark_covered(Draft& draft, PoolDraft& pool, const std::string& zone) {
+  std::vector<NodeDraft*> waiting;
+  for (auto& node : pool.nodes)
+    if (node.zone == zone && !node.volume_id.empty() && without_instance(draft, node))
+      waiting.push_back(&node);
+  std::stable_partition(waiting.begin(), waiting.end(), [&](const NodeDraft* node) {
+    return draft.launch_asked_for(node->name, zone);
+  });
+  int coming = waiting.empty() ? 0 : instances_coming(draft, pool, zone);
+  for (auto* node : waiting) node->covered = coming-- > 0;
+  return waiting;
+}
+
+/// Those that somebody has to launch for.
 std::vector<NodeDraft*> find_missing(Draft& draft, PoolDraft& pool, const std::string& zone) {
-  int coming = instances_coming(draft, pool, zone);
-  std::vector<NodeDraft*> missing;
-  for (auto& node : pool.nodes) {
-    if (node.zone != zone || node.volume_id.empty() || !without_instance(draft, node)) continue;
-    if (coming > 0) {
-      node.covered = true;
-      --coming;
-    } else if (node.asked) {
-      continue;  // it is about to leave this volume
-    } else {
-      missing.push_back(&node);
-    }
-  }
+  auto missing = mark_covered(draft, pool, zone);
+  // One that is asked for is about to leave its volume.
+  std::erase_if(missing, [](const NodeDraft* node) { return node->covered || node->asked; });
+  std::sort(missing.begin(), missing.end(), [](const NodeDraft* left, const NodeDraft* right) {
+    return left->index < right->index;
+  });
   drop_waiting(draft, missing);
   return missing;
 }
@@ -269,13 +277,9 @@ int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::strin
 
 void count_coming(Draft& draft) {
   for (auto& pool : draft.pools) {
-    std::map<std::string, int> coming;
-    for (auto& node : pool.nodes) {
-      if (node.volume_id.empty() || !without_instance(draft, node)) continue;
-      const auto [left, is_new] = coming.try_emplace(node.zone, 0);
-      if (is_new) left->second = instances_coming(draft, pool, node.zone);
-      node.covered = left->second-- > 0;
-    }
+    std::set<std::string> zones;
+    for (const auto& node : pool.nodes) zones.insert(node.zone);
+    for (const auto& zone : zones) mark_covered(draft, pool, zone);
   }
 }
 
