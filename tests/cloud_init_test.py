@@ -238,12 +238,12 @@ def shut_down(world, checks, node, base):
     checks.that("the manager had heard it in time", detached != [], "".join(detached))
 
 
-def cloud_world(directory, pool, *options):
-    """A world whose guests boot the base with systemd and cloud-init, with the operator's part of user-data beside ours."""
+def cloud_world(directory, pool, *options, kernel="vmlinuz-cloud"):
+    """A world whose guests boot a base with systemd and cloud-init, with the operator's part of user-data beside ours."""
     os.makedirs(directory)
     with open(f"{IMAGES}/id_ed25519.pub", encoding="ascii") as key, open(f"{directory}/operators_part", "w", encoding="ascii") as part:
         part.write(OPERATORS_PART.format(key=key.read().strip()))
-    return World(directory, [pool], ("--notice-ms", str(NOTICE_MS), *options), kernel="vmlinuz-cloud")
+    return World(directory, [pool], ("--notice-ms", str(NOTICE_MS), *options), kernel=kernel)
 
 
 def run(checks):

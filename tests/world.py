@@ -28,6 +28,7 @@ snapshots = [
   {{ id = "snap-0noroot0000000001", size_gib = 1, image_file = "{images}/noroot.img" }},
   {{ id = "snap-0cloud00000000001", size_gib = 2, image_file = "{images}/cloud.img" }},
   {{ id = "snap-0public0000000001", size_gib = 2, image_file = "{images}/cloud.img", readable = false }},
+  {{ id = "snap-0disk00000000001", size_gib = 3, image_file = "{images}/cloud-disk.img" }},
   {{ id = "snap-0system0000000001", size_gib = 2, image_file = "{images}/system.img" }},
   {{ id = "snap-0debian1100000001", size_gib = 1, image_file = "{images}/base-11.img" }},
   {{ id = "snap-0debian1300000001", size_gib = 1, image_file = "{images}/base-13.img" }},
@@ -39,6 +40,7 @@ images = [
   {{ id = "ami-0public0000000001", name = "somebody else's, with cloud-init", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0public0000000001", owner_id = "099720109477" }},
   {{ id = "ami-0debian11000000001", name = "base Debian 11", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0debian1100000001" }},
   {{ id = "ami-0debian13000000001", name = "base Debian 13", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0debian1300000001" }},
+  {{ id = "ami-0disk000000000001", name = "a disk with cloud-init, for base and volume", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0disk00000000001" }},
   {{ id = "ami-0system00000000001", name = "imagenet with its init", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0system0000000001" }},
   {{ id = "ami-0imagenet00000001", name = "imagenet", architecture = "x86_64", root_device = "/dev/xvda", snapshot = "snap-0ami0000000000001" }},
 ]

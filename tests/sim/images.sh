@@ -10,7 +10,9 @@
 #   id_ed25519{,.pub}  the key pair that instances are launched with
 # and, where the word `cloud` is given:
 #   cloud.img          a base system as AMIs have it: Debian with systemd, cloud-init and OpenSSH
-#   vmlinuz-cloud      the kernel whose modules it has
+#   cloud-disk.img     the same as a disk with GPT, which GRUB boots by its file system's UUID, with an initramfs
+#   vmlinuz-cloud      the kernel whose modules they have
+#   grub               for QEMU in place of a kernel: GRUB, which goes by the first disk's grub.cfg
 #   system.img         an AMI that can be booted as a container on it: with its own init, logind and OpenSSH
 # or, where the word `bases` is:
 #   base-11.img, base-13.img   as base.img, of Debian 11 (OpenSSH 8.4) and 13 (10.0)
@@ -61,12 +63,12 @@ debian() {
     --dpkgopt=path-exclude='/usr/share/locale/*' "$suite" "$work/$1" $from
 }
 
-# ext4_image FILE SIZE_MIB TREE OFFSET_MIB: a sparse image holding TREE at OFFSET_MIB (0: no partition table).
+# ext4_image FILE SIZE_MIB TREE OFFSET_MIB [UUID]: a sparse image holding TREE at OFFSET_MIB (0: no partition table).
 ext4_image() {
   rm -f "$1"
   truncate -s "$2M" "$1"
   blocks=$((($2 - $4 - ($4 > 0)) * 256))
-  run_logged "mkfs-$(basename "$1")" mke2fs -q -t ext4 -b 4096 -L cloudimg-rootfs -E "offset=$(($4 * 1048576)),root_owner=0:0" \
+  run_logged "mkfs-$(basename "$1")" mke2fs -q -t ext4 -b 4096 -L cloudimg-rootfs -U "${5:-random}" -E "offset=$(($4 * 1048576)),root_owner=0:0" \
     -d "$3" "$1" "$blocks"
   [ "$4" = 0 ] || printf 'label: gpt\nstart=%sMiB, size=%sMiB, type=linux-root-x86-64, name="root"\n' "$4" "$(($2 - $4 - 1))" |
     sfdisk --quiet "$1" >/dev/null
@@ -138,16 +140,32 @@ system_image() {
   ext4_image "$images/system.img" 2048 "$tree" 1
 }
 
+# grub_disk TREE: cloud-disk.img, with grub.cfg as grub-mkconfig writes it, and the GRUB that reads it. Its core would
+# lie on the disk before the partition; lnxboot.img lets QEMU load it from beside it.
+grub_disk() {
+  release=$(ls "$1/lib/modules") uuid=7d6f1b0c-3c57-4d8e-9a8f-2f9f0c1f7a11
+  mkdir -p "$1/boot/grub"
+  cat >"$1/boot/grub/grub.cfg" <<END
+set root='hd0,gpt1'
+search --no-floppy --fs-uuid --set=root --hint-bios=hd0,gpt1 $uuid
+linux /boot/vmlinuz-$release root=UUID=$uuid ro console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off no_timer_check random.trust_cpu=on
+initrd /boot/initrd.img-$release
+boot
+END
+  ext4_image "$images/cloud-disk.img" 2049 "$1" 1 "$uuid"
+  echo 'configfile (hd0,gpt1)/boot/grub/grub.cfg' >"$work/grub.cfg"
+  grub-mkimage --format=i386-pc --output="$work/grub" --prefix='(hd0,gpt1)/boot/grub' --config="$work/grub.cfg" \
+    biosdisk part_gpt ext2 linux normal configfile search search_fs_uuid echo
+  cat /usr/lib/grub/i386-pc/lnxboot.img "$work/grub" >"$images/grub"
+}
+
 # The cloud images need nothing of the others but the key pair, which outlives them.
 cloud_image() {
   system_image
   step "guest images: the base system with systemd and cloud-init"
-  debian cloud-kernel extract linux-image-cloud-amd64
-  debian cloud minbase systemd-sysv,udev,dbus,libpam-systemd,systemd-resolved,cloud-init,cloud-guest-utils,isc-dhcp-client,e2fsprogs,openssh-server,sudo,iproute2,curl,kmod,procps,systemd-container
-  cp "$work"/cloud-kernel/boot/vmlinuz-* "$images/vmlinuz-cloud"
+  debian cloud minbase linux-image-cloud-amd64,initramfs-tools,systemd-sysv,udev,dbus,libpam-systemd,systemd-resolved,cloud-init,cloud-guest-utils,isc-dhcp-client,e2fsprogs,openssh-server,sudo,iproute2,curl,kmod,procps,systemd-container
   tree=$work/cloud
-  cp -r "$work/cloud-kernel/lib/modules" "$tree/lib/"
-  chroot "$tree" depmod "$(ls "$tree/lib/modules")"
+  cp "$tree"/boot/vmlinuz-* "$images/vmlinuz-cloud"
   install -m 755 tests/sim/guest/agent "$tree/usr/local/sbin/"
   cp tests/sim/guest/warmroot-agent.service "$tree/etc/systemd/system/"
   # Debian's AMIs call their user so, and let networkd do what cloud-init finds out. An RSA key takes an emulated CPU
@@ -164,6 +182,7 @@ cloud_image() {
   rm -f "$tree"/etc/ssh/ssh_host_*
   rm -rf "$tree"/var/lib/apt/lists/* "$tree"/var/cache/apt/*
   ext4_image "$images/cloud.img" 2048 "$tree" 0
+  grub_disk "$tree"
   echo "$stamp" >"$images/stamp-cloud"
 }
 kernel() {
