@@ -148,6 +148,17 @@ TEST(Adopt, each_volume_becomes_one_nodes_by_its_tag) {
   EXPECT_EQ(first->tags.at(kTagRole), "node");
 }
 
+TEST(Adopt, what_was_named_is_remembered_while_its_tag_is_on_its_way) {
+  auto world = bare_world(2);
+  carrier(world, "i-b");
+  launched_volume(world, "vol-b", "i-b");
+  std::string node;
+  for (const auto& each : world.plan().records)
+    if (const auto* volume = std::get_if<RecordVolume>(&each); volume && volume->volume_id == "vol-b")
+      node = volume->volume.node;
+  EXPECT_EQ(node, "p-0");
+}
+
 TEST(Adopt, a_second_look_after_a_crash_gives_the_rest_their_own) {
   auto world = bare_world(2);
   for (const auto* id : {"0", "1"}) {
@@ -162,6 +173,8 @@ TEST(Adopt, a_second_look_after_a_crash_gives_the_rest_their_own) {
   for (const auto* id : {"i-0", "i-1"})
     world.observed.instances.at(id).client_token =
         client_token({"test", "RunInstances", "p", "x", 0, "z-a"});
+  EXPECT_THAT(world.calls(), IsEmpty()) << "p-1's own may not be shown yet";
+  world.ledger.watches["looked around"] = {kNow, 1};
   const auto plan = world.plan();
   EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateTags vol-1"));
   EXPECT_EQ(std::get<aws::CreateTags>(plan.actions.front().mutation).tags.at(kTagNode), "p-1");

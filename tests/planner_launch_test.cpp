@@ -306,6 +306,18 @@ std::vector<std::string> launch_tokens(const World& world) {
   return tokens;
 }
 
+TEST(PlannerLaunch, a_part_of_a_throttled_launch_does_not_go_out_while_all_of_it_may_show) {
+  auto world = three_waiting();
+  for (const auto* node : {"p-0", "p-1"})
+    world.ledger.failures[failure_key("RunInstances", node)] = {1,    kNow,        "Throttling",
+                                                                true, "throttled", true};
+  world.pool().launch->max_instances = 1;
+  world.now = kNow + seconds{2};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.now = kNow + kVisibilityWindow;
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
 TEST(PlannerLaunch, a_throttled_launch_is_asked_for_again_as_it_was_whoever_else_needs_one_now) {
   auto world = three_waiting();
   world.pool().running = 2;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manager/core/backoff.hpp"
 #include "manager/core/draft.hpp"
 #include "manager/core/filling.hpp"
 #include "manager/core/planner.hpp"
@@ -241,6 +242,23 @@ TEST(Stock, a_node_whose_create_was_throttled_takes_no_spare_until_a_made_one_wo
   EXPECT_THAT(world.calls(), Not(Contains("CreateTags vol-s")));
   world.now += kVisibilityWindow;
   EXPECT_THAT(world.calls(), Contains("CreateTags vol-s"));
+}
+
+TEST(Stock, what_a_launch_with_volumes_may_have_made_is_not_created_beside_it) {
+  for (const bool throttled : {true, false}) {  // or not sent again, its pool being paused
+    StockWorld world;
+    world.ledger.failures["RunInstances/p-0"] = {
+        1, kNow, throttled ? "RequestLimitExceeded" : kWithdrawn, true, "s", throttled};
+    const auto made = [&] {
+      std::set<std::string> nodes;
+      const auto plan = world.plan();
+      for (const auto* call : all<aws::CreateVolume>(plan)) nodes.insert(tag_of(call->tags, kTagNode));
+      return nodes;
+    };
+    EXPECT_THAT(made(), Not(Contains("p-0"))) << throttled;
+    world.now += kVisibilityWindow;
+    EXPECT_THAT(made(), Contains("p-0")) << throttled;
+  }
 }
 
 TEST(Stock, what_a_throttled_copy_may_have_made_is_not_created_beside_it) {

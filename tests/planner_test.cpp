@@ -315,7 +315,7 @@ TEST(Planner, when_more_than_a_fifth_vanished_nothing_is_done) {
   EXPECT_FALSE(plan.stable);
 }
 
-TEST(Planner, one_vanished_volume_is_replaced_only_after_a_minute_and_three_looks) {
+TEST(Planner, one_vanished_volume_is_replaced_only_after_a_minute_three_looks_and_a_listing) {
   World world(2, 0);
   world.volume("vol-0");
   world.volume("vol-1", 1);
@@ -324,6 +324,8 @@ TEST(Planner, one_vanished_volume_is_replaced_only_after_a_minute_and_three_look
   world.ledger.watches["gone/vol-1"] = {kNow - kGoneAfter, 1};
   EXPECT_THAT(world.calls(), IsEmpty()) << "a minute, but two looks";
   world.ledger.watches["gone/vol-1"].looks = 2;
+  EXPECT_THAT(world.calls(), IsEmpty()) << "none of them a listing";
+  world.observed.listed = kNow - Milliseconds{1};
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateVolume")));
 }
 

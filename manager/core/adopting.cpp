@@ -96,9 +96,8 @@ void name(Draft& draft, const PoolDraft& pool, const aws::Volume& volume, const 
                              {kTagRole, std::string(to_string(VolumeRole::node))},
                              {"Name", "warmroot " + node.name}},
                             reason);
-  // The node that it was claimed for has another one by now.
-  const auto before = claimed_for(draft, volume);
-  if (asked && !before.empty() && before != node.name) record_as(draft, pool, volume, node);
+  // While the tag is on its way, another look may show the launch's volumes in another order.
+  if (asked && claimed_for(draft, volume) != node.name) record_as(draft, pool, volume, node);
 }
 
 struct Gift {
@@ -122,6 +121,7 @@ void claim(Draft& draft, const PoolDraft& pool, const std::vector<Gift>& gifts) 
 
 /// One bad id fails a whole claim: whoever was in a refused one is named alone.
 void give(Draft& draft, const PoolDraft& pool, const std::vector<Gift>& gifts) {
+  if (draft.young_ledger()) return;  // the node's own may not be shown yet
   std::vector<Gift> together;
   for (const auto& gift : gifts) {
     gift.node->zone = gift.volume->availability_zone;

@@ -211,7 +211,8 @@ void count_missing_volumes(Draft& draft) {
   for (const auto& [id, owned] : draft.ledger.volumes) {
     if (draft.observed.volumes.contains(id)) continue;
     const Watch gone = draft.hold("gone/" + id);
-    const bool over = gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter;
+    const bool over = gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter &&
+                      draft.observed.listed > gone.since;
     if (over && !draft.frozen) {
       draft.record(RecordVolumeGone{id, "EC2 has not shown it for a minute"});
       draft.note(NoteKind::volume_gone, owned.pool, owned.node,
@@ -352,19 +353,17 @@ void count_missing_instances(Draft& draft) {
     // Where EC2 shows a volume of ours on it, it is there: another account's listing, or a server
     // that is behind, left it out.
     if (!draft.frozen && !draft.shows_volume_on(id)) {
+      // Looks by id may be another account's: one of those that count is a listing, which shows the
+      // volumes too. Source: invariant (5), seed 43000001410.
       const Watch gone = draft.hold("gone/" + id);
-      if (gone.looks >= kLooksUntilGone && draft.now - gone.since >= kGoneAfter) {
+      const bool several = gone.looks >= kLooksUntilGone && draft.observed.listed > gone.since;
+      if (several && draft.now - gone.since >= kGoneAfter) {
         draft.record(RecordInstanceGone{id});
         continue;
       }
       draft.wake_at(gone.since + kGoneAfter);
-      // One that was shown before is not waited for long: several looks mean that it is gone, one
-      // of them a listing that shows the volumes. Looks by id may be another account's. Source:
-      // invariant (5), seed 43000001410.
-      const bool listed = draft.observed.listed > gone.since;
-      if (!pool ||
-          (draft.now - launched.recorded >= kGoneAfter && gone.looks >= kLooksUntilGone && listed))
-        continue;
+      // One that was shown before is not waited for long: several looks mean that it is gone.
+      if (!pool || (draft.now - launched.recorded >= kGoneAfter && several)) continue;
     }
     if (!pool) continue;
     InstanceDraft made;

@@ -80,6 +80,22 @@ void drop_waiting(Draft& draft, std::vector<NodeDraft*>& nodes) {
   });
 }
 
+/// The first `most` of them, without those of a throttled call of which not all are among these: as
+/// long as it may have been carried out and not be shown yet, a part of it would be another call.
+void keep_first(Draft& draft, std::vector<NodeDraft*>& nodes, std::size_t most) {
+  std::set<std::optional<Instant>> cut;
+  for (std::size_t i = most; i < nodes.size(); ++i) {
+    const auto at = throttled_at(draft, *nodes[i]);
+    if (!at || draft.now >= *at + kVisibilityWindow) continue;
+    cut.insert(at);
+    draft.wake_at(*at + kVisibilityWindow);
+  }
+  nodes.resize(std::min(most, nodes.size()));
+  std::erase_if(nodes, [&](const NodeDraft* node) {
+    return cut.contains(throttled_at(draft, *node));
+  });
+}
+
 /// The nodes of each call.
 std::vector<std::vector<NodeDraft*>> split_into_calls(const Draft& draft,
                                                       std::vector<NodeDraft*> nodes,
@@ -212,7 +228,7 @@ void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone,
   if (offers.usable().empty()) return;
   const auto& best = offers.usable().front();
   const int most = draft.take(kInstancesLaunched, static_cast<int>(bare.size()));
-  bare.resize(static_cast<std::size_t>(room.take(most, best.price)));
+  keep_first(draft, bare, static_cast<std::size_t>(room.take(most, best.price)));
   const auto calls =
       static_cast<std::size_t>(std::max(1, draft.calls_left("RunInstances").value_or(1'000)));
   const auto per_call =
@@ -239,7 +255,7 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, Laun
   const auto price =
       fleet.way == FleetWay::fleet ? dearest_of(offers.usable()) : offers.usable().front().price;
   const int most = draft.take(kInstancesLaunched, static_cast<int>(missing.size()));
-  missing.resize(static_cast<std::size_t>(room.take(most, price)));
+  keep_first(draft, missing, static_cast<std::size_t>(room.take(most, price)));
   send_launches(draft, pool, offers, fleet, missing);
 }
 

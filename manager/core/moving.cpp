@@ -155,11 +155,16 @@ void move_pool(Draft& draft, PoolDraft& pool,
       for (const auto* volume : left_behind->second)
         if (!node.volume_id.empty()) note_parked(draft, pool, node, *volume);
     if (node.volume_id.empty() && !node.asked && left_behind != parked.end()) {
+      // The one that it was moved to may not be shown yet to a ledger that does not know of it.
+      if (draft.young_ledger()) {
+        node.asked = true;
+        continue;
+      }
       come_back(draft, pool, node, left_behind->second, zones);
       // A look that lags behind its return shows it as still away: a second volume would be its.
       if (!node.asked) node.asked = !draft.surely("away/" + node.name);
     } else if (pool.spec->launch->zone_fallback && !zones.empty() && dry[node.zone] &&
-               is_stranded(draft, node)) {
+               is_stranded(draft, node) && !draft.launch_asked_for(node.name, node.zone)) {
       const auto [left, is_new] = coming.try_emplace(node.zone, 0);
       if (is_new) left->second = instances_coming(draft, pool, node.zone);
       if (left->second-- <= 0) stranded.push_back(&node);

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "manager/core/backoff.hpp"
 #include "manager/core/filling.hpp"
 #include "manager/core/filling_facts.hpp"
 #include "manager/core/stock_census.hpp"
@@ -21,10 +22,13 @@ constexpr int kMostBroken = 3;
 /// Encrypted otherwise than is asked for; more than these EC2 makes anew and anew.
 constexpr int kMostOfEarlierSpec = 20;
 
-/// A throttled create may have made the subject's volume all the same; it shows within the window.
+/// A throttled create may have made the subject's volume all the same, as may a launch that was not
+/// sent again; it shows within the window.
 bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject) {
   const auto failure = draft.ledger.failures.find(failure_key(action, subject));
-  if (failure == draft.ledger.failures.end() || !failure->second.throttled) return false;
+  if (failure == draft.ledger.failures.end()) return false;
+  const bool withdrawn = action == "RunInstances" && failure->second.code == kWithdrawn;
+  if (!failure->second.throttled && !withdrawn) return false;
   const Instant due = failure->second.last + kVisibilityWindow;
   if (draft.now >= due) return false;
   draft.wake_at(due);
@@ -156,7 +160,8 @@ bool Stocker::make(PoolDraft& pool, const Want& want) {
   }
   // The token covers only what is asked for again in the same way.
   if (may_have_been_made(draft_, fill.way == FillWay::copy ? "CreateVolume" : "CopyVolumes",
-                         want.subject))
+                         want.subject) ||
+      may_have_been_made(draft_, "RunInstances", want.subject))
     return false;
   const std::string reason = fill.why.empty() ? want.reason : want.reason + "; " + fill.why;
   const bool made =
@@ -363,7 +368,8 @@ std::vector<std::string> spares_in(Draft& draft, const PoolDraft& pool, const st
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,
                               const std::string& why) {
   if (draft.young_ledger() || may_have_been_made(draft, "CreateVolume", node.name) ||
-      may_have_been_made(draft, "CopyVolumes", node.name))
+      may_have_been_made(draft, "CopyVolumes", node.name) ||
+      may_have_been_made(draft, "RunInstances", node.name))
     return nullptr;
   StockDraft* best = nullptr;
   for (auto& spare : pool.stock)
