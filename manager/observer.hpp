@@ -105,6 +105,8 @@ class Observer {
 
   /// So little that everything can be listed at once.
   bool small() const { return things() <= options_.small_world; }
+  /// A listing of everything has begun and goes on with the next look.
+  bool sweeping() const { return sweep_.has_value(); }
   std::size_t things() const { return world_.volumes.size() + world_.instances.size(); }
 
   /// An event or a report says that these volumes or instances changed: they are looked at next,

@@ -191,8 +191,9 @@ void planted_after_tick(int bug, World& world, Host& host) {
         const auto call = aws::encode(aws::DeleteVolume{id});
         std::ignore = host.process.spy->run(
             "INSERT INTO intents (action, body, pool, nodes, resources, zone, token, reason, "
-            "state, recorded_ms) VALUES (?, ?, '', '', ?, '', 'planted', '', 'open', 1)",
-            {call.action, call.body, id});
+            "state, recorded_ms) VALUES (?, ?, '', '', ?, '', 'planted', '', 'open', ?)",
+            {call.action, call.body, id,
+             std::int64_t{world.region.now().time_since_epoch().count()}});
         return;
       }
 }
