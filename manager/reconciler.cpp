@@ -23,9 +23,9 @@ constexpr Milliseconds kAskOthersAfter{2'000};
 constexpr int kRoundsOfOneLook = 25;
 /// A replay that got no answer again waits a little longer each time.
 constexpr Milliseconds kReplayBase{200};
+constexpr Milliseconds kReplayCap{30'000};
 /// Half of what was seen of CreateVolume's. Source: reference ec2.md 1.4, about 12 h.
 constexpr Milliseconds kTokenKnownFor{6 * 3'600'000};
-constexpr Milliseconds kReplayCap{30'000};
 
 /// A plan older than this was made for another world: the process was frozen, or EC2 took minutes
 /// to answer.
@@ -329,9 +329,9 @@ bool Reconciler::launches_at_all(const std::string& pool, const core::LedgerView
 /// What happens to a call without a clear answer. One with a client token (CreateVolume,
 /// RunInstances, CreateFleet, CopyVolumes) is sent again byte for byte until the answer is
 /// definite: its token makes that harmless as long as EC2 knows it, and nothing else tells what it
-/// made; only a launch for a pool that wants none any more is not. One without, whose effect a listing shows
-/// (DetachVolume, TerminateInstances, tags, attributes), is right only in the world that it was
-/// planned for: it is withdrawn, and planned anew from what EC2 shows. AttachVolume is EC2's lock
+/// made; only a launch for a pool that wants none any more is not. One without, whose effect a
+/// listing shows (DetachVolume, TerminateInstances, tags, attributes), is right only in the world
+/// that it was planned for: it is withdrawn, and planned anew from what EC2 shows. AttachVolume is EC2's lock
 /// and may be executed late, so it is sent again and counts against both the volume and the
 /// instance, until it is a minute old or EC2 shows the volume elsewhere.
 bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& view) const {

@@ -82,14 +82,20 @@ TEST(Adopt, a_launch_in_one_zone_carries_for_nodes_that_would_be_put_in_another)
   EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("CreateVolume"))));
 }
 
-TEST(Adopt, an_open_launch_with_volumes_asks_for_nothing_else) {
-  auto world = bare_world(2);
+/// A launch of p-0 and p-1 with volumes that has no answer yet.
+Intent open_launch() {
   Intent intent;
   intent.call = {"RunInstances", "Action=RunInstances&BlockDeviceMapping.1.DeviceName=x"};
   intent.pool = "p";
   intent.nodes = {"p-0", "p-1"};
   intent.zone = "z-a";
-  world.ledger.intents.push_back(intent);
+  intent.token = client_token({"test", "RunInstances", "p", "x", 0, "z-a"});
+  return intent;
+}
+
+TEST(Adopt, an_open_launch_with_volumes_asks_for_nothing_else) {
+  auto world = bare_world(2);
+  world.ledger.intents.push_back(open_launch());
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
@@ -97,12 +103,7 @@ TEST(Adopt, an_open_launch_with_volumes_asks_for_nothing_else) {
 TEST(Adopt, what_a_launch_made_waits_for_its_late_answer) {
   for (const bool shows_volumes : {false, true}) {
     auto world = bare_world(2);
-    Intent intent;
-    intent.call = {"RunInstances", "Action=RunInstances&BlockDeviceMapping.1.DeviceName=x"};
-    intent.pool = "p";
-    intent.nodes = {"p-0", "p-1"};
-    intent.zone = "z-a";
-    intent.token = client_token({"test", "RunInstances", "p", "x", 0, "z-a"});
+    const Intent intent = open_launch();
     world.ledger.intents.push_back(intent);
     for (const auto* id : {"0", "1"}) {
       carrier(world, std::string("i-") + id).client_token = intent.token;
