@@ -24,8 +24,7 @@ namespace {
 
 /// grub.cfg comes to some 10 KiB, with a dozen kernels to 50.
 constexpr std::size_t kMaxFile = 1 << 20;
-constexpr std::size_t kMaxMountinfo = 16 << 20;
-constexpr std::size_t kMaxRecord = 16 << 20;
+constexpr std::size_t kMaxBootRecord = 16 << 20;
 constexpr char kFstab[] = "/etc/fstab";
 constexpr char kEntries[] = "/boot/loader/entries";
 constexpr char kEfi[] = "/boot/efi";
@@ -111,7 +110,7 @@ class Base {
   }
 
   Result<BootRecord> recorded() const {
-    TRY_ASSIGN(const std::string text, read(kBootRecord, kMaxRecord));
+    TRY_ASSIGN(const std::string text, read(kBootRecord, kMaxBootRecord));
     if (text.empty()) return BootRecord();
     auto record = parse_boot_record(text);
     if (!record) return fail(ErrorKind::broken, std::string(kBootRecord) + " is no record");

@@ -37,7 +37,6 @@ constexpr char kSys[] = "/sys";
 constexpr milliseconds kLook{500};
 /// While the manager's word is waited for: it is what the boot waits for.
 constexpr milliseconds kWordLook{20};
-constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
 /// All the other users together.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// For programs that a killed bootstrap had started.

@@ -26,7 +26,6 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kNamedHolders = 4;
-constexpr std::size_t kMaxMountinfo = 16 * 1024 * 1024;
 /// Usually below 200 bytes; an inotify or epoll descriptor lists what it watches.
 constexpr std::size_t kMaxFdinfo = 4 * 1024 * 1024;
 

@@ -3,11 +3,15 @@
 // may be another namespace's.
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace warmroot::bootstrap {
+
+/// A line comes to some 150 bytes; a host of many containers has tens of thousands.
+constexpr std::size_t kMaxMountinfo = 16 << 20;
 
 struct MountRow {
   std::string id, parent;

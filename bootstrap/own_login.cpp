@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMaxKeyFile = 16 * 1024, kMaxLog = 64 * 1024;
+constexpr std::size_t kMaxPublicKey = 16 * 1024, kMaxLog = 64 * 1024;
 /// Each that is turned away takes some 50 ms. Where there are more, nothing is known of the others.
 constexpr std::size_t kMostTrials = 8;
 
@@ -106,7 +106,7 @@ class Trial {
     const auto made =
         run_program({keygen_, "-q", "-t", type, "-N", "", "-C", "warmroot-trial", "-f", kTrialKey},
                     left(), cancelled_);
-    public_key_ = read_file(kTrialPublicKey, kMaxKeyFile).value_or("");
+    public_key_ = read_file(kTrialPublicKey, kMaxPublicKey).value_or("");
     const bool good = made && made->exit_status == 0 && !public_key_.empty();
     made_ = good ? type : "";
     return good;
