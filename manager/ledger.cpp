@@ -15,7 +15,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 13;
+constexpr int kSchemaVersion = 14;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -92,6 +92,8 @@ Ok migrate(Database& database, std::int64_t from) {
     TRY(
         database.run("CREATE INDEX IF NOT EXISTS intents_tried ON intents (token) WHERE state = "
                      "'refused' AND attempts > 0"));
+  if (from < 14)
+    TRY(database.run("ALTER TABLE failures ADD COLUMN token TEXT NOT NULL DEFAULT ''"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -318,7 +320,7 @@ Ok Ledger::write_volume_gone(const core::RecordVolumeGone& record, Instant now) 
     vanished.code = "VolumeVanished";
     vanished.sentence = "CreateVolume for " + node + ": EC2 accepted it, but " + record.volume_id +
                         " vanished; check that its KMS key may be used, and who deletes volumes";
-    TRY(count_failure(core::failure_key("CreateVolume", node), vanished, now));
+    TRY(count_failure(core::failure_key("CreateVolume", node), vanished, "", now));
   }
   return add_history({now, pool, node, "volume " + record.volume_id + " is gone: " + record.why});
 }

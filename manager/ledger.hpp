@@ -125,7 +125,9 @@ class Ledger {
   Ok count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now);
   Ok take_leaving_back(const core::Intent& intent, Instant now);
   Result<bool> burns_on(const core::Intent& intent, const Outcome& outcome);
-  Ok count_failure(const std::string& key, const Outcome& outcome, Instant now);
+  Ok count_failure(const std::string& key, const Outcome& outcome, const std::string& token,
+                   Instant now);
+  Ok forget_failures(const core::Intent& intent, Instant now);
   Ok commit(Transaction& transaction, const char* what);
 
   Database database_;

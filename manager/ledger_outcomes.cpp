@@ -77,18 +77,31 @@ Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws:
   return intent;
 }
 
-Ok Ledger::count_failure(const std::string& key, const Outcome& outcome, Instant now) {
+Ok Ledger::count_failure(const std::string& key, const Outcome& outcome, const std::string& token,
+                         Instant now) {
   return database_.run(
-      "INSERT INTO failures VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (key) DO UPDATE SET "
-      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5, throttled = ?6",
+      "INSERT INTO failures VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (key) DO UPDATE SET "
+      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5, throttled = ?6, "
+      "token = ?7",
       {key, to_sql(now), outcome.code, std::int64_t{outcome.transient}, outcome.sentence,
-       std::int64_t{outcome.throttled}});
+       std::int64_t{outcome.throttled}, token});
+}
+
+/// But where several volumes of one stock were asked for, and another of them was throttled just
+/// now: what that may have made is still waited for.
+Ok Ledger::forget_failures(const core::Intent& intent, Instant now) {
+  const auto since = to_sql(now - core::kVisibilityWindow);
+  for (const auto& key : failure_keys(intent))
+    TRY(
+        database_.run("DELETE FROM failures WHERE key = ?1 AND NOT (?2 AND throttled AND token <> "
+                      "?3 AND last_ms >= ?4)",
+                      {key, std::int64_t{core::is_stock(role_of(intent))}, intent.token, since}));
+  return {};
 }
 
 Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
   const auto& intent = settlement.intent;
-  for (const auto& key : failure_keys(intent))
-    TRY(database_.run("DELETE FROM failures WHERE key = ?", {key}));
+  TRY(forget_failures(intent, now));
   if (intent.call.action == "AttachVolume" && intent.resources.size() == 2)
     TRY(database_.run("DELETE FROM failures WHERE key = ?",
                       {core::failure_key("AttachVolume", intent.resources[1])}));
@@ -158,7 +171,8 @@ Ok Ledger::forget_refused(const Settlement& settlement) {
 /// Also against the instance itself, which is passed over for another one.
 Ok Ledger::count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now) {
   if (intent.resources.size() != 2) return {};
-  return count_failure(core::failure_key(intent.call.action, intent.resources[1]), outcome, now);
+  return count_failure(core::failure_key(intent.call.action, intent.resources[1]), outcome, "",
+                       now);
 }
 
 /// A lost ledger forgot which tokens are used up: the next one is tried at once, without a
@@ -192,9 +206,10 @@ Ok Ledger::settle_refused(const Settlement& settlement, Instant now) {
   TRY_ASSIGN(const bool again_at_once, burns_on(intent, outcome));
   // What EC2 did not have is remembered of the offer: another one may be tried at once.
   if (outcome.forbidden && intent.call.action == "CreateFleet")
-    TRY(count_failure(core::failure_key(intent.call.action, intent.pool), outcome, now));
+    TRY(count_failure(core::failure_key(intent.call.action, intent.pool), outcome, "", now));
   else if (!again_at_once && !outcome.only_offers)
-    for (const auto& key : failure_keys(intent)) TRY(count_failure(key, outcome, now));
+    for (const auto& key : failure_keys(intent))
+      TRY(count_failure(key, outcome, intent.token, now));
   if (outcome.refuses_instance) TRY(count_full_instance(intent, outcome, now));
   const std::string node = intent.nodes.size() == 1 ? intent.nodes.front() : "";
   TRY(add_history({now, intent.pool, node, "refused: " + outcome.sentence}));

@@ -259,11 +259,12 @@ Ok read_orders(Database& database, core::LedgerView& view) {
 Ok read_failures(Database& database, core::LedgerView& view) {
   view.failures.clear();
   return database.each(
-      "SELECT key, count, last_ms, code, transient, sentence, throttled FROM failures",
+      "SELECT key, count, last_ms, code, transient, sentence, throttled, token FROM failures",
       [&](const SqlCursor& row) -> Ok {
         put_last(view.failures, row.text(0),
                  core::Failure{static_cast<int>(row.number(1)), instant_from_sql(row.number(2)),
-                               row.text(3), row.number(4) != 0, row.text(5), row.number(6) != 0});
+                               row.text(3), row.number(4) != 0, row.text(5), row.number(6) != 0,
+                               row.text(7)});
         return {};
       });
 }

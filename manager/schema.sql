@@ -110,7 +110,8 @@ CREATE TABLE failures (
   code TEXT NOT NULL,
   transient INTEGER NOT NULL,
   sentence TEXT NOT NULL,
-  throttled INTEGER NOT NULL DEFAULT 0
+  throttled INTEGER NOT NULL DEFAULT 0,
+  token TEXT NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 
 -- Which client token comes next, by action and node; grows when a token was used up.

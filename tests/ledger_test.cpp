@@ -107,6 +107,23 @@ TEST_F(LedgerTest, an_accepted_create_becomes_a_volume_and_uses_its_token_up) {
   EXPECT_EQ(view.generations.at(core::generation_key("CreateVolume", "p-0")), 1);
 }
 
+TEST_F(LedgerTest, a_throttled_create_of_a_stock_is_remembered_beside_the_accepted_one) {
+  core::Plan plan = create_plan();
+  plan.actions.front().nodes = {"p/spare/z-a"};
+  plan.actions.push_back(plan.actions.front());
+  std::get<aws::CreateVolume>(plan.actions.back().mutation).client_token = "token-2";
+  auto ledger = open();
+  const auto intents = ledger.record(plan, encoded(plan), kNow);
+  ASSERT_TRUE(intents.has_value()) << intents.error().message();
+  settle(ledger, intents->front(), refusal("RequestLimitExceeded", ErrorKind::retry_later));
+  aws::Volume volume;
+  volume.volume_id = "vol-9";
+  settle(ledger, intents->back(), aws::MutationAnswer(volume));
+  const auto key = core::failure_key("CreateVolume", "p/spare/z-a");
+  ASSERT_TRUE(ledger.view()->failures.contains(key)) << "what it may have made shows later";
+  EXPECT_EQ(ledger.view()->failures.at(key).token, "token-1");
+}
+
 TEST_F(LedgerTest, a_call_without_an_answer_stays_to_be_sent_again) {
   auto ledger = open();
   const auto intent = record_one(ledger, create_plan());

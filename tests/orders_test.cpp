@@ -64,6 +64,24 @@ TEST(AttachOrder, a_tagged_instance_gets_the_free_volume_even_when_only_orders_a
   EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-1 to i-9 as /dev/sdf"));
 }
 
+TEST(AttachOrder, goes_to_the_node_that_has_its_volume) {
+  OrderWorld world(2, 2);
+  world.volume("vol-1", 1);  // p-0's is still to be made
+  world.instance("i-9");
+  world.order(OrderKind::attach, "i-9", "p");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-1 to i-9 as /dev/sdf"));
+}
+
+TEST(AttachOrder, leases_nothing_that_does_not_exist_yet) {
+  OrderWorld world;
+  world.instance("i-9");
+  world.order(OrderKind::attach, "i-9", "p");
+  world.limits.orders_only = true;
+  for (const auto& record : world.plan().records)
+    EXPECT_FALSE(std::holds_alternative<core::RecordLease>(record));
+}
+
 TEST(AttachOrder, is_met_once_ec2_shows_the_attachment) {
   auto world = served();
   world.order(OrderKind::attach, "i-1", "p");

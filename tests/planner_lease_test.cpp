@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manager/core/adopting.hpp"
 #include "manager/core/draft.hpp"
 #include "manager/core/standing.hpp"
 #include "tests/planner_world.hpp"
@@ -114,6 +115,48 @@ TEST(Planner, an_instance_with_a_volume_that_has_lost_its_tags_gets_no_second_on
   // What the image maps itself is no session's.
   world.observed.images.at("ami-base").found->mappings = {{"/dev/sdf", "snap-1", 8}};
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-0 as")));
+}
+
+TEST(Planner, a_volume_that_a_launch_made_and_that_lost_its_tags_keeps_a_second_one_off) {
+  World world;
+  world.volume("vol-0");
+  auto& instance = world.instance("i-0");
+  instance.image_id = "ami-base";
+  instance.tags[kTagLaunchVolume] = kLaunchDevice;
+  instance.block_devices = {{kLaunchDevice, "vol-1", aws::AttachmentState::attached, false}};
+  auto& made = world.stranger("vol-1");
+  made.tags.clear();
+  made.state = aws::VolumeState::in_use;
+  made.attachments = {{"vol-1", "i-0", kLaunchDevice, aws::AttachmentState::attached, kNow, false}};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("i-0 has vol-1 attached as /dev/sdf"));
+}
+
+TEST(Planner, an_instance_with_a_volume_of_nobody_knows_what_is_not_ended_as_one_too_many) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  auto& instance = world.instance("i-1");
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-1"));
+  instance.image_id = "ami-base";
+  instance.block_devices = {{"/dev/sdf", "vol-untagged", aws::AttachmentState::attached, false}};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("is not ended"));
+}
+
+TEST(Planner, a_look_without_the_leased_volume_makes_no_other_of_the_node_its_own) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.volume("vol-other");  // of the same node
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-0");
+  world.observed.volumes.erase("vol-0");  // another account's look by id
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-0");
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.ledger.leases.clear();
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-other") << "nobody is in the other";
 }
 
 TEST(Planner,

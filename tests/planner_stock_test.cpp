@@ -17,6 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 // ---- ways to fill a volume ----
@@ -242,6 +243,43 @@ TEST(Stock, a_node_whose_create_was_throttled_takes_no_spare_until_a_made_one_wo
   EXPECT_THAT(world.calls(), Not(Contains("CreateTags vol-s")));
   world.now += kVisibilityWindow;
   EXPECT_THAT(world.calls(), Contains("CreateTags vol-s"));
+}
+
+TEST(Stock, a_throttled_create_is_sent_again_at_once_only_as_it_was) {
+  World world(2, 2, {"z-a", "z-b"});
+  const auto first = world.plan();
+  const auto creates = all<aws::CreateVolume>(first);
+  ASSERT_EQ(creates.size(), 2u);
+  Failure throttled{1, kNow - Milliseconds{1500}, "Throttling", true, "throttled", true};
+  throttled.token = creates.front()->client_token;
+  world.ledger.failures["CreateVolume/p-0"] = throttled;
+  const auto tokens = [&] {
+    std::set<std::string> sent;
+    const auto plan = world.plan();
+    for (const auto* call : all<aws::CreateVolume>(plan)) sent.insert(call->client_token);
+    return sent;
+  };
+  EXPECT_THAT(tokens(), Contains(throttled.token));
+  // Another zone, another token: EC2 would make a second volume.
+  world.observed.zones["z-a"].state = "impaired";
+  EXPECT_THAT(tokens(), ElementsAre(creates.back()->client_token)) << "p-1's alone, of z-b";
+  world.now += kVisibilityWindow;
+  EXPECT_THAT(tokens(), SizeIs(2));
+}
+
+TEST(Stock, another_slot_than_the_throttled_one_waits_until_that_would_show) {
+  StockWorld world;
+  world.volume("vol-0");
+  world.pool().stock.spares = 2;
+  const auto first = world.plan();
+  const auto creates = all<aws::CreateVolume>(first);
+  ASSERT_EQ(creates.size(), 2u);
+  Failure throttled{1, kNow - Milliseconds{1500}, "Throttling", true, "throttled", true};
+  throttled.token = creates.back()->client_token;
+  world.ledger.failures["CreateVolume/p/spare/z-a"] = throttled;
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("CreateVolume"))));
+  world.now += kVisibilityWindow;
+  EXPECT_EQ(all<aws::CreateVolume>(world.plan()).size(), 2u);
 }
 
 TEST(Stock, what_a_launch_with_volumes_may_have_made_is_not_created_beside_it) {

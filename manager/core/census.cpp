@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <tuple>
+#include <utility>
 
 #include "manager/core/adopting.hpp"
 #include "manager/core/departing.hpp"
@@ -207,6 +208,15 @@ void freeze_if_too_many_vanished(Draft& draft) {
              true);
 }
 
+/// A look without the volume of a node's lease, another account's or a stale one, gives the node no
+/// other as its own.
+bool keeps_lease(Draft& draft, const std::string& missing, const std::string& shown) {
+  const auto leased = [&](const std::string& id) {
+    return draft.holder_of(id) || draft.reservation_of(id);
+  };
+  return leased(missing) && !leased(shown);
+}
+
 void count_missing_volumes(Draft& draft) {
   for (const auto& [id, owned] : draft.ledger.volumes) {
     if (draft.observed.volumes.contains(id)) continue;
@@ -229,10 +239,11 @@ void count_missing_volumes(Draft& draft) {
     const auto index = node_index(owned.pool, owned.node);
     if (!pool || !index || owned.role == VolumeRole::retired) continue;
     auto& node = node_for(*pool, owned.node, *index);
-    if (!node.volume_id.empty()) {
+    if (!node.volume_id.empty() && !keeps_lease(draft, id, node.volume_id)) {
       node.other_coming = true;
       continue;
     }
+    if (node.volume) node.others.push_back(std::exchange(node.volume, nullptr));
     node.volume_id = id;
     node.zone = owned.zone;
     draft.wake_at(gone.since + kGoneAfter);

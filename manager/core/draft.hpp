@@ -21,10 +21,6 @@
 
 namespace warmroot::core {
 
-/// Accepted creates may be invisible this long; a fresh ledger waits it out before it creates.
-/// Source: seconds in field reports (about 3 s); EC2 documents no bound, so deterministic tokens
-/// stand behind it.
-inline constexpr Milliseconds kVisibilityWindow{5'000};
 /// Absence counts after this long and this many complete looks.
 inline constexpr Milliseconds kGoneAfter{60'000};
 inline constexpr int kLooksUntilGone = 3;

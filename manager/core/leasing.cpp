@@ -38,24 +38,20 @@ const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& 
             device.device_name == instance.root_device_name ||
             std::any_of(mappings.begin(), mappings.end(),
                         [&](const auto& each) { return each.device_name == device.device_name; });
-        const bool from_launch =
-            has_tag(instance.tags, kTagLaunchVolume) && device.device_name == kLaunchDevice;
-        return !from_image && !from_launch && !device.delete_on_termination &&
+        return !from_image && !device.delete_on_termination &&
                device.state != aws::AttachmentState::detached &&
                is_unknown(draft, device.volume_id);
       });
   return found == instance.block_devices.end() ? nullptr : &*found;
 }
 
-/// It may serve somebody: it gets no second volume, and is not ended for it. True while that is so.
-bool holds_unknown_volume(Draft& draft, const InstanceDraft& instance) {
-  if (!instance.launched || !instance.seen) return false;
+bool is_kept_for_unknown_volume(Draft& draft, const InstanceDraft& instance) {
+  if (!holds_unknown_volume(draft, instance)) return false;
   const auto* device = unknown_volume(draft, *instance.seen);
-  if (!device) return false;
   draft.note(NoteKind::stranger, instance.pool, "",
              instance.id + " has " + device->volume_id + " attached as " + device->device_name +
                  ", which carries no tags of ours that say what it is for, so it gets no other "
-                 "volume: give it its tags back, detach it, or end the instance",
+                 "volume and is not ended: give it its tags back, detach it, or end the instance",
              true);
   return true;
 }
@@ -85,7 +81,7 @@ bool idle(Draft& draft, const InstanceDraft& instance) {
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
          !draft.shows_volume_on(instance.id) && !may_end_late(draft, instance.id) &&
          !draft.backing_off("AttachVolume", instance.id) &&
-         !holds_unknown_volume(draft, instance) &&
+         !is_kept_for_unknown_volume(draft, instance) &&
          !(instance.seen && is_named_by_somebody(draft, *instance.seen));
 }
 
@@ -221,6 +217,10 @@ void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInsta
 }
 
 }  // namespace
+
+bool holds_unknown_volume(const Draft& draft, const InstanceDraft& instance) {
+  return instance.launched && instance.seen && unknown_volume(draft, *instance.seen);
+}
 
 bool is_before_in_line(const InstanceDraft* left, const InstanceDraft* right) {
   const auto launched = [](const InstanceDraft* of) {

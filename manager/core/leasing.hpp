@@ -18,6 +18,10 @@ bool instance_is_foreign(const Draft& draft, const Lease& lease);
 /// The node's reservation, or nullptr.
 Lease* waiting_lease(Draft& draft, const NodeDraft& node);
 
+/// It has a volume of which nobody knows what it is for, and which may serve somebody: it gets no
+/// second one, and is not ended as one too many.
+bool holds_unknown_volume(const Draft& draft, const InstanceDraft& instance);
+
 /// The line in which idle instances wait for nodes: the longest running first, so that the choice
 /// does not change between looks.
 bool is_before_in_line(const InstanceDraft* left, const InstanceDraft* right);

@@ -62,12 +62,17 @@ std::string why_not_attach(Draft& draft, const Order& order, const aws::Instance
   return {};
 }
 
+/// Rather one that has its volume: nobody is leased what does not exist yet.
 const NodeDraft* node_for(Draft& draft, const PoolDraft& pool, const std::string& zone) {
-  for (const auto& node : pool.nodes)
-    if (node.wanted && node.zone == zone && !serving_lease(draft, node) &&
-        !waiting_lease(draft, node))
-      return &node;
-  return nullptr;
+  const NodeDraft* without = nullptr;
+  for (const auto& node : pool.nodes) {
+    if (!node.wanted || node.zone != zone || node.moving || serving_lease(draft, node) ||
+        waiting_lease(draft, node))
+      continue;
+    if (!node.volume_id.empty()) return &node;
+    if (!without) without = &node;
+  }
+  return without;
 }
 
 void obey_attach(Draft& draft, const Order& order) {
@@ -291,7 +296,7 @@ void lease_as_ordered(Draft& draft) {
     if (!pool || !instance || instance->pool != order.pool || !instance->running ||
         !instance->departing.empty())
       continue;
-    if (const auto* node = node_for(draft, *pool, instance->zone))
+    if (const auto* node = node_for(draft, *pool, instance->zone); node && !node->volume_id.empty())
       lease_to(draft, *pool, *node, *instance);
   }
 }

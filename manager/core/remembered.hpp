@@ -18,6 +18,11 @@
 
 namespace warmroot::core {
 
+/// Accepted creates may be invisible this long; a fresh ledger waits it out before it creates.
+/// Source: seconds in field reports (about 3 s); EC2 documents no bound, so deterministic tokens
+/// stand behind it.
+inline constexpr Milliseconds kVisibilityWindow{5'000};
+
 /// An instance's right to a volume. `reserved` waits for the volume to become free; `attaching` to
 /// `leaving` exclude any other such lease of the volume.
 enum class LeaseState { reserved, attaching, checking, active, leaving, ended };
@@ -150,6 +155,7 @@ struct Failure {
   std::string sentence;    ///< call, resource, EC2's code, request id and what to do
   /// EC2 asked for patience; what was asked for may have been done all the same.
   bool throttled = false;
+  std::string token{};  ///< of the call, if it had one
 };
 
 /// An offer that EC2 did not have when it was asked last; an instance of it clears this.

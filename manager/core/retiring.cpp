@@ -134,10 +134,13 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
   for (auto* each : pool.instances) {
     auto& instance = *each;
     if (!instance.launched || !instance.seen || draft.undecided(instance.id)) continue;
-    if (unassigned(draft, instance))
+    const bool idle = unassigned(draft, instance);
+    const bool misled = instance.departing.empty() && !instance.carries &&
+                        !draft.lease_on(instance.id) && draft.shows_volume_on(instance.id);
+    if ((!idle && !misled) || holds_unknown_volume(draft, instance)) continue;
+    if (idle)
       by_zone[instance.zone].push_back(&instance);
-    else if (instance.departing.empty() && !instance.carries && !draft.lease_on(instance.id) &&
-             draft.shows_volume_on(instance.id))
+    else
       retire_misled(draft, instance, endings);
   }
   for (auto& [zone, idle] : by_zone) {

@@ -23,12 +23,15 @@ constexpr int kMostBroken = 3;
 constexpr int kMostOfEarlierSpec = 20;
 
 /// A throttled create may have made the subject's volume all the same, as may a launch that was not
-/// sent again; it shows within the window.
-bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject) {
+/// sent again; it shows within the window. The call with this token may be sent meanwhile: EC2
+/// answers it with what it made.
+bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject,
+                        const std::string& token = {}) {
   const auto failure = draft.ledger.failures.find(failure_key(action, subject));
   if (failure == draft.ledger.failures.end()) return false;
   const bool withdrawn = action == "RunInstances" && failure->second.code == kWithdrawn;
   if (!failure->second.throttled && !withdrawn) return false;
+  if (!token.empty() && failure->second.token == token) return false;
   const Instant due = failure->second.last + kVisibilityWindow;
   if (draft.now >= due) return false;
   draft.wake_at(due);
@@ -158,14 +161,16 @@ bool Stocker::make(PoolDraft& pool, const Want& want) {
                 false);
     return false;
   }
-  // The token covers only what is asked for again in the same way.
-  if (may_have_been_made(draft_, fill.way == FillWay::copy ? "CreateVolume" : "CopyVolumes",
-                         want.subject) ||
+  // The token covers only what is asked for again in the same way: by the same call, in the same
+  // zone, and of stock in the same slot.
+  const bool copies = fill.way == FillWay::copy;
+  const char* action = copies ? "CopyVolumes" : "CreateVolume";
+  if (may_have_been_made(draft_, action, want.subject, token(action, pool, want)) ||
+      may_have_been_made(draft_, copies ? "CreateVolume" : "CopyVolumes", want.subject) ||
       may_have_been_made(draft_, "RunInstances", want.subject))
     return false;
   const std::string reason = fill.why.empty() ? want.reason : want.reason + "; " + fill.why;
-  const bool made =
-      fill.way == FillWay::copy ? copy(pool, want, reason) : create(pool, want, fill, reason);
+  const bool made = copies ? copy(pool, want, reason) : create(pool, want, fill, reason);
   if (made) facts_.spend(draft_, pool, want.zone, fill);
   return made;
 }
