@@ -46,7 +46,8 @@ std::string tables_from(const char* begin) {
 /// version 5 no warnings of EC2's, version 6 not of which volume a departure speaks,
 /// version 7 not when a key was last used, version 8 not when an attempt had no answer, version 9
 /// no volumes that were left unclean, version 10 not how warm volumes are, version 11 only one code
-/// of a throttle, version 12 had no index of tokens that were tried.
+/// of a throttle, version 12 had no index of tokens that were tried, version 13 not of which call a
+/// refusal is.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)

@@ -77,25 +77,32 @@ Result<core::Intent> Ledger::write_intent(const core::Action& action, const aws:
   return intent;
 }
 
+/// Of several creates of one stock that are answered together the throttled one stays remembered,
+/// whatever the others came to: what it may have made is still waited for.
 Ok Ledger::count_failure(const std::string& key, const Outcome& outcome, const std::string& token,
                          Instant now) {
   return database_.run(
       "INSERT INTO failures VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (key) DO UPDATE SET "
-      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5, throttled = ?6, "
-      "token = ?7",
+      "count = count + 1, last_ms = ?2, code = ?3, transient = ?4, sentence = ?5, "
+      "token = iif(throttled AND NOT ?6 AND token <> ?7 AND last_ms >= ?8, token, ?7), "
+      "throttled = ?6 OR (throttled AND token <> ?7 AND last_ms >= ?8)",
       {key, to_sql(now), outcome.code, std::int64_t{outcome.transient}, outcome.sentence,
-       std::int64_t{outcome.throttled}, token});
+       std::int64_t{outcome.throttled}, token, to_sql(now - core::kVisibilityWindow)});
 }
 
-/// But where several volumes of one stock were asked for, and another of them was throttled just
-/// now: what that may have made is still waited for.
+/// The same of an accepted one, which is no reason to wait longer than for the first throttle.
 Ok Ledger::forget_failures(const core::Intent& intent, Instant now) {
-  const auto since = to_sql(now - core::kVisibilityWindow);
-  for (const auto& key : failure_keys(intent))
+  for (const auto& key : failure_keys(intent)) {
+    if (!core::is_stock(role_of(intent))) {
+      TRY(database_.run("DELETE FROM failures WHERE key = ?", {key}));
+      continue;
+    }
     TRY(
-        database_.run("DELETE FROM failures WHERE key = ?1 AND NOT (?2 AND throttled AND token <> "
-                      "?3 AND last_ms >= ?4)",
-                      {key, std::int64_t{core::is_stock(role_of(intent))}, intent.token, since}));
+        database_.run("DELETE FROM failures WHERE key = ? AND NOT (throttled AND token <> ? AND "
+                      "last_ms >= ?)",
+                      {key, intent.token, to_sql(now - core::kVisibilityWindow)}));
+    TRY(database_.run("UPDATE failures SET count = 1 WHERE key = ?", {key}));
+  }
   return {};
 }
 

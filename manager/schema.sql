@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 12 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 14 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
@@ -102,7 +102,8 @@ CREATE TABLE refused_devices (
   PRIMARY KEY (instance_id, device)
 ) STRICT, WITHOUT ROWID;
 
--- Consecutive refusals, by action and node or resource; a success removes the row.
+-- Consecutive refusals, by action and node or resource; a success removes the row, but of a stock's create that was
+-- throttled just now beside an accepted one.
 CREATE TABLE failures (
   key TEXT PRIMARY KEY,
   count INTEGER NOT NULL,

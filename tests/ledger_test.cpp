@@ -120,8 +120,16 @@ TEST_F(LedgerTest, a_throttled_create_of_a_stock_is_remembered_beside_the_accept
   volume.volume_id = "vol-9";
   settle(ledger, intents->back(), aws::MutationAnswer(volume));
   const auto key = core::failure_key("CreateVolume", "p/spare/z-a");
+  const auto remembered = [&] { return ledger.view()->failures.at(key); };
   ASSERT_TRUE(ledger.view()->failures.contains(key)) << "what it may have made shows later";
-  EXPECT_EQ(ledger.view()->failures.at(key).token, "token-1");
+  EXPECT_EQ(remembered().token, "token-1");
+  EXPECT_EQ(remembered().count, 1);
+  // Nor does a third that is refused otherwise hide it.
+  settle(ledger, intents->back(), refusal("InvalidParameterValue", ErrorKind::refused));
+  EXPECT_TRUE(remembered().throttled);
+  EXPECT_EQ(remembered().token, "token-1");
+  settle(ledger, intents->front(), refusal("InvalidParameterValue", ErrorKind::refused));
+  EXPECT_FALSE(remembered().throttled) << "EC2 has said that it made nothing";
 }
 
 TEST_F(LedgerTest, a_call_without_an_answer_stays_to_be_sent_again) {

@@ -62,6 +62,17 @@ TEST(Adopt, launches_make_the_volumes_where_attaches_would_queue) {
   EXPECT_EQ(call->instance_tags.at(kTagLaunchVolume), kLaunchDevice);
 }
 
+TEST(Adopt, a_throttled_create_may_have_made_what_no_launch_makes_beside_it) {
+  for (const auto* action : {"CreateVolume", "CopyVolumes"}) {
+    auto world = bare_world(3);
+    for (const auto* node : {"p-0", "p-1", "p-2"})
+      world.ledger.failures[failure_key(action, node)] = {1, kNow, "Throttling", true, "s", true};
+    EXPECT_THAT(world.calls(), IsEmpty()) << action;
+    world.now += kVisibilityWindow;
+    EXPECT_THAT(world.calls(), ElementsAre("RunInstances 3 x g5.xlarge in z-a")) << action;
+  }
+}
+
 TEST(Adopt, up_to_the_attach_bucket_volumes_are_made_apart) {
   auto world = bare_world(2);
   world.limits.calls["AttachVolume"] = 2;

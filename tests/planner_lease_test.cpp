@@ -145,6 +145,27 @@ TEST(Planner, an_instance_with_a_volume_of_nobody_knows_what_is_not_ended_as_one
   EXPECT_THAT(world.notes(), HasSubstr("is not ended"));
 }
 
+TEST(Planner, an_instance_with_a_retired_volume_and_one_of_nobody_knows_what_is_told_and_kept) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.volume("vol-1", 1);
+  auto& misled = world.instance("i-1");
+  misled.image_id = "ami-base";
+  misled.block_devices = {{"/dev/sdg", "vol-untagged", aws::AttachmentState::attached, false}};
+  auto& retired = world.volume("vol-old");
+  retired.state = aws::VolumeState::in_use;
+  retired.tags[kTagRetired] = "yes";
+  world.ledger.volumes.at("vol-old").role = VolumeRole::retired;
+  retired.attachments = {
+      {"vol-old", "i-1", "/dev/sdf", aws::AttachmentState::attached, kNow, false}};
+  world.hold_for(kUnattachedAfter);
+  EXPECT_THAT(world.calls(), Not(Contains(StartsWith("TerminateInstances"))));
+  EXPECT_THAT(world.calls(), Contains(StartsWith("RunInstances"))) << "p-1 waits for nobody";
+  EXPECT_THAT(world.notes(), HasSubstr("i-1 has vol-untagged attached as /dev/sdg"));
+}
+
 TEST(Planner, a_look_without_the_leased_volume_makes_no_other_of_the_node_its_own) {
   World world;
   world.volume("vol-0");
@@ -155,6 +176,14 @@ TEST(Planner, a_look_without_the_leased_volume_makes_no_other_of_the_node_its_ow
   world.observed.volumes.erase("vol-0");  // another account's look by id
   EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-0");
   EXPECT_THAT(world.calls(), IsEmpty());
+  // Somebody may be in the other one.
+  auto attached = world;
+  attached.instance("i-1");
+  auto& other = attached.observed.volumes.at("vol-other");
+  other.state = aws::VolumeState::in_use;
+  other.attachments = {
+      {"vol-other", "i-1", "/dev/sdf", aws::AttachmentState::attached, kNow, false}};
+  EXPECT_EQ(attached.plan().nodes.front().volume_id, "vol-other");
   world.ledger.leases.clear();
   EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-other") << "nobody is in the other";
 }

@@ -209,12 +209,13 @@ void freeze_if_too_many_vanished(Draft& draft) {
 }
 
 /// A look without the volume of a node's lease, another account's or a stale one, gives the node no
-/// other as its own.
-bool keeps_lease(Draft& draft, const std::string& missing, const std::string& shown) {
+/// other as its own: but one that is attached, in which somebody may be.
+bool keeps_lease(Draft& draft, const std::string& missing, const NodeDraft& node) {
   const auto leased = [&](const std::string& id) {
     return draft.holder_of(id) || draft.reservation_of(id);
   };
-  return leased(missing) && !leased(shown);
+  return leased(missing) && !leased(node.volume_id) &&
+         !(node.volume && attachment_of(*node.volume));
 }
 
 void count_missing_volumes(Draft& draft) {
@@ -239,7 +240,7 @@ void count_missing_volumes(Draft& draft) {
     const auto index = node_index(owned.pool, owned.node);
     if (!pool || !index || owned.role == VolumeRole::retired) continue;
     auto& node = node_for(*pool, owned.node, *index);
-    if (!node.volume_id.empty() && !keeps_lease(draft, id, node.volume_id)) {
+    if (!node.volume_id.empty() && !keeps_lease(draft, id, node)) {
       node.other_coming = true;
       continue;
     }

@@ -13,6 +13,7 @@
 #include "manager/core/launch_limits.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
+#include "manager/core/stocking.hpp"
 #include "manager/core/templates.hpp"
 
 namespace warmroot::core {
@@ -39,12 +40,13 @@ bool holds_its_place(Draft& draft, const InstanceDraft& instance) {
 }
 
 /// EC2 shows a volume of ours on it, and no lease says so: its own listing lags behind that of the
-/// volume, which it is about to get again, or it is misled and retired for that within a minute. A
-/// launch beside it would be one too many.
+/// volume, which it is about to get again, or it is misled and retired for that within a minute, unless
+/// somebody else's is on it, too. A launch beside it would be one too many.
 bool may_be_free_soon(Draft& draft, const InstanceDraft& instance) {
   return (instance.pending || instance.running) && instance.launched &&
          instance.departing.empty() && !instance.ending && !instance.carries &&
          !draft.lease_on(instance.id) && draft.shows_volume_on(instance.id) &&
+         !holds_unknown_volume(draft, instance) &&
          !draft.ledger.failures.contains(failure_key("TerminateInstances", instance.id));
 }
 
@@ -212,7 +214,9 @@ std::vector<NodeDraft*> find_bare(Draft& draft, PoolDraft& pool, const std::stri
   std::vector<NodeDraft*> bare;
   if (!pool.spec->launch || !pool.spec->launch->volume_with_launch) return bare;
   for (auto& node : pool.nodes)
-    if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() && !node.asked)
+    if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() &&
+        !node.asked && !may_have_been_made(draft, "CreateVolume", node.name) &&
+        !may_have_been_made(draft, "CopyVolumes", node.name))
       bare.push_back(&node);
   drop_waiting(draft, bare);
   const int attaches = draft.calls_left("AttachVolume").value_or(static_cast<int>(bare.size()));

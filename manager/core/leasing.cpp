@@ -24,7 +24,7 @@ bool is_unknown(const Draft& draft, const std::string& volume_id) {
   return !shown || (!has_tag(shown->tags, kTagNode) && !has_tag(shown->tags, kTagRole));
 }
 
-/// Attached after the launch and kept at the end, as our volumes are, and none that has our tags:
+/// Kept at the instance's end, as our volumes are, and none that has our tags:
 /// people took them away, or attached something of their own. Somebody may have a session in it.
 /// Of an image that is not shown, all but the root may be such a volume.
 const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& instance) {
@@ -43,17 +43,6 @@ const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& 
                is_unknown(draft, device.volume_id);
       });
   return found == instance.block_devices.end() ? nullptr : &*found;
-}
-
-bool is_kept_for_unknown_volume(Draft& draft, const InstanceDraft& instance) {
-  if (!holds_unknown_volume(draft, instance)) return false;
-  const auto* device = unknown_volume(draft, *instance.seen);
-  draft.note(NoteKind::stranger, instance.pool, "",
-             instance.id + " has " + device->volume_id + " attached as " + device->device_name +
-                 ", which carries no tags of ours that say what it is for, so it gets no other "
-                 "volume and is not ended: give it its tags back, detach it, or end the instance",
-             true);
-  return true;
 }
 
 /// EC2 has just refused a name that nobody is seen to have: another manager's volume may be there.
@@ -81,7 +70,7 @@ bool idle(Draft& draft, const InstanceDraft& instance) {
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
          !draft.shows_volume_on(instance.id) && !may_end_late(draft, instance.id) &&
          !draft.backing_off("AttachVolume", instance.id) &&
-         !is_kept_for_unknown_volume(draft, instance) &&
+         !note_unknown_volume(draft, instance) &&
          !(instance.seen && is_named_by_somebody(draft, *instance.seen));
 }
 
@@ -220,6 +209,18 @@ void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInsta
 
 bool holds_unknown_volume(const Draft& draft, const InstanceDraft& instance) {
   return instance.launched && instance.seen && unknown_volume(draft, *instance.seen);
+}
+
+bool note_unknown_volume(Draft& draft, const InstanceDraft& instance) {
+  if (!holds_unknown_volume(draft, instance)) return false;
+  const auto* device = unknown_volume(draft, *instance.seen);
+  draft.note(NoteKind::stranger, instance.pool, "",
+             instance.id + " has " + device->volume_id + " attached as " + device->device_name +
+                 ", which carries no tags of ours that say what it is for, so it gets no other "
+                 "volume and is not ended as one too many: give it its tags back, detach it, or "
+                 "end the instance",
+             true);
+  return true;
 }
 
 bool is_before_in_line(const InstanceDraft* left, const InstanceDraft* right) {

@@ -21,6 +21,8 @@ Lease* waiting_lease(Draft& draft, const NodeDraft& node);
 /// It has a volume of which nobody knows what it is for, and which may serve somebody: it gets no
 /// second one, and is not ended as one too many.
 bool holds_unknown_volume(const Draft& draft, const InstanceDraft& instance);
+/// The same, and says so.
+bool note_unknown_volume(Draft& draft, const InstanceDraft& instance);
 
 /// The line in which idle instances wait for nodes: the longest running first, so that the choice
 /// does not change between looks.

@@ -66,7 +66,7 @@ std::string why_not_attach(Draft& draft, const Order& order, const aws::Instance
 const NodeDraft* node_for(Draft& draft, const PoolDraft& pool, const std::string& zone) {
   const NodeDraft* without = nullptr;
   for (const auto& node : pool.nodes) {
-    if (!node.wanted || node.zone != zone || node.moving || serving_lease(draft, node) ||
+    if (!node.wanted || node.zone != zone || serving_lease(draft, node) ||
         waiting_lease(draft, node))
       continue;
     if (!node.volume_id.empty()) return &node;

@@ -137,10 +137,9 @@ void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
     const bool idle = unassigned(draft, instance);
     const bool misled = instance.departing.empty() && !instance.carries &&
                         !draft.lease_on(instance.id) && draft.shows_volume_on(instance.id);
-    if ((!idle && !misled) || holds_unknown_volume(draft, instance)) continue;
-    if (idle)
+    if (idle && !holds_unknown_volume(draft, instance))
       by_zone[instance.zone].push_back(&instance);
-    else
+    else if (misled && !note_unknown_volume(draft, instance))
       retire_misled(draft, instance, endings);
   }
   for (auto& [zone, idle] : by_zone) {

@@ -22,22 +22,6 @@ constexpr int kMostBroken = 3;
 /// Encrypted otherwise than is asked for; more than these EC2 makes anew and anew.
 constexpr int kMostOfEarlierSpec = 20;
 
-/// A throttled create may have made the subject's volume all the same, as may a launch that was not
-/// sent again; it shows within the window. The call with this token may be sent meanwhile: EC2
-/// answers it with what it made.
-bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject,
-                        const std::string& token = {}) {
-  const auto failure = draft.ledger.failures.find(failure_key(action, subject));
-  if (failure == draft.ledger.failures.end()) return false;
-  const bool withdrawn = action == "RunInstances" && failure->second.code == kWithdrawn;
-  if (!failure->second.throttled && !withdrawn) return false;
-  if (!token.empty() && failure->second.token == token) return false;
-  const Instant due = failure->second.last + kVisibilityWindow;
-  if (draft.now >= due) return false;
-  draft.wake_at(due);
-  return true;
-}
-
 /// A volume to be made.
 struct Want {
   std::string zone;
@@ -352,6 +336,19 @@ bool tag_as_nodes(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 }
 
 }  // namespace
+
+bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject,
+                        const std::string& token) {
+  const auto failure = draft.ledger.failures.find(failure_key(action, subject));
+  if (failure == draft.ledger.failures.end()) return false;
+  const bool withdrawn = action == "RunInstances" && failure->second.code == kWithdrawn;
+  if (!failure->second.throttled && !withdrawn) return false;
+  if (!token.empty() && failure->second.token == token) return false;
+  const Instant due = failure->second.last + kVisibilityWindow;
+  if (draft.now >= due) return false;
+  draft.wake_at(due);
+  return true;
+}
 
 bool awaits_its_tag(const aws::Volume& volume) {
   const auto role = volume_role_from(tag_of(volume.tags, kTagRole));
