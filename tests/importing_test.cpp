@@ -240,7 +240,10 @@ TEST(Import, an_ami_that_does_not_clean_itself_is_given_up_and_its_instance_ende
   EXPECT_TRUE(runs.ec2.snapshots.empty());
 }
 
-TEST(Import, an_instance_stopped_from_outside_is_not_snapshotted_and_a_later_run_launches_anew) {
+/// By people, or by its host.
+using ImportStopped = ::testing::TestWithParam<const char*>;
+
+TEST_P(ImportStopped, from_outside_is_not_snapshotted_and_a_later_run_launches_anew) {
   Runs runs;
   runs.ec2.cleans = false;
   for (int i = 0; i < 30; ++i) {
@@ -248,7 +251,7 @@ TEST(Import, an_instance_stopped_from_outside_is_not_snapshotted_and_a_later_run
     runs.ec2.pass(std::chrono::seconds{1});
   }
   runs.ec2.instances.at("i-1").state = aws::InstanceState::stopped;
-  runs.ec2.instances.at("i-1").state_reason_code = "Client.UserInitiatedShutdown";
+  runs.ec2.instances.at("i-1").state_reason_code = GetParam();
   EXPECT_THAT(runs.run().text, HasSubstr("was stopped from outside before it was clean"));
   EXPECT_TRUE(runs.ec2.snapshots.empty());
   runs.ec2.cleans = true;
@@ -257,6 +260,9 @@ TEST(Import, an_instance_stopped_from_outside_is_not_snapshotted_and_a_later_run
   EXPECT_EQ(static_cast<int>(last.stage), static_cast<int>(Stage::done)) << last.text;
   EXPECT_EQ(runs.ec2.launches, 2) << "with a token of its own";
 }
+
+INSTANTIATE_TEST_SUITE_P(Reasons, ImportStopped,
+                         ::testing::Values("Client.UserInitiatedShutdown", "Server.ScheduledStop"));
 
 TEST(Import, somebody_elses_instance_with_our_tags_is_neither_used_nor_ended) {
   Runs runs;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "manager/core/adopting.hpp"
 #include "manager/core/ordering.hpp"
 #include "manager/pool_end.hpp"
 #include "tests/fleet_harness.hpp"
@@ -142,6 +143,22 @@ TEST(AttachOrder, is_refused_with_a_reason) {
   }
 }
 
+TEST(AttachOrder, an_instance_that_carries_a_volume_of_ours_gets_no_second_one) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.instance("i-9").tags[core::kTagLaunchVolume] = core::kLaunchDevice;
+  auto& carried = world.stranger("vol-9");
+  carried.tags.erase(core::kTagNode);
+  carried.tags[core::kTagRole] = core::kRoleLaunch;
+  carried.state = aws::VolumeState::in_use;
+  carried.attachments = {
+      {"vol-9", "i-9", core::kLaunchDevice, aws::AttachmentState::attached, core::kNow, false}};
+  world.order(OrderKind::attach, "i-9", "p");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.settled(), HasSubstr("refused: i-9 has a volume of ours"));
+}
+
 TEST(AttachOrder, one_look_that_does_not_show_the_instance_refuses_nothing) {
   OrderWorld world;
   world.volume("vol-1");
@@ -160,6 +177,17 @@ TEST(ReleaseOrder, a_node_that_reports_is_asked_to_unmount_first) {
   world.limits.orders_only = true;
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_TRUE(world.plan().drains.contains("i-1"));
+}
+
+TEST(ReleaseOrder, is_not_met_by_the_release_of_an_earlier_volume) {
+  auto world = served();
+  world.report("i-1", "vol-before", NodeStage::released);
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  world.ledger.departures["i-1"] = {true, core::kNow, {}, false, "vol-before"};
+  world.ledger.leases.back().state = core::LeaseState::leaving;
+  world.now += core::kDrainPatience;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
 }
 
 TEST(ReleaseOrder, a_node_is_asked_to_unmount_until_it_has_and_then_loses_the_volume) {

@@ -263,6 +263,19 @@ TEST(ZoneFallback, a_node_that_returned_by_itself_has_its_other_volume_parked_be
   EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
 }
 
+TEST(ZoneFallback, a_node_does_not_return_beside_a_create_that_was_throttled_just_now) {
+  auto world = dry_world();
+  world.observed.volumes.at("vol-0").tags[kTagParked] = "z-b";
+  world.ledger.refused_offers.clear();
+  world.ledger.watches["away/p-0"] = {kNow - minutes{5}, 50};
+  ASSERT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
+  world.ledger.failures[failure_key("CreateVolume", "p-0")] = {1,    kNow, "Throttling",
+                                                               true, "s",  true};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.now += kVisibilityWindow;
+  EXPECT_THAT(world.calls(), ElementsAre("DeleteTags vol-0"));
+}
+
 TEST(ZoneFallback, a_volume_with_copied_tags_is_not_parked_for_the_node) {
   auto world = dry_world();
   world.instance("i-0", State::running, "z-a");

@@ -32,6 +32,11 @@ const std::string* find_tag(const aws::Tags& tags, std::string_view key) {
 
 }  // namespace
 
+std::string lineage_of(const aws::Volume& volume) {
+  const auto& lineage = tag_of(volume.tags, kTagLineage);
+  return lineage.empty() ? volume.snapshot_id : lineage;
+}
+
 const std::string& tag_of(const aws::Tags& tags, std::string_view key) {
   static const std::string kNone;
   const auto* value = find_tag(tags, key);

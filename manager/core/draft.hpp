@@ -245,6 +245,10 @@ bool holds_volume(LeaseState state);
 /// The attachment that a volume has, or nullptr.
 const aws::Attachment* attachment_of(const aws::Volume& volume);
 
+/// What the volume was made from: by its tag, or where people took that away by what EC2 says.
+/// Empty: nobody says.
+std::string lineage_of(const aws::Volume& volume);
+
 /// The tag's value; empty where there is none.
 const std::string& tag_of(const aws::Tags& tags, std::string_view key);
 bool has_tag(const aws::Tags& tags, std::string_view key);

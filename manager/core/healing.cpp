@@ -24,16 +24,6 @@ bool guest_saw_disk(const Draft& draft, const Lease& lease) {
          report->stage != NodeStage::failed;
 }
 
-/// By its latest word; by what it said before a restart only while it has said nothing since.
-bool has_released(const Draft& draft, const Lease& lease) {
-  if (const auto* report = draft.report_of(lease.instance_id))
-    return report->stage == NodeStage::released &&
-           (report->volume_id.empty() || report->volume_id == lease.volume_id);
-  const auto departure = draft.ledger.departures.find(lease.instance_id);
-  return departure != draft.ledger.departures.end() && departure->second.released &&
-         (departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id);
-}
-
 /// Seen on its way out, or over, although no pool lists it any more.
 bool is_dying(const Draft& draft, const std::string& id) {
   const auto* seen = draft.observed.instances.get(id);
@@ -286,6 +276,15 @@ void quarantine_broken_volumes(Draft& draft) {
 }
 
 }  // namespace
+
+bool has_released(const Draft& draft, const Lease& lease) {
+  if (const auto* report = draft.report_of(lease.instance_id))
+    return report->stage == NodeStage::released &&
+           (report->volume_id.empty() || report->volume_id == lease.volume_id);
+  const auto departure = draft.ledger.departures.find(lease.instance_id);
+  return departure != draft.ledger.departures.end() && departure->second.released &&
+         (departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id);
+}
 
 void keep_volumes_of(Draft& draft, const InstanceDraft& instance) {
   for (const auto& [id, volume] : draft.observed.volumes) {

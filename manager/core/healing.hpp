@@ -6,6 +6,10 @@
 
 namespace warmroot::core {
 
+/// The instance says that it has given the lease's volume back: by its latest word; by what it said
+/// before a restart only while it has said nothing since.
+bool has_released(const Draft& draft, const Lease& lease);
+
 /// Brings every lease into the state that attachments and reports prove, opens leases for
 /// attachments without one, and ends those whose attachment is over.
 void settle_leases(Draft& draft);

@@ -128,9 +128,10 @@ ImportStep snapshot(const ImportWish& wish, const aws::Instance& instance,
   return step;
 }
 
-/// It was stopped before it said that it is clean.
+/// It did not power itself off, which says that it is clean: somebody stopped it, or its host did.
 bool stopped_from_outside(const aws::Instance& instance) {
-  return instance.state_reason_code == "Client.UserInitiatedShutdown";
+  return !instance.state_reason_code.empty() &&
+         instance.state_reason_code != "Client.InstanceInitiatedShutdown";
 }
 
 ImportStep give_up(const aws::Instance& instance, const std::string& why) {

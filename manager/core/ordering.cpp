@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "manager/core/healing.hpp"
 #include "manager/core/leasing.hpp"
 
 namespace warmroot::core {
@@ -59,6 +60,9 @@ std::string why_not_attach(Draft& draft, const Order& order, const aws::Instance
   if (!pool.empty() && pool != order.pool) return id + " belongs to pool " + pool;
   const auto* known = draft.find_instance(id);
   if (known && !known->departing.empty()) return id + " " + known->departing;
+  if (draft.shows_volume_on(id))
+    return id +
+           " has a volume of ours that is no lease yet: see `volume list`, and try again later";
   return {};
 }
 
@@ -154,12 +158,8 @@ void obey_release(Draft& draft, const Order& order) {
     draft.set_lease(lease, "released by the operator");
     return settle(draft, order, true, order.subject + " waited for a volume and serves no more");
   }
-  const auto departure = draft.ledger.departures.find(order.subject);
-  const bool released =
-      departure != draft.ledger.departures.end() && departure->second.released &&
-      (departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id);
   const auto* report = draft.fresh_report_of(order.subject);
-  const bool gave_back = released || (report && report->stage == NodeStage::released);
+  const bool gave_back = has_released(draft, lease);
   if (gave_back && instance) return;  // healing detaches
   const auto* shown = draft.observed.instances.get(order.subject);
   const bool listens = !gave_back && shown && shown->state == aws::InstanceState::running &&
@@ -294,7 +294,7 @@ void lease_as_ordered(Draft& draft) {
     const auto* pool = draft.find_pool(order.pool);
     auto* instance = draft.find_instance(order.subject);
     if (!pool || !instance || instance->pool != order.pool || !instance->running ||
-        !instance->departing.empty())
+        !instance->departing.empty() || draft.shows_volume_on(order.subject))
       continue;
     if (const auto* node = node_for(draft, *pool, instance->zone); node && !node->volume_id.empty())
       lease_to(draft, *pool, *node, *instance);

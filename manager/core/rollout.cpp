@@ -10,12 +10,6 @@ namespace warmroot::core {
 
 namespace {
 
-/// People may have taken the tag away; what it was made from stays.
-std::string lineage_of(const aws::Volume& volume) {
-  const auto& lineage = tag_of(volume.tags, kTagLineage);
-  return lineage.empty() ? volume.snapshot_id : lineage;
-}
-
 bool outdated(const PoolDraft& pool, const aws::Volume* volume) {
   if (!volume || pool.source.snapshot_id.empty()) return false;
   const auto lineage = lineage_of(*volume);
@@ -91,10 +85,13 @@ bool unmark_retired(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
   return true;
 }
 
-/// Retired by an earlier rollout, and the node has nothing else. True when it is the node's again.
+/// Retired by an earlier rollout, and the node has nothing else. True when it is the node's again;
+/// until its tag may go, nothing else is made.
 bool take_back(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
   const auto* former = next_volume(pool, node);
+  if (former) node.asked = true;
   if (!former || !unmark_retired(draft, pool, node, *former)) return false;
+  node.asked = false;
   node.volume_id = former->volume_id;
   node.volume = former;
   node.zone = former->availability_zone;
@@ -104,18 +101,26 @@ bool take_back(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
 
 /// What tags say and records do not, and the other way round, after crashes and lost ledgers.
 void mend_tags(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
-  if (node.volume && has_tag(node.volume->tags, kTagRetired))
+  const auto is_recorded = [&](const aws::Volume& volume) {
+    const auto* record = draft.ledger.volumes.get(volume.volume_id);
+    return record && record->role == VolumeRole::retired;
+  };
+  if (node.volume && (has_tag(node.volume->tags, kTagRetired) || is_recorded(*node.volume)))
     unmark_retired(draft, pool, node, *node.volume);
   for (const auto* other : node.others) {
     if (has_tag(other->tags, kTagRetired) || attachment_of(*other)) continue;
-    const auto* record = draft.ledger.volumes.get(other->volume_id);
-    const bool recorded = record && record->role == VolumeRole::retired;
     const bool left_behind = node.volume && outdated(pool, other) && !outdated(pool, node.volume) &&
                              pool.spec->rollout.policy == RolloutSpec::Policy::replace;
-    if (recorded || left_behind)
+    if (is_recorded(*other) || left_behind)
       mark_retired(draft, pool, node, *other,
                    node.name + " has " + node.volume_id + " in place of " + other->volume_id);
   }
+}
+
+/// A group's instances come from elsewhere: where they are fewer than nodes, one without any waits
+/// for nobody, and would hold a rollout up for ever.
+bool is_beyond_the_group(Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
+  return !pool.spec->launch && !serving_lease(draft, node) && !waiting_lease(draft, node);
 }
 
 bool unavailable(Draft& draft, const NodeDraft& node) {
@@ -129,11 +134,16 @@ void hand_over(Draft& draft, PoolDraft& pool, NodeDraft& node, const aws::Volume
   const aws::Volume* old = node.volume;
   const std::string why = node.name + " moves to " + next.volume_id + " of " +
                           pool.source.snapshot_id + "; " + old->volume_id + " is kept";
-  if (has_tag(next.tags, kTagRetired) &&
-      (draft.undecided(next.volume_id) || draft.backing_off("DeleteTags", node.name)))
-    return;
+  // First the one that it goes on with: with both marked, it would have none.
+  if (has_tag(next.tags, kTagRetired) && !unmark_retired(draft, pool, node, next)) return;
   if (!mark_retired(draft, pool, node, *old, why)) return;
-  unmark_retired(draft, pool, node, next);
+  record_role(draft, pool, node, next, VolumeRole::node);
+  // Whoever waits for the old one is given the new one.
+  if (const auto* waiting = draft.reservation_of(old->volume_id)) {
+    Lease over = *waiting;
+    over.state = LeaseState::ended;
+    draft.set_lease(over, why);
+  }
   node.volume_id = next.volume_id;
   node.volume = &next;
   node.zone = next.availability_zone;  // one retired before the node moved lies where it was
@@ -157,7 +167,8 @@ bool move_node(Draft& draft, PoolDraft& pool, NodeDraft& node, bool may_interrup
 void move_nodes(Draft& draft, PoolDraft& pool) {
   int budget = pool.spec->rollout.max_unavailable;
   for (const auto& node : pool.nodes)
-    if (!node.beyond && unavailable(draft, node)) --budget;
+    if (!node.beyond && unavailable(draft, node) && !is_beyond_the_group(draft, pool, node))
+      --budget;
   const auto begun = [&](const NodeDraft& node) {
     return draft.ledger.watches.contains("rollout/" + node.name);
   };

@@ -42,9 +42,8 @@ void count_shown_stock(Draft& draft, PoolDraft& pool, const aws::Volume& volume,
   owned.ever_used = used_before || attachment_of(volume) || draft.holder_of(volume.volume_id);
   if (!seen_before || owned.ever_used != used_before)
     draft.record(RecordVolume{volume.volume_id, owned});
-  StockDraft made{
-      volume.volume_id, role, volume.availability_zone, tag_of(volume.tags, kTagLineage),
-      &volume,          false};
+  StockDraft made{volume.volume_id,   role,    volume.availability_zone,
+                  lineage_of(volume), &volume, false};
   made.fit = works(volume) && !owned.ever_used && !pool.source.snapshot_id.empty() &&
              made.lineage == pool.source.snapshot_id &&
              is_encrypted_as_asked(pool.spec->volumes, volume);

@@ -232,20 +232,22 @@ int count_stock(const PoolDraft& pool, const StockSubject& subject) {
   return count;
 }
 
-/// Those of an earlier spec are no more than were wanted then.
+/// Those of an earlier spec are no more than were wanted then. A copy whose tags were taken away is
+/// of no known source.
 int count_broken(const PoolDraft& pool, const StockSubject& subject) {
   const auto count = [&](auto is) {
     return static_cast<int>(
         std::count_if(pool.stock.begin(), pool.stock.end(), [&](const StockDraft& of) {
           return of.volume && of.role == subject.role && of.zone == subject.zone &&
-                 of.lineage == pool.source.snapshot_id && is(*of.volume);
+                 (of.lineage == pool.source.snapshot_id || of.lineage.empty()) && is(*of.volume);
         }));
   };
   const int unlike = count([&](const aws::Volume& volume) {
     return !is_encrypted_as_asked(pool.spec->volumes, volume);
   });
   return count([](const aws::Volume& volume) {
-           return volume.state == aws::VolumeState::error || has_tag(volume.tags, kTagQuarantined);
+           return volume.state == aws::VolumeState::error ||
+                  has_tag(volume.tags, kTagQuarantined) || lineage_of(volume).empty();
          }) +
          std::max(0, unlike - kMostOfEarlierSpec);
 }
@@ -263,10 +265,10 @@ void make_stock(Draft& draft, PoolDraft& pool, Stocker& stocker, VolumeRole role
   if (count_broken(pool, subject) >= kMostBroken) {
     draft.note(NoteKind::stock_waits, pool.spec->name, "",
                std::to_string(kMostBroken) + " " + std::string(to_string(role)) + " volumes in " +
-                   zone +
-                   " are broken, set aside or not encrypted as asked, so no more are made: see "
-                   "`volume list`, delete them or remove their " +
-                   kTagQuarantined + " tags",
+                   zone + " are broken, set aside, not encrypted as asked or without their " +
+                   kTagLineage +
+                   " tags, so no more are made: see `volume list`, delete them or put their tags "
+                   "right",
                true);
     return;
   }
@@ -287,7 +289,7 @@ void make_stock(Draft& draft, PoolDraft& pool, Stocker& stocker, VolumeRole role
 void note_outdated(Draft& draft, const PoolDraft& pool) {
   std::string ids;
   for (const auto& volume : pool.stock)
-    if (volume.volume && !pool.source.snapshot_id.empty() &&
+    if (volume.volume && !pool.source.snapshot_id.empty() && !volume.lineage.empty() &&
         volume.lineage != pool.source.snapshot_id)
       ids += (ids.empty() ? "" : ", ") + volume.id;
   if (!ids.empty())
