@@ -255,6 +255,7 @@ void Invariants::check_counts(const core::Desired& desired) {
     if (tag(volume.tags, "warmroot:role") == "launch") from_launch_.insert(id);
   if (!counts) return;
   std::map<std::string, int> volumes;
+  std::map<std::pair<std::string, std::string>, int> of_source;  // of a node, while it rolls
   std::map<std::string, int> stock;      // by what tells them apart: an old source's is kept
   std::map<std::string, int> by_launch;  // of no node yet, or left behind by an instance
   for (const auto& [id, volume] : region_.volumes()) {
@@ -269,6 +270,9 @@ void Invariants::check_counts(const core::Desired& desired) {
       // One more each; a pool that the spec names no more may have left some on their way.
       const bool rolls = !pool || pool->rollout.policy == core::RolloutSpec::Policy::replace;
       const auto& node = volume.tags.at("warmroot:node");
+      const auto source = tag(volume.tags, "warmroot:lineage");
+      if (rolls && ++of_source[{node, source}] == 2 && !doubled_nodes_.contains(node))
+        violated(5, "2 volumes of " + source + " for " + node);
       if (++volumes[node] == (rolls ? 3 : 2) && !doubled_nodes_.contains(node))
         violated(5, std::to_string(volumes[node]) + " volumes for " + node);
     } else if (const auto of = tag(volume.tags, "warmroot:role");
