@@ -282,8 +282,10 @@ class Work {
       TRY(assignment_.entry->close());
       TRY(assignment_.entry->end(kEndLimit));
       TRY(assignment_.entry->undo());
-      assignment_.entry = chroot_entry();
     }
+    assignment_.entry = chroot_entry({input_.second_sshd, input_.base_ports});
+    // Its sshd reads them when it is started.
+    if (!input_.second_sshd.empty()) wait_until_kept();
     TRY(open_entry());
     book_.update([&](Status& status) { status.entry += instead; });
     return {};
@@ -351,7 +353,7 @@ class Work {
       if (pin_.valid()) facts.boot = pin_.get();
       auto remarks = preflight(facts);
       remarks.insert(remarks.end(), remarks_.begin(), remarks_.end());
-      if (input_.sshd_is_late && assignment_.entry->by_base_sshd())
+      if (input_.sshd_is_late && assignment_.entry->waits_for_base_sshd())
         remarks.push_back(
             {"sshd was running before the bootstrap: unless it has been restarted "
              "since, this is the base system, and nothing here is kept",

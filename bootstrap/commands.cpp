@@ -55,7 +55,8 @@ Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book) {
     facts = install_sshd_config({ticket.host_keys, ticket.rescue_port}, note);
     if (!facts) return fail(facts.error());
     facts->ran_before = late;
-    const std::string loaded = late ? kLateSentence : "loaded when sshd starts";
+    const std::string loaded =
+        late ? "sshd was running before, and has not loaded it" : "loaded when sshd starts";
     return note.empty() ? loaded : loaded + "; " + note;
   });
   const std::string why =

@@ -210,7 +210,7 @@ class Daemon {
   /// meanwhile: they should know why.
   void tell_of_entry() {
     const Entry& entry = *assignment_.entry;
-    if (entry.by_base_sshd() || !serving_) return;
+    if (!serving_) return;
     const std::string pause = entry.pause(), described = entry.describe();
     if (pause == pause_ && described == described_) return;
     if (!pause.empty())
@@ -221,7 +221,7 @@ class Daemon {
     described_ = described;
     book_.update([&](Status& status) {
       status.entry = described;
-      status.message = pause;
+      if (!entry.by_base_sshd()) status.message = pause;
     });
   }
 
@@ -277,9 +277,10 @@ class Daemon {
     input_.write_mib_s = ticket_.write_mib_s;
     input_.grow = ticket_.grow;
     input_.sshd_is_late = sshd_.ran_before;
-    // The volume's own sshd is started when they are there, whatever the base's can do.
-    input_.node_host_keys =
-        sshd_.node_host_keys || (ticket_.host_keys && ticket_.entry != EntryKind::chroot);
+    // Another sshd is started when they are there, whatever the one that runs can do.
+    input_.node_host_keys = sshd_.node_host_keys || sshd_.needs_second_sshd ||
+                            (ticket_.host_keys && ticket_.entry != EntryKind::chroot);
+    if (sshd_.needs_second_sshd || sshd_.ran_before) input_.second_sshd = sshd_.program;
     input_.confirmed_volume = [this] {
       const std::lock_guard lock(mutex_);
       return confirmed_;
@@ -312,6 +313,7 @@ class Daemon {
     reporter_.report_often(false);
     enter(Stage::ready, "", what_is_otherwise());
     served_disk_ = assignment_.disk_node;
+    described_ = assignment_.entry->describe();
     serving_ = true;
     if (assignment_.entry->by_base_sshd())
       agents_.start(
@@ -326,7 +328,7 @@ class Daemon {
   /// Than the ticket asked for; empty when nothing is.
   std::string what_is_otherwise() const {
     if (!assignment_.entry->by_base_sshd()) return {};
-    if (sshd_.ran_before) return kLateSentence;
+    if (sshd_.ran_before && assignment_.entry->waits_for_base_sshd()) return kLateSentence;
     return ticket_.entry == EntryKind::chroot ? std::string() : book_.snapshot().entry;
   }
 

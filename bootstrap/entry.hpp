@@ -36,9 +36,11 @@ class Entry {
  public:
   virtual ~Entry() = default;
 
-  /// The base's sshd opens the sessions, with the base's accounts: once it has read our
-  /// configuration.
+  /// An sshd of the base opens the sessions, with the base's accounts.
   virtual bool by_base_sshd() const = 0;
+  /// New sessions land in the volume only by an sshd of the base that has read our configuration:
+  /// one that ran before that was written leads them to the base until it is started anew.
+  virtual bool waits_for_base_sshd() const = 0;
   /// Who lets sessions in, one sentence for `status`.
   virtual std::string describe() const = 0;
 
@@ -73,8 +75,15 @@ class Entry {
   virtual Ok undo() = 0;
 };
 
-/// The base's sshd with ChrootDirectory.
-std::shared_ptr<Entry> chroot_entry();
+/// A second sshd of the base, for what the one that runs cannot do any more: read its configuration
+/// or its host keys anew.
+struct SecondSshd {
+  std::string program;               ///< empty: none is wanted
+  std::vector<std::uint16_t> ports;  ///< that it takes over
+};
+/// The base's sshd with ChrootDirectory. Where a second one is wanted and cannot be had, the first
+/// lets people in as far as it can, and describe says so.
+std::shared_ptr<Entry> chroot_entry(SecondSshd second = {});
 
 /// The volume's own sshd, run in its root, which takes the base's `ports` over.
 std::shared_ptr<Entry> sshd_entry(std::vector<std::uint16_t> ports);

@@ -143,6 +143,10 @@ Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::
   return done;
 }
 
+bool node_keys_are_shown() {
+  return ::access(key_file(kHostKeyTypes[0]).c_str(), F_OK) == 0;
+}
+
 Ok complete_host_keys(const std::string& point, const std::string& volume_id,
                       const Cancelled& cancelled) {
   const auto present = [&]() -> Result<HostKeys> {

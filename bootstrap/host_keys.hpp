@@ -28,6 +28,9 @@ Ok show_base_host_keys();
 /// has changed.
 Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id);
 
+/// True while show_node_host_keys' are shown.
+bool node_keys_are_shown();
+
 /// What sessions need not wait for: proves each of the volume's keys by a signature, shows those of
 /// the other types as well, and makes anew what is missing or of no use (RSA takes seconds), all of
 /// which the volume keeps. Opens the volume at `point` for moments only. Errors: as above;

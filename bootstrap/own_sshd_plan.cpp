@@ -112,6 +112,14 @@ std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes) {
   return words;
 }
 
+std::vector<std::string> second_sshd_command(const std::string& program,
+                                             const OwnSshdWishes& wishes) {
+  std::vector<std::string> words{program, "-D"};
+  const auto options = own_sshd_options(wishes);
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
 Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,
                         bool node_host_keys) {
   if (node_host_keys && !facts.ed25519)

@@ -38,6 +38,9 @@ std::vector<std::string> own_sshd_options(const OwnSshdWishes& wishes);
 /// Words of the whole command line.
 std::vector<std::string> own_sshd_question(const OwnSshdWishes& wishes);
 std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes);
+/// Of a second sshd of the base, which says in the base's log what the first one would.
+std::vector<std::string> second_sshd_command(const std::string& program,
+                                             const OwnSshdWishes& wishes);
 
 /// Not one that would take a port of the base's away, should the base's sshd begin to listen after
 /// it, nor one that could show no host key of the node's: the first is an ed25519 key, and from

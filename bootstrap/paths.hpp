@@ -32,6 +32,7 @@ inline constexpr char kLaunchKeys[] = "/run/warmroot/launch_keys";
 inline constexpr char kTrialKey[] = "/run/warmroot/trial_key";
 /// Root-only: what the volume's own sshd says.
 inline constexpr char kOwnSshdLog[] = "/run/warmroot/volume-sshd.log";
+inline constexpr char kSecondSshdLog[] = "/run/warmroot/second-sshd.log";
 /// The unit of the volume's sshd where the volume is booted as a container.
 inline constexpr char kContainerSshdUnit[] = "/run/warmroot/container-sshd.service";
 /// Root-only: the lines added to the base's account files, for taking them away again. Not below

@@ -165,11 +165,14 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
       first_executable({"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"});
   if (sshd.empty()) return fail(ErrorKind::misconfigured, "the base system has no sshd");
   const BaseSshd base = base_sshd();
+  bool second = false;
   if (wishes.node_host_keys) {
     // Before 9.2 it does not know -V, and tells its version together with its usage.
     TRY_ASSIGN(const auto version, run_program({sshd, "-V"}, kProgramLimit));
-    note = why_no_node_host_keys(version.output, base).value_or("");
-    wishes.node_host_keys = note.empty();
+    const HostKeyReads reads = host_key_reads(version.output);
+    note = why_no_node_host_keys(reads, base).value_or("");
+    second = note.empty() && reads == HostKeyReads::once;
+    wishes.node_host_keys = note.empty() && !second;
     TRY(show_base_host_keys());
   }
   TRY(point_sessions_at("/"));
@@ -185,8 +188,10 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
     return facts;
   }
   // The HostKey lines are harmless: their link leads to the base's keys and stays there.
-  if (wishes.node_host_keys) note = why_no_node_host_keys(*facts).value_or("");
+  if (wishes.node_host_keys || second) note = why_no_node_host_keys(*facts).value_or("");
   facts->node_host_keys = wishes.node_host_keys && note.empty();
+  facts->needs_second_sshd = second && note.empty();
+  facts->program = sshd;
   if (wishes.rescue_port != 0 &&
       std::count(facts->ports.begin(), facts->ports.end(), wishes.rescue_port) == 0)
     note += std::string(note.empty() ? "" : "; ") +

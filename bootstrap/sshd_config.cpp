@@ -69,19 +69,23 @@ BaseSshd read_base_sshd(const std::vector<std::string>& texts) {
   return base;
 }
 
-std::optional<std::string> why_no_node_host_keys(std::string_view version, const BaseSshd& base) {
-  const std::string what = kOtherKeys;
-  if (base.names_host_keys) return what + "sshd_config of the base names its own";
+HostKeyReads host_key_reads(std::string_view version) {
   constexpr std::string_view kName = "OpenSSH_";
   const std::size_t at = version.find(kName);
   int major = 0, minor = 0;
   if (at == std::string_view::npos ||
       std::sscanf(std::string(version.substr(at + kName.size(), 16)).c_str(), "%d.%d", &major,
                   &minor) != 2)
-    return what + "the base's sshd is not OpenSSH";
-  if (major < 9 || (major == 9 && minor < 8)) return std::nullopt;
-  return what + "OpenSSH " + std::to_string(major) + "." + std::to_string(minor) +
-         " reads its keys once, when it starts, which 9.7 and older do for each connection";
+    return HostKeyReads::unknown;
+  return major < 9 || (major == 9 && minor < 8) ? HostKeyReads::each_connection
+                                                : HostKeyReads::once;
+}
+
+std::optional<std::string> why_no_node_host_keys(HostKeyReads reads, const BaseSshd& base) {
+  const std::string what = kOtherKeys;
+  if (base.names_host_keys) return what + "sshd_config of the base names its own";
+  if (reads == HostKeyReads::unknown) return what + "the base's sshd is not OpenSSH";
+  return std::nullopt;
 }
 
 std::string sshd_config(const BaseSshd& base, const SshdWishes& wishes) {

@@ -35,10 +35,15 @@ struct BaseSshd {
 /// `texts` are sshd's files in their order of reading, without ours.
 BaseSshd read_base_sshd(const std::vector<std::string>& texts);
 
-/// Why this sshd cannot show the node's host keys, one sentence; nullopt when it can. `version` is
-/// what `sshd -V` printed. Source: from 9.8 on the listening sshd hands the keys that it read at
-/// its start to the process of each connection (sshd.c, pack_hostkeys).
-std::optional<std::string> why_no_node_host_keys(std::string_view version, const BaseSshd& base);
+/// When an sshd reads its host keys. Source: from 9.8 on the listening sshd hands the keys that it
+/// read at its start to the process of each connection (sshd.c, pack_hostkeys).
+enum class HostKeyReads { unknown, each_connection, once };
+/// `version` is what `sshd -V` printed; of what is not OpenSSH nothing is known.
+HostKeyReads host_key_reads(std::string_view version);
+
+/// Why this sshd cannot show the node's host keys, nor a second one, one sentence; nullopt when one
+/// can.
+std::optional<std::string> why_no_node_host_keys(HostKeyReads reads, const BaseSshd& base);
 
 /// What the ticket asks of sshd.
 struct SshdWishes {
@@ -59,6 +64,9 @@ struct SshdFacts {
   // Not from the dump:
   bool ran_before = false;      ///< sshd started without our configuration
   bool node_host_keys = false;  ///< HostKey lines lead to kHostKeys
+  /// They may be shown, and by a second sshd alone.
+  bool needs_second_sshd = false;
+  std::string program;
 };
 SshdFacts parse_sshd_facts(std::string_view dump);
 

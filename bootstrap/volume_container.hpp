@@ -2,17 +2,18 @@
 // services and the sshd that sessions come in by. Sessions end with it.
 #pragma once
 
-#include "bootstrap/volume_sshd.hpp"
+#include "bootstrap/steered_sshd.hpp"
 
 namespace warmroot::bootstrap {
 
-class VolumeContainer : public VolumeSshd {
+class VolumeContainer : public SteeredSshd {
  public:
   VolumeContainer() = default;
   ~VolumeContainer() override;
   VolumeContainer(const VolumeContainer&) = delete;
   VolumeContainer& operator=(const VolumeContainer&) = delete;
 
+  std::string name() const override { return "the volume's own sshd"; }
   Ok check_possible(const RootDirectory& root) const override;
   Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) override;
   /// A cold system's boot.

@@ -18,6 +18,7 @@
 #include "bootstrap/daemon.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/sshd_listeners.hpp"
+#include "tests/refuse_call.hpp"
 #include "tests/volume_sshd_rig.hpp"
 
 namespace warmroot::bootstrap {
@@ -79,7 +80,9 @@ class BootUp : public BootWhole {
       mkdir /etc/pam.d
       for kind in auth account session; do echo $kind required pam_permit.so; done >/etc/pam.d/sshd
       mount -t tmpfs -o mode=755 tmpfs /usr/local/sbin
-      cp $WARMROOT_SSHD /usr/local/sbin/sshd
+      mkdir /usr/local/sbin/program; cp $WARMROOT_SSHD /usr/local/sbin/program/sshd
+      printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec /usr/local/sbin/program/sshd "$@"\n' $WARMROOT_SSHD_LIBRARIES >/usr/local/sbin/sshd
+      chmod 755 /usr/local/sbin/sshd
       printf 'Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n' >/etc/ssh/sshd_config
       echo '{"version":1,"deployment":"d","pool":"test"}' >/run/ticket.json
       echo '{"version":1,"deployment":"d","pool":"test","manager_url":"http://127.0.0.1:1338"}' >/run/ticket-of-manager.json)");
@@ -125,10 +128,11 @@ class BootUp : public BootWhole {
   }
 
   /// In a process of its own, as user-data's; empty, or what it says is wrong.
-  static std::string run_up(const char* ticket = kTicket) {
+  static std::string run_up(const char* ticket = kTicket, long refused_call = -1) {
     ::unlink(kWords);
     const pid_t child = ::fork();
     if (child == 0) {
+      if (refused_call >= 0 && !refuse_call(refused_call)) ::_exit(1);
       const Ok done = up(ticket, UpMode::in_unit);
       std::ignore = write_file_atomic(kWords, done ? "" : done.error().message(), 0600);
       ::_exit(0);
@@ -461,12 +465,34 @@ TEST_F(BootUp, run_twice_is_refused_and_changes_nothing) {
   EXPECT_TRUE(down());
 }
 
+TEST_F(BootUp, people_land_in_the_volume_although_sshd_was_there_first) {
+  make_volume();
+  dress_as_disk();
+  start_sshd();
+  for (const char* round : {"first", "after a kill"}) {
+    SCOPED_TRACE(round);
+    ASSERT_EQ(run_up(), "");
+    ASSERT_TRUE(comes_ready()) << status().message;
+    EXPECT_EQ(status().message, "") << read_file(kStatusFile, kMaxStatus).value_or("");
+    EXPECT_TRUE(wait_for_sessions(std::chrono::seconds(60)));
+    EXPECT_EQ(login(), kInTheVolume);
+    EXPECT_EQ(base_login("read os </etc/os-release; echo $os"), "PRETTY_NAME=\"Test Volume 1\"");
+    kill_daemon();
+    EXPECT_TRUE(comes([] { return login() != kInTheVolume; })) << "the first sshd has the port";
+  }
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_TRUE(down());
+  EXPECT_NE(login(), kInTheVolume);
+}
+
 /// A second `up` found its own configuration there, and said that sessions land in the volume.
 TEST_F(BootUp, an_sshd_that_was_there_first_is_late_for_the_second_up_too_until_it_has_reloaded) {
   make_volume();
   dress_as_disk();
   start_sshd();
-  ASSERT_EQ(run_up(), "");
+  // Where the kernel lets nobody steer: elsewhere a second sshd lets people in.
+  ASSERT_EQ(run_up(kTicket, SYS_bpf), "");
   ASSERT_TRUE(comes_ready()) << status().message;
   const auto told_late = [] {
     return read_file(kStatusFile, kMaxStatus).value_or("").find(kLateSentence) != std::string::npos;
@@ -474,7 +500,7 @@ TEST_F(BootUp, an_sshd_that_was_there_first_is_late_for_the_second_up_too_until_
   EXPECT_TRUE(told_late());
   EXPECT_FALSE(wait_for_sessions(std::chrono::seconds(60)));
   kill_daemon();
-  ASSERT_EQ(run_up(), "");
+  ASSERT_EQ(run_up(kTicket, SYS_bpf), "");
   ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_TRUE(told_late());
   ASSERT_EQ(::kill(sshd_, SIGHUP), 0);

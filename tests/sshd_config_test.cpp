@@ -112,9 +112,19 @@ struct Sshd {
 };
 class NodeHostKeys : public testing::TestWithParam<Sshd> {};
 
-TEST_P(NodeHostKeys, are_shown_by_an_sshd_that_reads_them_for_each_connection) {
-  const auto why =
-      why_no_node_host_keys(GetParam().version, read_base_sshd({GetParam().base_config}));
+TEST(NodeHostKeys, are_shown_by_a_second_sshd_where_the_first_reads_its_own_once) {
+  const std::string each[] = {"OpenSSH_8.4p1 Debian-5", "OpenSSH_9.7p1"};
+  for (const auto& version : each)
+    EXPECT_EQ(host_key_reads(version), HostKeyReads::each_connection) << version;
+  const std::string once[] = {"OpenSSH_9.8p1", "OpenSSH_10.0p2 Debian-7", "OpenSSH_11.1"};
+  for (const auto& version : once)
+    EXPECT_EQ(host_key_reads(version), HostKeyReads::once) << version;
+  EXPECT_EQ(host_key_reads("dropbear"), HostKeyReads::unknown);
+}
+
+TEST_P(NodeHostKeys, are_shown_by_an_openssh_whose_configuration_names_none) {
+  const auto why = why_no_node_host_keys(host_key_reads(GetParam().version),
+                                         read_base_sshd({GetParam().base_config}));
   if (*GetParam().reason == '\0')
     EXPECT_EQ(why, std::nullopt);
   else
@@ -128,8 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
         Sshd{"unknown option -- V\nOpenSSH_8.4p1 Debian-5, OpenSSL 1.1.1w\nusage: sshd ...", "",
              ""},
         Sshd{"OpenSSH_9.7p1", "#HostKey /etc/ssh/ssh_host_rsa_key\nMatch all\nHostKey /x\n", ""},
-        Sshd{"OpenSSH_9.8p1", "", "OpenSSH 9.8 reads its keys once"},
-        Sshd{"OpenSSH_10.0p2 Debian-7", "", "OpenSSH 10.0 reads its keys once"},
+        Sshd{"OpenSSH_9.8p1", "", ""}, Sshd{"OpenSSH_10.0p2 Debian-7", "", ""},
+        Sshd{"OpenSSH_10.0p2", "HostKey /etc/ssh/ssh_host_ed25519_key\n", "names its own"},
         Sshd{"OpenSSH_9.2p1", "HostKey /etc/ssh/ssh_host_ed25519_key\n", "names its own"},
         Sshd{"OpenSSH_9.2p1", "hostcertificate=/etc/ssh/cert.pub\n", "names its own"},
         Sshd{"dropbear", "", "not OpenSSH"}, Sshd{"", "", "not OpenSSH"}));

@@ -1,6 +1,7 @@
-// Where the volume's own sshd runs: as a process of the base in the volume's root (own_sshd), or
-// under the volume's own init in a container (volume_container). sshd_entry, which leads
-// connections to it, knows no difference.
+// An sshd that gets the connections to the base's ports by steering, while the base's own goes on
+// listening there: the volume's, as a process of the base in the volume's root (sshd_process) or
+// started by the volume's own init in a container (volume_container); or a second one of the base's
+// (sshd_process). SshdDoor starts it, steers to its socket and looks after it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,21 +12,22 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/unique_fd.hpp"
-#include "bootstrap/files.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/port_steering.hpp"
 
 namespace warmroot::bootstrap {
 
-class VolumeSshd {
+class SteeredSshd {
  public:
-  virtual ~VolumeSshd() = default;
+  virtual ~SteeredSshd() = default;
 
+  /// In a sentence: "the volume's own sshd".
+  virtual std::string name() const = 0;
   /// Whether the base and the volume have what it takes. Errors: refused, one sentence.
   virtual Ok check_possible(const RootDirectory& root) const = 0;
-  /// Starts it in `root`, which is mounted at kVolumePoint; its log goes to `log`. What it runs
-  /// is told to end when the thread that called ends. Errors: errno's.
+  /// Starts it; `root` is the volume's, mounted at kVolumePoint; its log goes to `log`. What it
+  /// runs is told to end when the thread that called ends. Errors: errno's.
   virtual Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) = 0;
   /// How long it may take until it listens.
   virtual std::chrono::milliseconds start_limit() const = 0;
