@@ -26,7 +26,8 @@ struct Assignment {
   std::string volume_id;
   DirtyBound dirty_bound;
   std::shared_ptr<Entry> entry = chroot_entry();  ///< how sessions get in; never null
-  bool mounted = false;                           ///< something may be mounted at kVolumePoint
+  std::string instead;    ///< of which entry, and why; empty: it is the one that was asked for
+  bool mounted = false;   ///< something may be mounted at kVolumePoint
   dev_t root_device = 0;  ///< st_dev of the volume's root, to know it again; 0: not known
   /// What a release does on the volume, in a thread that may outlive the attempt.
   std::shared_future<void> write_back;

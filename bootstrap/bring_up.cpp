@@ -283,11 +283,12 @@ class Work {
       TRY(assignment_.entry->end(kEndLimit));
       TRY(assignment_.entry->undo());
     }
-    assignment_.entry = chroot_entry({input_.second_sshd, input_.base_ports});
+    assignment_.instead = std::move(instead);
+    assignment_.entry = chroot_entry(input_.second_sshd);
     // Its sshd reads them when it is started.
-    if (!input_.second_sshd.empty()) wait_until_kept();
+    if (!input_.second_sshd.program.empty()) wait_until_kept();
     TRY(open_entry());
-    book_.update([&](Status& status) { status.entry += instead; });
+    book_.update([&](Status& status) { status.entry += assignment_.instead; });
     return {};
   }
 

@@ -28,9 +28,9 @@ struct BringUpInput {
   std::vector<std::uint16_t> base_ports{22};  ///< where the base's sshd lets people in
   std::string sftp_server;
   bool node_host_keys = false;  ///< an sshd can show the volume's
-  std::string second_sshd;    ///< the base's program; empty: the sshd that runs does what is needed
-  bool grow = false;          ///< the root's file system is made to fill the disk
-  bool sshd_is_late = false;  ///< sshd ran before it could read our configuration
+  SecondSshd second_sshd;       ///< for where the one that runs does not do what is needed
+  bool grow = false;            ///< the root's file system is made to fill the disk
+  bool sshd_is_late = false;    ///< sshd ran before it could read our configuration
   std::string pool;
   unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "bootstrap/base/log.hpp"
@@ -15,6 +16,7 @@
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/own_login.hpp"
+#include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/sshd_door.hpp"
@@ -52,34 +54,38 @@ class SecondDoor {
   /// People come in by it from now on; why they do not is in describe.
   void open(const Cancelled& cancelled) {
     if (wish_.program.empty()) return;
+    serve(true);
     auto opened = opened_door(cancelled);
-    const std::lock_guard lock(mutex_);
-    why_not_ = opened ? std::string() : opened.error().message();
-    if (opened) door_ = std::move(*opened);
-    serves_ = static_cast<bool>(opened);
+    replace(opened ? std::move(*opened) : nullptr, opened ? "" : opened.error().message());
+    serve(is_open());
   }
 
-  /// sshd reads its host keys when it starts: those that were made since are shown by a successor,
-  /// to which the ports are led before this one ends. One that is gone is succeeded, too, so often
-  /// at most. After open, and by one thread.
+  /// sshd reads host keys and configuration when it starts: what has changed since a successor
+  /// shows, to which the ports are led before this one ends. One that is gone is succeeded, too, so
+  /// often at most. After open, and by one thread.
   void look_after() {
-    const auto before = door();
     if (!serves()) return;
+    std::ignore = make_directory(kPrivilegeSeparation, 0755);
+    const auto before = door();
     const Ok works =
         before ? before->check() : Ok(fail(ErrorKind::gone, "the second sshd of the base is gone"));
-    if (works && shown_ == node_key_files()) return;
+    if (works && read_ == what_it_reads()) return;
     if (!restarts_.allow(boottime_ms())) {
-      if (!works) replace(nullptr, works.error().message());
+      if (!works && before) replace(nullptr, works.error().message());
       return;
     }
     auto next = opened_door({});
-    if (!next && works) return;  // it shows the keys that it has
+    if (!next && works) return;  // it goes on with what it has read
     if (next)
-      log_event(LogLevel::notice, "another second sshd has the ports",
-                {{"why", works ? "more host keys are there" : works.error().message()}});
+      log_event(
+          LogLevel::notice, "another second sshd has the ports",
+          {{"why", works ? "host keys or configuration have changed" : works.error().message()}});
     replace(next ? std::move(*next) : nullptr, next ? "" : next.error().message());
     if (before) before->end(kEndLimit);
   }
+
+  /// It is not looked after any more; it has the ports until it is ended.
+  void leave_alone() { serve(false); }
 
   /// False when nothing ran.
   bool end() {
@@ -104,24 +110,42 @@ class SecondDoor {
   }
 
  private:
-  static std::vector<std::string> node_key_files() {
-    auto files = list_directory(kNodeKeys);
-    std::erase_if(files, [](const auto& file) { return !file.ends_with("_key"); });
+  static constexpr char kPrivilegeSeparation[] = "/run/sshd";
+
+  /// The files, and when each was changed.
+  static std::vector<std::string> what_it_reads() {
+    std::vector<std::string> files{"/etc/ssh/sshd_config"};
+    for (const char* directory : {kNodeKeys, "/etc/ssh/sshd_config.d"})
+      for (const auto& name : list_directory(directory))
+        if (name.ends_with("_key") || name.ends_with(".conf"))
+          files.push_back(std::string(directory) + "/" + name);
     std::sort(files.begin(), files.end());
+    for (auto& file : files) {
+      struct stat facts {};
+      if (::stat(file.c_str(), &facts) == 0)
+        file += " " + std::to_string(facts.st_mtim.tv_sec) + "." +
+                std::to_string(facts.st_mtim.tv_nsec);
+    }
     return files;
   }
 
+  /// Given up when cancelled, and when it is to serve no more.
   Result<std::shared_ptr<SshdDoor>> opened_door(const Cancelled& cancelled) {
-    auto shown = node_key_files();
-    TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(kVolumePoint));
-    auto made = std::make_shared<SshdDoor>(wish_.ports, SshdProcess::of_base(wish_.program),
-                                           kSecondSshdLog);
-    TRY(made->prepare(volume));
-    const auto greeting =
-        made->start(volume, {made->port(), made->v6(), node_keys_are_shown(), {}}, cancelled);
+    const auto stopped = [&] { return !serves() || (cancelled && cancelled()); };
+    auto read = what_it_reads();
+    TRY(make_directory(kPrivilegeSeparation, 0755));
+    TRY_ASSIGN(auto options, sshd_unit_options());
+    // Not the volume, which a start would keep from being unmounted.
+    TRY_ASSIGN(const RootDirectory base, RootDirectory::open("/"));
+    auto made = std::make_shared<SshdDoor>(
+        wish_.ports, SshdProcess::of_base(wish_.program, std::move(options)), kSecondSshdLog);
+    TRY(made->prepare(base));
+    const bool shows_nodes = wish_.node_host_keys && node_keys_are_shown();
+    const auto greeting = made->start(base, {made->port(), made->v6(), shows_nodes, {}}, stopped);
     if (!greeting) return fail(greeting.error());
+    if (stopped()) return fail(ErrorKind::retry_later, "it is not wanted any more");
     TRY(made->open());
-    shown_ = std::move(shown);
+    read_ = std::move(read);
     return made;
   }
 
@@ -132,6 +156,10 @@ class SecondDoor {
   bool serves() const {
     const std::lock_guard lock(mutex_);
     return serves_;
+  }
+  void serve(bool serves) {
+    const std::lock_guard lock(mutex_);
+    serves_ = serves;
   }
 
   void replace(std::shared_ptr<SshdDoor> next, const std::string& why_not) {
@@ -151,7 +179,7 @@ class SecondDoor {
   std::string why_not_;
   bool serves_ = false;
   // open's, and look_after's after it
-  std::vector<std::string> shown_;  ///< files of host keys that were there when it was started
+  std::vector<std::string> read_;  ///< what the one that serves has read
   RestartLimit restarts_;
 };
 
@@ -199,6 +227,7 @@ class ChrootEntry : public Entry {
   }
 
   Ok close() override {
+    second_.leave_alone();
     withdraw_keys();
     return point_sessions_at("/");
   }

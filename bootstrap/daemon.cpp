@@ -220,9 +220,11 @@ class Daemon {
     pause_ = pause;
     described_ = described;
     book_.update([&](Status& status) {
-      status.entry = described;
-      if (!entry.by_base_sshd()) status.message = pause;
+      status.entry = described + assignment_.instead;
+      status.message = pause;
     });
+    const std::string otherwise = what_is_otherwise();
+    if (!otherwise.empty()) book_.update([&](Status& status) { status.message = otherwise; });
   }
 
   /// The main thread has the bound again when serving_ is false.
@@ -280,7 +282,9 @@ class Daemon {
     // Another sshd is started when they are there, whatever the one that runs can do.
     input_.node_host_keys = sshd_.node_host_keys || sshd_.needs_second_sshd ||
                             (ticket_.host_keys && ticket_.entry != EntryKind::chroot);
-    if (sshd_.needs_second_sshd || sshd_.ran_before) input_.second_sshd = sshd_.program;
+    input_.second_sshd = {"", input_.base_ports, sshd_.node_host_keys || sshd_.needs_second_sshd};
+    if (sshd_.needs_second_sshd || (sshd_.ran_before && sshd_.everywhere))
+      input_.second_sshd.program = sshd_.program;
     input_.confirmed_volume = [this] {
       const std::lock_guard lock(mutex_);
       return confirmed_;

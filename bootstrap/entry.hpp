@@ -52,8 +52,8 @@ class Entry {
   /// for the timeline. Requires: a thread that lives as long as this process. Errors: why they
   /// cannot, one sentence; they may be half-way, close takes them back.
   virtual Result<std::string> open(const EntryInput& input) = 0;
-  /// Whether new sessions land in the volume, put right where that is possible. Cheap. Errors: why
-  /// not, one sentence.
+  /// Whether new sessions land in the volume, put right where that is possible. Cheap, but where an
+  /// sshd has to be started anew. Errors: why not, one sentence.
   virtual Ok check() = 0;
   /// Why new sessions land on the base for a while although check found nothing wrong, one
   /// sentence; empty while they land in the volume. For check's thread.
@@ -80,6 +80,7 @@ class Entry {
 struct SecondSshd {
   std::string program;               ///< empty: none is wanted
   std::vector<std::uint16_t> ports;  ///< that it takes over
+  bool node_host_keys = false;       ///< it may show the node's
 };
 /// The base's sshd with ChrootDirectory. Where a second one is wanted and cannot be had, the first
 /// lets people in as far as it can, and describe says so.

@@ -4,7 +4,8 @@
 // sshd is never reloaded. Its HostKey lines name files below a link, kHostKeys, which leads to the
 // base's own keys in /etc/ssh or to the node's; OpenSSH up to 9.7 starts itself anew for each
 // connection and reads them then (sshd_config.hpp knows who does). Source: sshd.c, main(), which a
-// re-executed sshd -R goes through as well.
+// re-executed sshd -R goes through as well. A later one is started a second time, beside itself
+// (entry.hpp, SecondSshd), and reads them at that.
 #pragma once
 
 #include <string>

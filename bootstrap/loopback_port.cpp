@@ -167,16 +167,16 @@ Result<std::string> read_greeting(std::uint16_t port, milliseconds limit,
   const UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!client ||
       (::connect(client.get(), &address.any, size_of(address)) != 0 && errno != EINPROGRESS))
-    return fail_errno("connecting to the volume's sshd");
+    return fail_errno("connecting to sshd on loopback");
   std::string text;
   const std::int64_t deadline = boottime_ms() + limit.count();
   while (text.find('\n') == std::string::npos && text.size() < kMostGreeting) {
     const std::int64_t left = deadline - boottime_ms();
     if (cancelled && cancelled())
-      return fail(ErrorKind::retry_later, "asking the volume's sshd was stopped");
+      return fail(ErrorKind::retry_later, "asking for a greeting was stopped");
     if (left <= 0)
-      return fail(ErrorKind::retry_later, "the volume's sshd said nothing for " +
-                                              std::to_string(limit.count() / 1000) + " s");
+      return fail(ErrorKind::retry_later,
+                  "sshd said nothing for " + std::to_string(limit.count() / 1000) + " s");
     pollfd item{client.get(), POLLIN, 0};
     if (::poll(&item, 1, static_cast<int>(std::min(left, kLookMs))) <= 0) continue;
     std::array<char, 256> buffer;
@@ -187,7 +187,7 @@ Result<std::string> read_greeting(std::uint16_t port, milliseconds limit,
   }
   text = without_controls(text.substr(0, text.find_first_of("\r\n")));
   if (text.rfind("SSH-", 0) != 0)
-    return fail(ErrorKind::refused, "the volume's sshd greets nobody: \"" + text + "\"");
+    return fail(ErrorKind::refused, "sshd greets nobody: \"" + text + "\"");
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/host_key_document.hpp"
@@ -69,6 +70,72 @@ std::string last_word(std::string_view said) {
   return without_controls(std::string(last.substr(0, kMost)));
 }
 
+/// The last ExecStart, lines that go on joined.
+std::string command_of_unit(std::string_view unit) {
+  constexpr std::string_view kKey = "ExecStart=";
+  std::string command, line;
+  while (!unit.empty()) {
+    line += unit.substr(0, unit.find('\n'));
+    unit.remove_prefix(std::min(unit.find('\n'), unit.size() - 1) + 1);
+    if (line.ends_with('\\')) {
+      line.back() = ' ';
+      continue;
+    }
+    if (line.starts_with(kKey)) command = line.substr(kKey.size());
+    line.clear();
+  }
+  return command;
+}
+
+/// As systemd splits them: by blanks, quotes hold together, "%%" is "%".
+std::vector<std::string> unit_words(const std::string& command) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    const char c = command[i];
+    const bool blank = c == ' ' || c == '\t';
+    if (quote == 0 && blank) {
+      in_word = false;
+      continue;
+    }
+    if (!std::exchange(in_word, true)) words.emplace_back();
+    if (quote == 0 && (c == '"' || c == '\''))
+      quote = c;
+    else if (c == quote)
+      quote = 0;
+    else
+      words.back() += c;
+    if (c == '%' && i + 1 < command.size() && command[i + 1] == '%') ++i;
+  }
+  return words;
+}
+
+/// A word, or what the variable that it is stands for: no word where that is nowhere set.
+std::vector<std::string> values_of_word(const std::string& word,
+                                        const std::vector<std::string>& environments) {
+  if (!word.starts_with('$')) return {word};
+  std::string name = word.substr(1);
+  if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
+  std::string value;
+  for (std::string_view text : environments)
+    while (!text.empty()) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(line.size() + 1, text.size()));
+      if (line.starts_with(name + "=")) value = line.substr(name.size() + 1);
+    }
+  if (value.size() > 1 && (value.front() == '"' || value.front() == '\'') &&
+      value.back() == value.front())
+    value = value.substr(1, value.size() - 2);
+  return unit_words(value);
+}
+
+std::string lower_case(std::string text) {
+  for (char& letter : text)
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  return text;
+}
+
 }  // namespace
 
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
@@ -113,11 +180,35 @@ std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes) {
 }
 
 std::vector<std::string> second_sshd_command(const std::string& program,
-                                             const OwnSshdWishes& wishes) {
-  std::vector<std::string> words{program, "-D"};
-  const auto options = own_sshd_options(wishes);
+                                             const OwnSshdWishes& wishes,
+                                             const std::vector<std::string>& options) {
+  std::vector<std::string> words{program, "-D", "-o", "PidFile=none"};
+  const auto ours = own_sshd_options(wishes);
+  words.insert(words.end(), ours.begin(), ours.end());
   words.insert(words.end(), options.begin(), options.end());
   return words;
+}
+
+Result<std::vector<std::string>> sshd_options_of_unit(
+    std::string_view unit, const std::vector<std::string>& environments) {
+  std::vector<std::string> words;
+  for (const auto& word : unit_words(command_of_unit(unit))) {
+    const auto values = values_of_word(word, environments);
+    words.insert(words.end(), values.begin(), values.end());
+  }
+  std::vector<std::string> options;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "-p") ++i;
+    if (i >= words.size() || words[i] == "-D" || words[i] == "-e" || words[i - 1] == "-p") continue;
+    const std::string keyword = lower_case(words[i]);
+    for (const char* own : {"listenaddress", "hostkey", "hostcertificate"})
+      if (words[i - 1] == "-o" && keyword.starts_with(own))
+        return fail(ErrorKind::refused, "the base's unit starts sshd with " + words[i]);
+    if (words[i] == "-h")
+      return fail(ErrorKind::refused, "the base's unit starts sshd with host keys of its own");
+    options.push_back(words[i]);
+  }
+  return options;
 }
 
 Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,

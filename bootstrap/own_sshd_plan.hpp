@@ -1,6 +1,6 @@
-// How the volume's own sshd is asked what it is configured to, and started. Pure; own_sshd does it.
-// Its configuration stays its own: what has to be otherwise is said on its command line, which wins
-// over the file (sshd(8)), and nothing is written to the volume's /etc.
+// How the volume's own sshd is asked what it is configured to, and started, and a second one of the
+// base's. Pure; sshd_process does it. Their configuration stays their own: what has to be otherwise
+// is said on the command line, which wins over the file (sshd(8)), and nothing is written to /etc.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,16 @@ std::vector<std::string> own_sshd_options(const OwnSshdWishes& wishes);
 /// Words of the whole command line.
 std::vector<std::string> own_sshd_question(const OwnSshdWishes& wishes);
 std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes);
-/// Of a second sshd of the base, which says in the base's log what the first one would.
+/// Of a second sshd of the base, which says in the base's log what the first one would, and leaves
+/// that one's file of its process id alone. `options` are those that the first is started with.
 std::vector<std::string> second_sshd_command(const std::string& program,
-                                             const OwnSshdWishes& wishes);
+                                             const OwnSshdWishes& wishes,
+                                             const std::vector<std::string>& options);
+/// What a unit (`systemctl cat`) gives its sshd beside the configuration, without what is said
+/// otherwise here. `environments` are files in which its variables may be set. Source:
+/// systemd.service(5), "Command lines". Errors: refused, where it chooses addresses or host keys.
+Result<std::vector<std::string>> sshd_options_of_unit(std::string_view unit,
+                                                      const std::vector<std::string>& environments);
 
 /// Not one that would take a port of the base's away, should the base's sshd begin to listen after
 /// it, nor one that could show no host key of the node's: the first is an ed25519 key, and from

@@ -7,6 +7,7 @@
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/own_sshd_plan.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -17,6 +18,7 @@ constexpr char kUnits[] = "/run/systemd/system";
 constexpr std::chrono::milliseconds kLimit{std::chrono::seconds(90)};
 /// What is only asked for.
 constexpr std::chrono::milliseconds kAskLimit{std::chrono::seconds(10)};
+constexpr std::size_t kMaxEnvironment = 64 * 1024;
 constexpr std::string_view kOwnWords = "warmroot-bootstrap: ";
 
 /// The last line of what it printed.
@@ -47,6 +49,19 @@ std::string own_program() {
 std::string systemd_run_program() {
   if (::access(kUnits, F_OK) != 0) return {};
   return first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
+}
+
+Result<std::vector<std::string>> sshd_unit_options() {
+  if (::access(kUnits, F_OK) != 0) return std::vector<std::string>();
+  const std::string systemctl = first_executable({"/usr/bin/systemctl", "/bin/systemctl"});
+  std::vector<std::string> environments;
+  for (const char* file : {"/etc/default/ssh", "/etc/sysconfig/sshd"})
+    environments.push_back(read_file(file, kMaxEnvironment).value_or(""));
+  for (const char* unit : {"ssh.service", "sshd.service"})
+    if (const auto said = run_program({systemctl, "cat", unit}, kAskLimit);
+        said && said->exit_status == 0)
+      return sshd_options_of_unit(said->output, environments);
+  return std::vector<std::string>();
 }
 
 void have_logins_wait(unsigned seconds) {

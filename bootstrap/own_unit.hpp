@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/unit_plan.hpp"
@@ -16,6 +17,10 @@ std::string systemd_run_program();
 
 /// What `up --in-unit` ends with when it failed; systemd-run itself ends with 1.
 inline constexpr int kFailedInUnit = 3;
+
+/// What the base's unit gives its sshd beside the configuration; nothing where init is not systemd.
+/// Errors: refused, where that could not be done by another sshd.
+Result<std::vector<std::string>> sshd_unit_options();
 
 /// Has the base's sshd wait for the first session in the volume, so
 /// many seconds at most. Requires that it is yet to be started. For after `up`. What hinders it is

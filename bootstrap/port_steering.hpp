@@ -2,7 +2,7 @@
 // those that are bound there, and back: a BPF program of type sk_lookup (Linux 5.9), which the
 // kernel asks before it looks for a listener. The sockets at the ports go on listening: whatever
 // the program does not know, it leaves to them. Nothing is reloaded, no packet is changed, and no
-// connection that exists is touched. Used by sshd_entry; raw bpf(2), no library.
+// connection that exists is touched. Used by sshd_door; raw bpf(2), no library.
 //
 // The program is there for as long as this process holds its descriptor: where it ends in any way,
 // the kernel takes the program away.

@@ -190,6 +190,10 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
   // The HostKey lines are harmless: their link leads to the base's keys and stays there.
   if (wishes.node_host_keys || second) note = why_no_node_host_keys(*facts).value_or("");
   facts->node_host_keys = wishes.node_host_keys && note.empty();
+  if (second && note.empty() && !facts->everywhere)
+    note = std::string(
+        "replacements show other host keys: this OpenSSH reads its own when it "
+        "starts, and the base's ListenAddress lines name addresses");
   facts->needs_second_sshd = second && note.empty();
   facts->program = sshd;
   if (wishes.rescue_port != 0 &&

@@ -130,9 +130,12 @@ SshdFacts parse_sshd_facts(std::string_view dump) {
     if (keyword == "chrootdirectory") facts.chroot_directory = value;
     if (keyword == "hostkeyalgorithms") facts.ed25519 = lists(value, "ssh-ed25519");
     if (keyword == "usepam") facts.pam = value == "yes";
-    if (keyword == "listenaddress")
+    if (keyword == "listenaddress") {
       facts.ports.push_back(static_cast<unsigned>(
           std::atoi(std::string(value.substr(value.rfind(':') + 1)).c_str())));
+      const std::string_view address = value.substr(0, value.rfind(':'));
+      facts.everywhere = facts.everywhere && (address == "0.0.0.0" || address == "[::]");
+    }
     if (keyword == "subsystem" && value.substr(0, 5) == "sftp ") {
       const std::string_view command = value.substr(5, value.find(' ', 5) - 5);
       facts.sftp_server = !command.empty() && command.front() == '/' ? command : std::string_view();

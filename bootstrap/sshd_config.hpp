@@ -60,6 +60,7 @@ struct SshdFacts {
   std::string sftp_server;  ///< empty for none and for internal-sftp
   bool pam = false;
   std::vector<unsigned> ports;  ///< of its listening addresses
+  bool everywhere = true;       ///< all of them are wildcards
   bool ed25519 = true;          ///< among its HostKeyAlgorithms
   // Not from the dump:
   bool ran_before = false;      ///< sshd started without our configuration

@@ -96,6 +96,8 @@ void SshdDoor::close() {
 
 bool SshdDoor::end(milliseconds limit) {
   const std::lock_guard lock(mutex_);
+  // Of two programs the kernel goes by the first: only now a successor has the newcomers.
+  if (steering_) steering_->stop();
   std::vector<UniqueFd> listeners;
   for (const IpFamily family : kFamilies)
     if (UniqueFd listener = wanted(family) ? sshd_->listener(family) : UniqueFd())

@@ -18,17 +18,19 @@ constexpr std::chrono::milliseconds kPolite{2000};
 
 std::unique_ptr<SshdProcess> SshdProcess::of_volume() {
   return std::unique_ptr<SshdProcess>(
-      new SshdProcess("the volume's own sshd", "sshd: the volume's own", ""));
+      new SshdProcess("the volume's own sshd", "sshd: the volume's own", "", {}));
 }
 
-std::unique_ptr<SshdProcess> SshdProcess::of_base(std::string program) {
-  return std::unique_ptr<SshdProcess>(new SshdProcess(
-      "the second sshd of the base", "chroot: a second sshd of the base", std::move(program)));
+std::unique_ptr<SshdProcess> SshdProcess::of_base(std::string program,
+                                                  std::vector<std::string> options) {
+  return std::unique_ptr<SshdProcess>(new SshdProcess("the second sshd of the base",
+                                                      "chroot: a second sshd of the base",
+                                                      std::move(program), std::move(options)));
 }
 
 Ok SshdProcess::start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) {
   const bool of_base = !base_program_.empty();
-  TRY_ASSIGN(pid_, start_beside({of_base ? second_sshd_command(base_program_, wishes)
+  TRY_ASSIGN(pid_, start_beside({of_base ? second_sshd_command(base_program_, wishes, base_options_)
                                          : own_sshd_command(wishes),
                                  {},
                                  of_base ? -1 : root.fd(),

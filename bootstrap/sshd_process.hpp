@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bootstrap/steered_sshd.hpp"
 
@@ -15,8 +16,10 @@ class SshdProcess : public SteeredSshd {
  public:
   /// The volume's own, in its root.
   static std::unique_ptr<SshdProcess> of_volume();
-  /// A second one of the base's: `program`, with the base's configuration.
-  static std::unique_ptr<SshdProcess> of_base(std::string program);
+  /// A second one of the base's: `program`, with the base's configuration and these options. The
+  /// volume is nothing to it.
+  static std::unique_ptr<SshdProcess> of_base(std::string program,
+                                              std::vector<std::string> options);
   ~SshdProcess() override { end(std::chrono::seconds(2)); }
   SshdProcess(const SshdProcess&) = delete;
   SshdProcess& operator=(const SshdProcess&) = delete;
@@ -35,12 +38,17 @@ class SshdProcess : public SteeredSshd {
   bool end(std::chrono::milliseconds limit) override;
 
  private:
-  SshdProcess(std::string name, std::string title, std::string base_program)
-      : name_(std::move(name)), title_(std::move(title)), base_program_(std::move(base_program)) {}
+  SshdProcess(std::string name, std::string title, std::string base_program,
+              std::vector<std::string> base_options)
+      : name_(std::move(name)),
+        title_(std::move(title)),
+        base_program_(std::move(base_program)),
+        base_options_(std::move(base_options)) {}
 
   const std::string name_;          ///< in a sentence
   const std::string title_;         ///< in `status`
   const std::string base_program_;  ///< empty: the volume's
+  const std::vector<std::string> base_options_;
   pid_t pid_ = 0;
   std::uint16_t port_ = 0;
   std::optional<std::string> ended_;

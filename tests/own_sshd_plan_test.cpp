@@ -167,5 +167,59 @@ TEST(OwnSshd, gives_the_launch_key_to_people_alone) {
   EXPECT_EQ(people[0].name, "ada");
 }
 
+// ---- a second sshd of the base ----
+
+struct Unit {
+  const char* name;
+  const char* text;
+  std::vector<std::string> options;
+};
+
+class SshdUnit : public testing::TestWithParam<Unit> {};
+
+TEST_P(SshdUnit, gives_its_sshd_these_options) {
+  const auto options = sshd_options_of_unit(
+      GetParam().text, {"# Options\nSSHD_OPTS=\"-o LogLevel=VERBOSE\"\n", "OPTIONS=-u0\n"});
+  ASSERT_TRUE(options) << options.error().message();
+  EXPECT_EQ(*options, GetParam().options);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, SshdUnit,
+    testing::Values(
+        Unit{"none", "", {}},
+        Unit{"debian",
+             "# /lib/systemd/system/ssh.service\n[Service]\nEnvironmentFile=-/etc/default/ssh\n"
+             "ExecStartPre=/usr/sbin/sshd -t\nExecStart=/usr/sbin/sshd -D $SSHD_OPTS\n"
+             "ExecReload=/usr/sbin/sshd -t\n",
+             {"-o", "LogLevel=VERBOSE"}},
+        Unit{"red_hat", "ExecStart=/usr/sbin/sshd -D $OPTIONS $CRYPTO_POLICY", {"-u0"}},
+        // Ubuntu's package ec2-instance-connect.
+        Unit{"instance_connect",
+             "ExecStart=/usr/sbin/sshd -D $SSHD_OPTS\n# drop-in\n[Service]\nExecStart=\n"
+             "ExecStart=/usr/sbin/sshd -D -o \"AuthorizedKeysCommand /usr/share/eic %%u %%f\" \\\n"
+             "  -o 'AuthorizedKeysCommandUser ec2-instance-connect' ${UNSET}\n",
+             {"-o", "AuthorizedKeysCommand /usr/share/eic %u %f", "-o",
+              "AuthorizedKeysCommandUser ec2-instance-connect"}},
+        Unit{"ports_and_log", "ExecStart=-/usr/sbin/sshd -D -e -p 2222 -4\n", {"-4"}}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(SecondSshd, is_none_where_the_unit_chooses_addresses_or_host_keys) {
+  for (const char* option : {"-o ListenAddress=10.0.0.5", "-o \"listenaddress 10.0.0.5\"",
+                             "-h /etc/ssh/key", "-o HostKey=/etc/ssh/key"})
+    EXPECT_FALSE(sshd_options_of_unit(std::string("ExecStart=/usr/sbin/sshd -D ") + option, {}))
+        << option;
+}
+
+TEST(SecondSshd, leaves_the_first_one_s_process_file_alone_and_is_on_loopback) {
+  OwnSshdWishes wishes;
+  wishes.port = 4022;
+  const auto words = second_sshd_command("/usr/sbin/sshd", wishes, {"-u0"});
+  EXPECT_EQ(words.front(), "/usr/sbin/sshd");
+  EXPECT_EQ(words.back(), "-u0");
+  EXPECT_THAT(
+      words, testing::IsSupersetOf({"-D", "PidFile=none", "4022", "ListenAddress=127.0.0.1:4022"}));
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap

@@ -24,7 +24,7 @@ class SecondSshdTest : public VolumeSshdTest {
                                   "#!/bin/sh\nexport LD_LIBRARY_PATH=" WARMROOT_SSHD_LIBRARIES
                                   "\nexec " WARMROOT_SSHD " -e \"$@\"\n",
                                   0755));
-    input_.second_sshd = program;
+    input_.second_sshd = {program, {kPort}, true};
     ASSERT_TRUE(make_directory(kUserKeysDirectory, 0755));
     ASSERT_TRUE(write_file_atomic(
         "/etc/ssh/sshd_config",
@@ -100,9 +100,24 @@ TEST_F(SecondSshdTest, the_base_has_the_port_when_it_is_dead_and_a_successor_soo
   EXPECT_NE(second_sshd(*assignment_.entry), first);
 }
 
+TEST_F(SecondSshdTest, a_successor_has_read_what_was_changed_and_a_broken_change_ends_nobody) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_second_sshd());
+  const pid_t first = second_sshd(*assignment_.entry);
+  ASSERT_TRUE(shell("echo 'Nonsense yes' >>/etc/ssh/sshd_config"));
+  EXPECT_TRUE(assignment_.entry->check());
+  EXPECT_EQ(second_sshd(*assignment_.entry), first);
+  EXPECT_THAT(greeting(), EndsWith(kSecond));
+  ASSERT_TRUE(
+      shell("sed -i 's/^Nonsense.*//; s/^VersionAddendum.*/VersionAddendum third/' "
+            "/etc/ssh/sshd_config"));
+  EXPECT_TRUE(assignment_.entry->check());
+  EXPECT_NE(second_sshd(*assignment_.entry), first);
+  EXPECT_THAT(greeting(), EndsWith(" third"));
+}
+
 TEST_F(SecondSshdTest, where_it_cannot_be_had_the_base_s_sshd_lets_people_in_and_status_says_why) {
   ASSERT_NO_FATAL_FAILURE(make_volume());
-  input_.second_sshd = "/bin/false";
+  input_.second_sshd.program = "/bin/false";
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_THAT(book_.snapshot().entry,

@@ -169,6 +169,8 @@ TEST(SshdFacts, are_read_from_the_dump) {
   EXPECT_EQ(facts.sftp_server, "/usr/lib/openssh/sftp-server");
   EXPECT_TRUE(facts.pam);
   EXPECT_THAT(facts.ports, testing::ElementsAre(22u, 2222u));
+  EXPECT_TRUE(facts.everywhere);
+  EXPECT_FALSE(parse_sshd_facts("listenaddress [::]:22\nlistenaddress 10.0.0.5:22\n").everywhere);
   EXPECT_TRUE(check_sshd_facts(facts));
 }
 
