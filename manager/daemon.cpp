@@ -18,6 +18,8 @@ namespace {
 constexpr Milliseconds kHangupSeen{300};
 /// After an error of the ledger (disk full, locked): it may pass.
 constexpr Milliseconds kLedgerPatience{5'000};
+/// Where STS does not say whose credentials these are, it is asked again.
+constexpr Milliseconds kAccountPatience{60'000};
 /// /healthz: idle looks come every 30 s and a dead EC2 is retried for seconds; ten such spans mean
 /// trouble.
 constexpr std::chrono::minutes kHealthyFor{5};
@@ -159,7 +161,8 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
 bool Daemon::is_our_account() {
   // Asked here once more, because a look of the reconciler's would already sign with new ones.
   (void)context_.connection.credentials->get();
-  if (!has_new_credentials_) return true;
+  if (has_new_credentials_.exchange(false)) account_check_due_ = std::chrono::steady_clock::now();
+  if (!account_check_due_ || std::chrono::steady_clock::now() < *account_check_due_) return true;
   const auto note = check_account(*context_.ledger, context_.account_source());
   if (!note) {
     log_event(
@@ -167,8 +170,11 @@ bool Daemon::is_our_account() {
         {{"error", note.error().message()}, {"source", context_.connection.credentials->source()}});
     return false;
   }
-  if (*note) log_event(LogLevel::warning, "account not checked", {{"text", **note}});
-  has_new_credentials_ = false;
+  account_check_due_.reset();
+  if (*note) {
+    log_event(LogLevel::warning, "account not checked", {{"text", **note}});
+    account_check_due_ = std::chrono::steady_clock::now() + kAccountPatience;
+  }
   return true;
 }
 

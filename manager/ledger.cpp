@@ -15,7 +15,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 14;
+constexpr int kSchemaVersion = 15;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -47,7 +47,7 @@ std::string tables_from(const char* begin) {
 /// version 7 not when a key was last used, version 8 not when an attempt had no answer, version 9
 /// no volumes that were left unclean, version 10 not how warm volumes are, version 11 only one code
 /// of a throttle, version 12 had no index of tokens that were tried, version 13 not of which call a
-/// refusal is.
+/// refusal is, version 14 not which instances were launched with a volume.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -95,6 +95,8 @@ Ok migrate(Database& database, std::int64_t from) {
                      "'refused' AND attempts > 0"));
   if (from < 14)
     TRY(database.run("ALTER TABLE failures ADD COLUMN token TEXT NOT NULL DEFAULT ''"));
+  if (from < 15)
+    TRY(database.run("ALTER TABLE instances ADD COLUMN with_volume INTEGER NOT NULL DEFAULT 0"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -126,6 +128,9 @@ Ok forget_old(Database& database, Instant now) {
   TRY(database.run("DELETE FROM orders WHERE state <> 'open' AND settled_ms < ?", {before}));
   TRY(database.run("DELETE FROM failures WHERE last_ms < ?", {before}));
   TRY(database.run("DELETE FROM refused_offers WHERE last_ms < ?", {before}));
+  TRY(database.run("DELETE FROM volumes WHERE gone_ms < ?", {before}));
+  TRY(database.run("DELETE FROM instances WHERE gone_ms < ?", {before}));
+  TRY(database.run("DELETE FROM refused_devices WHERE time_ms < ?", {before}));
   // Of instances that others launched nobody records the end.
   TRY(
       database.run("DELETE FROM departures WHERE since_ms < ? AND instance_id NOT IN "
@@ -229,6 +234,8 @@ Ok Ledger::begin_anew(Instant now) {
         "UPDATE " + std::string(table) + " SET " + name + " = ?1 WHERE " + name + " > ?1",
         {to_sql(now)}));
   }
+  TRY(database_.run("UPDATE departures SET reclaim_ms = ?1 WHERE reclaim_ms > ?1",
+                    {to_sql(now + core::kSpotNotice)}));
   return commit(transaction, "a beginning");
 }
 

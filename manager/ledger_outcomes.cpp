@@ -142,13 +142,14 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
 
 Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
                           Instant now) {
+  const bool with_volume = intent.call.body.find(core::kLaunchMapping) != std::string::npos;
   for (const auto& instance : instances) {
     // A fleet chooses the zone itself.
     const auto& zone = intent.zone.empty() ? instance.availability_zone : intent.zone;
-    TRY(
-        database_.run("INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms) "
-                      "VALUES (?, ?, ?, ?)",
-                      {instance.instance_id, intent.pool, zone, to_sql(now)}));
+    TRY(database_.run(
+        "INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms, "
+        "with_volume) VALUES (?, ?, ?, ?, ?)",
+        {instance.instance_id, intent.pool, zone, to_sql(now), std::int64_t{with_volume}}));
   }
   return {};
 }

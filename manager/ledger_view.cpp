@@ -160,12 +160,13 @@ Ok read_volumes(Database& database, core::LedgerView& view) {
 Ok read_instances(Database& database, core::LedgerView& view) {
   view.instances.clear();
   return database.each(
-      "SELECT instance_id, pool, zone, recorded_ms, fate FROM instances WHERE gone_ms IS NULL",
+      "SELECT instance_id, pool, zone, recorded_ms, fate, with_volume FROM instances WHERE gone_ms "
+      "IS NULL",
       [&](const SqlCursor& row) -> Ok {
         view.instances.insert_or_assign(
             row.text(0),
             core::LaunchedInstance{row.text(1), row.text(2), instant_from_sql(row.number(3)),
-                                   core::instance_fate_from(row.text(4))});
+                                   core::instance_fate_from(row.text(4)), row.number(5) != 0});
         return {};
       });
 }

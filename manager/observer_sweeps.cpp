@@ -40,7 +40,8 @@ Ok Observer::read_page(Listing& listing) {
   return {};
 }
 
-/// One page more of so many listings. A token that EC2 has forgotten begins the sweep anew.
+/// One page more of so many listings. What does not pass by itself, a token that EC2 has forgotten
+/// first of all, begins the sweep anew.
 Ok Observer::continue_sweep(std::size_t listings, Instant now) {
   auto& left = sweep_->left;
   std::size_t pages = 0;
@@ -49,7 +50,9 @@ Ok Observer::continue_sweep(std::size_t listings, Instant now) {
     read = read_page(left[pages]);
     if (!read) break;
   }
-  if (!read && aws::reaction_for(read.error().code) == aws::Reaction::restart) {
+  const bool passes = !read && (read.error().kind == ErrorKind::retry_later ||
+                                read.error().kind == ErrorKind::unknown_outcome);
+  if (!read && (!passes || aws::reaction_for(read.error().code) == aws::Reaction::restart)) {
     sweep_.reset();
     return read;
   }

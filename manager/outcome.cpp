@@ -14,10 +14,6 @@ namespace {
 using aws::Reaction;
 using core::IntentState;
 
-/// No request is carried out later than this after it was sent. An assumption: EC2 documents no
-/// bound; its own clients give up after 60 s for connection and answer together.
-constexpr Milliseconds kCarriedOutWithin{30'000};
-
 /// Whoever stands between us and EC2 answers for it so often in a row: then the spec or the
 /// endpoint is to blame, and people have to know.
 constexpr int kMostPages = 5;

@@ -346,6 +346,14 @@ bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& 
   return !instance || *instance == intent.resources.back();
 }
 
+/// Too old to be sent again, and perhaps carried out yet: until that is over, the instance is kept
+/// from other volumes.
+bool Reconciler::may_still_attach(const core::Intent& intent) const {
+  return intent.call.action == "AttachVolume" &&
+         options_.now() - intent.recorded > kPlanExpires &&
+         options_.now() - intent.silent < kCarriedOutWithin;
+}
+
 /// The instance, or nullptr; but for the disks that instances boot from, which may carry our tags.
 const std::string* Reconciler::shown_on(const aws::Volume& volume) const {
   const auto* attachment = core::attachment_of(volume);
@@ -395,6 +403,7 @@ Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
     return left == calls_left.end() || left->second-- > 0;
   };
   for (const auto& intent : view.intents) {
+    if (may_still_attach(intent)) continue;
     if (!may_replay(intent, view))
       stale.push_back(intent);
     else if (options_.now() >= replay_at(intent) && !is_taken(intent) && afford(intent.call.action))

@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 14 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 15 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
@@ -33,7 +33,8 @@ CREATE TABLE instances (
   zone TEXT NOT NULL,
   recorded_ms INTEGER NOT NULL,
   gone_ms INTEGER,
-  fate TEXT NOT NULL DEFAULT 'fresh' CHECK (fate IN ('fresh', 'proved', 'failed'))
+  fate TEXT NOT NULL DEFAULT 'fresh' CHECK (fate IN ('fresh', 'proved', 'failed')),
+  with_volume INTEGER NOT NULL DEFAULT 0  -- its launch made a volume for it
 ) STRICT, WITHOUT ROWID;
 
 -- Instances that have begun to give their volume back, by their own word or EC2's warning: they never get one again.

@@ -29,6 +29,7 @@ TEST_F(LedgerFile, a_ledger_of_version_1_is_brought_up_to_date) {
     ASSERT_TRUE(database.has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN throttled").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN token").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN with_volume").has_value());
     for (const char* table : {"departures", "refused_offers", "launch_streaks", "unclean_volumes"})
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
@@ -56,6 +57,7 @@ TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
     ASSERT_TRUE(database.has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN throttled").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN token").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN with_volume").has_value());
     for (const char* table : {"refused_offers", "launch_streaks", "unclean_volumes"})
       ASSERT_TRUE(database->run(std::string("DROP TABLE ") + table).has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN fate").has_value());
@@ -83,6 +85,7 @@ TEST_F(LedgerFile, a_ledger_of_version_11_knows_which_of_its_failures_are_thrott
     ASSERT_TRUE(database.has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN throttled").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN token").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN with_volume").has_value());
     ASSERT_TRUE(database
                     ->run("INSERT INTO failures VALUES ('a', 1, 0, 'RequestLimitExceeded', 1, ''), "
                           "('b', 1, 0, 'IncorrectState', 1, '')")
@@ -110,6 +113,7 @@ TEST_F(LedgerFile, a_ledger_of_version_10_knows_of_no_volume_how_warm_it_is) {
     ASSERT_TRUE(database.has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN throttled").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN token").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN with_volume").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN warmth").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 10").has_value());
   }
@@ -131,6 +135,7 @@ TEST_F(LedgerFile, a_ledger_of_version_9_knows_of_no_volume_that_was_left_unclea
     ASSERT_TRUE(database.has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN throttled").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN token").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN with_volume").has_value());
     ASSERT_TRUE(database->run("DROP TABLE unclean_volumes").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN warmth").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 9").has_value());

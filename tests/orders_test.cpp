@@ -168,6 +168,15 @@ TEST(AttachOrder, one_look_that_does_not_show_the_instance_refuses_nothing) {
   EXPECT_THAT(world.settled(), HasSubstr("refused: EC2 does not show i-9"));
 }
 
+TEST(DeleteOrder, is_not_met_by_the_absence_of_everything) {
+  OrderWorld world(2, 0);
+  for (const auto* id : {"vol-0", "vol-1"}) world.volume(id, id[4] - '0');
+  world.observed.volumes = {};  // another account's answers
+  world.order(OrderKind::delete_volume, "vol-0", "", "yes");
+  world.ledger.watches["ordered/vol-0"] = {core::kNow - core::kVisibilityWindow, 2};
+  EXPECT_EQ(world.settled(), "");
+}
+
 // ---- release ----
 
 TEST(ReleaseOrder, a_node_that_reports_is_asked_to_unmount_first) {

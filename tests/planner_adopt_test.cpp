@@ -89,7 +89,7 @@ TEST(Adopt, a_launch_in_one_zone_carries_for_nodes_that_would_be_put_in_another)
   world.pool().launch->instance_types = {"g5.xlarge"};
   world.limits.calls["AttachVolume"] = 1;
   for (const auto* id : {"i-0", "i-1", "i-2", "i-3"})
-    world.ledger.instances[id] = {"p", "z-b", kNow - seconds{2}};  // not shown yet
+    world.ledger.instances[id] = {"p", "z-b", kNow - seconds{2}, InstanceFate::fresh, true};
   EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("CreateVolume"))));
 }
 
@@ -135,8 +135,18 @@ TEST(Adopt, what_a_launch_made_waits_for_its_late_answer) {
 TEST(Adopt, an_accepted_launch_that_is_not_shown_yet_makes_no_second_volume) {
   auto world = bare_world(2);
   for (const auto* id : {"i-0", "i-1"})
-    world.ledger.instances[id] = {"p", "z-a", kNow - Milliseconds{500}};
+    world.ledger.instances[id] = {"p", "z-a", kNow - Milliseconds{500}, InstanceFate::fresh, true};
   EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(Adopt, a_plain_launch_that_is_not_shown_yet_is_not_taken_for_one_with_a_volume) {
+  auto world = bare_world(2);  // p-1's volume is not made yet
+  world.limits.calls["CreateVolume"] = 0;
+  world.limits.calls["AttachVolume"] = 5;
+  world.volume("vol-0");
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  world.ledger.instances["i-0"] = {"p", "z-a", kNow - Milliseconds{500}};
+  EXPECT_THAT(world.calls(), IsEmpty()) << "it is p-0's";
 }
 
 TEST(Adopt, a_pending_instance_whose_disk_is_not_shown_yet_makes_no_second_volume) {

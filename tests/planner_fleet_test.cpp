@@ -24,6 +24,8 @@ using State = aws::InstanceState;
 using std::chrono::minutes;
 using std::chrono::seconds;
 
+constexpr MicroUsd kUsd = 1'000'000;
+
 // ---- fleets and templates ----
 
 /// Two types, a volume, and templates that may be listed: `listed` says whether ours is there.
@@ -106,6 +108,18 @@ TEST(Fleets, ec2_chooses_among_the_types_that_may_be_bought) {
   EXPECT_EQ(call->overrides[0].max_price, "2.5");
   EXPECT_EQ(call->instance_tags.at(kTagPool), "p");
   EXPECT_TRUE(is_own_token("test", call->client_token));
+}
+
+TEST(Fleets, take_no_type_that_the_limit_has_no_room_for) {
+  auto world = fleet_world(true);
+  world.pool().launch->max_price_hour = "2";
+  world.observed.market.spot_price["g5.xlarge"]["z-a"] = 5 * kUsd;
+  world.observed.market.spot_price["g4dn.xlarge"]["z-a"] = kUsd;
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+  world.observed.market.spot_price.erase("g5.xlarge");  // nobody knows what it costs
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+  world.observed.market.spot_price["g5.xlarge"]["z-a"] = kUsd;
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("CreateFleet")));
 }
 
 TEST(Fleets, one_type_that_is_left_needs_none) {
@@ -232,6 +246,13 @@ TEST(ZoneFallback, only_where_the_spec_allows_it_and_after_a_minute_and_to_where
   world.instance("i-0", State::running, "z-a");
   world.attach("vol-0", "i-0");
   EXPECT_EQ(parked_tags(world), aws::Tags{}) << "it is served";
+}
+
+TEST(ZoneFallback, a_type_that_the_zone_does_not_have_does_not_begin_the_wait_anew) {
+  auto world = dry_world();
+  world.pool().launch->instance_types = {"g5.xlarge", "g4dn.xlarge"};
+  world.ledger.refused_offers[{"g4dn.xlarge", "z-a", true}] = {kNow, kNow, 1, "Unsupported", ""};
+  EXPECT_EQ(parked_tags(world), (aws::Tags{{kTagParked, "z-b"}, {kTagNode, "p-0"}}));
 }
 
 TEST(ZoneFallback, a_quota_of_the_region_or_a_price_moves_nobody) {

@@ -318,14 +318,42 @@ TEST(PlannerLaunch, a_part_of_a_throttled_launch_does_not_go_out_while_all_of_it
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
 }
 
+TEST(PlannerLaunch, a_throttled_launch_is_not_asked_for_as_another_call_while_it_may_show) {
+  auto world = three_waiting();
+  Failure throttled{1, kNow, "Throttling", true, "throttled", true};
+  throttled.token = launch_tokens(world).front().substr(2);
+  for (const auto* node : {"p-0", "p-1", "p-2"})
+    world.ledger.failures[failure_key("RunInstances", node)] = throttled;
+  world.now = kNow + seconds{3};
+  EXPECT_THAT(launch_tokens(world), ElementsAre("3 " + throttled.token));
+  // Its type has been refused to another pool: with the next one EC2 would make three more.
+  world.pool().launch->instance_types = {"g5.xlarge", "g4dn.xlarge"};
+  world.ledger.refused_offers[{"g5.xlarge", "z-a", true}] = {
+      kNow, kNow, 1, "InsufficientInstanceCapacity", "none"};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.now = kNow + kVisibilityWindow;
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 3 x g4dn.xlarge in z-a"));
+}
+
+TEST(PlannerLaunch, a_node_with_its_volume_is_launched_for_although_the_pools_source_is_gone) {
+  World world(2, 2);
+  world.volume("vol-0");
+  world.observed.images["ami-volume"] = {{}, "AMI ami-volume gone", false};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+  EXPECT_THAT(world.notes(), HasSubstr("AMI ami-volume gone"));
+  EXPECT_FALSE(world.plan().stable);
+  world.observed.images["ami-base"] = {{}, "AMI ami-base gone", false};
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
 TEST(PlannerLaunch, a_throttled_launch_is_asked_for_again_as_it_was_whoever_else_needs_one_now) {
   auto world = three_waiting();
   world.pool().running = 2;
   const auto first = launch_tokens(world);
   ASSERT_EQ(first.size(), 1U);
   for (const auto* node : {"p-0", "p-1"})
-    world.ledger.failures[failure_key("RunInstances", node)] = {1,    kNow,        "Throttling",
-                                                                true, "throttled", true};
+    world.ledger.failures[failure_key("RunInstances", node)] = {
+        1, kNow, "Throttling", true, "throttled", true, first.front().substr(2)};
   world.pool().running = 3;
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
   // No earlier than the last of them: without one, the call would be another one.

@@ -188,6 +188,19 @@ TEST(Planner, a_look_without_the_leased_volume_makes_no_other_of_the_node_its_ow
   EXPECT_EQ(world.plan().nodes.front().volume_id, "vol-other") << "nobody is in the other";
 }
 
+TEST(Planner, a_release_that_an_old_ledger_knows_of_is_none_of_a_volume_that_came_since) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.observed.volumes.at("vol-0").attachments.front().attach_time =
+      kNow - std::chrono::minutes{2};
+  world.ledger.departures["i-0"] = {true, kNow - std::chrono::minutes{1}, {}, false, "vol-0"};
+  EXPECT_THAT(world.calls(), Contains("DetachVolume vol-0 from i-0"));
+  world.ledger.departures["i-0"].since = kNow - std::chrono::hours{1};
+  EXPECT_THAT(world.calls(), Not(Contains("DetachVolume vol-0 from i-0")));
+}
+
 TEST(Planner,
      an_instance_whose_image_is_not_shown_and_which_has_a_strange_volume_gets_no_second_one) {
   World world;

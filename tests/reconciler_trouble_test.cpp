@@ -183,6 +183,61 @@ TEST(ReconcilerTrouble, a_listing_of_many_pages_ends_soon_in_a_calm_world) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerTrouble, a_page_token_that_ec2_takes_no_more_begins_the_listing_anew) {
+  Fleet fleet(pool_spec("p", 20, 2));
+  fleet.observer.small_world = 0;
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+  fleet.region.knobs.page_cap = 1;
+  sim::Fault dead{"DescribeVolumes", FaultKind::refused, sim::Fault::kAlways};
+  dead.containing = "NextToken=";
+  dead.code = "InvalidParameterValue";
+  dead.message = "Value (x) for parameter NextToken is invalid";
+  dead.until = fleet.region.now() + minutes{10};
+  fleet.front.inject(dead);
+  const auto first_pages = [&] {
+    return std::count_if(
+        fleet.front.calls().begin(), fleet.front.calls().end(), [](const auto& call) {
+          return call.action == "DescribeVolumes" &&
+                 call.body.find("NextToken") == std::string::npos &&
+                 call.body.find("VolumeId") == std::string::npos;
+        });
+  };
+  fleet.until([] { return false; }, minutes{3});
+  const auto before = first_pages();
+  fleet.until([] { return false; }, minutes{3});
+  EXPECT_GT(first_pages(), before);
+  const Instant listed = fleet.last.observed.listed;
+  fleet.until([&] { return fleet.last.observed.listed > listed; }, minutes{30});
+  EXPECT_GT(fleet.last.observed.listed, listed) << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerTrouble, an_attach_that_is_too_old_to_be_sent_again_may_still_be_carried_out) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.front.inject({"AttachVolume", FaultKind::lost_before, 100, 0});
+  fleet.start();
+  const auto open = [&] {
+    const auto view = fleet.ledger->view();
+    return std::any_of(view->intents.begin(), view->intents.end(), [](const auto& intent) {
+      return intent.call.action == "AttachVolume";
+    });
+  };
+  ASSERT_TRUE(fleet.until(open, minutes{2}));
+  auto sent = fleet.calls_of("AttachVolume");
+  Instant last_sent = fleet.region.now();
+  fleet.until(
+      [&] {
+        if (const auto now = fleet.calls_of("AttachVolume"); std::exchange(sent, now) != now)
+          last_sent = fleet.region.now();
+        return !open();
+      },
+      minutes{5});
+  ASSERT_FALSE(open());
+  EXPECT_GE(fleet.region.now() - last_sent, seconds{30});
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerTrouble,
      a_launch_without_an_answer_is_not_repeated_for_a_pool_that_was_paused_meanwhile) {
   Fleet fleet(pool_spec("p", 1, 1));

@@ -210,8 +210,9 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
     auto& instance = *each;
     const auto& id = instance.id;
     if (instance.carries || !may_be_given_its_volume(draft, instance)) continue;
-    // One that is not shown yet may carry a volume: as long as a node lacks one, it is taken to.
-    const bool may = pool.spec->launch->volume_with_launch && !nodes.empty();
+    // Of one that is not shown yet its launch tells.
+    const auto* launched = draft.ledger.instances.get(id);
+    const bool may = launched && launched->with_volume && !nodes.empty();
     const auto what = instance.seen ? carries_what(draft, *instance.seen, carried)
                       : may         ? Carries::unseen
                                     : Carries::nothing;

@@ -282,8 +282,14 @@ bool has_released(const Draft& draft, const Lease& lease) {
     return report->stage == NodeStage::released &&
            (report->volume_id.empty() || report->volume_id == lease.volume_id);
   const auto departure = draft.ledger.departures.find(lease.instance_id);
-  return departure != draft.ledger.departures.end() && departure->second.released &&
-         (departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id);
+  if (departure == draft.ledger.departures.end() || !departure->second.released) return false;
+  // An old copy of the ledger knows of a release, and not that the volume came again since.
+  const auto* volume = draft.observed.volumes.get(lease.volume_id);
+  const auto* shown = volume ? attachment_of(*volume) : nullptr;
+  if (shown && shown->instance_id == lease.instance_id && shown->attach_time &&
+      *shown->attach_time > departure->second.since)
+    return false;
+  return departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id;
 }
 
 void keep_volumes_of(Draft& draft, const InstanceDraft& instance) {

@@ -33,6 +33,10 @@ class LaunchRoom {
  public:
   LaunchRoom(Draft& draft, const PoolDraft& pool);
 
+  /// Whether the limit of the price has room for one at this price.
+  bool affords(const std::optional<MicroUsd>& price) const {
+    return !limit_ || (cost_ && price && *price <= *limit_ - *cost_);
+  }
   /// Takes room for as many of `wanted` instances as there is, at this price each.
   int take(int wanted, const std::optional<MicroUsd>& price);
   /// Notes what stood in the way of takes, once a pool.

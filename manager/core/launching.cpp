@@ -4,6 +4,7 @@
 #include "manager/core/launching.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "bootstrap/base/words.hpp"
 #include "manager/core/adopting.hpp"
@@ -115,6 +116,25 @@ std::vector<std::vector<NodeDraft*>> split_into_calls(const Draft& draft,
   return calls;
 }
 
+/// A launch for one of them was throttled just now, and this is another call than that: what that
+/// one may have made is not shown yet. The same call EC2 answers with what it made.
+bool may_be_launched_already(Draft& draft, const std::vector<NodeDraft*>& nodes,
+                             const std::string& token) {
+  bool may = false;
+  for (const auto* node : nodes)
+    for (const auto* action : {"RunInstances", "CreateFleet"}) {
+      const auto failure = draft.ledger.failures.find(failure_key(action, node->name));
+      if (failure == draft.ledger.failures.end() || !failure->second.throttled ||
+          failure->second.token == token)
+        continue;
+      const Instant due = failure->second.last + kVisibilityWindow;
+      if (draft.now >= due) continue;
+      draft.wake_at(due);
+      may = true;
+    }
+  return may;
+}
+
 std::vector<std::string> names_of(const std::vector<NodeDraft*>& nodes) {
   std::vector<std::string> names;
   for (const auto* node : nodes) names.push_back(node->name);
@@ -195,6 +215,17 @@ std::optional<MicroUsd> dearest_of(const std::vector<PricedOffer>& offers) {
   return most;
 }
 
+/// A fleet may take the dearest of its types: those that the limit has no room for stay out, and
+/// those of which nobody knows the price.
+void leave_out_what_is_too_dear(ZoneOffers& offers, const LaunchRoom& room) {
+  auto& list = offers.spot.empty() ? offers.on_demand : offers.spot;
+  while (list.size() > 1 && !room.affords(dearest_of(list)))
+    list.erase(std::max_element(list.begin(), list.end(), [](const auto& left, const auto& right) {
+      constexpr MicroUsd kUnknown = std::numeric_limits<MicroUsd>::max();
+      return left.price.value_or(kUnknown) < right.price.value_or(kUnknown);
+    }));
+}
+
 void send_launches(Draft& draft, PoolDraft& pool, const ZoneOffers& offers,
                    const FleetChoice& fleet, const std::vector<NodeDraft*>& missing) {
   const auto& best = offers.usable().front().offer;
@@ -204,6 +235,7 @@ void send_launches(Draft& draft, PoolDraft& pool, const ZoneOffers& offers,
     aws::Mutation call = run_call(draft, *pool.spec, best, names);
     if (fleet.way == FleetWay::fleet)
       call = fleet_call(draft, *pool.spec, fleet.template_id, offers.usable(), names);
+    if (may_be_launched_already(draft, nodes, token_of(call))) continue;
     if (!draft.act(std::move(call), pool.spec->name, names, reason, best.zone)) return;
     for (auto* node : nodes) node->covered = true;
   }
@@ -239,7 +271,9 @@ void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone,
       std::clamp((bare.size() + calls - 1) / calls, kMostPerLaunch, kMostPerLaunchAtAll);
   for (const auto& nodes : split_into_calls(draft, bare, per_call)) {
     const auto names = names_of(nodes);
-    if (!draft.act(run_call_with_volumes(draft, pool, best.offer, names), pool.spec->name, names,
+    auto call = run_call_with_volumes(draft, pool, best.offer, names);
+    if (may_be_launched_already(draft, nodes, call.client_token)) continue;
+    if (!draft.act(std::move(call), pool.spec->name, names,
                    why_launched(names, offers) + "; the launch makes the volumes too", zone))
       break;
     for (auto* node : nodes) node->asked = node->covered = true;
@@ -249,13 +283,15 @@ void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone,
 void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, LaunchRoom& room) {
   launch_with_volumes(draft, pool, zone, room);
   auto missing = find_missing(draft, pool, zone);
-  if (missing.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
+  if (missing.empty() || !pool.source.may_launch || draft.young_ledger()) return;
   if (!pool.spec->launch) return ask_others(draft, pool, zone, missing);
-  const auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
+  auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
   if (offers.usable().empty())
     return note_nothing_to_buy(draft, pool, zone, offers, missing.size());
-  const auto fleet = offers.usable().size() > 1 ? choose_fleet(draft, pool) : FleetChoice{};
+  auto fleet = offers.usable().size() > 1 ? choose_fleet(draft, pool) : FleetChoice{};
   if (fleet.way == FleetWay::wait) return;
+  if (fleet.way == FleetWay::fleet) leave_out_what_is_too_dear(offers, room);
+  if (offers.usable().size() == 1) fleet = {};
   const auto price =
       fleet.way == FleetWay::fleet ? dearest_of(offers.usable()) : offers.usable().front().price;
   const int most = draft.take(kInstancesLaunched, static_cast<int>(missing.size()));

@@ -108,6 +108,7 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
   auto& list = spot ? offers.spot : offers.on_demand;
   std::vector<Refused> refused;
   bool shortage = true;
+  Instant of_capacity{}, of_types{};
   for (const auto& type : pool.launch->instance_types) {
     const PricedOffer priced{{type, zone, spot},
                              price_of({type, zone, spot}, *pool.launch, market)};
@@ -129,8 +130,11 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
     offers.reasons.push_back(code_clause(priced.offer, *refusal));
     refused.push_back({priced, refusal});
     shortage = shortage && tells_of_a_shortage(*refusal);
-    since = std::max(since, refusal->since);
+    // A type that the zone does not have is asked for again each hour, and begins anew each time.
+    auto& latest = refusal->code == "Unsupported" ? of_types : of_capacity;
+    latest = std::max(latest, refusal->since);
   }
+  since = std::max(since, of_capacity == Instant{} ? of_types : of_capacity);
   const bool all_refused = !refused.empty() && list.empty();
   if (all_refused) add_last_resort(refused, now, offers, list);
   cheapest_first(list, market);

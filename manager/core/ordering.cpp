@@ -38,8 +38,9 @@ void ask(Draft& draft, const Order& order, aws::Mutation mutation, std::string r
     draft.act(std::move(mutation), order.pool, {}, std::move(reason));
 }
 
+/// Not while so much is missing that another account may be asked.
 bool surely_absent(Draft& draft, const std::string& id) {
-  return draft.surely("ordered/" + id);
+  return draft.surely("ordered/" + id) && !draft.frozen;
 }
 
 // ---- instances ----

@@ -119,8 +119,10 @@ PoolSource find_source(const PoolSpec& pool, const Observed& observed) {
   PoolSource source;
   find_root(pool, observed, source);
   check_snapshot(pool, observed, source);
+  const std::size_t of_volumes = source.problems.size();
   check_zones(pool, observed, source);
   check_launch(pool, observed, source);
+  source.may_launch = source.problems.size() == of_volumes;
   return source;
 }
 

@@ -13,9 +13,10 @@ namespace warmroot::core {
 struct PoolSource {
   std::string snapshot_id;   ///< empty: unknown, see problems
   std::string architecture;  ///< of the volumes' system; empty for a bare snapshot
-  /// Each one sentence that names the remedy. Any of them stops creates and launches of the pool;
-  /// volumes and instances that are there go on being served.
+  /// Each one sentence that names the remedy. Any of them stops creates of the pool; volumes and
+  /// instances that are there go on being served.
   std::vector<std::string> problems;
+  bool may_launch = true;  ///< none of them stops launches for nodes that have their volumes
 };
 
 PoolSource find_source(const PoolSpec& pool, const Observed& observed);

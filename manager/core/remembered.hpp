@@ -23,6 +23,9 @@ namespace warmroot::core {
 /// stand behind it.
 inline constexpr Milliseconds kVisibilityWindow{5'000};
 
+/// In the body of a launch that makes volumes.
+inline constexpr const char* kLaunchMapping = "BlockDeviceMapping.1.";
+
 /// An instance's right to a volume. `reserved` waits for the volume to become free; `attaching` to
 /// `leaving` exclude any other such lease of the volume.
 enum class LeaseState { reserved, attaching, checking, active, leaving, ended };
@@ -102,6 +105,7 @@ struct LaunchedInstance {
   std::string zone;
   Instant recorded{};
   InstanceFate fate = InstanceFate::fresh;
+  bool with_volume = false;  ///< its launch made a volume for it
 };
 
 /// An instance that has begun to give its volume back, by its own word or EC2's warning. It never

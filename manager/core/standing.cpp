@@ -55,7 +55,7 @@ NodeCondition condition_of(Draft& draft, const PoolDraft& pool, const NodeDraft&
   if (node.covered) return holder ? NodeCondition::handover : NodeCondition::launching;
   if (!node.volume || node.volume->state == aws::VolumeState::creating)
     return NodeCondition::creating;
-  if (!pool.source.problems.empty()) return NodeCondition::blocked;
+  if (!pool.source.may_launch) return NodeCondition::blocked;
   return holder ? NodeCondition::leaving : NodeCondition::no_instance;
 }
 
@@ -221,10 +221,12 @@ bool awaiting(Draft& draft) {
       !draft.plan.short_of.empty() || in_transition(draft) || !draft.plan.drains.empty())
     return true;
   for (const auto& pool : draft.pools) {
-    if (!pool.source.problems.empty()) continue;
-    if (!stock_settled(pool) || pool.rolling) return true;
+    const bool makes = pool.source.problems.empty();
+    if (makes && (!stock_settled(pool) || pool.rolling)) return true;
     for (const auto& node : pool.nodes)
-      if (!node_settled(draft, node)) return true;
+      if ((makes || (pool.source.may_launch && !node.volume_id.empty())) &&
+          !node_settled(draft, node))
+        return true;
   }
   return false;
 }
