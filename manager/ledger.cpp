@@ -129,8 +129,17 @@ Ok forget_old(Database& database, Instant now) {
   TRY(database.run("DELETE FROM failures WHERE last_ms < ?", {before}));
   TRY(database.run("DELETE FROM refused_offers WHERE last_ms < ?", {before}));
   TRY(database.run("DELETE FROM volumes WHERE gone_ms < ?", {before}));
-  TRY(database.run("DELETE FROM instances WHERE gone_ms < ?", {before}));
-  TRY(database.run("DELETE FROM refused_devices WHERE time_ms < ?", {before}));
+  TRY(
+      database.run("DELETE FROM refused_devices WHERE time_ms < ? AND instance_id NOT IN (SELECT "
+                   "instance_id FROM instances WHERE gone_ms IS NULL) AND instance_id NOT IN "
+                   "(SELECT instance_id FROM leases WHERE state <> 'ended')",
+                   {before}));
+  // What leases and refusals say of one that is gone counts for nothing as long as that is known.
+  TRY(
+      database.run("DELETE FROM instances WHERE gone_ms < ? AND instance_id NOT IN (SELECT "
+                   "instance_id FROM leases) AND instance_id NOT IN (SELECT instance_id FROM "
+                   "refused_devices)",
+                   {before}));
   // Of instances that others launched nobody records the end.
   TRY(
       database.run("DELETE FROM departures WHERE since_ms < ? AND instance_id NOT IN "
@@ -370,11 +379,12 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
     return write_volume_gone(*gone, now);
   if (const auto* instance = std::get_if<core::RecordInstance>(&record))
     return database_.run(
-        "INSERT INTO instances (instance_id, pool, zone, recorded_ms) VALUES (?, ?, ?, ?) "
+        "INSERT INTO instances (instance_id, pool, zone, recorded_ms, with_volume) VALUES (?, ?, "
+        "?, ?, ?) "
         // Given up and shown again: another account's answers, or a server that was behind.
         "ON CONFLICT (instance_id) DO UPDATE SET gone_ms = NULL",
         {instance->instance_id, instance->instance.pool, instance->instance.zone,
-         to_sql(instance->instance.recorded)});
+         to_sql(instance->instance.recorded), std::int64_t{instance->instance.with_volume}});
   if (const auto* leaves = std::get_if<core::RecordDeparture>(&record))
     return database_.run(
         "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised, volume_id) "

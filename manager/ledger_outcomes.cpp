@@ -147,8 +147,9 @@ Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Ins
     // A fleet chooses the zone itself.
     const auto& zone = intent.zone.empty() ? instance.availability_zone : intent.zone;
     TRY(database_.run(
-        "INSERT OR IGNORE INTO instances (instance_id, pool, zone, recorded_ms, "
-        "with_volume) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO instances (instance_id, pool, zone, recorded_ms, with_volume) VALUES (?1, ?2, "
+        "?3, ?4, ?5) ON CONFLICT (instance_id) DO UPDATE SET with_volume = 1 WHERE ?5 AND NOT "
+        "with_volume",
         {instance.instance_id, intent.pool, zone, to_sql(now), std::int64_t{with_volume}}));
   }
   return {};

@@ -40,8 +40,8 @@ Ok Observer::read_page(Listing& listing) {
   return {};
 }
 
-/// One page more of so many listings. What does not pass by itself, a token that EC2 has forgotten
-/// first of all, begins the sweep anew.
+/// One page more of so many listings. A token that EC2 has forgotten begins the sweep anew, as does
+/// one that it calls wrong otherwise.
 Ok Observer::continue_sweep(std::size_t listings, Instant now) {
   auto& left = sweep_->left;
   std::size_t pages = 0;
@@ -50,11 +50,12 @@ Ok Observer::continue_sweep(std::size_t listings, Instant now) {
     read = read_page(left[pages]);
     if (!read) break;
   }
-  const bool passes = !read && (read.error().kind == ErrorKind::retry_later ||
-                                read.error().kind == ErrorKind::unknown_outcome);
-  if (!read && (!passes || aws::reaction_for(read.error().code) == aws::Reaction::restart)) {
-    sweep_.reset();
-    return read;
+  if (!read && !left[pages].token.empty()) {
+    const auto reaction = aws::reaction_for(read.error().code);
+    if (reaction == aws::Reaction::restart || reaction == aws::Reaction::request) {
+      sweep_.reset();
+      return read;
+    }
   }
   // Those read to their end are done; one that failed is asked again for the same page.
   const auto rest = left.begin() + static_cast<std::ptrdiff_t>(pages);

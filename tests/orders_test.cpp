@@ -156,6 +156,8 @@ TEST(AttachOrder, an_instance_that_carries_a_volume_of_ours_gets_no_second_one) 
   world.order(OrderKind::attach, "i-9", "p");
   world.limits.orders_only = true;
   EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.settled(), "") << "one look may lag";
+  world.ledger.watches["carries/i-9"] = {core::kNow - core::kVisibilityWindow, 2};
   EXPECT_THAT(world.settled(), HasSubstr("refused: i-9 has a volume of ours"));
 }
 

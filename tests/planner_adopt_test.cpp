@@ -139,6 +139,15 @@ TEST(Adopt, an_accepted_launch_that_is_not_shown_yet_makes_no_second_volume) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+TEST(Adopt, an_instance_that_a_look_leaves_out_still_carries_the_volume_that_is_shown_on_it) {
+  auto world = bare_world(1);
+  carrier(world, "i-0");
+  launched_volume(world, "vol-1", "i-0");
+  world.observed.instances.erase("i-0");
+  ASSERT_FALSE(world.ledger.instances.at("i-0").with_volume);
+  EXPECT_THAT(world.calls(), ElementsAre("CreateTags vol-1"));
+}
+
 TEST(Adopt, a_plain_launch_that_is_not_shown_yet_is_not_taken_for_one_with_a_volume) {
   auto world = bare_world(2);  // p-1's volume is not made yet
   world.limits.calls["CreateVolume"] = 0;

@@ -195,7 +195,7 @@ TEST(Planner, a_release_that_an_old_ledger_knows_of_is_none_of_a_volume_that_cam
   world.attach("vol-0", "i-0");
   world.observed.volumes.at("vol-0").attachments.front().attach_time =
       kNow - std::chrono::minutes{2};
-  world.ledger.departures["i-0"] = {true, kNow - std::chrono::minutes{1}, {}, false, "vol-0"};
+  world.ledger.departures["i-0"] = {true, kNow - std::chrono::minutes{2}, {}, false, "vol-0"};
   EXPECT_THAT(world.calls(), Contains("DetachVolume vol-0 from i-0"));
   world.ledger.departures["i-0"].since = kNow - std::chrono::hours{1};
   EXPECT_THAT(world.calls(), Not(Contains("DetachVolume vol-0 from i-0")));

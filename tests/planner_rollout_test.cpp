@@ -278,9 +278,17 @@ TEST(Rollout, nodes_without_an_instance_of_their_group_hold_nobody_up) {
   world.ledger.leases.pop_back();
   world.observed.reports.erase("i-2");
   world.next("vol-n");
+  EXPECT_THAT(world.plan().drains, IsEmpty()) << "the group may replace it yet";
+  world.ledger.watches["lacks an instance/p-2"] = {kNow - std::chrono::minutes{15}, 50};
   const auto plan = world.plan();
   ASSERT_EQ(plan.drains.size(), 1u) << world.notes();
   EXPECT_EQ(plan.drains.begin()->first, "i-0");
+  // One that has given its volume back has its place in the group still.
+  world.observed.instances["i-2"] = world.observed.instances.at("i-0");
+  world.observed.instances["i-2"].instance_id = "i-2";
+  world.observed.instances["i-2"].block_devices.clear();
+  world.ledger.departures["i-2"] = {true, kNow - std::chrono::minutes{20}, {}, false, "vol-2"};
+  EXPECT_THAT(world.plan().drains, IsEmpty());
 }
 
 TEST(Rollout, a_volume_retired_in_another_zone_is_not_attached_across_zones) {

@@ -212,7 +212,7 @@ void adopt_for(Draft& draft, PoolDraft& pool, const Carried& carried) {
     if (instance.carries || !may_be_given_its_volume(draft, instance)) continue;
     // Of one that is not shown yet its launch tells.
     const auto* launched = draft.ledger.instances.get(id);
-    const bool may = launched && launched->with_volume && !nodes.empty();
+    const bool may = carried.contains(id) || (launched && launched->with_volume && !nodes.empty());
     const auto what = instance.seen ? carries_what(draft, *instance.seen, carried)
                       : may         ? Carries::unseen
                                     : Carries::nothing;

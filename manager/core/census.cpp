@@ -352,7 +352,9 @@ void count_shown_instances(Draft& draft) {
     made.carries = draft.undecided_launch(instance.client_token);
     made.departing = why_departing(draft, instance);
     if (made.launched && !recorded)
-      draft.record(RecordInstance{id, {made.pool, made.zone, draft.now}});
+      draft.record(RecordInstance{id,
+                                  {made.pool, made.zone, draft.now, InstanceFate::fresh,
+                                   has_tag(instance.tags, kTagLaunchVolume)}});
     pool->instances.push_back(&draft.add_instance(std::move(made)));
   }
 }

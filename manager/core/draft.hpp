@@ -46,7 +46,6 @@ inline constexpr Milliseconds kDrainPatience{150'000};
 /// Why an instance is given up: the clause by which other rules know it.
 inline constexpr const char* kGaveBack = "has given its volume back";
 inline constexpr const char* kFailsStatusChecks = "fails EC2's status checks";
-inline constexpr const char* kNeverCameUp = "never came up";
 inline constexpr const char* kMayBeInterrupted =
     "may be interrupted soon, as EC2 recommends to rebalance";
 

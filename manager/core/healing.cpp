@@ -287,7 +287,7 @@ bool has_released(const Draft& draft, const Lease& lease) {
   const auto* volume = draft.observed.volumes.get(lease.volume_id);
   const auto* shown = volume ? attachment_of(*volume) : nullptr;
   if (shown && shown->instance_id == lease.instance_id && shown->attach_time &&
-      *shown->attach_time > departure->second.since)
+      *shown->attach_time > departure->second.since + kReportDelay)
     return false;
   return departure->second.volume_id.empty() || departure->second.volume_id == lease.volume_id;
 }

@@ -70,11 +70,11 @@ void come_back(Draft& draft, PoolDraft& pool, NodeDraft& node,
                const std::vector<const aws::Volume*>& parked,
                const std::vector<std::string>& zones) {
   // What may have been made elsewhere would be its second one.
-  if (may_have_been_made(draft, "CreateVolume", node.name) ||
-      may_have_been_made(draft, "CopyVolumes", node.name)) {
-    node.asked = true;
-    return;
-  }
+  for (const auto* action : {"CreateVolume", "CopyVolumes", "RunInstances"})
+    if (may_have_been_made(draft, action, node.name)) {
+      node.asked = true;
+      return;
+    }
   for (const auto* volume : parked) {
     if (!contains(zones, volume->availability_zone) || draft.undecided(volume->volume_id)) continue;
     node.zone = volume->availability_zone;

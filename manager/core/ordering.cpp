@@ -61,9 +61,6 @@ std::string why_not_attach(Draft& draft, const Order& order, const aws::Instance
   if (!pool.empty() && pool != order.pool) return id + " belongs to pool " + pool;
   const auto* known = draft.find_instance(id);
   if (known && !known->departing.empty()) return id + " " + known->departing;
-  if (draft.shows_volume_on(id))
-    return id +
-           " has a volume of ours that is no lease yet: see `volume list`, and try again later";
   return {};
 }
 
@@ -100,6 +97,14 @@ void obey_attach(Draft& draft, const Order& order) {
   }
   if (const auto reason = why_not_attach(draft, order, instance); !reason.empty())
     return refuse(draft, order, reason);
+  if (draft.shows_volume_on(order.subject)) {
+    if (draft.surely("carries/" + order.subject))
+      refuse(draft, order,
+             order.subject +
+                 " has a volume of ours that is no lease yet: see `volume list`, and "
+                 "try again later");
+    return;
+  }
   const auto* pool = draft.find_pool(order.pool);
   if (!node_for(draft, *pool, instance.availability_zone))
     return refuse(draft, order,

@@ -10,6 +10,9 @@ namespace warmroot::core {
 
 namespace {
 
+/// An Auto Scaling group replaces an instance within minutes.
+constexpr Milliseconds kGroupPatience{900'000};
+
 bool outdated(const PoolDraft& pool, const aws::Volume* volume) {
   if (!volume || pool.source.snapshot_id.empty()) return false;
   const auto lineage = lineage_of(*volume);
@@ -117,12 +120,6 @@ void mend_tags(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
   }
 }
 
-/// A group's instances come from elsewhere: where they are fewer than nodes, one without any waits
-/// for nobody, and would hold a rollout up for ever.
-bool is_beyond_the_group(Draft& draft, const PoolDraft& pool, const NodeDraft& node) {
-  return !pool.spec->launch && !serving_lease(draft, node) && !waiting_lease(draft, node);
-}
-
 bool unavailable(Draft& draft, const NodeDraft& node) {
   if (!node.wanted) return false;
   const auto* lease = serving_lease(draft, node);
@@ -164,11 +161,28 @@ bool move_node(Draft& draft, PoolDraft& pool, NodeDraft& node, bool may_interrup
   return interrupts;
 }
 
+/// A group may have fewer instances than there are nodes. A node that has lacked one for so long is
+/// one too many for it, and holds no rollout up; unless an instance that has given its volume back
+/// still has its place in the group.
+int too_many_for_the_group(Draft& draft, const PoolDraft& pool) {
+  if (pool.spec->launch) return 0;
+  int count = 0;
+  for (const auto& node : pool.nodes) {
+    if (node.beyond || !node.wanted || serving_lease(draft, node) || waiting_lease(draft, node))
+      continue;
+    const Watch lacking = draft.hold("lacks an instance/" + node.name);
+    draft.wake_at(lacking.since + kGroupPatience);
+    if (draft.now - lacking.since >= kGroupPatience) ++count;
+  }
+  for (const auto* instance : pool.instances)
+    if (instance->running && !instance->departing.empty()) --count;
+  return std::max(0, count);
+}
+
 void move_nodes(Draft& draft, PoolDraft& pool) {
-  int budget = pool.spec->rollout.max_unavailable;
+  int budget = pool.spec->rollout.max_unavailable + too_many_for_the_group(draft, pool);
   for (const auto& node : pool.nodes)
-    if (!node.beyond && unavailable(draft, node) && !is_beyond_the_group(draft, pool, node))
-      --budget;
+    if (!node.beyond && unavailable(draft, node)) --budget;
   const auto begun = [&](const NodeDraft& node) {
     return draft.ledger.watches.contains("rollout/" + node.name);
   };
