@@ -127,6 +127,22 @@ TEST(BeyondRepair, a_volume_whose_tag_is_gone_at_several_looks_is_used_again) {
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-1")));
 }
 
+/// Seed 52000050938: an old copy of the ledger had it as beyond repair, a session was in it.
+TEST(BeyondRepair, a_volume_that_serves_on_another_instance_is_its_nodes_again) {
+  auto world = remembered();
+  world.ledger.unclean["vol-0"].tagged = true;
+  world.attach("vol-0", "i-1");
+  world.ledger.leases.clear();
+  EXPECT_EQ(world.plan().nodes.front().volume_id, "");
+  world.report("i-1", "vol-0", NodeStage::ready);
+  const auto plan = world.plan();
+  EXPECT_EQ(plan.nodes.front().volume_id, "vol-0");
+  EXPECT_THAT(records<RecordUncleanOver>(plan), ::testing::SizeIs(1));
+  EXPECT_THAT(World::calls_of(plan), IsEmpty());
+  world.observed.volumes.at("vol-0").tags[kTagQuarantined] = "by hand";
+  EXPECT_THAT(records<RecordUncleanOver>(world.plan()), IsEmpty()) << "it is set aside";
+}
+
 TEST(BeyondRepair, an_order_returns_a_volume_also_when_its_tag_never_came) {
   auto world = remembered();
   world.ledger.orders.push_back({1, OrderKind::return_volume, "vol-0", "", "", kNow});

@@ -13,11 +13,6 @@ namespace {
 /// Whether EC2 shows DeleteOnTermination as it was set is looked at after so long.
 constexpr Milliseconds kFlagAgain{5'000};
 
-bool says_mounted(const NodeReport& report) {
-  return report.stage == NodeStage::mounted || report.stage == NodeStage::ready ||
-         report.stage == NodeStage::warming || report.stage == NodeStage::warm;
-}
-
 bool guest_saw_disk(const Draft& draft, const Lease& lease) {
   const auto* report = draft.report_of(lease.instance_id);
   return report && report->volume_id == lease.volume_id && report->stage != NodeStage::hello &&

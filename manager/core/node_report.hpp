@@ -23,4 +23,11 @@ struct NodeReport {
   bool rebalance = false;  ///< EC2 recommends to replace the instance
 };
 
+/// It has its volume, for sessions to land in.
+inline bool says_mounted(const NodeReport& report) {
+  using enum NodeStage;
+  return report.stage == mounted || report.stage == ready || report.stage == warming ||
+         report.stage == warm;
+}
+
 }  // namespace warmroot::core

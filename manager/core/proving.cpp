@@ -12,11 +12,6 @@ bool is_nobodys_fault(const std::string& reason) {
          reason == "Server.InsufficientInstanceCapacity";
 }
 
-bool serves(const NodeReport& report) {
-  return report.stage == NodeStage::mounted || report.stage == NodeStage::ready ||
-         report.stage == NodeStage::warming || report.stage == NodeStage::warm;
-}
-
 /// Why the launch came to nothing; empty when it did not, or nobody can say yet.
 std::string why_failed(Draft& draft, const std::string& id, const aws::Instance& seen) {
   // One volume beyond repair is no launch's fault; where all are, none is to be made for the next.
@@ -39,7 +34,7 @@ bool has_proved(Draft& draft, const std::string& id) {
   const auto* lease = draft.lease_on(id);
   if (!lease || !holds_volume(lease->state)) return false;
   const auto* report = draft.report_of(id);
-  if (report && serves(*report)) return true;
+  if (report && says_mounted(*report)) return true;
   const bool attached = lease->state == LeaseState::active || lease->state == LeaseState::checking;
   return attached && draft.now - lease->since >= kProvedAfter;
 }

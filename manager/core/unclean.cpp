@@ -39,6 +39,15 @@ bool is_to_return(const Draft& draft, const std::string& id) {
   });
 }
 
+/// An old copy of the ledger does not know that it was returned since: another instance has it and
+/// says so. Source: invariant (8), seed 52000050938.
+bool serves_again(const Draft& draft, const aws::Volume& volume, const UncleanVolume& unclean) {
+  const auto* attachment = attachment_of(volume);
+  if (!attachment || attachment->instance_id == unclean.instance_id) return false;
+  const auto* report = draft.report_of(attachment->instance_id);
+  return report && says_mounted(*report) && report->volume_id == volume.volume_id;
+}
+
 /// Set aside until its tag was seen and is gone again, or an order returns it: one look that does
 /// not show the tag may be older than it.
 void follow_tag(Draft& draft, const std::string& id, UncleanVolume unclean) {
@@ -48,6 +57,8 @@ void follow_tag(Draft& draft, const std::string& id, UncleanVolume unclean) {
     unclean.tagged = true;
     draft.record(RecordUnclean{id, unclean});
   }
+  if (shown && !tagged && serves_again(draft, *shown, unclean))
+    return draft.record(RecordUncleanOver{id, "serves again"});
   const bool returns = unclean.tagged || is_to_return(draft, id);
   if (shown && !tagged && returns && !is_in_use(draft, id, shown) && !draft.undecided(id) &&
       draft.surely("returned/" + id))
