@@ -11,7 +11,7 @@
 
 namespace warmroot::bootstrap {
 
-/// Said when sshd has been started without our configuration.
+/// Said when sshd has been started without our configuration, and no second one lets people in.
 inline constexpr char kLateSentence[] =
     "sshd was running before the bootstrap: sessions stay on the base until it is restarted";
 

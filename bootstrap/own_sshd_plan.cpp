@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/sshd_config.hpp"
@@ -130,12 +131,6 @@ std::vector<std::string> values_of_word(const std::string& word,
   return unit_words(value);
 }
 
-std::string lower_case(std::string text) {
-  for (char& letter : text)
-    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
-  return text;
-}
-
 }  // namespace
 
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
@@ -200,7 +195,7 @@ Result<std::vector<std::string>> sshd_options_of_unit(
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "-p") ++i;
     if (i >= words.size() || words[i] == "-D" || words[i] == "-e" || words[i - 1] == "-p") continue;
-    const std::string keyword = lower_case(words[i]);
+    const std::string keyword = lower(words[i]);
     for (const char* own : {"listenaddress", "hostkey", "hostcertificate"})
       if (words[i - 1] == "-o" && keyword.starts_with(own))
         return fail(ErrorKind::refused, "the base's unit starts sshd with " + words[i]);

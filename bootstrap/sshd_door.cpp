@@ -43,23 +43,23 @@ SshdDoor::SshdDoor(std::vector<std::uint16_t> ports, std::unique_ptr<SteeredSshd
       log_path_(std::move(log)),
       patience_(kReload) {}
 
-Ok SshdDoor::prepare(const RootDirectory& volume) {
+Ok SshdDoor::prepare(const RootDirectory& root) {
   if (ports_.empty())
     return fail(ErrorKind::misconfigured, "the base's sshd listens on no port to take over");
-  TRY(sshd_->check_possible(volume));
+  TRY(sshd_->check_possible(root));
   TRY_ASSIGN(steering_, PortSteering::load(ports_));
   TRY_ASSIGN(port_, hold_port());
   return {};
 }
 
-Result<std::string> SshdDoor::start(const RootDirectory& volume, const OwnSshdWishes& wishes,
+Result<std::string> SshdDoor::start(const RootDirectory& root, const OwnSshdWishes& wishes,
                                     const Cancelled& cancelled) {
   const std::lock_guard lock(mutex_);
   wishes_ = wishes;
   log_ = UniqueFd(::open(log_path_.c_str(),
                          O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!log_) return fail_errno("opening " + log_path_);
-  TRY(sshd_->start(volume, wishes_, log_.get()));
+  TRY(sshd_->start(root, wishes_, log_.get()));
   TRY(wait_until_it_listens(cancelled));
   return read_greeting(port_.number, kProbeLimit, cancelled);
 }

@@ -36,7 +36,7 @@ class SshdDoor {
 
   /// Gets what it takes. Nobody is led anywhere by it. Errors: misconfigured or refused, why this
   /// base cannot.
-  Ok prepare(const RootDirectory& volume);
+  Ok prepare(const RootDirectory& root);
   /// The port of loopback, known once it is prepared.
   std::uint16_t port() const { return port_.number; }
   bool v6() const { return static_cast<bool>(port_.v6); }
@@ -44,7 +44,7 @@ class SshdDoor {
   /// Starts sshd and waits until it has greeted a client; still nobody is led to it. Returns the
   /// greeting. Requires: a thread that lives as long as this process. Errors: why not, one
   /// sentence.
-  Result<std::string> start(const RootDirectory& volume, const OwnSshdWishes& wishes,
+  Result<std::string> start(const RootDirectory& root, const OwnSshdWishes& wishes,
                             const Cancelled& cancelled);
   /// New connections go to it from now on.
   Ok open();

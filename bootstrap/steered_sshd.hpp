@@ -26,7 +26,8 @@ class SteeredSshd {
   virtual std::string name() const = 0;
   /// Whether the base and the volume have what it takes. Errors: refused, one sentence.
   virtual Ok check_possible(const RootDirectory& root) const = 0;
-  /// Starts it; `root` is the volume's, mounted at kVolumePoint; its log goes to `log`. What it
+  /// Starts it; `root` is the volume's, mounted at kVolumePoint, or any to one of the base's, to
+  /// which it is nothing; its log goes to `log`. What it
   /// runs is told to end when the thread that called ends. Errors: errno's.
   virtual Ok start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) = 0;
   /// How long it may take until it listens.

@@ -20,7 +20,7 @@ constexpr Milliseconds kHangupSeen{300};
 constexpr Milliseconds kLedgerPatience{5'000};
 /// Where STS does not say whose credentials these are, it is asked again, less and less often: the
 /// loop waits for its answer.
-constexpr std::chrono::minutes kAccountPatience{1}, kMostAccountPatience{60};
+constexpr std::chrono::minutes kMostAccountPatience{60};
 /// /healthz: idle looks come every 30 s and a dead EC2 is retried for seconds; ten such spans mean
 /// trouble.
 constexpr std::chrono::minutes kHealthyFor{5};
@@ -148,8 +148,7 @@ Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   TRY(listen_to_events());
   TRY_ASSIGN(const std::unique_ptr<OrderSocket> socket,
              OrderSocket::listen(context_.options.state, [this] { board_.wake(); }));
-  account_patience_ = kAccountPatience;
-  account_check_due_ = std::chrono::steady_clock::now() + kAccountPatience;
+  account_check_due_ = std::chrono::steady_clock::now() + account_patience_;
   while (!stop.stop_requested()) {
     if (signals.take_hangup()) read_spec_again(reconciler);
     tick(reconciler, stop);

@@ -67,8 +67,8 @@ class Daemon {
   std::atomic<bool> has_new_credentials_ = false;
   /// STS is asked whose they are from then on; absent: it has said so.
   std::optional<std::chrono::steady_clock::time_point> account_check_due_;
-  std::chrono::minutes account_patience_{1};
-  std::atomic<bool> others_launch_ = false;  ///< instances of some pool, by the spec
+  std::chrono::minutes account_patience_{1};  ///< doubled each time that it does not
+  std::atomic<bool> others_launch_ = false;   ///< instances of some pool, by the spec
   Milliseconds next_look_{0};
   std::set<std::string> notes_told_;
   std::map<std::string, std::string> states_told_;  ///< of nodes

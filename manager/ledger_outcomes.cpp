@@ -142,7 +142,7 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
 
 Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
                           Instant now) {
-  const bool with_volume = intent.call.body.find(core::kLaunchMapping) != std::string::npos;
+  const bool with_volume = core::launches_with_volumes(intent);
   for (const auto& instance : instances) {
     // A fleet chooses the zone itself.
     const auto& zone = intent.zone.empty() ? instance.availability_zone : intent.zone;

@@ -331,8 +331,8 @@ bool Reconciler::launches_at_all(const std::string& pool, const core::LedgerView
 /// definite: its token makes that harmless as long as EC2 knows it, and nothing else tells what it
 /// made; only a launch for a pool that wants none any more is not. One without, whose effect a
 /// listing shows (DetachVolume, TerminateInstances, tags, attributes), is right only in the world
-/// that it was planned for: it is withdrawn, and planned anew from what EC2 shows. AttachVolume is EC2's lock
-/// and may be executed late, so it is sent again and counts against both the volume and the
+/// that it was planned for: it is withdrawn, and planned anew from what EC2 shows. AttachVolume is
+/// EC2's lock and may be executed late, so it is sent again and counts against both the volume and the
 /// instance, until it is a minute old or EC2 shows the volume elsewhere.
 bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& view) const {
   const bool launches = intent.call.action == "RunInstances" || intent.call.action == "CreateFleet";

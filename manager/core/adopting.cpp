@@ -32,9 +32,7 @@ Carried carried_volumes(const Draft& draft) {
 void count_tagging(Draft& draft) {
   for (const auto& intent : draft.ledger.intents) {
     const bool tags = intent.call.action == "CreateTags";
-    const bool launches = intent.call.action == "RunInstances" &&
-                          intent.call.body.find(kLaunchMapping) != std::string::npos;
-    auto* pool = tags || launches ? draft.find_pool(intent.pool) : nullptr;
+    auto* pool = tags || launches_with_volumes(intent) ? draft.find_pool(intent.pool) : nullptr;
     if (!pool) continue;
     for (const auto& name : intent.nodes)
       if (auto* node = pool->find_node(name); node && node->volume_id.empty()) {

@@ -99,8 +99,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
     const int asked = static_cast<int>(intent.nodes.size());
     launches_asked_[{intent.pool, ""}] += asked;
     // Those with volumes of their own are for the nodes that they name and for no other.
-    const bool with_volumes = intent.call.body.find(kLaunchMapping) != std::string::npos;
-    if (with_volumes) {
+    if (launches_with_volumes(intent)) {
       undecided_launches_.insert(intent.token);
     } else if (!intent.zone.empty()) {
       launches_asked_[{intent.pool, intent.zone}] += asked;
@@ -346,6 +345,21 @@ bool Draft::backing_off(std::string_view action, const std::string& resource) {
   const Instant retry = retry_at(found->second, key);
   if (now >= retry) return false;
   wake_at(retry);
+  return true;
+}
+
+bool Draft::may_be_done_already(std::string_view action, const std::string& resource,
+                                const std::string& token) {
+  if (ledger.failures.empty()) return false;
+  const auto found = ledger.failures.find(failure_key(action, resource));
+  if (found == ledger.failures.end()) return false;
+  const Failure& failure = found->second;
+  const bool launches = action == "RunInstances" || action == "CreateFleet";
+  if (!failure.throttled && !(launches && failure.code == kWithdrawn)) return false;
+  if (!token.empty() && failure.token == token) return false;
+  const Instant due = failure.last + kVisibilityWindow;
+  if (now >= due) return false;
+  wake_at(due);
   return true;
 }
 

@@ -175,6 +175,11 @@ class Draft {
   bool surely(const std::string& key);
   /// True while an earlier refusal of `action` for `resource` asks for patience.
   bool backing_off(std::string_view action, const std::string& resource);
+  /// An earlier call of `action` for `resource` was throttled, or a launch not sent again, and may
+  /// have been carried out all the same: what it made shows within the visibility window. The call
+  /// with this token may be sent meanwhile, EC2 answers it with what it made.
+  bool may_be_done_already(std::string_view action, const std::string& resource,
+                           const std::string& token = {});
   /// The disk that its instance booted from: a launch that makes volumes tags it like those, and it
   /// is to end with the instance.
   bool is_base_root(const aws::Attachment& attachment) const;

@@ -7,7 +7,7 @@
 namespace warmroot::core {
 
 /// The instance says that it has given the lease's volume back: by its latest word; by what it said
-/// before a restart only while it has said nothing since.
+/// before a restart only while it has said nothing since, and of no attachment that is younger.
 bool has_released(const Draft& draft, const Lease& lease);
 
 /// Brings every lease into the state that attachments and reports prove, opens leases for

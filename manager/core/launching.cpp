@@ -14,7 +14,6 @@
 #include "manager/core/launch_limits.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
-#include "manager/core/stocking.hpp"
 #include "manager/core/templates.hpp"
 
 namespace warmroot::core {
@@ -41,8 +40,8 @@ bool holds_its_place(Draft& draft, const InstanceDraft& instance) {
 }
 
 /// EC2 shows a volume of ours on it, and no lease says so: its own listing lags behind that of the
-/// volume, which it is about to get again, or it is misled and retired for that within a minute, unless
-/// somebody else's is on it, too. A launch beside it would be one too many.
+/// volume, which it is about to get again, or it is misled and retired for that within a minute,
+/// unless somebody else's is on it, too. A launch beside it would be one too many.
 bool may_be_free_soon(Draft& draft, const InstanceDraft& instance) {
   return (instance.pending || instance.running) && instance.launched &&
          instance.departing.empty() && !instance.ending && !instance.carries &&
@@ -83,22 +82,6 @@ void drop_waiting(Draft& draft, std::vector<NodeDraft*>& nodes) {
   });
 }
 
-/// The first `most` of them, without those of a throttled call of which not all are among these: as
-/// long as it may have been carried out and not be shown yet, a part of it would be another call.
-void keep_first(Draft& draft, std::vector<NodeDraft*>& nodes, std::size_t most) {
-  std::set<std::optional<Instant>> cut;
-  for (std::size_t i = most; i < nodes.size(); ++i) {
-    const auto at = throttled_at(draft, *nodes[i]);
-    if (!at || draft.now >= *at + kVisibilityWindow) continue;
-    cut.insert(at);
-    draft.wake_at(*at + kVisibilityWindow);
-  }
-  nodes.resize(std::min(most, nodes.size()));
-  std::erase_if(nodes, [&](const NodeDraft* node) {
-    return cut.contains(throttled_at(draft, *node));
-  });
-}
-
 /// The nodes of each call.
 std::vector<std::vector<NodeDraft*>> split_into_calls(const Draft& draft,
                                                       std::vector<NodeDraft*> nodes,
@@ -116,23 +99,13 @@ std::vector<std::vector<NodeDraft*>> split_into_calls(const Draft& draft,
   return calls;
 }
 
-/// A launch for one of them was throttled just now, and this is another call than that: what that
-/// one may have made is not shown yet. The same call EC2 answers with what it made.
+/// Another launch for one of them may have been carried out: what it made is not shown yet.
 bool may_be_launched_already(Draft& draft, const std::vector<NodeDraft*>& nodes,
                              const std::string& token) {
-  bool may = false;
-  for (const auto* node : nodes)
-    for (const auto* action : {"RunInstances", "CreateFleet"}) {
-      const auto failure = draft.ledger.failures.find(failure_key(action, node->name));
-      if (failure == draft.ledger.failures.end() || !failure->second.throttled ||
-          failure->second.token == token)
-        continue;
-      const Instant due = failure->second.last + kVisibilityWindow;
-      if (draft.now >= due) continue;
-      draft.wake_at(due);
-      may = true;
-    }
-  return may;
+  return std::any_of(nodes.begin(), nodes.end(), [&](const NodeDraft* node) {
+    return draft.may_be_done_already("RunInstances", node->name, token) ||
+           draft.may_be_done_already("CreateFleet", node->name, token);
+  });
 }
 
 std::vector<std::string> names_of(const std::vector<NodeDraft*>& nodes) {
@@ -247,8 +220,8 @@ std::vector<NodeDraft*> find_bare(Draft& draft, PoolDraft& pool, const std::stri
   if (!pool.spec->launch || !pool.spec->launch->volume_with_launch) return bare;
   for (auto& node : pool.nodes)
     if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() &&
-        !node.asked && !may_have_been_made(draft, "CreateVolume", node.name) &&
-        !may_have_been_made(draft, "CopyVolumes", node.name))
+        !node.asked && !draft.may_be_done_already("CreateVolume", node.name) &&
+        !draft.may_be_done_already("CopyVolumes", node.name))
       bare.push_back(&node);
   drop_waiting(draft, bare);
   const int attaches = draft.calls_left("AttachVolume").value_or(static_cast<int>(bare.size()));
@@ -264,7 +237,7 @@ void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone,
   if (offers.usable().empty()) return;
   const auto& best = offers.usable().front();
   const int most = draft.take(kInstancesLaunched, static_cast<int>(bare.size()));
-  keep_first(draft, bare, static_cast<std::size_t>(room.take(most, best.price)));
+  bare.resize(static_cast<std::size_t>(room.take(most, best.price)));
   const auto calls =
       static_cast<std::size_t>(std::max(1, draft.calls_left("RunInstances").value_or(1'000)));
   const auto per_call =
@@ -295,7 +268,7 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, Laun
   const auto price =
       fleet.way == FleetWay::fleet ? dearest_of(offers.usable()) : offers.usable().front().price;
   const int most = draft.take(kInstancesLaunched, static_cast<int>(missing.size()));
-  keep_first(draft, missing, static_cast<std::size_t>(room.take(most, price)));
+  missing.resize(static_cast<std::size_t>(room.take(most, price)));
   send_launches(draft, pool, offers, fleet, missing);
 }
 

@@ -27,7 +27,9 @@ bool is_unknown(const Draft& draft, const std::string& volume_id) {
 /// Kept at the instance's end, as our volumes are, and none that has our tags:
 /// people took them away, or attached something of their own. Somebody may have a session in it.
 /// Of an image that is not shown, all but the root may be such a volume.
-const aws::BlockDevice* unknown_volume(const Draft& draft, const aws::Instance& instance) {
+const aws::BlockDevice* unknown_volume(const Draft& draft, const InstanceDraft& made) {
+  if (!made.launched || !made.seen) return nullptr;
+  const aws::Instance& instance = *made.seen;
   const auto image = draft.observed.images.find(instance.image_id);
   std::span<const aws::ImageMapping> mappings;
   if (image != draft.observed.images.end() && image->second.found)
@@ -208,12 +210,12 @@ void serve(Draft& draft, const PoolDraft& pool, const NodeDraft& node, IdleInsta
 }  // namespace
 
 bool holds_unknown_volume(const Draft& draft, const InstanceDraft& instance) {
-  return instance.launched && instance.seen && unknown_volume(draft, *instance.seen);
+  return unknown_volume(draft, instance) != nullptr;
 }
 
 bool note_unknown_volume(Draft& draft, const InstanceDraft& instance) {
-  if (!holds_unknown_volume(draft, instance)) return false;
-  const auto* device = unknown_volume(draft, *instance.seen);
+  const auto* device = unknown_volume(draft, instance);
+  if (!device) return false;
   draft.note(NoteKind::stranger, instance.pool, "",
              instance.id + " has " + device->volume_id + " attached as " + device->device_name +
                  ", which carries no tags of ours that say what it is for, so it gets no other "

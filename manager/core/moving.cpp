@@ -71,7 +71,7 @@ void come_back(Draft& draft, PoolDraft& pool, NodeDraft& node,
                const std::vector<std::string>& zones) {
   // What may have been made elsewhere would be its second one.
   for (const auto* action : {"CreateVolume", "CopyVolumes", "RunInstances"})
-    if (may_have_been_made(draft, action, node.name)) {
+    if (draft.may_be_done_already(action, node.name)) {
       node.asked = true;
       return;
     }

@@ -23,9 +23,6 @@ namespace warmroot::core {
 /// stand behind it.
 inline constexpr Milliseconds kVisibilityWindow{5'000};
 
-/// In the body of a launch that makes volumes.
-inline constexpr const char* kLaunchMapping = "BlockDeviceMapping.1.";
-
 /// An instance's right to a volume. `reserved` waits for the volume to become free; `attaching` to
 /// `leaving` exclude any other such lease of the volume.
 enum class LeaseState { reserved, attaching, checking, active, leaving, ended };
@@ -62,6 +59,12 @@ struct Intent {
   Instant silent{};   ///< when one was last sent that nothing at all was heard of
   std::string error;  ///< of refused and unknown: the sentence shown to the operator
 };
+
+/// A launch that makes volumes, too.
+inline bool launches_with_volumes(const Intent& intent) {
+  return intent.call.action == "RunInstances" &&
+         intent.call.body.find("BlockDeviceMapping.1.") != std::string::npos;
+}
 
 /// What a volume is for. A spare that became a node's volume is never a spare again.
 enum class VolumeRole {

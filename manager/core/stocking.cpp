@@ -149,9 +149,9 @@ bool Stocker::make(PoolDraft& pool, const Want& want) {
   // zone, and of stock in the same slot.
   const bool copies = fill.way == FillWay::copy;
   const char* action = copies ? "CopyVolumes" : "CreateVolume";
-  if (may_have_been_made(draft_, action, want.subject, token(action, pool, want)) ||
-      may_have_been_made(draft_, copies ? "CreateVolume" : "CopyVolumes", want.subject) ||
-      may_have_been_made(draft_, "RunInstances", want.subject))
+  if (draft_.may_be_done_already(action, want.subject, token(action, pool, want)) ||
+      draft_.may_be_done_already(copies ? "CreateVolume" : "CopyVolumes", want.subject) ||
+      draft_.may_be_done_already("RunInstances", want.subject))
     return false;
   const std::string reason = fill.why.empty() ? want.reason : want.reason + "; " + fill.why;
   const bool made = copies ? copy(pool, want, reason) : create(pool, want, fill, reason);
@@ -339,19 +339,6 @@ bool tag_as_nodes(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
 
 }  // namespace
 
-bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject,
-                        const std::string& token) {
-  const auto failure = draft.ledger.failures.find(failure_key(action, subject));
-  if (failure == draft.ledger.failures.end()) return false;
-  const bool withdrawn = action == "RunInstances" && failure->second.code == kWithdrawn;
-  if (!failure->second.throttled && !withdrawn) return false;
-  if (!token.empty() && failure->second.token == token) return false;
-  const Instant due = failure->second.last + kVisibilityWindow;
-  if (draft.now >= due) return false;
-  draft.wake_at(due);
-  return true;
-}
-
 bool awaits_its_tag(const aws::Volume& volume) {
   const auto role = volume_role_from(tag_of(volume.tags, kTagRole));
   return role && is_stock(*role) && !has_tag(volume.tags, kTagNode);
@@ -371,9 +358,9 @@ std::vector<std::string> spares_in(Draft& draft, const PoolDraft& pool, const st
 
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,
                               const std::string& why) {
-  if (draft.young_ledger() || may_have_been_made(draft, "CreateVolume", node.name) ||
-      may_have_been_made(draft, "CopyVolumes", node.name) ||
-      may_have_been_made(draft, "RunInstances", node.name))
+  if (draft.young_ledger() || draft.may_be_done_already("CreateVolume", node.name) ||
+      draft.may_be_done_already("CopyVolumes", node.name) ||
+      draft.may_be_done_already("RunInstances", node.name))
     return nullptr;
   StockDraft* best = nullptr;
   for (auto& spare : pool.stock)

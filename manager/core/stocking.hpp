@@ -23,12 +23,6 @@ const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& no
 /// The spares of the zone that may be given away now, in the order in which take_spare takes them.
 std::vector<std::string> spares_in(Draft& draft, const PoolDraft& pool, const std::string& zone);
 
-/// A throttled create may have made the subject's volume all the same, as may a launch that was not
-/// sent again; it shows within the window. The call with this token may be sent meanwhile: EC2
-/// answers it with what it made.
-bool may_have_been_made(Draft& draft, std::string_view action, const std::string& subject,
-                        const std::string& token = {});
-
 /// A spare that is the node's by our record and not yet by its tag: nobody may attach it before.
 bool awaits_its_tag(const aws::Volume& volume);
 
