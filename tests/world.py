@@ -246,9 +246,13 @@ class World:
                 "-o", "ConnectTimeout=20", "-o", "BatchMode=yes", f"{user}@127.0.0.1"]
 
     def ssh(self, instance_id, command, user="admin", seconds=120):
-        """What `command` printed in a session on the instance, or the error as text."""
-        done = subprocess.run([*self.ssh_command(instance_id, user), command], capture_output=True, text=True,
-                              timeout=seconds, stdin=subprocess.DEVNULL)
+        """What `command` printed in a session on the instance, or the error as text. A session that its guest's reset cut
+        hears nothing more: after `seconds` it counts as a connection that failed, 255 as ssh has it."""
+        try:
+            done = subprocess.run([*self.ssh_command(instance_id, user), command], capture_output=True, text=True,
+                                  timeout=seconds, stdin=subprocess.DEVNULL, check=False)
+        except subprocess.TimeoutExpired:
+            return 255, f"no answer within {seconds} s"
         return done.returncode, (done.stdout + done.stderr).strip()
 
     def ssh_when_up(self, instance_id, command, user="admin", seconds=60):
