@@ -10,7 +10,7 @@ namespace warmroot::manager {
 namespace {
 
 /// A day: whoever waits longer for spot does not want on-demand.
-constexpr int kMostOnDemandAfterSeconds = 24 * 3600;
+constexpr int kMostAfterSeconds = 24 * 3600;
 /// Each of a pool's 10,000 nodes and its successor.
 constexpr int kMostInstances = 20000;
 
@@ -38,6 +38,10 @@ void check_market(TableReader& table, const core::LaunchSpec& spec,
     table.mistake("on_demand_after_s",
                   "nothing is bought on demand without on_demand_fallback = true, write that too "
                   "or remove it");
+  if (table.has("rebalance_after_s") && !table.has("replace_on_rebalance"))
+    table.mistake("rebalance_after_s",
+                  "hints count for nothing without replace_on_rebalance = true, write that too or "
+                  "remove it");
   if (spec.zone_fallback && zones.size() == 1 && !table.inherited("zone_fallback"))
     table.mistake("zone_fallback",
                   fmt::format("the pool's only zone is {}, name another in zones or remove it",
@@ -67,11 +71,13 @@ void read_market(TableReader& table, core::LaunchSpec& spec, std::vector<Mistake
                  const core::PoolSpec* pool) {
   spec.zone_fallback = table.flag("zone_fallback").value_or(false);
   spec.on_demand_fallback = table.flag("on_demand_fallback").value_or(false);
-  if (const auto after = table.whole("on_demand_after_s", 0, kMostOnDemandAfterSeconds))
+  if (const auto after = table.whole("on_demand_after_s", 0, kMostAfterSeconds))
     spec.on_demand_after = std::chrono::seconds(*after);
   if (const toml::table* prices = table.table("on_demand_prices"))
     read_prices(*prices, spec, mistakes, pool != nullptr && !table.inherited("on_demand_prices"));
   spec.replace_on_rebalance = table.flag("replace_on_rebalance").value_or(false);
+  if (const auto after = table.whole("rebalance_after_s", 0, kMostAfterSeconds))
+    spec.rebalance_after = std::chrono::seconds(*after);
   spec.max_instances = table.whole("max_instances", 1, kMostInstances);
   spec.max_price_hour = table.decimal("max_price_hour").value_or("");
   spec.volume_with_launch =

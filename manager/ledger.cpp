@@ -349,6 +349,10 @@ Ok Ledger::write_fate(const core::RecordFate& record, Instant now) {
   if (database_.changes() == 0 || record.fate == core::InstanceFate::fresh) return {};
   if (record.fate == core::InstanceFate::proved)
     return database_.run("DELETE FROM launch_streaks WHERE pool = ?", {record.pool});
+  if (record.unavailable) {
+    TRY(refuse_after_all({*record.unavailable, record.code, record.why}, now));
+    return add_history({now, record.pool, "", record.why});
+  }
   TRY(
       database_.run("INSERT INTO launch_streaks VALUES (?1, 1, ?2, ?3) ON CONFLICT (pool) DO "
                     "UPDATE SET failures = failures + 1, last_ms = ?2, reason = ?3",

@@ -121,6 +121,7 @@ class Ledger {
   Ok write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
                     Instant now);
   Ok remember_refused(const Outcome& outcome, Instant now);
+  Ok refuse_after_all(const OfferRefusal& refusal, Instant now);
   Ok forget_refused(const Settlement& settlement);
   Ok count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now);
   Ok take_leaving_back(const core::Intent& intent, Instant now);

@@ -156,23 +156,33 @@ Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Ins
 }
 
 Ok Ledger::remember_refused(const Outcome& outcome, Instant now) {
-  for (const auto& [offer, code, sentence] : outcome.refused_offers)
+  for (const auto& refusal : outcome.refused_offers) {
     TRY(database_.run(
-        "INSERT INTO refused_offers VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?6) "
-        "ON CONFLICT (instance_type, zone, spot) DO UPDATE SET count = count + 1, since_ms = "
-        "CASE WHEN ?4 - last_ms > ?7 THEN ?4 ELSE since_ms END, last_ms = ?4, code = ?5, "
-        "sentence = ?6",
-        {offer.instance_type, offer.zone, std::int64_t{offer.spot}, to_sql(now), code, sentence,
-         std::int64_t{core::kOfferStreakGap.count()}}));
+        "DELETE FROM refused_offers WHERE code = '' AND instance_type = ? AND zone = "
+        "? AND spot = ?",
+        {refusal.offer.instance_type, refusal.offer.zone, std::int64_t{refusal.offer.spot}}));
+    TRY(refuse_after_all(refusal, now));
+  }
   return {};
 }
 
-/// An instance of an offer shows that EC2 has it again.
+/// Also of one that EC2 took for available since: its refusals before that count on.
+Ok Ledger::refuse_after_all(const OfferRefusal& refusal, Instant now) {
+  return database_.run(
+      "INSERT INTO refused_offers VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?6) "
+      "ON CONFLICT (instance_type, zone, spot) DO UPDATE SET since_ms = CASE WHEN ?4 - last_ms > "
+      "?7 THEN ?4 ELSE since_ms END, count = CASE WHEN ?4 = last_ms THEN count WHEN ?4 - last_ms > "
+      "?7 THEN 1 ELSE count + 1 END, last_ms = ?4, code = ?5, sentence = ?6",
+      {refusal.offer.instance_type, refusal.offer.zone, std::int64_t{refusal.offer.spot},
+       to_sql(now), refusal.code, refusal.sentence, std::int64_t{core::kOfferStreakGap.count()}});
+}
+
+/// An instance of an offer shows that EC2 has it again, unless that comes to nothing.
 Ok Ledger::forget_refused(const Settlement& settlement) {
   for (const auto& offer : offers_met(settlement.intent, settlement.answer))
     TRY(
-        database_.run("DELETE FROM refused_offers WHERE instance_type = ? AND zone = ? AND "
-                      "spot = ?",
+        database_.run("UPDATE refused_offers SET code = '' WHERE instance_type = ? AND zone = ? "
+                      "AND spot = ?",
                       {offer.instance_type, offer.zone, std::int64_t{offer.spot}}));
   return {};
 }

@@ -222,7 +222,7 @@ Ok read_offers(Database& database, core::LedgerView& view) {
   view.refused_offers.clear();
   return database.each(
       "SELECT instance_type, zone, spot, since_ms, last_ms, count, code, "
-      "sentence FROM refused_offers",
+      "sentence FROM refused_offers WHERE code <> ''",
       [&](const SqlCursor& row) -> Ok {
         view.refused_offers[{row.text(0), row.text(1), row.number(2) != 0}] = {
             instant_from_sql(row.number(3)), instant_from_sql(row.number(4)),

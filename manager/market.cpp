@@ -15,12 +15,31 @@ namespace {
 
 constexpr int kPageOfPrices = 1000;
 
-std::vector<std::string> types_of(const core::Desired& desired) {
+/// Types that the spec has left out count on under max_price_hour while instances of them run.
+void add_running(const core::Desired& desired, const core::SharedMap<aws::Instance>& instances,
+                 std::vector<std::string>& types) {
+  std::set<std::string_view> limited;
+  for (const auto& pool : desired.pools)
+    if (pool.launch && !pool.launch->max_price_hour.empty()) limited.insert(pool.name);
+  if (limited.empty()) return;
+  for (const auto& [id, instance] : instances) {
+    const bool paid = instance.state == aws::InstanceState::pending ||
+                      instance.state == aws::InstanceState::running;
+    const bool last = !types.empty() && types.back() == instance.instance_type;
+    const auto pool = instance.tags.find(core::kTagPool);
+    if (paid && !last && pool != instance.tags.end() && limited.contains(pool->second))
+      types.push_back(instance.instance_type);
+  }
+}
+
+std::vector<std::string> types_of(const core::Desired& desired,
+                                  const core::SharedMap<aws::Instance>& instances) {
   std::vector<std::string> types;
   for (const auto& pool : desired.pools)
     if (pool.launch)
       types.insert(types.end(), pool.launch->instance_types.begin(),
                    pool.launch->instance_types.end());
+  add_running(desired, instances, types);
   std::sort(types.begin(), types.end());
   types.erase(std::unique(types.begin(), types.end()), types.end());
   return types;
@@ -66,7 +85,7 @@ aws::DescribeSpotPrices price_request(const std::vector<std::string>& types, Ins
 
 std::vector<std::string> MarketWatch::first_questions(const core::Desired& desired,
                                                       Instant now) const {
-  const auto types = types_of(desired);
+  const auto types = types_of(desired, {});
   if (types.empty() || !types_.empty()) return {};
   aws::DescribeRequest offerings;
   offerings.filters = {{"instance-type", types}};
@@ -272,8 +291,9 @@ void MarketWatch::note_unscored(core::Observed& observed) const {
 }
 
 void MarketWatch::ask(const core::Desired& desired, const core::LedgerView& ledger,
-                      const std::map<std::string, aws::AvailabilityZone>& zones, Instant now) {
-  auto types = types_of(desired);
+                      const std::map<std::string, aws::AvailabilityZone>& zones,
+                      const core::SharedMap<aws::Instance>& instances, Instant now) {
+  auto types = types_of(desired, instances);
   if (types != types_) {
     types_ = std::move(types);
     prices_.until = offerings_.until = Instant{};

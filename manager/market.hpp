@@ -40,9 +40,10 @@ class MarketWatch {
   explicit MarketWatch(aws::Ec2& ec2) : ec2_(ec2) {}
 
   /// Asks what is due; only what some pool's launches depend on. `zones`: those of the Region, for
-  /// the names of scored ones.
+  /// the names of scored ones. `instances`: those that EC2 shows as ours.
   void ask(const core::Desired& desired, const core::LedgerView& ledger,
-           const std::map<std::string, aws::AvailabilityZone>& zones, Instant now);
+           const std::map<std::string, aws::AvailabilityZone>& zones,
+           const core::SharedMap<aws::Instance>& instances, Instant now);
   /// Encoded bodies of what the first ask() will ask, for Ec2::expect.
   std::vector<std::string> first_questions(const core::Desired& desired, Instant now) const;
   /// EC2 did not know a template that a call named: the next ask() lists them again.

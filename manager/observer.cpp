@@ -28,8 +28,8 @@ bool in_transition(const aws::Volume& volume) {
 }
 
 bool in_transition(const aws::Instance& instance) {
-  return instance.state != aws::InstanceState::running &&
-         instance.state != aws::InstanceState::terminated;
+  using enum aws::InstanceState;
+  return instance.state != running && instance.state != stopped && instance.state != terminated;
 }
 
 }  // namespace
@@ -188,7 +188,7 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   if (read) look_at_statuses(ledger, look.observed, now);
   if (read) {
     look_up_zones(look.observed, now);  // scores name zones by id
-    market_.ask(desired, ledger, zones_, now);
+    market_.ask(desired, ledger, zones_, world_.instances, now);
   }
   if (sweep_ && !small())
     look.due =
@@ -223,6 +223,7 @@ Look Observer::verify(const core::Desired& desired, const std::vector<std::strin
     for (auto& volume : *attached) put(std::move(volume));
   }
   show(desired, read, now, look);
+  ec2_.expect({});
   return look;
 }
 

@@ -139,6 +139,17 @@ std::vector<core::Offer> offers_met(const core::Intent& intent, const aws::Mutat
   return met;
 }
 
+namespace {
+
+/// What an earlier attempt may still do although EC2 has just refused the same call: a create makes
+/// what it is for, whatever the refusal; an attach, where the instance only was not ready yet.
+bool may_yet_be_done(const core::Intent& intent, const Outcome& refusal) {
+  if (!intent.token.empty()) return !refusal.burns_token;
+  return intent.call.action == "AttachVolume" && (refusal.refuses_instance || refusal.throttled);
+}
+
+}  // namespace
+
 Outcome judge_again(const core::Intent& intent, const Result<aws::MutationAnswer>& answer,
                     Instant now) {
   Outcome outcome = judge(intent, answer);
@@ -148,7 +159,7 @@ Outcome judge_again(const core::Intent& intent, const Result<aws::MutationAnswer
     outcome.throttled = true;  // as one: it may have been carried out, and its token is kept
     return outcome;
   }
-  if (outcome.state != IntentState::refused || intent.token.empty() || outcome.burns_token ||
+  if (outcome.state != IntentState::refused || !may_yet_be_done(intent, outcome) ||
       now - intent.silent >= kCarriedOutWithin)
     return outcome;
   Outcome open;

@@ -52,7 +52,8 @@ Outcome judge(const core::Intent& intent, const Result<aws::MutationAnswer>& ans
 
 /// The same for a call sent again at `now`. A create that EC2 refuses while an earlier attempt of
 /// it was without an answer until lately is not decided: that attempt may be carried out after all,
-/// and another create planned meanwhile would make a second one of the same. One that somebody else
+/// and another create planned meanwhile would make a second one of the same. Nor is an attach whose
+/// instance was not ready: another volume would be a second one on it. One that somebody else
 /// answers for EC2 again and again is refused like a throttled one, and told.
 Outcome judge_again(const core::Intent& intent, const Result<aws::MutationAnswer>& answer,
                     Instant now);

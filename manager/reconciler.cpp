@@ -3,6 +3,7 @@
 #include "manager/reconciler.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/core/backoff.hpp"
@@ -52,6 +53,9 @@ int launched_by(const core::Intent& intent, bool replayed) {
 
 /// One of so many calls of one tick that is throttled says nothing of the bucket.
 constexpr int kFewThrottled = 4;
+
+/// Looks by id at what a plan takes back; a world that goes on changing is listed as a whole then.
+constexpr int kVerifyRounds = 3;
 
 /// What calls that cannot be taken back name.
 std::vector<std::string> ids_to_verify(const core::Plan& plan) {
@@ -186,11 +190,29 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   if (swept || report.blind) return report;
   // Between sweeps, what cannot be taken back is looked at once more, and calm is not announced for
   // what somebody may have changed since.
-  if (const auto ids = ids_to_verify(report.plan); !ids.empty())
-    plan_on(observer_.verify(options_.desired, ids, options_.now()), view, report);
-  else if (report.plan.stable && observer_.small())
-    plan_on(observer_.look(options_.desired, view, options_.now(), true), view, report);
+  if (ids_to_verify(report.plan).empty()) {
+    if (report.plan.stable && observer_.small())
+      plan_on(observer_.look(options_.desired, view, options_.now(), true), view, report);
+    return report;
+  }
+  verify_and_plan(view, report);
   return report;
+}
+
+/// Until the plan takes nothing back that was not looked at once more: what a second manager or
+/// people have changed meanwhile may have it plan other calls.
+void Reconciler::verify_and_plan(const core::LedgerView& view, TickReport& report) {
+  std::set<std::string> verified;
+  for (int round = 0;; ++round) {
+    auto ids = ids_to_verify(report.plan);
+    std::erase_if(ids, [&](const auto& id) { return verified.contains(id); });
+    if (ids.empty()) return;
+    if (round == kVerifyRounds) break;
+    plan_on(observer_.verify(options_.desired, ids, options_.now()), view, report);
+    if (report.blind) return;
+    verified.insert(ids.begin(), ids.end());
+  }
+  plan_on(observer_.look(options_.desired, view, options_.now(), true, true), view, report);
 }
 
 Milliseconds Reconciler::shortest_pause() const {

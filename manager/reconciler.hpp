@@ -83,6 +83,7 @@ class Reconciler {
 
  private:
   Result<TickReport> observe_and_plan(const core::LedgerView& view);
+  void verify_and_plan(const core::LedgerView& view, TickReport& report);
   void listen();
   void check_launches(TickReport& report);
   void plan_on(Look look, const core::LedgerView& view, TickReport& report);

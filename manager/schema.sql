@@ -129,7 +129,8 @@ CREATE TABLE watches (
   looks INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Offers (type, zone, market) that EC2 did not have; an instance of one removes its row.
+-- Offers (type, zone, market) that EC2 did not have. One that it has again loses its code; the row stays for when that
+-- comes to nothing.
 CREATE TABLE refused_offers (
   instance_type TEXT NOT NULL,
   zone TEXT NOT NULL,

@@ -152,6 +152,7 @@ TEST(Config, reads_what_a_launch_may_cost) {
   const ParsedSpec parsed = parse_spec(kMinimal + kLaunch + R"(zone_fallback = false
 on_demand_fallback = true
 on_demand_after_s = 600
+rebalance_after_s = 60
 on_demand_prices = { "g5.12xlarge" = 5.672 }
 replace_on_rebalance = true
 max_instances = 3
@@ -164,6 +165,7 @@ volume_with_launch = false
   EXPECT_FALSE(launch.zone_fallback);
   EXPECT_TRUE(launch.on_demand_fallback);
   EXPECT_EQ(launch.on_demand_after, std::chrono::minutes(10));
+  EXPECT_EQ(launch.rebalance_after, std::chrono::minutes(1));
   EXPECT_THAT(launch.on_demand_prices, UnorderedElementsAre(Pair("g5.12xlarge", "5.672")));
   EXPECT_TRUE(launch.replace_on_rebalance);
   EXPECT_EQ(launch.max_instances, 3);
@@ -345,6 +347,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + kLaunch + "max_price = 0.0001\n", "0.0001 is too low"},
         BadSpec{kMinimal + kLaunch + "zone_fallback = true\n",
                 "[pool.launch] zone_fallback: the pool's only zone is us-east-1a, name another"},
+        BadSpec{kMinimal + kLaunch + "rebalance_after_s = 60\n",
+                "rebalance_after_s: hints count for nothing without replace_on_rebalance"},
         BadSpec{kMinimal + kLaunch + "on_demand_after_s = 60\n",
                 "on_demand_after_s: nothing is bought on demand without on_demand_fallback"},
         BadSpec{kMinimal + kLaunch + "max_instances = 0\n", "max_instances: 0 is"},

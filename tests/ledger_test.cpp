@@ -62,10 +62,10 @@ class LedgerTest : public LedgerFixture {
   }
 
   static void settle(Ledger& ledger, const core::Intent& intent,
-                     const Result<aws::MutationAnswer>& answer) {
+                     const Result<aws::MutationAnswer>& answer, Instant now = kNow) {
     Settlement settlement{intent, judge(intent, answer), {}};
     if (answer) settlement.answer = *answer;
-    const auto done = ledger.settle({settlement}, kNow);
+    const auto done = ledger.settle({settlement}, now);
     ASSERT_TRUE(done.has_value()) << done.error().message();
   }
 
@@ -198,6 +198,32 @@ TEST_F(LedgerTest,
   EXPECT_EQ(intent.silent, kNow + seconds{20});
   answer(refused, kNow + seconds{50});
   EXPECT_THAT(ledger.view()->intents, IsEmpty());
+}
+
+TEST_F(LedgerTest, an_attach_refused_while_a_silent_attempt_may_still_be_carried_out) {
+  using std::chrono::seconds;
+  struct Case {
+    const char* code;
+    bool open;
+  };
+  for (const auto& [code, open_still] :
+       {Case{"IncorrectState", true}, Case{"RequestLimitExceeded", true},
+        Case{"InvalidVolume.NotFound", false}, Case{"VolumeInUse", false},
+        Case{"InvalidParameterValue", false}}) {
+    path_ = directory_.path() + "/" + code;
+    auto ledger = open();
+    auto intent = record_one(ledger, attach_plan());
+    const auto unheard = refusal("", ErrorKind::unknown_outcome);
+    ASSERT_TRUE(ledger.settle({{intent, judge_again(intent, unheard, kNow), {}}}, kNow));
+    intent = ledger.view()->intents.front();
+    const auto refused = refusal(code, ErrorKind::refused);
+    for (const auto& [wait, still] : {std::pair{seconds{29}, open_still}, {seconds{30}, false}}) {
+      if (ledger.view()->intents.empty()) break;
+      const Instant now = kNow + wait;
+      ASSERT_TRUE(ledger.settle({{intent, judge_again(intent, refused, now), {}}}, now));
+      EXPECT_EQ(ledger.view()->intents.size(), still ? 1U : 0U) << code << " " << wait.count();
+    }
+  }
 }
 
 TEST_F(LedgerTest, volume_in_use_leaves_the_lease_for_the_next_look) {
@@ -481,11 +507,12 @@ TEST_F(LedgerTest, a_launch_without_capacity_is_remembered_of_the_offer_and_not_
   const auto full = refusal("InsufficientInstanceCapacity", ErrorKind::retry_later);
   settle(ledger, record_one(ledger, plan), full);
   settle(ledger, record_one(ledger, plan), full);
+  settle(ledger, record_one(ledger, plan), full, kNow + Milliseconds{500});
   auto view = *ledger.view();
   EXPECT_THAT(view.failures, IsEmpty());
   const core::Offer offer{"g5.xlarge", "z-a", true};
   ASSERT_TRUE(view.refused_offers.contains(offer));
-  EXPECT_EQ(view.refused_offers[offer].count, 2);
+  EXPECT_EQ(view.refused_offers[offer].count, 2) << "answers of one moment count once";
   EXPECT_EQ(view.refused_offers[offer].code, "InsufficientInstanceCapacity");
   std::get<aws::RunInstances>(plan.actions.front().mutation).spot = false;
   settle(ledger, record_one(ledger, plan), full);
@@ -497,6 +524,41 @@ TEST_F(LedgerTest, a_launch_without_capacity_is_remembered_of_the_offer_and_not_
   view = *ledger.view();
   EXPECT_FALSE(view.refused_offers.contains({"g5.xlarge", "z-a", false}));
   EXPECT_TRUE(view.refused_offers.contains(offer));
+}
+
+TEST_F(LedgerTest, an_offer_whose_instances_come_to_nothing_counts_on_over_accepted_launches) {
+  auto ledger = open();
+  const core::Offer offer{"g5.xlarge", "z-a", true};
+  aws::RunInstances call;
+  call.instance_type = offer.instance_type;
+  call.client_token = "t";
+  core::Plan launch;
+  launch.actions.push_back({call, "p", {"p-0"}, "test", "z-a"});
+  Instant now = kNow;
+  const auto comes_to_nothing = [&](const std::string& id) {
+    aws::Instance made;
+    made.instance_id = id;
+    settle(ledger, record_one(ledger, launch), aws::MutationAnswer{std::vector{made}});
+    EXPECT_FALSE(ledger.view()->refused_offers.contains(offer)) << "EC2 accepted it";
+    core::Plan plan;
+    plan.records.push_back(core::RecordFate{id, "p", core::InstanceFate::failed, id + " ended",
+                                            offer, "InsufficientInstanceCapacity"});
+    now += Milliseconds{1'000};
+    ASSERT_TRUE(ledger.record(plan, {}, now).has_value());
+  };
+  for (const auto* id : {"i-1", "i-2", "i-3"}) comes_to_nothing(id);
+  const auto known = ledger.view()->refused_offers.at(offer);
+  EXPECT_EQ(known.count, 3);
+  EXPECT_EQ(known.since, kNow + Milliseconds{1'000});
+  EXPECT_EQ(known.code, "InsufficientInstanceCapacity");
+  EXPECT_THAT(ledger.view()->streaks, IsEmpty()) << "the pool's breaker has no part in it";
+
+  aws::Instance served;
+  served.instance_id = "i-4";
+  settle(ledger, record_one(ledger, launch), aws::MutationAnswer{std::vector{served}});
+  settle(ledger, record_one(ledger, launch),
+         refusal("InsufficientInstanceCapacity", ErrorKind::retry_later));
+  EXPECT_EQ(ledger.view()->refused_offers.at(offer).count, 1) << "a refusal at once begins anew";
 }
 
 TEST_F(LedgerTest, failed_launches_are_counted_once_each_until_one_proves_itself_or_the_operator) {

@@ -97,6 +97,7 @@ struct MarketTest : ::testing::Test {
                      [] { return 0.5; }};
   manager::MarketWatch market{ec2};
   core::Desired desired{kDeployment, {}};
+  core::SharedMap<aws::Instance> instances;
 
   void SetUp() override { make_b_better(region); }
 
@@ -106,7 +107,7 @@ struct MarketTest : ::testing::Test {
     CHECK(listed.has_value());
     for (const auto& zone : *listed) zones[zone.zone_name] = zone;
     core::Observed observed;
-    market.ask(desired, core::LedgerView{}, zones, region.now());
+    market.ask(desired, core::LedgerView{}, zones, instances, region.now());
     market.add(observed);
     return observed;
   }
@@ -152,6 +153,20 @@ TEST_F(MarketTest, somebody_who_looks_once_asks_round_after_round) {
     observed = look();
   }
   EXPECT_THAT(observed.market.scores, SizeIs(20));
+}
+
+TEST_F(MarketTest, types_that_the_spec_has_left_out_have_a_price_while_they_run_under_a_limit) {
+  desired.pools = {choosing("p", 3)};
+  aws::Instance old;
+  old.instance_id = "i-1";
+  old.instance_type = "m5.large";
+  old.state = aws::InstanceState::running;
+  old.tags[core::kTagPool] = "p";
+  instances.insert_or_assign("i-1", old);
+  ASSERT_FALSE(look().market.spot_price.contains("m5.large"));
+  desired.pools.front().launch->max_price_hour = "5";
+  EXPECT_TRUE(look().market.spot_price.contains("m5.large"));
+  EXPECT_TRUE(look().market.spot_price.contains("g5.xlarge"));
 }
 
 TEST_F(MarketTest, pools_that_ask_the_same_share_the_answer) {

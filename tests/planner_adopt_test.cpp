@@ -432,6 +432,7 @@ World hinted_world(int nodes) {
     world.attach("vol-" + id, "i-" + id);
     world.report("i-" + id, "vol-" + id, NodeStage::ready);
     world.observed.warnings["i-" + id] = {WarningKind::rebalance, kNow};
+    world.ledger.instances["i-" + id].recorded = kNow - world.pool().launch->rebalance_after;
   }
   return world;
 }
@@ -483,6 +484,15 @@ TEST(Rebalance, the_earliest_hint_goes_first_and_stays_first) {
   world.instance("i-new");
   ASSERT_EQ(world.plan().drains.size(), 1U);
   EXPECT_EQ(world.plan().drains.begin()->first, "i-2");
+}
+
+TEST(Rebalance, an_instance_that_gets_a_hint_at_once_serves_for_a_while_first) {
+  auto world = hinted_world(1);
+  world.ledger.instances["i-0"].recorded += seconds{1};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.plan().wake, kNow + seconds{1});
+  record_hints(world);
+  EXPECT_THAT(world.calls(), IsEmpty());
 }
 
 TEST(Rebalance, without_the_wish_a_hint_is_nothing) {

@@ -69,6 +69,53 @@ TEST(Breaker, waits_longer_after_each_failed_probe) {
   EXPECT_GT(*later, *sooner);
 }
 
+// ---- launches that EC2 accepts and has no machine for ----
+
+const Offer kOffer{"g5.xlarge", "z-a", true};
+
+aws::Instance& instance_of_offer(World& world, State state, const std::string& reason) {
+  world.volume("vol-0");
+  auto& made = world.instance("i-0", state);
+  made.instance_type = kOffer.instance_type;
+  made.spot = kOffer.spot;
+  made.state_reason_code = reason;
+  return made;
+}
+
+void expect_refused(const World& world, const std::string& code) {
+  const auto fates = records<RecordFate>(world.plan());
+  ASSERT_EQ(fates.size(), 1U);
+  EXPECT_EQ(fates.front().fate, InstanceFate::failed);
+  EXPECT_TRUE(fates.front().unavailable == kOffer);
+  EXPECT_EQ(fates.front().code, code);
+}
+
+TEST(NoMachine, an_instance_that_ends_at_once_for_want_of_capacity_has_another_type_launched) {
+  World world;
+  instance_of_offer(world, State::terminated, "Server.InsufficientInstanceCapacity");
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+  expect_refused(world, "InsufficientInstanceCapacity");
+}
+
+TEST(NoMachine, an_instance_that_stays_pending_has_another_type_launched) {
+  World world;
+  instance_of_offer(world, State::pending, "");
+  world.ledger.instances["i-0"].recorded = kNow - kPendingPatience;
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-0"));
+  expect_refused(world, "StayedPending");
+  world.observed.instances.at("i-0").state = State::shutting_down;
+  world.ledger.refused_offers[kOffer] = {kNow, kNow, 1, "StayedPending", ""};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+}
+
+TEST(NoMachine, the_same_type_where_there_is_no_other_is_launched_by_a_later_plan) {
+  World world;
+  world.pool().launch->instance_types = {kOffer.instance_type};
+  instance_of_offer(world, State::terminated, "Server.InsufficientInstanceCapacity");
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_THAT(world.notes(), HasSubstr("g5.xlarge: InsufficientInstanceCapacity"));
+}
+
 struct FateCase {
   const char* name;
   State state;

@@ -41,14 +41,6 @@ World remembered() {
   return world;
 }
 
-template <typename Kind>
-std::vector<Kind> records(const Plan& plan) {
-  std::vector<Kind> found;
-  for (const auto& record : plan.records)
-    if (const auto* one = std::get_if<Kind>(&record)) found.push_back(*one);
-  return found;
-}
-
 TEST(BeyondRepair, a_volume_is_set_aside_with_the_reason_and_detached_in_one_plan) {
   const auto world = beyond_repair();
   const auto plan = world.plan();

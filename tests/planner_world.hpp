@@ -150,6 +150,15 @@ const Call* only(const Plan& plan) {
   return found;
 }
 
+/// What the plan records of one kind.
+template <typename Kind>
+std::vector<Kind> records(const Plan& plan) {
+  std::vector<Kind> found;
+  for (const auto& record : plan.records)
+    if (const auto* one = std::get_if<Kind>(&record)) found.push_back(*one);
+  return found;
+}
+
 /// Three nodes with volumes and nothing that runs.
 inline World three_waiting() {
   World world(3, 3);

@@ -252,6 +252,42 @@ TEST(ReconcilerLaunch, launches_that_always_fail_stop_and_go_on_when_the_operato
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(ReconcilerLaunch, launches_that_ec2_accepts_and_ends_for_want_of_capacity_grow_rare) {
+  Fleet fleet(pool_spec("p", 1, 1));
+  fleet.region.knobs.failing_launches = 1000;
+  fleet.region.knobs.launch_failure = "Server.InsufficientInstanceCapacity";
+  fleet.start();
+  EXPECT_FALSE(fleet.until_stable(minutes{60}));
+  EXPECT_THAT(fleet.note_text(), HasSubstr("InsufficientInstanceCapacity"));
+  EXPECT_THAT(fleet.note_text(), Not(HasSubstr("in a row came to nothing")));
+  EXPECT_LE(fleet.calls_of("RunInstances"), 3600 / 50 + 10) << "once in 50 to 100 s in the end";
+  EXPECT_GE(fleet.calls_of("RunInstances"), 3600 / 110) << "and not for ever";
+  fleet.region.knobs.failing_launches = 0;
+  EXPECT_TRUE(fleet.until_stable(minutes{3})) << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
+TEST(ReconcilerLaunch, capacity_that_is_missing_only_after_the_answer_leads_to_on_demand_too) {
+  auto pool = pool_spec("p", 1, 1);
+  pool.launch->on_demand_fallback = true;
+  pool.launch->on_demand_after = seconds{200};
+  Fleet fleet(pool);
+  fleet.region.knobs.failing_launches = 1000;
+  fleet.region.knobs.launch_failure = "Server.InsufficientInstanceCapacity";
+  fleet.start();
+  ASSERT_TRUE(fleet.until(
+      [&] {
+        for (const auto& [id, instance] : fleet.region.instances())
+          if (!instance.spot()) return true;
+        return false;
+      },
+      minutes{8}))
+      << fleet.note_text();
+  fleet.region.knobs.failing_launches = 0;
+  EXPECT_TRUE(fleet.until_stable(minutes{3})) << fleet.note_text();
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerLaunch, a_probe_that_serves_closes_the_breaker) {
   Fleet fleet(pool_spec("p", 3, 3));
   fleet.region.knobs.failing_launches = 3;
@@ -467,6 +503,7 @@ TEST(ReconcilerLaunch, a_hint_to_rebalance_that_a_node_reports_counts_as_one_of_
     Fleet fleet(pool);
     fleet.start();
     ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
+    fleet.region.advance_by(pool.launch->rebalance_after);
     const std::string first = fleet.live_instances().front()->id;
     const std::string volume = fleet.pool_volumes().front()->id;
     fleet.on_tick = [&] {

@@ -342,6 +342,25 @@ TEST(Reconciler, two_pools_in_two_zones_are_served_side_by_side) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+TEST(Reconciler, an_instance_that_somebody_stopped_is_looked_at_no_more_than_the_rest) {
+  auto pool = pool_spec("p", 1, 1);
+  pool.launch.reset();
+  Fleet fleet(pool);
+  sim::RunInstancesArgs args;
+  args.image_id = kBaseAmi;
+  args.type = "g5.xlarge";
+  args.zone = "us-east-1a";
+  args.instance_tags = {{"warmroot:pool", "p"}};
+  ASSERT_TRUE(fleet.region.run_instances(args).has_value());
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  ASSERT_TRUE(fleet.region.stop(fleet.instance_of("p-0")).has_value());
+  fleet.until([] { return false; }, minutes{1});
+  const auto before = fleet.front.calls().size();
+  fleet.until([] { return false; }, minutes{5});
+  EXPECT_LE(fleet.front.calls().size() - before, 5U * 60 / 2) << "a sweep is four calls in 5 s";
+}
+
 TEST(Reconciler, a_pool_without_launch_serves_what_others_launch_and_never_ends_it) {
   auto pool = pool_spec("p", 1, 1);
   pool.launch.reset();

@@ -101,7 +101,7 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
   const auto& id = instance.instance_id;
   if (instance.state == pending) {
     const Instant due = pending_since(draft, id) + kPendingPatience;
-    if (draft.now >= due) return "never came up";
+    if (draft.now >= due) return kNeverCameUp;
     draft.wake_at(due);
   }
   const auto departure = departure_of(draft, id);

@@ -68,6 +68,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
       now(now_),
       leases(ledger_.leases.begin(), ledger_.leases.end()),
       streaks(ledger_.streaks),
+      refused_offers(ledger_.refused_offers),
       unclean(ledger_.unclean),
       calls_left_(limits.calls) {
   for (const auto& spec : desired.pools) {

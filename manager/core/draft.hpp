@@ -45,6 +45,7 @@ inline constexpr Milliseconds kDrainPatience{150'000};
 
 /// Why an instance is given up: the clause by which other rules know it.
 inline constexpr const char* kGaveBack = "has given its volume back";
+inline constexpr const char* kNeverCameUp = "never came up";
 inline constexpr const char* kFailsStatusChecks = "fails EC2's status checks";
 inline constexpr const char* kMayBeInterrupted =
     "may be interrupted soon, as EC2 recommends to rebalance";
@@ -127,6 +128,7 @@ class Draft {
   std::vector<const aws::Volume*> from_launch;  ///< made by launches, of no node yet
   /// As the ledger has them after this plan's records.
   std::map<std::string, LaunchStreak> streaks;
+  std::map<Offer, RefusedOffer> refused_offers;
   std::map<std::string, UncleanVolume> unclean;
   std::set<std::string> replaced;  ///< instances that a rebalance hint gives up now
   /// Volumes with a file system that no node can repair, by their ids: as if they had the tag.

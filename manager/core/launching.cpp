@@ -233,7 +233,7 @@ std::vector<NodeDraft*> find_bare(Draft& draft, PoolDraft& pool, const std::stri
 void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone, LaunchRoom& room) {
   auto bare = find_bare(draft, pool, zone);
   if (bare.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
-  const auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
+  const auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
   if (offers.usable().empty()) return;
   const auto& best = offers.usable().front();
   const int most = draft.take(kInstancesLaunched, static_cast<int>(bare.size()));
@@ -258,7 +258,7 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, Laun
   auto missing = find_missing(draft, pool, zone);
   if (missing.empty() || !pool.source.may_launch || draft.young_ledger()) return;
   if (!pool.spec->launch) return ask_others(draft, pool, zone, missing);
-  auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
+  auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
   if (offers.usable().empty())
     return note_nothing_to_buy(draft, pool, zone, offers, missing.size());
   auto fleet = offers.usable().size() > 1 ? choose_fleet(draft, pool) : FleetChoice{};

@@ -18,7 +18,7 @@ namespace warmroot::core {
 namespace {
 
 ZoneOffers offers_of(const Draft& draft, const PoolDraft& pool, const std::string& zone) {
-  return offers_in(*pool.spec, zone, draft.observed.market, draft.ledger, draft.now);
+  return offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
 }
 
 bool has_capacity(const ZoneOffers& offers) {

@@ -66,9 +66,9 @@ void consider_retry(ZoneOffers& offers, Instant at) {
 }
 
 /// The refusal that keeps an offer from being asked for now, or nullptr.
-const RefusedOffer* refusal_of(const Offer& offer, const LedgerView& ledger) {
-  const auto found = ledger.refused_offers.find(offer);
-  return found == ledger.refused_offers.end() ? nullptr : &found->second;
+const RefusedOffer* refusal_of(const Offer& offer, const std::map<Offer, RefusedOffer>& refused) {
+  const auto found = refused.find(offer);
+  return found == refused.end() ? nullptr : &found->second;
 }
 
 std::string code_clause(const Offer& offer, const RefusedOffer& refusal) {
@@ -103,7 +103,8 @@ bool tells_of_a_shortage(const RefusedOffer& refusal) {
 /// that it offers; one that costs too much or meets a quota has not shown that; `since` is when the
 /// last of them began to be.
 bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const Market& market,
-                const LedgerView& ledger, Instant now, ZoneOffers& offers, Instant& since) {
+                const std::map<Offer, RefusedOffer>& known, Instant now, ZoneOffers& offers,
+                Instant& since) {
   const auto limit = spot ? parse_usd(pool.launch->max_price) : std::nullopt;
   auto& list = spot ? offers.spot : offers.on_demand;
   std::vector<Refused> refused;
@@ -122,7 +123,7 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
       shortage = false;
       continue;
     }
-    const auto* refusal = refusal_of(priced.offer, ledger);
+    const auto* refusal = refusal_of(priced.offer, known);
     if (!refusal || now >= refused_until(*refusal)) {
       list.push_back(priced);
       continue;
@@ -188,10 +189,10 @@ std::optional<MicroUsd> price_of(const Offer& offer, const LaunchSpec& launch,
 }
 
 ZoneOffers offers_in(const PoolSpec& pool, const std::string& zone, const Market& market,
-                     const LedgerView& ledger, Instant now) {
+                     const std::map<Offer, RefusedOffer>& refused, Instant now) {
   ZoneOffers offers;
   Instant since{};
-  const bool dry = add_usable(pool, zone, true, market, ledger, now, offers, since);
+  const bool dry = add_usable(pool, zone, true, market, refused, now, offers, since);
   if (!dry) return offers;
   offers.dry_since = since;
   if (!pool.launch->on_demand_fallback) return offers;
@@ -201,7 +202,7 @@ ZoneOffers offers_in(const PoolSpec& pool, const std::string& zone, const Market
     return offers;
   }
   Instant unused{};
-  add_usable(pool, zone, false, market, ledger, now, offers, unused);
+  add_usable(pool, zone, false, market, refused, now, offers, unused);
   return offers;
 }
 

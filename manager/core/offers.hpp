@@ -49,7 +49,7 @@ struct ZoneOffers {
 
 /// Requires: the pool has a launch part.
 ZoneOffers offers_in(const PoolSpec& pool, const std::string& zone, const Market& market,
-                     const LedgerView& ledger, Instant now);
+                     const std::map<Offer, RefusedOffer>& refused, Instant now);
 
 /// What an hour of it costs: spot by the price history, or at most max_price; on-demand by the
 /// spec. Absent: nobody says.

@@ -62,7 +62,7 @@ std::vector<ZoneFacts> facts_of(Draft& draft, const PoolDraft& pool, const Spare
       facts.works = seen->second.state.empty() || seen->second.state == "available" ||
                     seen->second.state == "information";
     if (pool.spec->launch) {
-      const auto offers = offers_in(*pool.spec, zone, market, draft.ledger, draft.now);
+      const auto offers = offers_in(*pool.spec, zone, market, draft.refused_offers, draft.now);
       facts.buys = !offers.usable().empty() && !offers.last_resort;
       if (facts.buys) facts.price = offers.usable().front().price;
     } else {

@@ -74,6 +74,9 @@ struct RecordFate {
   std::string pool;
   InstanceFate fate = InstanceFate::proved;
   std::string why;
+  /// What EC2 turned out not to have, after it had accepted the launch: no fault of the pool's.
+  std::optional<Offer> unavailable{};
+  std::string code{};  ///< of that offer's refusal
 };
 struct RecordUnclean {  ///< replaces what was known of the volume
   std::string volume_id;

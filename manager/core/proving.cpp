@@ -1,15 +1,52 @@
-// By EC2's reason for the end, by the node's own word, or by time.
+// By EC2's reason for the end, by the node's own word, or by time. A launch that EC2 accepted and
+// had no machine for is not the pool's failure, but the offer's.
 #include "manager/core/proving.hpp"
+
+#include "manager/core/offers.hpp"
 
 namespace warmroot::core {
 
 namespace {
 
+/// EC2's reason for the end of an instance that it had no machine for.
+constexpr const char* kNoCapacity = "Server.InsufficientInstanceCapacity";
+/// Code of a RefusedOffer that is ours and not EC2's.
+constexpr const char* kStayedPending = "StayedPending";
+
 /// Ends that say nothing about base AMI, user-data or bootstrap. Source: EC2's state reasons.
 bool is_nobodys_fault(const std::string& reason) {
   return reason.starts_with("Server.Spot") || reason == "Client.UserInitiatedShutdown" ||
-         reason == "Client.InstanceTerminated" || reason == "Server.ScheduledStop" ||
-         reason == "Server.InsufficientInstanceCapacity";
+         reason == "Client.InstanceTerminated" || reason == "Server.ScheduledStop";
+}
+
+/// The code by which its offer counts as refused; empty: EC2 had a machine for it.
+std::string why_unavailable(Draft& draft, const std::string& id, const aws::Instance& seen) {
+  const auto* instance = draft.find_instance(id);
+  if (instance && instance->departing == kNeverCameUp) return kStayedPending;
+  const bool over = seen.state == aws::InstanceState::terminated ||
+                    seen.state == aws::InstanceState::shutting_down;
+  if (!over || seen.state_reason_code != kNoCapacity) return {};
+  return seen.state_reason_code.substr(seen.state_reason_code.find('.') + 1);
+}
+
+/// As the ledger will have it after this plan: launches of the same plan see it already.
+void refuse_offer(Draft& draft, const Offer& offer, const std::string& code) {
+  auto& refusal = draft.refused_offers[offer];
+  if (refusal.last == draft.now) return;  // one answer, however many instances it hit
+  if (draft.now - refusal.last > kOfferStreakGap) refusal = {draft.now, {}, 0, {}, {}};
+  refusal.last = draft.now;
+  refusal.count += 1;
+  refusal.code = code;
+}
+
+void judge_unavailable(Draft& draft, const std::string& id, const LaunchedInstance& launched,
+                       const aws::Instance& seen, const std::string& code) {
+  const Offer offer{seen.instance_type, seen.availability_zone, seen.spot};
+  refuse_offer(draft, offer, code);
+  draft.record(RecordFate{id, launched.pool, InstanceFate::failed,
+                          "EC2 had no machine for " + id + ", " + offer.instance_type + " in " +
+                              offer.zone + " (" + code + ")",
+                          offer, code});
 }
 
 /// Why the launch came to nothing; empty when it did not, or nobody can say yet.
@@ -49,6 +86,8 @@ void judge_launches(Draft& draft) {
     if (has_proved(draft, id)) {
       draft.record(RecordFate{id, launched.pool, InstanceFate::proved, ""});
       draft.streaks.erase(launched.pool);
+    } else if (const auto code = why_unavailable(draft, id, *seen); !code.empty()) {
+      judge_unavailable(draft, id, launched, *seen, code);
     } else if (auto why = why_failed(draft, id, *seen); !why.empty()) {
       auto& streak = draft.streaks[launched.pool];  // this plan's launches see it already
       streak = {streak.failures + 1, draft.now, why};

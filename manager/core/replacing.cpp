@@ -18,6 +18,15 @@ const PoolDraft* acting_pool(Draft& draft, const std::string& id) {
   return pool && pool->spec->launch && pool->spec->launch->replace_on_rebalance ? pool : nullptr;
 }
 
+bool is_too_young(Draft& draft, const PoolDraft& pool, const std::string& id) {
+  const auto* launched = draft.ledger.instances.get(id);
+  if (!launched) return false;
+  const Instant due = launched->recorded + pool.spec->launch->rebalance_after;
+  if (draft.now >= due) return false;
+  draft.wake_at(due);
+  return true;
+}
+
 }  // namespace
 
 std::set<std::string> replaced_now(Draft& draft) {
@@ -35,7 +44,7 @@ std::set<std::string> replaced_now(Draft& draft) {
   std::set<std::string> replaced;
   for (const auto& [since, id] : hints) {
     const auto* pool = acting_pool(draft, id);
-    if (!pool || !draft.fresh_report_of(id)) continue;
+    if (!pool || !draft.fresh_report_of(id) || is_too_young(draft, *pool, id)) continue;
     if (leaving[pool->spec->name]++ < pool->spec->rollout.max_unavailable) replaced.insert(id);
   }
   return replaced;

@@ -19,6 +19,8 @@ bool pending_forever(World& world) {
 
 bool launch_fails(World& world) {
   world.region.knobs.failing_launches += world.draw.between(1, 3);
+  world.region.knobs.launch_failure =
+      world.draw.percent(50) ? "Server.InternalError" : "Server.InsufficientInstanceCapacity";
   return true;
 }
 

@@ -116,6 +116,7 @@ void World::draw_launch(core::PoolSpec& pool) {
   launch.on_demand_after = seconds{draw.between(20, 120)};
   launch.volume_with_launch = draw.percent(35);
   launch.replace_on_rebalance = draw.percent(30);
+  launch.rebalance_after = seconds{draw.between(0, 240)};
   if (!draw.percent(30)) return;
   pool.rollout.policy = core::RolloutSpec::Policy::replace;
   pool.rollout.max_unavailable = draw.between(1, 2);
