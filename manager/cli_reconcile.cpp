@@ -81,7 +81,8 @@ class Run {
       TRY(tell(report));
       if (stop_.stop_requested()) return interrupted();
       const bool late = Clock::now() >= deadline;
-      const bool looks_around = report.plan.young_ledger && report.calls.empty() && !late;
+      const bool looks_around =
+          report.plan.young_ledger && report.calls.empty() && !report.plan.stable && !late;
       if (!context_.options.until_stable && !looks_around) return finish_single(report);
       if (report.plan.stable) return finish_stable(report);
       if (late) return finish_late(report);
@@ -113,7 +114,7 @@ class Run {
     for (const std::string& note : notes)
       if (told_.insert(note.substr(0, note.find(';'))).second) progress_.say("note: " + note);
     progress_.waiting_for(report.plan.young_ledger && report.calls.empty() && !blocked(report)
-                              ? "what an earlier ledger may have asked for, as this one is new"
+                              ? "what may have been asked for before this and is not shown yet"
                               : unsettled_nodes(report.plan));
     if (!report.blind) return {};
     const ErrorKind kind = report.blind->kind;
@@ -147,8 +148,8 @@ class Run {
   std::string single_result(const TickReport& report) const {
     if (report.plan.stable) return "stable: every wish is met";
     if (report.plan.young_ledger && report.calls.empty())
-      return "nothing called yet: this ledger is new, and EC2 has not shown all of the account "
-             "three times in a row; run it again";
+      return "nothing called yet: EC2 has not shown all of the account three times in a row; run "
+             "it again";
     return "one step done; --until-stable goes on until every wish is met";
   }
 

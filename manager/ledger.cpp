@@ -223,6 +223,8 @@ Ok Ledger::begin_anew(Instant now) {
       database_.run("UPDATE meta SET value = ?2 WHERE key = 'created_ms' AND "
                     "CAST(value AS INTEGER) > ?1",
                     {to_sql(now), std::to_string(to_sql(now))}));
+  TRY(database_.run("INSERT OR REPLACE INTO meta VALUES ('begun_ms', ?)",
+                    {std::to_string(to_sql(now))}));
   for (const auto& [table, column] :
        std::initializer_list<std::pair<const char*, const char*>>{{"volumes", "recorded_ms"},
                                                                   {"instances", "recorded_ms"},
@@ -350,7 +352,8 @@ Ok Ledger::write_fate(const core::RecordFate& record, Instant now) {
   if (record.fate == core::InstanceFate::proved)
     return database_.run("DELETE FROM launch_streaks WHERE pool = ?", {record.pool});
   if (record.unavailable) {
-    TRY(refuse_after_all({*record.unavailable, record.code, record.why}, now));
+    if (!record.code.empty())
+      TRY(remember_refused({*record.unavailable, record.code, record.why}, now));
     return add_history({now, record.pool, "", record.why});
   }
   TRY(
@@ -402,6 +405,10 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
                                       : SqlValue(),
          std::int64_t{leaves->departure.advised}, leaves->departure.volume_id});
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
+  if (const auto* met = std::get_if<core::RecordOfferMet>(&record))
+    return database_.run(
+        "DELETE FROM refused_offers WHERE instance_type = ? AND zone = ? AND spot = ?",
+        {met->offer.instance_type, met->offer.zone, std::int64_t{met->offer.spot}});
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
     return settle_order(*order, now);
   if (const auto* unclean = std::get_if<core::RecordUnclean>(&record))

@@ -120,9 +120,8 @@ class Ledger {
   Ok settle_refused(const Settlement& settlement, Instant now);
   Ok write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
                     Instant now);
-  Ok remember_refused(const Outcome& outcome, Instant now);
-  Ok refuse_after_all(const OfferRefusal& refusal, Instant now);
-  Ok forget_refused(const Settlement& settlement);
+  Ok remember_refused(const OfferRefusal& refusal, Instant now);
+  Ok take_as_available(const Settlement& settlement);
   Ok count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now);
   Ok take_leaving_back(const core::Intent& intent, Instant now);
   Result<bool> burns_on(const core::Intent& intent, const Outcome& outcome);

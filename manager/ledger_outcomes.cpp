@@ -118,7 +118,7 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
         "VALUES (?, ?, ?, ?, ?, ?)",
         {volume->volume_id, intent.pool, node_of(intent), intent.zone, to_sql(now),
          std::string(core::to_string(role_of(intent)))}));
-  TRY(forget_refused(settlement));
+  TRY(take_as_available(settlement));
   if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
     return write_launched(intent, fleet->instances, now);
   // By order: its absence surprises nobody. That it is not found may be said of another account,
@@ -155,30 +155,19 @@ Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Ins
   return {};
 }
 
-Ok Ledger::remember_refused(const Outcome& outcome, Instant now) {
-  for (const auto& refusal : outcome.refused_offers) {
-    TRY(database_.run(
-        "DELETE FROM refused_offers WHERE code = '' AND instance_type = ? AND zone = "
-        "? AND spot = ?",
-        {refusal.offer.instance_type, refusal.offer.zone, std::int64_t{refusal.offer.spot}}));
-    TRY(refuse_after_all(refusal, now));
-  }
-  return {};
-}
-
-/// Also of one that EC2 took for available since: its refusals before that count on.
-Ok Ledger::refuse_after_all(const OfferRefusal& refusal, Instant now) {
+Ok Ledger::remember_refused(const OfferRefusal& refusal, Instant now) {
   return database_.run(
       "INSERT INTO refused_offers VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?6) "
       "ON CONFLICT (instance_type, zone, spot) DO UPDATE SET since_ms = CASE WHEN ?4 - last_ms > "
-      "?7 THEN ?4 ELSE since_ms END, count = CASE WHEN ?4 = last_ms THEN count WHEN ?4 - last_ms > "
-      "?7 THEN 1 ELSE count + 1 END, last_ms = ?4, code = ?5, sentence = ?6",
+      "?7 THEN ?4 ELSE since_ms END, count = CASE WHEN ?4 - last_ms > ?7 THEN 1 ELSE count + 1 "
+      "END, last_ms = ?4, code = ?5, sentence = ?6",
       {refusal.offer.instance_type, refusal.offer.zone, std::int64_t{refusal.offer.spot},
-       to_sql(now), refusal.code, refusal.sentence, std::int64_t{core::kOfferStreakGap.count()}});
+       to_sql(now), refusal.code, refusal.sentence,
+       std::int64_t{core::streak_gap(refusal.code).count()}});
 }
 
-/// An instance of an offer shows that EC2 has it again, unless that comes to nothing.
-Ok Ledger::forget_refused(const Settlement& settlement) {
+/// EC2 has it again, unless what it has just accepted comes to nothing.
+Ok Ledger::take_as_available(const Settlement& settlement) {
   for (const auto& offer : offers_met(settlement.intent, settlement.answer))
     TRY(
         database_.run("UPDATE refused_offers SET code = '' WHERE instance_type = ? AND zone = ? "
@@ -272,7 +261,7 @@ Ok Ledger::settle_one(const Settlement& settlement, Instant now) {
           database_.run("INSERT INTO generations VALUES (?, 1) "
                         "ON CONFLICT (key) DO UPDATE SET value = value + 1",
                         {core::generation_key(intent.call.action, subject)}));
-  TRY(remember_refused(outcome, now));
+  for (const auto& refusal : outcome.refused_offers) TRY(remember_refused(refusal, now));
   if (outcome.state == core::IntentState::accepted) return settle_accepted(settlement, now);
   if (outcome.state == core::IntentState::refused) return settle_refused(settlement, now);
   return {};

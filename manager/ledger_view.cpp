@@ -222,7 +222,7 @@ Ok read_offers(Database& database, core::LedgerView& view) {
   view.refused_offers.clear();
   return database.each(
       "SELECT instance_type, zone, spot, since_ms, last_ms, count, code, "
-      "sentence FROM refused_offers WHERE code <> ''",
+      "sentence FROM refused_offers",
       [&](const SqlCursor& row) -> Ok {
         view.refused_offers[{row.text(0), row.text(1), row.number(2) != 0}] = {
             instant_from_sql(row.number(3)), instant_from_sql(row.number(4)),
@@ -295,9 +295,10 @@ Ok read_paused(Database& database, core::LedgerView& view) {
   });
 }
 
-Ok read_created(Database& database, core::LedgerView& view) {
-  TRY_ASSIGN(const auto created, database.query("SELECT value FROM meta WHERE key = 'created_ms'"));
-  if (!created.empty()) view.created = instant_from_sql(std::stoll(created.front().text(0)));
+Ok read_begun(Database& database, core::LedgerView& view) {
+  TRY_ASSIGN(const auto begun, database.query("SELECT max(CAST(value AS INTEGER)) FROM meta WHERE "
+                                              "key IN ('created_ms', 'begun_ms')"));
+  view.begun = instant_from_sql(begun.front().number(0));
   return {};
 }
 
@@ -311,7 +312,7 @@ constexpr Part kParts[] = {{read_intents, "intents"},         {read_volumes, "vo
                            {read_offers, "refused_offers"},   {read_streaks, "launch_streaks"},
                            {read_orders, "orders"},           {read_failures, "failures"},
                            {read_generations, "generations"}, {read_watches, "watches"},
-                           {read_paused, "paused_pools"},     {read_created, "meta"},
+                           {read_paused, "paused_pools"},     {read_begun, "meta"},
                            {read_unclean, "unclean_volumes"}};
 
 bool same_ids(const core::SharedMap<core::LaunchedInstance>& left,

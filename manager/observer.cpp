@@ -120,6 +120,7 @@ void Observer::show(const core::Desired& desired, const Ok& read, Instant now, L
   observed.statuses = world_.statuses;
   observed.at = now;
   observed.listed = swept_.value_or(Instant{});
+  observed.listed_from = swept_from_;
   if (!read) {
     look.blind = read.error();
     observed.notes.push_back(read.error().message());
@@ -167,7 +168,10 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   // volumes as well.
   if (std::exchange(sources_doubted_, false)) look_up_pools(desired, look.observed, now);
   const auto apart = std::max(kSweepAtLeast, kSweepPerThing * static_cast<int>(things()));
-  const bool overdue = swept_ && now - *swept_ >= apart;
+  // What was asked for just before the manager began is in no listing before this one.
+  const Instant shown = ledger.begun + core::kVisibilityWindow;
+  const bool behind = now >= shown && swept_from_ < shown;
+  const bool overdue = swept_ && (behind || now - *swept_ >= apart);
   std::optional<Due> due;
   std::vector<std::string> strangers;
   Ok read;
@@ -175,7 +179,7 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
     read = list_everything(desired, now, look);
     if (read) strangers_.forget_waiting();
   } else {
-    if (!sweep_ && overdue) begin_sweep(desired);
+    if (!sweep_ && overdue) begin_sweep(desired, now);
     due = what_is_due(ledger, now, look);
     strangers = strangers_.to_ask(now);
     read = look_at_part(desired, *due, strangers, now);

@@ -137,6 +137,7 @@ class Observer {
   };
   /// A listing of everything, some pages of which have been read.
   struct Sweep {
+    Instant began{};
     std::vector<Listing> left;     ///< those that have not been read to their end
     std::set<std::string> unseen;  ///< known before and not shown by any look since
   };
@@ -152,7 +153,7 @@ class Observer {
   void put(aws::Instance instance);
   void drop(const std::string& id);
   Ok list_everything(const core::Desired& desired, Instant now, Look& look);
-  void begin_sweep(const core::Desired& desired);
+  void begin_sweep(const core::Desired& desired, Instant now);
   Ok read_page(Listing& listing);
   Ok continue_sweep(std::size_t listings, Instant now);
   void expect_first_look(const core::Desired& desired, Instant now);
@@ -196,6 +197,7 @@ class Observer {
   core::Observed world_;  ///< as EC2 showed each thing last
   std::optional<Sweep> sweep_;
   std::optional<Instant> swept_;  ///< when the last sweep ended
+  Instant swept_from_{};          ///< when it began
   Instant endings_until_{};
   std::set<std::string> moving_;           ///< will change state by themselves
   std::map<std::string, Instant> looked_;  ///< when each of those asked for by id was

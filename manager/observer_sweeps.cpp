@@ -10,9 +10,10 @@ namespace warmroot::manager {
 
 // ---- sweeps ----
 
-void Observer::begin_sweep(const core::Desired& desired) {
+void Observer::begin_sweep(const core::Desired& desired, Instant now) {
   const auto ours = tag_filter(core::kTagDeployment, {desired.deployment});
   Sweep sweep;
+  sweep.began = now;
   sweep.left = {{true, ours}, {false, ours}};
   std::vector<std::string> launched_by_others;
   for (const auto& pool : desired.pools)
@@ -65,6 +66,7 @@ Ok Observer::continue_sweep(std::size_t listings, Instant now) {
   if (!read) return read;
   if (!sweep_->left.empty()) return {};
   for (const auto& id : sweep_->unseen) drop(id);
+  swept_from_ = sweep_->began;
   sweep_.reset();
   swept_ = now;
   return {};
@@ -106,7 +108,7 @@ void Observer::expect_first_look(const core::Desired& desired, Instant now) {
 
 Ok Observer::list_everything(const core::Desired& desired, Instant now, Look& look) {
   bool restarted = false;
-  begin_sweep(desired);
+  begin_sweep(desired, now);
   lookups_expected_ = false;
   for (int pages = 0; sweep_; ++pages) {
     if (pages == aws::kMaxPages)
@@ -120,7 +122,7 @@ Ok Observer::list_everything(const core::Desired& desired, Instant now, Look& lo
       return read;
     }
     restarted = true;
-    begin_sweep(desired);
+    begin_sweep(desired, now);
   }
   look.swept = true;
   return {};
@@ -130,8 +132,14 @@ Ok Observer::list_everything(const core::Desired& desired, Instant now, Look& lo
 Ok Observer::list_endings(const core::Desired& desired, Instant now) {
   endings_until_ = now + (options_.told || events_live_ ? kEndingsEveryTold : kEndingsEvery);
   auto request = endings_request(desired, options_.page_size);
+  std::set<std::string> stopped;
+  for (const auto& [id, instance] : world_.instances)
+    if (instance.state == aws::InstanceState::stopped) stopped.insert(id);
   TRY_ASSIGN(auto ending, aws::collect_all(ec2_, &aws::Ec2::describe_instances, request));
-  for (auto& instance : ending) put(std::move(instance));
+  for (auto& instance : ending) {
+    stopped.erase(instance.instance_id);
+    put(std::move(instance));
+  }
   std::vector<std::string> others;
   for (const auto& pool : desired.pools)
     if (!pool.launch) others.push_back(pool.name);
@@ -140,8 +148,12 @@ Ok Observer::list_endings(const core::Desired& desired, Instant now) {
         tag_filter(core::kTagPool, slice(others, first, kPoolsPerFilter)),
         {"instance-state-name", {"pending", "shutting-down", "stopping", "stopped"}}};
     TRY_ASSIGN(auto changing, aws::collect_all(ec2_, &aws::Ec2::describe_instances, request));
-    for (auto& instance : changing) put(std::move(instance));
+    for (auto& instance : changing) {
+      stopped.erase(instance.instance_id);
+      put(std::move(instance));
+    }
   }
+  told_.merge(stopped);  // somebody has started them again
   return {};
 }
 

@@ -145,7 +145,8 @@ namespace {
 /// what it is for, whatever the refusal; an attach, where the instance only was not ready yet.
 bool may_yet_be_done(const core::Intent& intent, const Outcome& refusal) {
   if (!intent.token.empty()) return !refusal.burns_token;
-  return intent.call.action == "AttachVolume" && (refusal.refuses_instance || refusal.throttled);
+  return intent.call.action == "AttachVolume" &&
+         (refusal.throttled || (refusal.refuses_instance && refusal.transient));
 }
 
 }  // namespace

@@ -54,16 +54,18 @@ int launched_by(const core::Intent& intent, bool replayed) {
 /// One of so many calls of one tick that is throttled says nothing of the bucket.
 constexpr int kFewThrottled = 4;
 
-/// Looks by id at what a plan takes back; a world that goes on changing is listed as a whole then.
+/// Looks by id at what a plan does for good, which these calls do.
 constexpr int kVerifyRounds = 3;
+constexpr const char* kForGood[] = {"TerminateInstances", "DetachVolume", "DeleteVolume",
+                                            "StopInstances"};
 
 /// What calls that cannot be taken back name.
 std::vector<std::string> ids_to_verify(const core::Plan& plan) {
   std::vector<std::string> ids;
   for (const auto& action : plan.actions) {
     const auto name = core::action_name(action.mutation);
-    if (name != "TerminateInstances" && name != "DetachVolume" && name != "DeleteVolume" &&
-        name != "StopInstances")
+    if (std::find(std::begin(kForGood), std::end(kForGood), name) ==
+        std::end(kForGood))
       continue;
     for (auto& id : core::resource_ids(action.mutation)) ids.push_back(std::move(id));
   }
@@ -167,6 +169,12 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
   const Instant now = options_.now();
   core::Limits limits;
   limits.calls = budget_.available(now);
+  // What a plan that is made anew has more tokens for would have to be looked at once more.
+  for (const auto& [action, most] : first_limits_) {
+    auto& calls = limits.calls.try_emplace(action, most).first->second;
+    calls = std::min(calls, most);
+  }
+  first_limits_ = limits.calls;
   limits.orders_only = options_.orders_only;
   report.plan = core::plan(options_.desired, report.observed, view, now, limits);
 }
@@ -176,6 +184,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   report.started = options_.now();
   due_.reset();
   due_at_leisure_.reset();
+  first_limits_.clear();
   listen();
   auto look = observer_.look(options_.desired, view, report.started, settled_);
   bool swept = look.swept;
@@ -199,20 +208,23 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   return report;
 }
 
-/// Until the plan takes nothing back that was not looked at once more: what a second manager or
-/// people have changed meanwhile may have it plan other calls.
+/// Until all that the plan does for good was looked at once more: what a second manager or people
+/// have changed meanwhile may have it plan other calls.
 void Reconciler::verify_and_plan(const core::LedgerView& view, TickReport& report) {
   std::set<std::string> verified;
   for (int round = 0;; ++round) {
     auto ids = ids_to_verify(report.plan);
     std::erase_if(ids, [&](const auto& id) { return verified.contains(id); });
-    if (ids.empty()) return;
-    if (round == kVerifyRounds) break;
+    if (ids.empty() || round > kVerifyRounds) return;
+    // The world goes on changing: the next tick may take back what this one may not.
+    if (round == kVerifyRounds) {
+      for (const auto* action : kForGood) first_limits_[action] = 0;
+      ids.clear();
+    }
     plan_on(observer_.verify(options_.desired, ids, options_.now()), view, report);
     if (report.blind) return;
     verified.insert(ids.begin(), ids.end());
   }
-  plan_on(observer_.look(options_.desired, view, options_.now(), true, true), view, report);
 }
 
 Milliseconds Reconciler::shortest_pause() const {
@@ -259,8 +271,8 @@ void Reconciler::pace(const core::LedgerView& view, TickReport& report) {
 
 Result<TickReport> Reconciler::look() {
   TRY_ASSIGN(auto view, ledger_.view());
-  // What will be done is asked for, not how long a fresh ledger waits before it does it.
-  view.created = std::min(view.created, options_.now() - core::kNewLedger);
+  // What will be done is asked for, not how long one that begins waits before it does it.
+  view.begun = std::min(view.begun, options_.now() - core::kNewLedger);
   TRY_ASSIGN(auto report, observe_and_plan(view));
   // Nobody looks again for somebody who looks once.
   const auto postponed = [&](int round) {

@@ -113,7 +113,9 @@ class Reconciler {
   core::SharedMap<aws::Instance> shown_instances_;
   LaunchCheck launch_check_;
   core::Budget budget_;
-  core::Heard heard_;                      ///< at the beginning of this tick
+  core::Heard heard_;  ///< at the beginning of this tick
+  /// What the first plan of this tick might spend.
+  std::map<std::string, int, std::less<>> first_limits_;
   bool settled_ = false;                   ///< the last plan was stable
   std::optional<Instant> due_;             ///< when something seen should be looked at again
   std::optional<Instant> due_at_leisure_;  ///< as Look's

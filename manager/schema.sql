@@ -129,8 +129,8 @@ CREATE TABLE watches (
   looks INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Offers (type, zone, market) that EC2 did not have. One that it has again loses its code; the row stays for when that
--- comes to nothing.
+-- Offers (type, zone, market) that EC2 did not have. An accepted launch of one takes its code away; an instance that
+-- runs removes the row.
 CREATE TABLE refused_offers (
   instance_type TEXT NOT NULL,
   zone TEXT NOT NULL,

@@ -111,7 +111,8 @@ TEST(EventsFleet, a_warning_is_in_the_ledger_before_its_message_is_deleted_where
     EXPECT_THAT(world.departures(), Contains(Key(first)));
     EXPECT_EQ(world.fleet.calls_of("DetachVolume"), 0) << "a warning is no release";
     const auto& instances = world.fleet.region.instances();
-    ASSERT_TRUE(world.until([&] { return instances.size() == 2; }, seconds{5}));
+    // One that begins waits a visibility window before it launches.
+    ASSERT_TRUE(world.until([&] { return instances.size() == 2; }, seconds{12}));
     ASSERT_TRUE(world.until_stable()) << world.fleet.note_text();
     EXPECT_THAT(instances, SizeIs(2)) << "one successor";
     EXPECT_NE(world.fleet.instance_of("p-0"), first);

@@ -200,7 +200,7 @@ TEST(Adopt, a_second_look_after_a_crash_gives_the_rest_their_own) {
   adopted[kTagNode] = "p-0";
   adopted[kTagRole] = "node";
   world.ledger = LedgerView{};  // lost with the process
-  world.ledger.created = kNow - seconds{60};
+  world.ledger.begun = kNow - seconds{60};
   for (const auto* id : {"i-0", "i-1"})
     world.observed.instances.at(id).client_token =
         client_token({"test", "RunInstances", "p", "x", 0, "z-a"});
@@ -432,7 +432,8 @@ World hinted_world(int nodes) {
     world.attach("vol-" + id, "i-" + id);
     world.report("i-" + id, "vol-" + id, NodeStage::ready);
     world.observed.warnings["i-" + id] = {WarningKind::rebalance, kNow};
-    world.ledger.instances["i-" + id].recorded = kNow - world.pool().launch->rebalance_after;
+    world.observed.instances.at("i-" + id).launch_time =
+        kNow - world.pool().launch->rebalance_after;
   }
   return world;
 }
@@ -488,7 +489,7 @@ TEST(Rebalance, the_earliest_hint_goes_first_and_stays_first) {
 
 TEST(Rebalance, an_instance_that_gets_a_hint_at_once_serves_for_a_while_first) {
   auto world = hinted_world(1);
-  world.ledger.instances["i-0"].recorded += seconds{1};
+  *world.observed.instances.at("i-0").launch_time += seconds{1};
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_EQ(world.plan().wake, kNow + seconds{1});
   record_hints(world);

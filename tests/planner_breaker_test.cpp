@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "manager/core/launch_limits.hpp"
+#include "manager/core/offers.hpp"
 #include "manager/core/proving.hpp"
 #include "tests/planner_world.hpp"
 
@@ -106,6 +107,60 @@ TEST(NoMachine, an_instance_that_stays_pending_has_another_type_launched) {
   world.observed.instances.at("i-0").state = State::shutting_down;
   world.ledger.refused_offers[kOffer] = {kNow, kNow, 1, "StayedPending", ""};
   EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+}
+
+TEST(NoMachine, what_was_launched_before_the_last_refusal_tells_nothing_new) {
+  World world;
+  instance_of_offer(world, State::terminated, "Server.InsufficientInstanceCapacity");
+  world.ledger.refused_offers[kOffer] = {kNow - seconds{1}, kNow - seconds{1}, 1,
+                                         "InsufficientInstanceCapacity", ""};
+  expect_refused(world, "");
+}
+
+TEST(NoMachine, an_instance_that_stays_pending_while_a_later_one_runs_says_nothing_of_the_offer) {
+  World world(2, 2);
+  instance_of_offer(world, State::pending, "");
+  world.ledger.instances["i-0"].recorded = kNow - kPendingPatience;
+  auto& later = world.instance("i-1");
+  later.instance_type = kOffer.instance_type;
+  later.spot = true;
+  world.ledger.instances["i-1"].recorded = kNow - kPendingPatience + seconds{1};
+  expect_refused(world, "");
+}
+
+TEST(NoMachine, an_instance_that_runs_makes_its_offer_one_that_ec2_has) {
+  World world;
+  instance_of_offer(world, State::running, "");
+  world.ledger.instances["i-0"].recorded = kNow - seconds{9};
+  auto& refusal = world.ledger.refused_offers[kOffer];
+  refusal = {kNow - seconds{10}, kNow - seconds{10}, 1, "InsufficientInstanceCapacity", ""};
+  const auto met = records<RecordOfferMet>(world.plan());
+  ASSERT_EQ(met.size(), 1U);
+  EXPECT_TRUE(met.front().offer == kOffer);
+  refusal.last = kNow - seconds{8};
+  EXPECT_THAT(records<RecordOfferMet>(world.plan()), IsEmpty()) << "refused since its launch";
+  refusal.last = kNow - seconds{10};
+  world.ledger.instances["i-0"].fate = InstanceFate::proved;
+  EXPECT_THAT(records<RecordOfferMet>(world.plan()), IsEmpty()) << "launched long ago";
+}
+
+TEST(NoMachine, a_type_that_stays_pending_is_left_alone_for_longer_than_it_takes_to_try_others) {
+  World world;
+  world.volume("vol-0");
+  const auto launched = [&](Milliseconds ago) {
+    world.ledger.refused_offers[kOffer] = {kNow - ago, kNow - ago, 1, kStayedPending, ""};
+    return world.calls();
+  };
+  EXPECT_THAT(launched(kOfferPendingFor - seconds{1}),
+              ElementsAre("RunInstances 1 x g4dn.xlarge in z-a"));
+  EXPECT_THAT(launched(kOfferPendingFor), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
+}
+
+TEST(NoMachine, an_offer_of_which_a_launch_was_accepted_may_be_bought) {
+  World world;
+  world.volume("vol-0");
+  world.ledger.refused_offers[kOffer] = {kNow, kNow, 3, "", ""};
+  EXPECT_THAT(world.calls(), ElementsAre("RunInstances 1 x g5.xlarge in z-a"));
 }
 
 TEST(NoMachine, the_same_type_where_there_is_no_other_is_launched_by_a_later_plan) {

@@ -333,7 +333,7 @@ TEST(Rollout, deleted_retired_volumes_do_not_look_like_another_account) {
 TEST(Rollout, a_young_ledger_moves_nobody) {
   RolloutWorld world(1, 0);
   world.next("vol-n");
-  world.ledger.created = kNow - Milliseconds{100};
+  world.ledger.begun = kNow - Milliseconds{100};
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 

@@ -334,7 +334,7 @@ TEST(Stock, an_old_copy_of_the_ledger_does_not_give_a_taken_spare_away_again) {
 TEST(Stock, a_young_ledger_neither_makes_nor_gives_spares) {
   StockWorld world;
   world.stock_volume("vol-s");
-  world.ledger.created = kNow - Milliseconds{100};
+  world.ledger.begun = kNow - Milliseconds{100};
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 

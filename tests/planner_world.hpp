@@ -33,13 +33,13 @@ struct World {
     pool.launch->instance_types = {"g5.xlarge", "g4dn.xlarge"};
     desired.pools.push_back(pool);
     observed.complete = true;
-    observed.at = kNow;
+    observed.at = observed.listed_from = kNow;
     for (const auto* id : {"ami-volume", "ami-base"})
       observed.images[id].found = image(id, "x86_64");
     observed.snapshots["snap-ami-volume"].found =
         aws::Snapshot{"snap-ami-volume", "completed", "1", 8, false, {}};
     for (const auto* zone : {"z-a", "z-b"}) observed.zones[zone] = {zone, zone, "available"};
-    ledger.created = kNow - std::chrono::hours{1};
+    ledger.begun = kNow - std::chrono::hours{1};
   }
 
   static aws::Image image(const std::string& id, const std::string& architecture) {

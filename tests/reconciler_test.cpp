@@ -441,9 +441,7 @@ TEST(Reconciler, a_look_that_was_overtaken_by_time_is_taken_again) {
   times.visibility = Milliseconds{3000};
   Fleet fleet(core::Desired{kDeployment, {pool_spec("p", 1, 0)}}, times);
   fleet.start();
-  fleet.region.advance_by(seconds{10});
-  for (int look = 0; look < 3; ++look) fleet.tick();  // its ledger is new
-  ASSERT_THAT(fleet.pool_volumes(), SizeIs(1));
+  ASSERT_TRUE(fleet.until([&] { return fleet.pool_volumes().size() == 1; }, minutes{1}));
   fleet.region.advance_by(seconds{1});  // not shown yet
   fleet.frozen_after_look = minutes{10};
   fleet.tick();

@@ -112,6 +112,9 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
 
 namespace {
 
+/// While a listing of a large world goes on.
+constexpr Milliseconds kLookAgain{1'000};
+
 /// With another account's credentials EC2 shows an empty world without error, and none of the
 /// images and snapshots that the spec names either.
 bool shows_a_source(const Observed& observed) {
@@ -124,8 +127,8 @@ bool shows_a_source(const Observed& observed) {
 
 bool Draft::heed_new_ledger() {
   static const std::string kLookedAround = "looked around";
-  if (now >= ledger.created + kNewLedger) return false;
-  const Instant due = ledger.created + kVisibilityWindow;
+  if (now >= ledger.begun + kNewLedger) return false;
+  const Instant due = ledger.begun + kVisibilityWindow;
   int looks = kLooksUntilGone;
   if (!ledger.watches.contains(kLookedAround))
     looks = observed.complete && shows_a_source(observed) ? hold("looks around").looks : 0;
@@ -134,8 +137,8 @@ bool Draft::heed_new_ledger() {
     return true;
   }
   hold(kLookedAround);
-  if (now >= due) return false;
-  wake_at(due);
+  if (observed.listed_from >= due) return false;
+  wake_at(std::max(due, now + kLookAgain));
   return true;
 }
 

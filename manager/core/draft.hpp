@@ -24,7 +24,7 @@ namespace warmroot::core {
 /// Absence counts after this long and this many complete looks.
 inline constexpr Milliseconds kGoneAfter{60'000};
 inline constexpr int kLooksUntilGone = 3;
-/// For so long after it was made a ledger counts its looks. It waits for no more of them
+/// For so long after it has begun a manager counts its looks. It waits for no more of them
 /// afterwards: who looks around that seldom could wait for ever.
 inline constexpr Milliseconds kNewLedger{600'000};
 /// "attaching" for longer is stuck. Source: EBS CSI driver.
@@ -128,7 +128,7 @@ class Draft {
   std::vector<const aws::Volume*> from_launch;  ///< made by launches, of no node yet
   /// As the ledger has them after this plan's records.
   std::map<std::string, LaunchStreak> streaks;
-  std::map<Offer, RefusedOffer> refused_offers;
+  std::map<Offer, RefusedOffer> refused_offers;  ///< the same
   std::map<std::string, UncleanVolume> unclean;
   std::set<std::string> replaced;  ///< instances that a rebalance hint gives up now
   /// Volumes with a file system that no node can repair, by their ids: as if they had the tag.
@@ -201,7 +201,8 @@ class Draft {
   int launches_asked(const std::string& pool, const std::string& zone = {}) const;
   /// One of those in this zone names the node: another launch for it would be the same call.
   bool launch_asked_for(const std::string& node, const std::string& zone) const;
-  /// A new ledger may follow one that was lost: until several complete looks in a row, over a
+  /// A new ledger may follow one that was lost, and any one may be an old copy: until several
+  /// complete looks in a row since the manager has begun, over a
   /// visibility window, have shown what there is, absence is not believed and nothing is made.
   bool young_ledger() const { return plan.young_ledger; }
   int generation(std::string_view action, const std::string& node) const;

@@ -88,6 +88,7 @@ struct Observed {
   bool complete = false;           ///< every listing that the rules rely on was read to its end
   Instant at{};                    ///< when the look began
   Instant listed{};  ///< when the latest listing of everything, volumes and instances, was complete
+  Instant listed_from{};           ///< when that listing began
   std::vector<std::string> notes;  ///< optional calls that failed, and why the view is incomplete
   SharedMap<aws::Volume> volumes;  ///< those tagged with our deployment
   SharedMap<aws::Instance> instances;  ///< those of our deployment or of a pool without launch

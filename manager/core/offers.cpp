@@ -35,8 +35,13 @@ bool is_offered(const Market& market, const Offer& offer) {
   return zones == market.offered.end() || zones->second.contains(offer.zone);
 }
 
+Milliseconds refused_for(std::string_view code) {
+  if (code == "Unsupported") return kOfferUnsupportedFor;
+  return code == kStayedPending ? kOfferPendingFor : kOfferRefusedFor;
+}
+
 Instant refused_until(const RefusedOffer& refusal) {
-  return refusal.last + (refusal.code == "Unsupported" ? kOfferUnsupportedFor : kOfferRefusedFor);
+  return refusal.last + refused_for(refusal.code);
 }
 
 /// Where every offer is refused, the wait begins short and grows: nothing else could be bought.
@@ -68,7 +73,7 @@ void consider_retry(ZoneOffers& offers, Instant at) {
 /// The refusal that keeps an offer from being asked for now, or nullptr.
 const RefusedOffer* refusal_of(const Offer& offer, const std::map<Offer, RefusedOffer>& refused) {
   const auto found = refused.find(offer);
-  return found == refused.end() ? nullptr : &found->second;
+  return found == refused.end() || found->second.code.empty() ? nullptr : &found->second;
 }
 
 std::string code_clause(const Offer& offer, const RefusedOffer& refusal) {
@@ -131,7 +136,6 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
     offers.reasons.push_back(code_clause(priced.offer, *refusal));
     refused.push_back({priced, refusal});
     shortage = shortage && tells_of_a_shortage(*refusal);
-    // A type that the zone does not have is asked for again each hour, and begins anew each time.
     auto& latest = refusal->code == "Unsupported" ? of_types : of_capacity;
     latest = std::max(latest, refusal->since);
   }
@@ -143,6 +147,11 @@ bool add_usable(const PoolSpec& pool, const std::string& zone, bool spot, const 
 }
 
 }  // namespace
+
+Milliseconds streak_gap(std::string_view code) {
+  // A type that the zone does not have is asked for each hour, and begins anew each time.
+  return code == kStayedPending ? 2 * kOfferPendingFor : 2 * kOfferRefusedFor;
+}
 
 bool is_full_quota(std::string_view code) {
   return code == "MaxSpotInstanceCountExceeded" || code == "VcpuLimitExceeded";

@@ -17,8 +17,13 @@ namespace warmroot::core {
 inline constexpr Milliseconds kOfferRefusedFor{180'000};
 /// One that the zone does not offer at all ("Unsupported") hardly appears by itself.
 inline constexpr Milliseconds kOfferUnsupportedFor{3'600'000};
+/// Code of a refusal that is ours and not EC2's: an instance stayed pending for too long. To find
+/// that out takes kPendingPatience for each type, and a zone may have several.
+inline constexpr const char* kStayedPending = "StayedPending";
+inline constexpr Milliseconds kOfferPendingFor{1'200'000};
+
 /// Refusals further apart than this are not in a row: nobody asked in between.
-inline constexpr Milliseconds kOfferStreakGap{2 * kOfferRefusedFor};
+Milliseconds streak_gap(std::string_view code);
 
 /// EC2's word for a quota of the whole Region that is full: no zone helps, another market may.
 bool is_full_quota(std::string_view code);

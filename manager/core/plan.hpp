@@ -76,7 +76,10 @@ struct RecordFate {
   std::string why;
   /// What EC2 turned out not to have, after it had accepted the launch: no fault of the pool's.
   std::optional<Offer> unavailable{};
-  std::string code{};  ///< of that offer's refusal
+  std::string code{};  ///< of that offer's refusal; empty: a later one counts already
+};
+struct RecordOfferMet {  ///< an instance of it runs: EC2 has it
+  Offer offer;
 };
 struct RecordUnclean {  ///< replaces what was known of the volume
   std::string volume_id;
@@ -93,9 +96,10 @@ struct RecordOrderSettled {
   std::string answer;  ///< one sentence for the operator
 };
 /// Any of these.
-using Record = std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance,
-                            RecordInstanceGone, RecordDeparture, RecordFate, RecordOrderSettled,
-                            RecordDepartureOver, RecordUnclean, RecordUncleanOver, RecordWarmth>;
+using Record =
+    std::variant<RecordLease, RecordVolume, RecordVolumeGone, RecordInstance, RecordInstanceGone,
+                 RecordDeparture, RecordFate, RecordOrderSettled, RecordDepartureOver,
+                 RecordUnclean, RecordUncleanOver, RecordWarmth, RecordOfferMet>;
 
 /// What a note is about: stable names, for those who count or filter notes (their texts drift).
 enum class NoteKind {

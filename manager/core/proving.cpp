@@ -2,6 +2,9 @@
 // had no machine for is not the pool's failure, but the offer's.
 #include "manager/core/proving.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "manager/core/offers.hpp"
 
 namespace warmroot::core {
@@ -10,8 +13,6 @@ namespace {
 
 /// EC2's reason for the end of an instance that it had no machine for.
 constexpr const char* kNoCapacity = "Server.InsufficientInstanceCapacity";
-/// Code of a RefusedOffer that is ours and not EC2's.
-constexpr const char* kStayedPending = "StayedPending";
 
 /// Ends that say nothing about base AMI, user-data or bootstrap. Source: EC2's state reasons.
 bool is_nobodys_fault(const std::string& reason) {
@@ -32,21 +33,49 @@ std::string why_unavailable(Draft& draft, const std::string& id, const aws::Inst
 /// As the ledger will have it after this plan: launches of the same plan see it already.
 void refuse_offer(Draft& draft, const Offer& offer, const std::string& code) {
   auto& refusal = draft.refused_offers[offer];
-  if (refusal.last == draft.now) return;  // one answer, however many instances it hit
-  if (draft.now - refusal.last > kOfferStreakGap) refusal = {draft.now, {}, 0, {}, {}};
+  if (draft.now - refusal.last > streak_gap(code)) refusal = {draft.now, {}, 0, {}, {}};
   refusal.last = draft.now;
   refusal.count += 1;
   refusal.code = code;
 }
 
+/// Launched after what is known of its offer, and so later news.
+bool is_news(const Draft& draft, const Offer& offer, const LaunchedInstance& launched) {
+  const auto known = draft.refused_offers.find(offer);
+  return known == draft.refused_offers.end() || launched.recorded > known->second.last;
+}
+
+Offer offer_of(const aws::Instance& seen) {
+  return {seen.instance_type, seen.availability_zone, seen.spot};
+}
+
+/// One that was launched later runs: the offer is there.
+bool runs_of_later(const Draft& draft, const Offer& offer, const LaunchedInstance& launched) {
+  return std::any_of(draft.instances.begin(), draft.instances.end(), [&](const auto& entry) {
+    const auto& other = entry.second;
+    const auto* record = draft.ledger.instances.get(other.id);
+    return other.running && other.seen && record && record->recorded > launched.recorded &&
+           offer_of(*other.seen) == offer;
+  });
+}
+
 void judge_unavailable(Draft& draft, const std::string& id, const LaunchedInstance& launched,
-                       const aws::Instance& seen, const std::string& code) {
-  const Offer offer{seen.instance_type, seen.availability_zone, seen.spot};
-  refuse_offer(draft, offer, code);
-  draft.record(RecordFate{id, launched.pool, InstanceFate::failed,
-                          "EC2 had no machine for " + id + ", " + offer.instance_type + " in " +
-                              offer.zone + " (" + code + ")",
-                          offer, code});
+                       const aws::Instance& seen, std::string code) {
+  const Offer offer = offer_of(seen);
+  const std::string why = "EC2 had no machine for " + id + ", " + offer.instance_type + " in " +
+                          offer.zone + " (" + code + ")";
+  if (!is_news(draft, offer, launched) || runs_of_later(draft, offer, launched)) code.clear();
+  if (!code.empty()) refuse_offer(draft, offer, code);
+  draft.record(RecordFate{id, launched.pool, InstanceFate::failed, why, offer, std::move(code)});
+}
+
+/// An instance that runs says more of its offer than EC2's answer to the launch.
+void heed_running(Draft& draft, const LaunchedInstance& launched, const aws::Instance& seen) {
+  if (draft.refused_offers.empty() || seen.state != aws::InstanceState::running) return;
+  const Offer offer = offer_of(seen);
+  if (!draft.refused_offers.contains(offer) || !is_news(draft, offer, launched)) return;
+  draft.refused_offers.erase(offer);
+  draft.record(RecordOfferMet{offer});
 }
 
 /// Why the launch came to nothing; empty when it did not, or nobody can say yet.
@@ -83,6 +112,7 @@ void judge_launches(Draft& draft) {
     if (launched.fate != InstanceFate::fresh) continue;
     const auto* seen = draft.observed.instances.get(id);
     if (!seen) continue;
+    heed_running(draft, launched, *seen);
     if (has_proved(draft, id)) {
       draft.record(RecordFate{id, launched.pool, InstanceFate::proved, ""});
       draft.streaks.erase(launched.pool);

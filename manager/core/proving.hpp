@@ -9,8 +9,8 @@ namespace warmroot::core {
 /// An instance that holds its volume for so long has proved itself, also when nobody reports.
 inline constexpr Milliseconds kProvedAfter{600'000};
 
-/// Records the fate of fresh instances that EC2 or their reports tell. What was reclaimed, or ended
-/// by people or by us, is no failure.
+/// Records the fate of fresh instances that EC2 or their reports tell, and what it says of their
+/// offers. What was reclaimed, or ended by people or by us, is no failure.
 void judge_launches(Draft& draft);
 
 }  // namespace warmroot::core

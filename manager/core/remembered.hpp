@@ -18,7 +18,7 @@
 
 namespace warmroot::core {
 
-/// Accepted creates may be invisible this long; a fresh ledger waits it out before it creates.
+/// Accepted creates may be invisible this long; whoever begins waits it out before it creates.
 /// Source: seconds in field reports (about 3 s); EC2 documents no bound, so deterministic tokens
 /// stand behind it.
 inline constexpr Milliseconds kVisibilityWindow{5'000};
@@ -93,7 +93,7 @@ struct OwnedVolume {
   std::optional<int> warmth = std::nullopt;
 };
 
-/// What became of a launch: counted once, for the pool's breaker.
+/// What became of a launch: counted once, for the pool's breaker or for its offer.
 enum class InstanceFate {
   fresh,   ///< too early to say
   proved,  ///< it served a session's volume
@@ -165,12 +165,12 @@ struct Failure {
   std::string token{};  ///< of the call, if it had one
 };
 
-/// An offer that EC2 did not have when it was asked last; an instance of it clears this.
+/// An offer that EC2 did not have lately; an instance of it that runs clears this.
 struct RefusedOffer {
   Instant since{};  ///< the first refusal of those in a row
   Instant last{};
   int count = 0;
-  std::string code;
+  std::string code;  ///< empty: EC2 has accepted a launch of it since, and nothing runs yet
   std::string sentence;
 };
 
@@ -189,7 +189,9 @@ struct Watch {
 
 /// The ledger as the rules see it: what is open, not what is over.
 struct LedgerView {
-  Instant created{};  ///< of the ledger itself; creates wait one visibility window from here
+  /// When a manager began with it last, or it was made; creates wait one visibility window from
+  /// here. It may be an old copy that people have put back, or follow one that is lost.
+  Instant begun{};
   std::vector<Lease> leases;                     ///< none of them ended
   std::vector<Intent> intents;                   ///< open and unknown ones
   SharedMap<OwnedVolume> volumes;                ///< by volume id

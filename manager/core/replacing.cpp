@@ -19,9 +19,9 @@ const PoolDraft* acting_pool(Draft& draft, const std::string& id) {
 }
 
 bool is_too_young(Draft& draft, const PoolDraft& pool, const std::string& id) {
-  const auto* launched = draft.ledger.instances.get(id);
-  if (!launched) return false;
-  const Instant due = launched->recorded + pool.spec->launch->rebalance_after;
+  const auto* seen = draft.observed.instances.get(id);
+  if (!seen || !seen->launch_time) return false;
+  const Instant due = *seen->launch_time + pool.spec->launch->rebalance_after;
   if (draft.now >= due) return false;
   draft.wake_at(due);
   return true;

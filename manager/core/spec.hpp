@@ -79,10 +79,10 @@ struct LaunchSpec {
   bool on_demand_fallback = false;        ///< pay on-demand when spot has had no capacity
   Milliseconds on_demand_after{300'000};  ///< for so long, with on_demand_fallback
   bool replace_on_rebalance = false;      ///< act on EC2's rebalance hint
-  /// To an instance younger than this a hint says nothing: EC2 may give one from the first minute
-  /// on, and a node whose type and zone are at risk would be moved again and again. Source of the
-  /// default: an assumption; EC2 says nowhere how great the risk is.
-  Milliseconds rebalance_after{600'000};
+  /// A hint to an instance that is younger waits until it is so old: EC2 may give one from the
+  /// first minute on, and a node whose type and zone are at risk would be moved again and again.
+  /// Source of the default: an assumption; EC2 says nowhere how great the risk is.
+  Milliseconds rebalance_after{1'800'000};
   std::optional<int> max_instances;  ///< running and coming, handovers included
   std::string max_price_hour;        ///< USD an hour for the whole pool; empty: no limit
   /// A node without a volume may get it from the launch call. Off by default: such a disk is there

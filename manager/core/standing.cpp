@@ -232,7 +232,7 @@ bool awaiting(Draft& draft) {
 }
 
 Instant last_change(const Draft& draft) {
-  Instant last = draft.ledger.created;
+  Instant last = draft.ledger.begun;
   const auto consider = [&](Instant at) {
     if (at <= draft.now) last = std::max(last, at);
   };

@@ -124,7 +124,7 @@ bool Stocker::copy(const PoolDraft& pool, const Want& want, const std::string& r
 /// subject may not be shown yet, and under the next token a second one would be made beside it.
 bool Stocker::token_may_have_made_it(const Want& want) {
   const auto& ledger = draft_.ledger;
-  if (draft_.now >= ledger.created + kNewLedger) return false;
+  if (draft_.now >= ledger.begun + kNewLedger) return false;
   if (draft_.generation("CreateVolume", want.subject) == 0 &&
       draft_.generation("CopyVolumes", want.subject) == 0)
     return false;
