@@ -151,12 +151,11 @@ void add_commands(CLI::App& app, Options& options, int& timeout_s, Commands& com
   volume->require_subcommand(1);
   add_orders(app, options, timeout_s, commands);
   commands.add(app, "plan", "Shows what reconcile would do now, and does nothing", Command::plan);
-  CLI::App* reconcile = commands.add(
-      app, "reconcile", "Looks at EC2 once and does what the plan says", Command::reconcile);
+  CLI::App* reconcile =
+      commands.add(app, "reconcile", "Looks around in EC2 and does one step of what the plan says",
+                   Command::reconcile);
   reconcile->add_flag("--until-stable", options.until_stable, "Go on until every wish is met");
-  reconcile
-      ->add_option("--timeout", timeout_s,
-                   "Seconds after which --until-stable gives up, with status 1")
+  reconcile->add_option("--timeout", timeout_s, "Seconds after which it gives up, with status 1")
       ->check(CLI::Range(1, kMaxTimeoutSeconds))
       ->capture_default_str();
   CLI::App* serve =

@@ -81,10 +81,11 @@ class Run {
       TRY(tell(report));
       if (stop_.stop_requested()) return interrupted();
       const bool late = Clock::now() >= deadline;
+      // One step is all that the plan says, and not what it may say before it has looked around.
       const bool looks_around =
-          report.plan.young_ledger && report.calls.empty() && !report.plan.stable && !late;
+          report.plan.young_ledger && core::shows_a_source(report.observed) && !late;
       if (!context_.options.until_stable && !looks_around) return finish_single(report);
-      if (report.plan.stable) return finish_stable(report);
+      if (report.plan.stable && !looks_around) return finish_stable(report);
       if (late) return finish_late(report);
       wait(std::min(Clock::now() + report.plan.next_look, deadline));
       if (stop_.stop_requested()) return interrupted();
@@ -113,7 +114,7 @@ class Run {
     // A note that counts seconds differs at every tick: told when its first clause is new.
     for (const std::string& note : notes)
       if (told_.insert(note.substr(0, note.find(';'))).second) progress_.say("note: " + note);
-    progress_.waiting_for(report.plan.young_ledger && report.calls.empty() && !blocked(report)
+    progress_.waiting_for(report.plan.young_ledger && !blocked(report)
                               ? "what may have been asked for before this and is not shown yet"
                               : unsettled_nodes(report.plan));
     if (!report.blind) return {};
@@ -146,10 +147,10 @@ class Run {
   }
 
   std::string single_result(const TickReport& report) const {
+    if (report.plan.young_ledger)
+      return "nothing is made before EC2 has shown all of the account for a while; run it again, "
+             "with more time";
     if (report.plan.stable) return "stable: every wish is met";
-    if (report.plan.young_ledger && report.calls.empty())
-      return "nothing called yet: EC2 has not shown all of the account three times in a row; run "
-             "it again";
     return "one step done; --until-stable goes on until every wish is met";
   }
 

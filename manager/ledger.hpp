@@ -121,7 +121,7 @@ class Ledger {
   Ok write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
                     Instant now);
   Ok remember_refused(const OfferRefusal& refusal, Instant now);
-  Ok take_as_available(const Settlement& settlement);
+  Ok take_as_available(const Settlement& settlement, Instant now);
   Ok count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now);
   Ok take_leaving_back(const core::Intent& intent, Instant now);
   Result<bool> burns_on(const core::Intent& intent, const Outcome& outcome);

@@ -118,7 +118,7 @@ Ok Ledger::settle_accepted(const Settlement& settlement, Instant now) {
         "VALUES (?, ?, ?, ?, ?, ?)",
         {volume->volume_id, intent.pool, node_of(intent), intent.zone, to_sql(now),
          std::string(core::to_string(role_of(intent)))}));
-  TRY(take_as_available(settlement));
+  TRY(take_as_available(settlement, now));
   if (const auto* fleet = std::get_if<aws::FleetAnswer>(&settlement.answer))
     return write_launched(intent, fleet->instances, now);
   // By order: its absence surprises nobody. That it is not found may be said of another account,
@@ -167,12 +167,19 @@ Ok Ledger::remember_refused(const OfferRefusal& refusal, Instant now) {
 }
 
 /// EC2 has it again, unless what it has just accepted comes to nothing.
-Ok Ledger::take_as_available(const Settlement& settlement) {
-  for (const auto& offer : offers_met(settlement.intent, settlement.answer))
+Ok Ledger::take_as_available(const Settlement& settlement, Instant now) {
+  const auto gap_of = [](const char* code) { return std::int64_t{core::streak_gap(code).count()}; };
+  for (const auto& offer : offers_met(settlement.intent, settlement.answer)) {
+    TRY(database_.run(
+        "DELETE FROM refused_offers WHERE instance_type = ? AND zone = ? AND spot = ? AND "
+        "? - last_ms > CASE WHEN code = ? THEN ? ELSE ? END",
+        {offer.instance_type, offer.zone, std::int64_t{offer.spot}, to_sql(now),
+         std::string(core::kStayedPending), gap_of(core::kStayedPending), gap_of("")}));
     TRY(
         database_.run("UPDATE refused_offers SET code = '' WHERE instance_type = ? AND zone = ? "
                       "AND spot = ?",
                       {offer.instance_type, offer.zone, std::int64_t{offer.spot}}));
+  }
   return {};
 }
 

@@ -160,7 +160,7 @@ Ok Observer::look_at_part(const core::Desired& desired, const Due& due,
 }
 
 Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
-                    bool settled, bool everything) {
+                    bool settled) {
   take_in_what_was_learned();
   Look look;
   doubt_what_absence_rests_on(ledger, now);
@@ -175,7 +175,7 @@ Look Observer::look(const core::Desired& desired, const core::LedgerView& ledger
   std::optional<Due> due;
   std::vector<std::string> strangers;
   Ok read;
-  if (everything || !swept_ || (small() && (settled || overdue))) {
+  if (!swept_ || (small() && (settled || overdue))) {
     read = list_everything(desired, now, look);
     if (read) strangers_.forget_waiting();
   } else {

@@ -88,11 +88,10 @@ class Observer {
   /// this account) is asked for again in the next look, before the listings.
   void heed_refusal(std::string_view code);
 
-  /// One look. Never fails: what could not be read makes `complete` false and is noted. With
-  /// `everything` all listings are read to their end, as in the first look and in a small world
-  /// that was `settled`.
+  /// One look. Never fails: what could not be read makes `complete` false and is noted. All
+  /// listings are read to their end in the first look and in a small world that was `settled`.
   Look look(const core::Desired& desired, const core::LedgerView& ledger, Instant now,
-            bool settled = false, bool everything = false);
+            bool settled = false);
 
   /// EC2 has just said this of an attachment: the next look shows it, and asks for it after
   /// attaching_patience().

@@ -57,16 +57,14 @@ constexpr int kFewThrottled = 4;
 /// Looks by id at what a plan does for good, which these calls do.
 constexpr int kVerifyRounds = 3;
 constexpr const char* kForGood[] = {"TerminateInstances", "DetachVolume", "DeleteVolume",
-                                            "StopInstances"};
+                                    "StopInstances"};
 
 /// What calls that cannot be taken back name.
 std::vector<std::string> ids_to_verify(const core::Plan& plan) {
   std::vector<std::string> ids;
   for (const auto& action : plan.actions) {
     const auto name = core::action_name(action.mutation);
-    if (std::find(std::begin(kForGood), std::end(kForGood), name) ==
-        std::end(kForGood))
-      continue;
+    if (std::find(std::begin(kForGood), std::end(kForGood), name) == std::end(kForGood)) continue;
     for (auto& id : core::resource_ids(action.mutation)) ids.push_back(std::move(id));
   }
   std::sort(ids.begin(), ids.end());
@@ -159,7 +157,9 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
   if (const Instant next = options_.now() + kAskOthersAfter;
       launch_check_.postponed() && (!due_ || next < *due_))
     due_ = next;
-  if (options_.reports) report.observed.reports = options_.reports();
+  // One that is made anew hears nothing new: that would have to be looked at once more, too.
+  if (options_.reports && !reports_) reports_ = options_.reports();
+  if (reports_) report.observed.reports = *reports_;
   report.observed.warnings = heard_.warnings;
   // EC2 tells the instance itself as well, whether or not a queue is read.
   for (const auto& [id, said] : report.observed.reports)
@@ -185,6 +185,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   due_.reset();
   due_at_leisure_.reset();
   first_limits_.clear();
+  reports_.reset();
   listen();
   auto look = observer_.look(options_.desired, view, report.started, settled_);
   bool swept = look.swept;
@@ -192,6 +193,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   // This process was stopped for a while: what has come since would look as if it were gone, and
   // the second look below only asks for what the plan names.
   if (!report.blind && options_.now() - report.observed.at > kPlanExpires) {
+    reports_.reset();
     look = observer_.look(options_.desired, view, options_.now(), true);
     swept = look.swept;
     plan_on(std::move(look), view, report);
@@ -276,8 +278,7 @@ Result<TickReport> Reconciler::look() {
   TRY_ASSIGN(auto report, observe_and_plan(view));
   // Nobody looks again for somebody who looks once.
   const auto postponed = [&](int round) {
-    return launch_check_.postponed() ||
-           (observer_.scores_postponed() && round < kRoundsOfOneLook);
+    return launch_check_.postponed() || (observer_.scores_postponed() && round < kRoundsOfOneLook);
   };
   for (int round = 1; !report.blind && postponed(round); ++round) {
     launch_check_.hurry();
@@ -366,8 +367,8 @@ bool Reconciler::launches_at_all(const std::string& pool, const core::LedgerView
 /// made; only a launch for a pool that wants none any more is not. One without, whose effect a
 /// listing shows (DetachVolume, TerminateInstances, tags, attributes), is right only in the world
 /// that it was planned for: it is withdrawn, and planned anew from what EC2 shows. AttachVolume is
-/// EC2's lock and may be executed late, so it is sent again and counts against both the volume and the
-/// instance, until it is a minute old or EC2 shows the volume elsewhere.
+/// EC2's lock and may be executed late, so it is sent again and counts against both the volume and
+/// the instance, until it is a minute old or EC2 shows the volume elsewhere.
 bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& view) const {
   const bool launches = intent.call.action == "RunInstances" || intent.call.action == "CreateFleet";
   if (launches && !launches_at_all(intent.pool, view)) return false;
@@ -383,8 +384,7 @@ bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& 
 /// Too old to be sent again, and perhaps carried out yet: until that is over, the instance is kept
 /// from other volumes.
 bool Reconciler::may_still_attach(const core::Intent& intent) const {
-  return intent.call.action == "AttachVolume" &&
-         options_.now() - intent.recorded > kPlanExpires &&
+  return intent.call.action == "AttachVolume" && options_.now() - intent.recorded > kPlanExpires &&
          options_.now() - intent.silent < kCarriedOutWithin;
 }
 

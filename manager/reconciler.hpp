@@ -114,6 +114,7 @@ class Reconciler {
   LaunchCheck launch_check_;
   core::Budget budget_;
   core::Heard heard_;  ///< at the beginning of this tick
+  std::optional<std::map<std::string, core::NodeReport>> reports_;  ///< as this tick hears them
   /// What the first plan of this tick might spend.
   std::map<std::string, int, std::less<>> first_limits_;
   bool settled_ = false;                   ///< the last plan was stable

@@ -203,6 +203,9 @@ def the_end_of_a_pool(operator):
     check("is leased: vol-" in operator.run("pool", "delete", "imagenet", "--yes", status=2), "a pool whose volume is leased is not deleted")
     write("warmroot.toml", SPEC.format(nodes=1))
     operator.run("pool", "pause", "imagenet")
+    operator.run("reconcile")
+    states = {each["state"] for each in call(operator.endpoint + "/_control/state")[1]["instances"]}
+    check(not states & {"pending", "running"}, f"one step of reconcile ends what nobody needs any more (found {states})")
     operator.run("reconcile", "--until-stable", "--timeout", "60")
     check("still names" in operator.run("pool", "delete", "imagenet", status=2), "a pool of the spec is not deleted")
     write("warmroot.toml", EMPTY)

@@ -330,6 +330,16 @@ TEST(Rollout, deleted_retired_volumes_do_not_look_like_another_account) {
   EXPECT_THAT(world.notes(), Not(HasSubstr("nothing is changed")));
 }
 
+TEST(Rollout, a_manager_that_begins_gives_nobody_an_old_volume_that_is_about_to_be_replaced) {
+  RolloutWorld world(1, 0);  // served by nobody
+  world.pool().running = 1;
+  world.instance("i-new");
+  world.ledger.begun = kNow - Milliseconds{100};
+  EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 "))) << "no other is there";
+  world.next("vol-n");
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
 TEST(Rollout, a_young_ledger_moves_nobody) {
   RolloutWorld world(1, 0);
   world.next("vol-n");

@@ -115,14 +115,6 @@ namespace {
 /// While a listing of a large world goes on.
 constexpr Milliseconds kLookAgain{1'000};
 
-/// With another account's credentials EC2 shows an empty world without error, and none of the
-/// images and snapshots that the spec names either.
-bool shows_a_source(const Observed& observed) {
-  const auto found = [](const auto& each) { return each.second.found.has_value(); };
-  return std::any_of(observed.images.begin(), observed.images.end(), found) ||
-         std::any_of(observed.snapshots.begin(), observed.snapshots.end(), found);
-}
-
 }  // namespace
 
 bool Draft::heed_new_ledger() {

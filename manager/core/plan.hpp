@@ -243,7 +243,7 @@ struct Plan {
   /// Every node that should run has its lease attached, nothing is in a transitional state, nothing
   /// is to be done and no outcome is awaited.
   bool stable = false;
-  /// The ledger is new: nothing is made before several looks agree on what there is.
+  /// The manager has just begun: nothing is made before several looks agree on what there is.
   bool young_ledger = false;
 };
 

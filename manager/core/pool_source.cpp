@@ -126,4 +126,10 @@ PoolSource find_source(const PoolSpec& pool, const Observed& observed) {
   return source;
 }
 
+bool shows_a_source(const Observed& observed) {
+  const auto found = [](const auto& each) { return each.second.found.has_value(); };
+  return std::any_of(observed.images.begin(), observed.images.end(), found) ||
+         std::any_of(observed.snapshots.begin(), observed.snapshots.end(), found);
+}
+
 }  // namespace warmroot::core

@@ -25,4 +25,8 @@ PoolSource find_source(const PoolSpec& pool, const Observed& observed);
 /// has none.
 std::string root_snapshot_of(const aws::Image& image);
 
+/// EC2 shows some image or snapshot that the spec names. With another account's credentials it
+/// shows an empty world without error, and none of them either.
+bool shows_a_source(const Observed& observed);
+
 }  // namespace warmroot::core

@@ -161,6 +161,15 @@ bool move_node(Draft& draft, PoolDraft& pool, NodeDraft& node, bool may_interrup
   return interrupts;
 }
 
+/// Nobody gets an old volume that is free, as the node is about to have the new one.
+void hold_back(Draft& draft, PoolDraft& pool) {
+  for (auto& node : pool.nodes) {
+    if (node.beyond || !outdated(pool, node.volume) || !is_free(draft, *node.volume)) continue;
+    const auto* next = next_volume(pool, node);
+    node.moving = next != nullptr && is_ready(draft, pool, *next);
+  }
+}
+
 /// A group may have fewer instances than there are nodes. A node that has lacked one for so long is
 /// one too many for it, and holds no rollout up; unless an instance that has given its volume back
 /// still has its place in the group.
@@ -248,8 +257,11 @@ void roll_out(Draft& draft) {
   for (auto& pool : draft.pools) {
     if (pool.source.snapshot_id.empty()) continue;
     note_rollout(draft, pool);
-    if (draft.young_ledger()) continue;  // a newer volume may not be visible yet
     const bool replaces = pool.spec->rollout.policy == RolloutSpec::Policy::replace;
+    if (draft.young_ledger()) {  // a newer volume may not be visible yet
+      if (replaces) hold_back(draft, pool);
+      continue;
+    }
     for (auto& node : pool.nodes) {
       const bool lost = replaces && node.volume_id.empty() && !node.beyond;
       if (!lost || !take_back(draft, pool, node)) mend_tags(draft, pool, node);

@@ -120,7 +120,7 @@ bool Stocker::copy(const PoolDraft& pool, const Want& want, const std::string& r
   return draft_.act(std::move(call), pool.spec->name, {want.subject}, reason, want.zone);
 }
 
-/// A token that a new ledger finds used is one of a ledger that is lost: what it made for the
+/// A token that one who begins finds used may be one of a ledger that is lost: what it made for the
 /// subject may not be shown yet, and under the next token a second one would be made beside it.
 bool Stocker::token_may_have_made_it(const Want& want) {
   const auto& ledger = draft_.ledger;
@@ -135,7 +135,10 @@ bool Stocker::token_may_have_made_it(const Want& want) {
 }
 
 bool Stocker::make(PoolDraft& pool, const Want& want) {
-  if (token_may_have_made_it(want)) return false;
+  if (token_may_have_made_it(want)) {
+    draft_.plan.young_ledger = true;  // several looks more are to agree
+    return false;
+  }
   const Fill fill = fill_for(pool, want);
   if (fill.start_in > Milliseconds{0}) {
     draft_.wake_at(draft_.now + fill.start_in);
