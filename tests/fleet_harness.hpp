@@ -118,6 +118,16 @@ class Fleet : public ManagerProcess {
     if (++effects == die_at) throw Crash{};
   }
 
+  /// For a pool that launches none itself.
+  bool launch_by_people(const std::string& pool) {
+    sim::RunInstancesArgs args;
+    args.image_id = kBaseAmi;
+    args.type = "g5.xlarge";
+    args.zone = "us-east-1a";
+    args.instance_tags = {{"warmroot:pool", pool}};
+    return region.run_instances(args).has_value();
+  }
+
   // ---- what the region holds ----
 
   std::vector<const sim::VolumeRecord*> pool_volumes() const {

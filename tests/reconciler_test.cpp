@@ -346,12 +346,7 @@ TEST(Reconciler, an_instance_that_somebody_stopped_is_looked_at_no_more_than_the
   auto pool = pool_spec("p", 1, 1);
   pool.launch.reset();
   Fleet fleet(pool);
-  sim::RunInstancesArgs args;
-  args.image_id = kBaseAmi;
-  args.type = "g5.xlarge";
-  args.zone = "us-east-1a";
-  args.instance_tags = {{"warmroot:pool", "p"}};
-  ASSERT_TRUE(fleet.region.run_instances(args).has_value());
+  ASSERT_TRUE(fleet.launch_by_people("p"));
   fleet.start();
   ASSERT_TRUE(fleet.until_stable());
   ASSERT_TRUE(fleet.region.stop(fleet.instance_of("p-0")).has_value());
@@ -368,12 +363,7 @@ TEST(Reconciler, a_pool_without_launch_serves_what_others_launch_and_never_ends_
   fleet.start();
   ASSERT_FALSE(fleet.until_stable(minutes{1}));
   EXPECT_THAT(fleet.note_text(), HasSubstr("no running instance tagged warmroot:pool=p"));
-  sim::RunInstancesArgs args;
-  args.image_id = kBaseAmi;
-  args.type = "g5.xlarge";
-  args.zone = "us-east-1a";
-  args.instance_tags = {{"warmroot:pool", "p"}};
-  ASSERT_TRUE(fleet.region.run_instances(args).has_value());
+  ASSERT_TRUE(fleet.launch_by_people("p"));
   ASSERT_TRUE(fleet.until_stable()) << fleet.note_text();
   EXPECT_NE(fleet.instance_of("p-0"), "");
   ASSERT_TRUE(fleet.ledger->pause("p", fleet.region.now()).has_value());
