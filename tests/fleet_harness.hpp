@@ -65,6 +65,7 @@ class Fleet : public ManagerProcess {
     made.options.now = [this] { return region.now(); };
     made.options.reports = [this] {
       region.advance_by(std::exchange(frozen_after_look, Milliseconds{0}));
+      if (before_reports) before_reports();
       return reports;
     };
     made.options.heard = heard;
@@ -197,6 +198,7 @@ class Fleet : public ManagerProcess {
   std::function<void()> on_tick;
   std::vector<std::string>& violations = invariants.violations;
   int effects = 0;
+  std::function<void()> before_reports;
   Milliseconds frozen_after_look{0};  ///< the process stands still once, after it has looked
   int die_at = 0;                     ///< 0: never
   bool people_interfere =

@@ -342,6 +342,29 @@ TEST(Reconciler, two_pools_in_two_zones_are_served_side_by_side) {
   EXPECT_THAT(fleet.violations, IsEmpty());
 }
 
+/// Otherwise each look at what is about to be detached could name one more, and none would go out.
+TEST(Reconciler, a_plan_that_is_made_anew_after_a_second_look_hears_nothing_new) {
+  Fleet fleet(pool_spec("p", 2, 2));
+  fleet.observer.small_world = 0;
+  fleet.start();
+  ASSERT_TRUE(fleet.until_stable());
+  const auto releases = [&](const std::string& node) {
+    fleet.report(fleet.instance_of(node), fleet.volume_of(node)->id, NodeStage::released);
+  };
+  releases("p-0");
+  int heard = 0;
+  fleet.before_reports = [&] {
+    if (++heard == 2) releases("p-1");
+  };
+  fleet.tick();
+  EXPECT_EQ(heard, 1);
+  EXPECT_EQ(fleet.calls_of("DetachVolume"), 1);
+  fleet.region.advance_by(fleet.last.plan.next_look);
+  fleet.tick();
+  EXPECT_EQ(fleet.calls_of("DetachVolume"), 2);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(Reconciler, an_instance_that_somebody_stopped_is_looked_at_no_more_than_the_rest) {
   auto pool = pool_spec("p", 1, 1);
   pool.launch.reset();
