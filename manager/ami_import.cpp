@@ -4,6 +4,7 @@
 
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/aws/paging.hpp"
+#include "manager/core/backoff.hpp"
 #include "manager/core/pool_source.hpp"
 
 namespace warmroot::manager {
@@ -13,6 +14,10 @@ namespace {
 using Stage = core::ImportStep::Stage;
 
 constexpr int kPage = 200;
+
+/// Between launches that EC2 refuses for now: its bucket is shared with those of `serve`.
+constexpr Milliseconds kLaunchAgain{2'000};
+constexpr Milliseconds kLaunchAgainAtMost{60'000};
 
 aws::DescribeRequest tagged(const core::ImportWish& wish) {
   aws::DescribeRequest request;
@@ -90,14 +95,47 @@ Ok AmiImport::send(const core::ImportStep& step, Instant now) {
   if (std::holds_alternative<aws::CreateSnapshot>(*step.call)) memory_.snapshot_asked = now;
   const std::vector<aws::EncodedCall> calls{aws::encode(*step.call)};
   const auto answers = ec2_.send(calls);
+  why_waiting_.clear();
   if (answers.front()) return {};
   const Error& error = answers.front().error();
-  if (may_pass(error)) return {};  // the next look tells, and the same call goes out again
+  if (may_pass(error)) {  // the next look tells, and the same call goes out again
+    why_waiting_ = error.message();
+    launch_again_ =
+        now + core::backoff_delay(++launches_refused_, kLaunchAgain, kLaunchAgainAtMost, 1);
+    return {};
+  }
   if (std::holds_alternative<aws::RunInstances>(*step.call) && token_is_used_up(error)) {
     ++memory_.tokens_used_up;
     return {};
   }
   return fail(error);
+}
+
+bool AmiImport::waits_to_launch(const core::ImportStep& step, Instant now) const {
+  return std::holds_alternative<aws::RunInstances>(*step.call) && now < launch_again_;
+}
+
+/// Whether the account may do what the instance is for, as soon as that can be asked.
+Result<bool> AmiImport::may_snapshot(const core::ImportView& view) {
+  const auto* instance = core::live_instance(wish_, view);
+  const auto volume = instance ? core::root_volume_of(*instance) : std::string();
+  if (snapshot_tried_ || volume.empty() || !view.snapshots.empty()) return true;
+  const Ok allowed = ec2_.dry_run(aws::CreateSnapshot{
+      volume,
+      "warmroot import of " + wish_.ami,
+      {{core::kTagDeployment, wish_.deployment}, {core::kTagImport, wish_.ami}}});
+  if (!allowed && may_pass(allowed.error())) return true;
+  snapshot_tried_ = true;
+  return allowed || allowed.error().kind != ErrorKind::unauthorised;
+}
+
+Result<core::ImportStep> AmiImport::give_up_early(const std::string& why) {
+  core::ImportStep step;
+  step.stage = Stage::failed;
+  step.call = aws::TerminateInstances{{left_behind_}};
+  TRY(send(step, memory_.started));
+  step.text = why + "; instance " + left_behind_ + " is ended";
+  return step;
 }
 
 Result<core::ImportStep> AmiImport::look_ahead(Instant now) {
@@ -113,12 +151,22 @@ Result<core::ImportStep> AmiImport::step(Instant now) {
     step.text = "EC2 to answer (" + view.error().message() + ")";
     return step;
   }
+  const auto* live = core::live_instance(wish_, *view);
+  left_behind_ = live ? live->instance_id : "";
+  if (!memory_.over_before) memory_.over_before = core::instances_over(wish_, *view);
+  TRY_ASSIGN(const bool allowed, may_snapshot(*view));
+  if (!allowed)
+    return give_up_early(
+        "ec2:CreateSnapshot is not allowed, which an import needs: add what "
+        "iam-policy-optional.json "
+        "has for it, with its CreateTags");
   const bool cleans = std::any_of(
       view->instances.begin(), view->instances.end(),
       [](const aws::Instance& each) { return each.state == aws::InstanceState::running; });
   if (cleans && memory_.cleaning_since == Instant{}) memory_.cleaning_since = now;
   auto step = core::next_import_step(wish_, *view, memory_, now);
-  if (step.call) TRY(send(step, now));
+  if (step.call && !waits_to_launch(step, now)) TRY(send(step, now));
+  if (goes_on(step.stage) && !why_waiting_.empty()) step.text += "; EC2 says: " + why_waiting_;
   return step;
 }
 

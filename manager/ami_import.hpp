@@ -25,14 +25,26 @@ class AmiImport {
   /// One look and at most one call. Errors: what EC2 refused for good; the import may be run again.
   Result<core::ImportStep> step(Instant now);
 
+  /// The instance that was there at the last look; empty: none. It is paid for until a later run,
+  /// or people, end it.
+  const std::string& left_behind() const { return left_behind_; }
+
  private:
   Result<core::ImportView> look();
   Ok look_at_source(core::ImportView& view);
   Ok send(const core::ImportStep& step, Instant now);
+  bool waits_to_launch(const core::ImportStep& step, Instant now) const;
+  Result<bool> may_snapshot(const core::ImportView& view);
+  Result<core::ImportStep> give_up_early(const std::string& why);
 
   aws::Ec2& ec2_;
   core::ImportWish wish_;
   core::ImportMemory memory_;
+  std::string left_behind_;
+  bool snapshot_tried_ = false;
+  int launches_refused_ = 0;  ///< in a row
+  Instant launch_again_{};
+  std::string why_waiting_;  ///< what EC2 answered to the last call, when that may pass
   std::optional<core::ImportView> source_;  ///< image and its snapshot, looked up once
 };
 

@@ -18,16 +18,6 @@ void print(const std::string& text) {
   fmt::print("{}", text);
 }
 
-Result<const core::PoolSpec*> find_pool(const Config& config, const std::string& name) {
-  std::vector<std::string> names;
-  for (const core::PoolSpec& pool : config.desired.pools) {
-    if (pool.name == name) return &pool;
-    names.push_back(pool.name);
-  }
-  return fail(ErrorKind::misconfigured,
-              fmt::format("the spec has no pool {}; it has {}", name, fmt::join(names, ", ")));
-}
-
 bool blocked(const core::Plan& plan) {
   return std::any_of(plan.notes.begin(), plan.notes.end(),
                      [](const core::Note& note) { return note.blocking; });

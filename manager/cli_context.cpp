@@ -87,6 +87,16 @@ aws::AwsChoices aws_choices(const Options& options, const Config& config) {
           options.endpoint_url};
 }
 
+Result<const core::PoolSpec*> find_pool(const Config& config, const std::string& name) {
+  std::vector<std::string> names;
+  for (const core::PoolSpec& pool : config.desired.pools) {
+    if (pool.name == name) return &pool;
+    names.push_back(pool.name);
+  }
+  return fail(ErrorKind::misconfigured,
+              fmt::format("the spec has no pool {}; it has {}", name, fmt::join(names, ", ")));
+}
+
 std::string ledger_path(const Options& options) {
   return options.state + "/ledger.sqlite";
 }

@@ -23,6 +23,9 @@ namespace warmroot::manager {
 /// choice.
 aws::AwsChoices aws_choices(const Options& options, const Config& config);
 
+/// Errors: misconfigured, with the names of those that the spec has.
+Result<const core::PoolSpec*> find_pool(const Config& config, const std::string& name);
+
 /// "DIR/ledger.sqlite"
 std::string ledger_path(const Options& options);
 

@@ -19,6 +19,7 @@ constexpr Milliseconds kImportSlice{100};
 
 /// What the command line leaves out comes from the pool: the subnet of its first zone.
 Result<core::ImportWish> wish_of(const Options& options, const Config& config) {
+  if (!options.pool.empty()) TRY(find_pool(config, options.pool));
   core::ImportWish wish;
   wish.deployment = config.desired.deployment;
   wish.ami = options.ami;
@@ -51,6 +52,18 @@ int finish(const core::ImportStep& step, Progress& progress) {
   return step.stage == core::ImportStep::Stage::refused ? kBadInputStatus : kUnmetStatus;
 }
 
+/// Nothing was changed only while there is no instance.
+int tell_refusal(const Error& error, const AmiImport& importing) {
+  const int status = tell_error(error);
+  if (importing.left_behind().empty()) return status;
+  fmt::print(
+      stderr,
+      "warmroot: instance {} of the import is there and paid for: run the same command again "
+      "once that is put right, or terminate it\n",
+      importing.left_behind());
+  return kUnmetStatus;
+}
+
 Result<int> import_ami(const Options& options) {
   const SignalWatch signals;  // before the first thread: the signals are blocked in all
   const auto stop = signals.stop_token();
@@ -69,10 +82,11 @@ Result<int> import_ami(const Options& options) {
     progress.say(fmt::format("importing {}: going on where an earlier run was", wish.ami));
   }
   while (true) {
-    TRY_ASSIGN(const core::ImportStep step, importing.step(wall_clock()));
-    if (!goes_on(step.stage)) return finish(step, progress);
-    progress.say("waiting for " + step.text);
-    progress.waiting_for(step.text);
+    const auto step = importing.step(wall_clock());
+    if (!step) return tell_refusal(step.error(), importing);
+    if (!goes_on(step->stage)) return finish(*step, progress);
+    progress.say("waiting for " + step->text);
+    progress.waiting_for(step->text);
     wait(stop);
     if (stop.stop_requested()) {
       progress.say("interrupted; run the same command again to go on");

@@ -52,7 +52,7 @@ bool is_id(const std::string& text, const std::string& kind) {
 
 /// us-east-1a, us-west-2-lax-1a, us-east-1-wl1-bos-wlz-1: a Region's name and more.
 bool is_zone(const std::string& text) {
-  static const std::regex pattern("[a-z]{2}(-[a-z]+)+-[0-9]+([a-z]|-[a-z0-9-]+)");
+  static const std::regex pattern("[a-z]{2,}(-[a-z]+)+-[0-9]+([a-z]|-[a-z0-9-]+)");
   return text.size() <= kMaxNameCharacters && std::regex_match(text, pattern);
 }
 
@@ -165,13 +165,15 @@ void keep_zones(std::map<std::string, std::string>& subnets,
   });
 }
 
-void check_launch(TableReader& table, const core::LaunchSpec& spec, bool types_readable) {
+/// `base_ami` as it is written, when it is text.
+void check_launch(TableReader& table, const core::LaunchSpec& spec,
+                  const std::optional<std::string>& base_ami, bool types_readable) {
   static const std::regex type_pattern("[a-z0-9-]+\\.[a-z0-9-]+");
   if (!table.has("base_ami")) {
     table.missing("base_ami",
                   "write base_ami = \"ami-...\", the AMI whose system receives the sessions");
-  } else if (!spec.base_ami.empty()) {
-    check_id(table, "base_ami", spec.base_ami, "ami");
+  } else if (base_ami) {
+    check_id(table, "base_ami", *base_ami, "ami");
   }
   if (!table.has("instance_types")) {
     table.missing("instance_types",
@@ -197,7 +199,8 @@ void check_launch(TableReader& table, const core::LaunchSpec& spec, bool types_r
 core::LaunchSpec read_launch(TableReader table, const Reading& reading,
                              const core::PoolSpec* pool) {
   core::LaunchSpec spec;
-  spec.base_ami = table.text("base_ami").value_or("");
+  const auto base_ami = table.text("base_ami");
+  spec.base_ami = base_ami.value_or("");
   const auto types = table.texts("instance_types");
   spec.instance_types = types.value_or(std::vector<std::string>{});
   spec.subnets = table.text_map("subnets").value_or(std::map<std::string, std::string>{});
@@ -209,7 +212,7 @@ core::LaunchSpec read_launch(TableReader table, const Reading& reading,
   spec.tags = read_tags(table);
   spec.user_data = read_user_data(table, reading.read_file);
   if (pool != nullptr) {
-    check_launch(table, spec, types.has_value());
+    check_launch(table, spec, base_ami, types.has_value());
     if (table.inherited("subnets")) keep_zones(spec.subnets, pool->zones);
     check_subnets(table, spec, pool->zones);
   }
@@ -218,16 +221,18 @@ core::LaunchSpec read_launch(TableReader table, const Reading& reading,
 }
 
 void read_source(TableReader& table, core::PoolSpec& pool) {
-  pool.ami = table.text("ami").value_or("");
-  pool.snapshot = table.text("snapshot").value_or("");
+  const auto ami = table.text("ami");
+  const auto snapshot = table.text("snapshot");
+  pool.ami = ami.value_or("");
+  pool.snapshot = snapshot.value_or("");
   if (table.has("ami") && table.has("snapshot")) {
     table.mistake("snapshot", "a pool has either ami or snapshot, remove one of the two");
   } else if (!table.has("ami") && !table.has("snapshot")) {
     table.missing("ami",
                   "write ami = \"ami-...\" or snapshot = \"snap-...\", the source of the volumes");
   }
-  if (!pool.ami.empty()) check_id(table, "ami", pool.ami, "ami");
-  if (!pool.snapshot.empty()) check_id(table, "snapshot", pool.snapshot, "snap");
+  if (ami) check_id(table, "ami", *ami, "ami");
+  if (snapshot) check_id(table, "snapshot", *snapshot, "snap");
 }
 
 void read_zones(TableReader& table, core::PoolSpec& pool, const std::string& region) {
@@ -313,14 +318,18 @@ core::PoolSpec read_pool(const toml::table& own, const Reading& reading, Config&
 
 void check_manager_url(TableReader& table, std::string& url) {
   while (url.ends_with('/')) url.pop_back();
+  // The bootstrap has neither TLS nor a resolver.
   static const std::regex pattern(
-      "https?://([A-Za-z0-9.-]+|\\[[0-9a-fA-F:]+\\])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?");
-  if (url.size() > kMaxUrlCharacters || !std::regex_match(url, pattern))
-    table.mistake(
-        "manager_url",
-        fmt::format(
-            "\"{}\" is not a URL, write e.g. \"http://10.0.0.5:8470\" as instances reach this host",
-            url));
+      "http://([A-Za-z0-9.-]+|\\[[0-9a-fA-F:]+\\])(:([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?");
+  constexpr int kLastPort = 65535;
+  std::smatch parts;
+  if (url.size() > kMaxUrlCharacters || !std::regex_match(url, parts, pattern) ||
+      (parts[3].matched && (std::stoi(parts[3]) == 0 || std::stoi(parts[3]) > kLastPort)))
+    table.mistake("manager_url",
+                  fmt::format("\"{}\" is not a URL that an instance can use, write http, an IP "
+                              "address and a port, e.g. \"http://10.0.0.5:8470\", as instances "
+                              "reach this host",
+                              url));
 }
 
 /// The form alone; that the queue is there is found out by serve.
@@ -407,11 +416,12 @@ ParsedSpec parse_spec(std::string_view text, const FileReader& read_file) {
   Config& config = parsed.config;
   Reading reading{read_file, parsed.mistakes};
   TableReader top("", result.table(), nullptr, parsed.mistakes);
-  config.desired.deployment = top.text("deployment").value_or("");
+  const auto deployment = top.text("deployment");
+  config.desired.deployment = deployment.value_or("");
   if (!top.has("deployment"))
     top.missing("deployment",
                 "write deployment = \"...\", a name that no other manager of this account uses");
-  if (!config.desired.deployment.empty()) check_name(top, "deployment", config.desired.deployment);
+  if (deployment) check_name(top, "deployment", *deployment);
   config.region = top.text("region").value_or("");
   config.manager_url = top.text("manager_url").value_or("");
   if (!config.manager_url.empty()) check_manager_url(top, config.manager_url);

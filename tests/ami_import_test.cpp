@@ -150,6 +150,34 @@ TEST(AmiImport, an_ami_that_does_not_exist_is_refused) {
   EXPECT_THAT(last->text, HasSubstr("is no AMI that this account can see"));
 }
 
+TEST(AmiImport, an_account_that_may_take_no_snapshot_is_told_before_the_system_is_cleaned) {
+  World world;
+  world.front.inject({"CreateSnapshot", sim::FaultKind::unauthorized, 1});
+  world.restart();
+  const auto last = world.run(60);
+  ASSERT_TRUE(last.has_value()) << last.error().message();
+  EXPECT_EQ(static_cast<int>(last->stage), static_cast<int>(Stage::failed));
+  EXPECT_THAT(last->text, HasSubstr("ec2:CreateSnapshot is not allowed"));
+  world.region.advance_by(std::chrono::minutes{2});
+  for (const auto& [id, instance] : world.region.instances())
+    EXPECT_EQ(instance.state, sim::GuestState::terminated) << id;
+}
+
+TEST(AmiImport, a_launch_that_has_to_wait_says_why_and_is_asked_for_ever_more_seldom) {
+  World world;
+  world.region.knobs.capacity[{"*", "us-east-1a"}] = 0;
+  world.restart();
+  const auto last = world.run(300);
+  ASSERT_TRUE(last.has_value()) << last.error().message();
+  EXPECT_THAT(last->text, HasSubstr("EC2 says: "));
+  EXPECT_THAT(last->text, HasSubstr("InsufficientInstanceCapacity"));
+  int launches = 0;
+  for (const auto& call : world.front.calls()) launches += call.action == "RunInstances";
+  EXPECT_LE(launches, 12);
+  world.region.knobs.capacity.clear();
+  world.expect_one_import();
+}
+
 TEST(AmiImport, a_launch_that_ec2_refuses_for_good_is_told) {
   World world;
   sim::Fault fault{"RunInstances", sim::FaultKind::unauthorized, 1};

@@ -148,6 +148,17 @@ user_data        = "#!/bin/sh\necho hello\n"
   EXPECT_EQ(pool.launch->user_data, "#!/bin/sh\necho hello\n");
 }
 
+TEST(Config, knows_the_zones_of_every_partition) {
+  for (const char* zone : {"us-east-1a", "cn-north-1b", "us-gov-west-1a", "us-iso-east-1a",
+                           "us-isob-east-1a", "eu-isoe-west-1a", "us-isof-south-1a",
+                           "eusc-de-east-1a", "us-west-2-lax-1a", "us-east-1-wl1-bos-wlz-1"}) {
+    std::string spec = kMinimal;
+    spec.replace(spec.find("us-east-1a"), 10, zone);
+    const ParsedSpec parsed = parse_spec(spec, no_files);
+    EXPECT_THAT(parsed.mistakes, IsEmpty()) << zone << ": " << listed(parsed);
+  }
+}
+
 TEST(Config, reads_what_a_launch_may_cost) {
   const ParsedSpec parsed = parse_spec(kMinimal + kLaunch + R"(zone_fallback = false
 on_demand_fallback = true
@@ -309,6 +320,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + "[[pool]]\nname = \"imagenet\"\nami = \"ami-0123456789abcdef0\"\nzones "
                            "= [\"us-east-1a\"]\nnodes = 1\n",
                 "8:8: [[pool]] name: \"imagenet\" is the name of an earlier pool"},
+        BadSpec{"deployment = \"\"\n" + kMinimal.substr(kMinimal.find('\n') + 1),
+                "1:14: deployment: \"\" is not a name"},
+        BadSpec{"deployment = \"d\"\n[[pool]]\nname = \"p\"\nami = \"\"\nzones = "
+                "[\"us-east-1a\"]\nnodes = 1\n",
+                "4:7: [[pool]] ami: \"\" is not an id"},
+        BadSpec{"deployment = \"d\"\n[[pool]]\nname = \"p\"\nsnapshot = \"\"\nzones = "
+                "[\"us-east-1a\"]\nnodes = 1\n",
+                "4:12: [[pool]] snapshot: \"\" is not an id"},
+        BadSpec{kMinimal + "[pool.launch]\nbase_ami = \"\"\ninstance_types = [\"g5.xlarge\"]\n",
+                "base_ami: \"\" is not an id"},
         BadSpec{"deployment = \"Research_1\"\n" + kMinimal.substr(kMinimal.find('\n') + 1),
                 "1:14: deployment: \"Research_1\" is not a name"},
         BadSpec{"deployment = \"d\"\n[[pool]]\nname = \"p\"\nami = \"ami-...\"\nzones = "
@@ -366,6 +387,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{kMinimal + kLaunch + "user_data = \"setup.sh\"\n",
                 "cannot read the file: setup.sh: No such file or directory"},
         BadSpec{"manager_url = \"10.0.0.5\"\n" + kMinimal, "\"10.0.0.5\" is not a URL"},
+        BadSpec{"manager_url = \"https://10.0.0.5\"\n" + kMinimal, "write http, an IP address"},
+        BadSpec{"manager_url = \"http://10.0.0.5:70000\"\n" + kMinimal, "is not a URL"},
         BadSpec{kMinimal + "[defaults.volumes]\niops = \"many\"\n",
                 "8:8: [defaults.volumes] iops: found text"}));
 

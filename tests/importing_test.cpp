@@ -124,6 +124,7 @@ struct Runs {
     for (const auto& instance : view.instances)
       if (instance.state == aws::InstanceState::running && memory.cleaning_since == Instant{})
         memory.cleaning_since = ec2.now;
+    if (!memory.over_before) memory.over_before = instances_over(wish, view);
     auto made = next_import_step(wish, view, memory, ec2.now);
     if (!made.call) return made;
     ++calls;
@@ -263,6 +264,24 @@ TEST_P(ImportStopped, from_outside_is_not_snapshotted_and_a_later_run_launches_a
 
 INSTANTIATE_TEST_SUITE_P(Reasons, ImportStopped,
                          ::testing::Values("Client.UserInitiatedShutdown", "Server.ScheduledStop"));
+
+TEST(Import, an_instance_that_ends_by_itself_is_told_with_the_reason_and_not_launched_again) {
+  Runs runs;
+  for (int i = 0; i < 5; ++i) {
+    runs.step();
+    runs.ec2.pass(std::chrono::seconds{1});
+  }
+  runs.ec2.instances.at("i-1").state = aws::InstanceState::terminated;
+  runs.ec2.instances.at("i-1").state_reason_code = "Client.InternalError";
+  const auto last = runs.run();
+  EXPECT_EQ(static_cast<int>(last.stage), static_cast<int>(Stage::failed));
+  EXPECT_THAT(last.text, HasSubstr("i-1 ended before its root was snapshotted "
+                                   "(Client.InternalError): its disk is encrypted"));
+  EXPECT_EQ(runs.ec2.launches, 1);
+  runs.restart();
+  EXPECT_EQ(static_cast<int>(runs.run().stage), static_cast<int>(Stage::done));
+  EXPECT_EQ(runs.ec2.launches, 2) << "whoever runs it again wants another one";
+}
 
 TEST(Import, somebody_elses_instance_with_our_tags_is_neither_used_nor_ended) {
   Runs runs;

@@ -102,12 +102,6 @@ aws::Mutation end_of(const aws::Instance& instance) {
   return aws::TerminateInstances{{instance.instance_id}};
 }
 
-std::string root_volume_of(const aws::Instance& instance) {
-  for (const auto& device : instance.block_devices)
-    if (device.device_name == instance.root_device_name) return device.volume_id;
-  return {};
-}
-
 ImportStep snapshot(const ImportWish& wish, const aws::Instance& instance,
                     const ImportMemory& memory, Instant now) {
   ImportStep step;
@@ -140,6 +134,27 @@ ImportStep give_up(const aws::Instance& instance, const std::string& why) {
   return step;
 }
 
+/// This run has seen it live, or has launched it: another one would end in the same way.
+const aws::Instance* ended_early(const ImportWish& wish, const ImportView& view,
+                                 const ImportMemory& memory) {
+  if (!memory.over_before) return nullptr;
+  for (const auto& instance : view.instances)
+    if (is_over(instance) && is_own_token(wish.deployment, instance.client_token) &&
+        !memory.over_before->contains(instance.instance_id))
+      return &instance;
+  return nullptr;
+}
+
+ImportStep tell_early_end(const aws::Instance& instance) {
+  const auto& reason = instance.state_reason_code;
+  std::string text = "instance " + instance.instance_id + " ended before its root was snapshotted" +
+                     (reason.empty() ? "" : " (" + reason + ")");
+  if (reason == "Client.InternalError")
+    text += ": its disk is encrypted by a key that this account may not use; have the key shared";
+  return ended(Stage::failed,
+               text + "; nothing of it is left, run the import again to launch anew");
+}
+
 ImportStep go_on(const ImportWish& wish, const aws::Instance& instance, const ImportMemory& memory,
                  Instant now) {
   using enum aws::InstanceState;
@@ -163,13 +178,6 @@ ImportStep go_on(const ImportWish& wish, const aws::Instance& instance, const Im
                    instance.instance_id +
                        (instance.state == stopping ? " to have powered off" : " to start"));
   }
-}
-
-const aws::Instance* live_instance(const ImportWish& wish, const ImportView& view) {
-  for (const auto& instance : view.instances)
-    if (!is_over(instance) && is_own_token(wish.deployment, instance.client_token))
-      return &instance;
-  return nullptr;
 }
 
 /// The completed one before all; of several the first by id, so that each run chooses the same.
@@ -218,10 +226,32 @@ ImportStep with_snapshot(const ImportWish& wish, const ImportView& view,
 
 }  // namespace
 
+std::string root_volume_of(const aws::Instance& instance) {
+  for (const auto& device : instance.block_devices)
+    if (device.device_name == instance.root_device_name) return device.volume_id;
+  return {};
+}
+
+const aws::Instance* live_instance(const ImportWish& wish, const ImportView& view) {
+  for (const auto& instance : view.instances)
+    if (!is_over(instance) && is_own_token(wish.deployment, instance.client_token))
+      return &instance;
+  return nullptr;
+}
+
+std::set<std::string> instances_over(const ImportWish& wish, const ImportView& view) {
+  std::set<std::string> ids;
+  for (const auto& instance : view.instances)
+    if (is_over(instance) && is_own_token(wish.deployment, instance.client_token))
+      ids.insert(instance.instance_id);
+  return ids;
+}
+
 ImportStep next_import_step(const ImportWish& wish, const ImportView& view,
                             const ImportMemory& memory, Instant now) {
   if (const auto* taken = best_snapshot(view)) return with_snapshot(wish, view, *taken);
   if (const auto* instance = live_instance(wish, view)) return go_on(wish, *instance, memory, now);
+  if (const auto* gone = ended_early(wish, view, memory)) return tell_early_end(*gone);
   if (!view.image.found) return ended(Stage::refused, view.image.error);
   if (view.snapshot_usable) {
     auto step = ended(Stage::done, "");

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,18 @@ struct ImportMemory {
   Instant cleaning_since{};               ///< first seen running
   std::optional<Instant> snapshot_asked;  ///< the last attempt, whatever its answer
   int tokens_used_up = 0;                 ///< launches that EC2 says are over
+  /// Instances of earlier runs that were over when this one began; absent: it has not looked yet.
+  std::optional<std::set<std::string>> over_before{};
 };
+
+/// Instances of imports by this deployment that have ended.
+std::set<std::string> instances_over(const ImportWish& wish, const ImportView& view);
+
+/// The one that is there, or nullptr.
+const aws::Instance* live_instance(const ImportWish& wish, const ImportView& view);
+
+/// Empty while EC2 does not show it.
+std::string root_volume_of(const aws::Instance& instance);
 
 struct ImportStep {
   enum class Stage { refused, launching, cleaning, snapshotting, ending, done, failed };
