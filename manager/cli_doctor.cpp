@@ -58,7 +58,9 @@ auto block_lister(const Config& config, const aws::Connection& connection) {
 std::function<Ok()> queue_reader(const Config& config, const aws::Connection& connection) {
   if (config.queue_url.empty()) return {};
   return [&config, &connection]() -> Ok {
-    TRY_ASSIGN(auto queue, aws::parse_queue_url(config.queue_url, connection.settings.region));
+    TRY_ASSIGN(auto queue,
+               aws::resolve_queue(config.queue_url, connection.settings.choices,
+                                  connection.settings.region, *connection.surroundings));
     return aws::SqsClient(std::move(queue), connection, nullptr).probe();
   };
 }

@@ -88,7 +88,10 @@ Ok Daemon::listen_to_events() {
   inbox_.forget_receipts();
   queue_url_ = context_.config.queue_url;
   if (queue_url_.empty()) return {};
-  TRY_ASSIGN(auto address, aws::parse_queue_url(queue_url_, context_.connection.settings.region));
+  const auto& connection = context_.connection;
+  TRY_ASSIGN(auto address,
+             aws::resolve_queue(queue_url_, connection.settings.choices, connection.settings.region,
+                                *connection.surroundings));
   ListenerHooks hooks;
   hooks.now = wall_clock;
   hooks.calendar = calendar_clock;

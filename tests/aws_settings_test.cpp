@@ -161,6 +161,25 @@ TEST(EndpointOf, an_explicit_url_is_ec2s_and_everybodys_only_where_it_is_not_aws
             "http://sts:2/ eu-west-1");
 }
 
+TEST(EndpointOf, a_queue_is_asked_where_sqs_was_configured_to_be_and_else_where_its_url_says) {
+  constexpr const char* kQueue = "https://sqs.eu-west-1.amazonaws.com/111122223333/q";
+  const auto queue = [&](const std::string& url, const Texts& variables,
+                         const std::string& explicit_url = "") {
+    const auto found = resolve_queue(url, {"", "", explicit_url}, "us-east-1", around(variables));
+    return found ? found->endpoint.url() + " " + found->region : found.error().message();
+  };
+  EXPECT_EQ(queue(kQueue, {}), "https://sqs.eu-west-1.amazonaws.com/ eu-west-1");
+  EXPECT_EQ(queue(kQueue, {{"AWS_USE_FIPS_ENDPOINT", "true"}}),
+            "https://sqs-fips.eu-west-1.amazonaws.com/ eu-west-1");
+  EXPECT_EQ(queue(kQueue, {{"AWS_ENDPOINT_URL_SQS", "https://vpce-1.sqs.eu-west-1.vpce.example"}}),
+            "https://vpce-1.sqs.eu-west-1.vpce.example/ eu-west-1");
+  EXPECT_EQ(queue("https://eu-west-1.queue.amazonaws.com/111122223333/q", {}),
+            "https://eu-west-1.queue.amazonaws.com/ eu-west-1");
+  EXPECT_EQ(queue(kQueue, {}, "http://127.0.0.1:8080"), "http://127.0.0.1:8080/ eu-west-1");
+  EXPECT_EQ(queue("http://127.0.0.1:9/111122223333/q", {{"AWS_ENDPOINT_URL_SQS", "http://own:1"}}),
+            "http://127.0.0.1:9/ us-east-1");
+}
+
 TEST(Certificates, the_bundle_comes_from_the_variable_or_the_profile) {
   const Texts files = {{kConfig, "[default]\nca_bundle = /etc/own.pem\n"}};
   EXPECT_EQ(*resolve_ca_file({}, around({{"AWS_CA_BUNDLE", "/v.pem"}}, files)), "/v.pem");

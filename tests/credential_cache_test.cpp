@@ -19,6 +19,7 @@ struct World {
   bool for_ever = false;
   int looks = 0;
   int news = 0;
+  Milliseconds look_takes = 0ms;
   CredentialCache cache{[this] { return find(); }, [this] { return now; }, [] { return 0.5; }};
 
   World() {
@@ -26,6 +27,7 @@ struct World {
   }
   Result<FoundCredentials> find() {
     ++looks;
+    now += look_takes;
     if (!works) return fail(ErrorKind::retry_later, "the source has trouble");
     FoundCredentials found{{"AK" + std::to_string(for_ever ? 1 : looks), Secret("s"), Secret("t")},
                            "the test"};
@@ -81,6 +83,18 @@ TEST(CredentialCache, a_renewal_that_fails_leaves_the_old_ones_and_is_repeated_c
   EXPECT_EQ(world.looks, 15) << "every five seconds in the last ten minutes";
   world.works = true;
   EXPECT_EQ(world.get(), "AK16");
+}
+
+TEST(CredentialCache, a_look_that_takes_longer_than_the_pause_after_it_is_followed_by_a_pause) {
+  World world;
+  EXPECT_EQ(world.get(), "AK1");
+  world.now += 51min;
+  world.works = false;
+  world.look_takes = 30s;
+  EXPECT_EQ(world.get(), "AK1");
+  ASSERT_EQ(world.looks, 2);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(world.get(), "AK1");
+  EXPECT_EQ(world.looks, 2) << "good keys do not wait for the next one";
 }
 
 TEST(CredentialCache, what_has_ended_is_not_used_but_for_an_instances_role) {

@@ -97,12 +97,17 @@ TEST(Sqs, a_queues_url_says_where_to_ask_and_for_which_region_to_sign) {
     const char* url;
     const char* endpoint;
     const char* region;
-  } cases[] = {{kQueue, "https://sqs.us-east-1.amazonaws.com/", "us-east-1"},
-               {"https://sqs.cn-north-1.amazonaws.com.cn/111122223333/q.fifo",
-                "https://sqs.cn-north-1.amazonaws.com.cn/", "cn-north-1"},
-               {"https://eu-west-1.queue.amazonaws.com/111122223333/q",
-                "https://eu-west-1.queue.amazonaws.com/", "eu-west-1"},
-               {"http://127.0.0.1:8080/111122223333/q", "http://127.0.0.1:8080/", "here"}};
+  } cases[] = {
+      {kQueue, "https://sqs.us-east-1.amazonaws.com/", "us-east-1"},
+      {"https://sqs.cn-north-1.amazonaws.com.cn/111122223333/q.fifo",
+       "https://sqs.cn-north-1.amazonaws.com.cn/", "cn-north-1"},
+      {"https://eu-west-1.queue.amazonaws.com/111122223333/q",
+       "https://eu-west-1.queue.amazonaws.com/", "eu-west-1"},
+      {"https://queue.amazonaws.com/111122223333/q", "https://queue.amazonaws.com/", "us-east-1"},
+      {"https://vpce-1-a.sqs.eu-west-1.vpce.amazonaws.com/111122223333/q",
+       "https://vpce-1-a.sqs.eu-west-1.vpce.amazonaws.com/", "eu-west-1"},
+      {"https://sqs.corp.internal/111122223333/q", "https://sqs.corp.internal/", "here"},
+      {"http://127.0.0.1:8080/111122223333/q", "http://127.0.0.1:8080/", "here"}};
   for (const auto& one : cases) {
     const auto address = aws::parse_queue_url(one.url, "here");
     ASSERT_TRUE(address) << one.url;
@@ -358,6 +363,7 @@ TEST(Warning, a_hint_is_left_alone_unless_the_spec_asks_for_it) {
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_EQ(departure_in(world.plan()), nullptr);
   world.pool().launch->replace_on_rebalance = true;
+  world.pool().launch->rebalance_after = Milliseconds{0};
   world.report("i-0", "vol-0", NodeStage::ready);
   const auto plan = world.plan();
   EXPECT_THAT(core::World::calls_of(plan), ElementsAre(HasSubstr("RunInstances")));
@@ -368,6 +374,7 @@ TEST(Warning, a_hint_is_left_alone_unless_the_spec_asks_for_it) {
 TEST(Warning, after_a_hint_the_node_serves_until_its_successor_runs) {
   auto world = served();
   world.pool().launch->replace_on_rebalance = true;
+  world.pool().launch->rebalance_after = Milliseconds{0};
   world.report("i-0", "vol-0", NodeStage::ready);
   world.ledger.departures["i-0"] = {false, core::kNow - seconds{3600}, {}, true};
   world.instance("i-1", aws::InstanceState::pending);

@@ -7,13 +7,16 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <future>
 #include <mutex>
 #include <thread>
 
+#include "bootstrap/base/http.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "manager/listening.hpp"
 
@@ -194,6 +197,23 @@ TEST(HttpTransport, expired_credentials_are_read_anew_and_only_what_expired_is_s
   EXPECT_EQ(looks, 2);
 }
 
+TEST(HttpTransport, keys_that_have_expired_are_read_anew_although_the_clock_is_wrong_too) {
+  Server server([](int, const httplib::Request& request, httplib::Response& response) {
+    response.set_header("Date", "Fri, 02 Jan 2026 03:05:15 GMT");  // 70 s on
+    if (request.get_header_value("Authorization").find("AKOLD") != std::string::npos) {
+      response.status = 400;
+      return response.set_content(refusal("ExpiredToken"), "text/xml");
+    }
+    response.set_content(kVolumes, "text/xml");
+  });
+  Credentials keys = kOldKeys;
+  HttpTransport transport = transport_to(
+      server.port(), [&]() -> Result<Credentials> { return std::exchange(keys, kNewKeys); });
+  const auto replies = transport.post(kBody);
+  ASSERT_TRUE(replies.at(0));
+  EXPECT_EQ(replies.at(0)->status, 200) << replies.at(0)->body;
+}
+
 TEST(HttpTransport, credentials_that_stay_expired_are_refused_after_one_look) {
   Server server([](int, const httplib::Request&, httplib::Response& response) {
     response.status = 400;
@@ -269,6 +289,82 @@ TEST(HttpTransport, an_answer_without_end_is_cut_off_and_not_asked_for_again) {
   EXPECT_EQ(server.requests().size(), 1U);
   const EncodedCall call = encode(DeleteVolume{"vol-1"});
   EXPECT_EQ(client.send({&call, 1}).front().error().kind, ErrorKind::unknown_outcome);
+}
+
+// ---- what libcurl does by itself ----
+
+/// Answers the first request, reads the second one and closes without a byte, as a balancer does
+/// that is drained.
+class Drained {
+ public:
+  explicit Drained(bool leaves) {
+    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    CHECK(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    CHECK(::listen(listener_, 4) == 0);
+    CHECK(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    port = ntohs(address.sin_port);
+    thread_ = std::thread([this, leaves] { serve(leaves); });
+  }
+  ~Drained() {
+    thread_.join();
+    if (listener_ >= 0) ::close(listener_);
+  }
+  int seconds() const { return seconds_; }
+  int port = 0;
+
+ private:
+  /// False: no whole request came.
+  static bool read_request(int peer) {
+    std::string text;
+    char part[4096];
+    while (!text.ends_with("=body")) {
+      const auto got = ::read(peer, part, sizeof part);
+      if (got <= 0) return false;
+      text.append(part, static_cast<std::size_t>(got));
+    }
+    return true;
+  }
+  void serve(bool leaves) {
+    const int first = ::accept(listener_, nullptr, nullptr);
+    CHECK(read_request(first));
+    constexpr std::string_view kAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    CHECK(::write(first, kAnswer.data(), kAnswer.size()) == static_cast<ssize_t>(kAnswer.size()));
+    seconds_ += read_request(first) ? 1 : 0;
+    if (leaves) ::close(std::exchange(listener_, -1));
+    ::close(first);
+    pollfd again{listener_, POLLIN, 0};
+    while (!leaves && ::poll(&again, 1, 300) == 1) {
+      const int next = ::accept(listener_, nullptr, nullptr);
+      seconds_ += read_request(next) ? 1 : 0;
+      ::close(next);
+    }
+  }
+
+  int listener_ = -1;
+  std::atomic<int> seconds_{0};
+  std::thread thread_;
+};
+
+TEST(HttpClient, a_request_that_the_peer_has_read_is_never_sent_again_by_libcurl) {
+  for (const bool leaves : {false, true}) {
+    Drained server(leaves);
+    HttpClient client;
+    HttpRequest request;
+    request.method = "POST";
+    request.url = "http://127.0.0.1:" + std::to_string(server.port) + "/";
+    request.body = "first=body";
+    ASSERT_TRUE(client.perform(request));
+    request.body = "second=body";
+    const auto reply = client.perform(request);
+    ASSERT_FALSE(reply) << "nobody answered it";
+    EXPECT_EQ(reply.error().kind, ErrorKind::unknown_outcome) << reply.error().message();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_EQ(server.seconds(), 1) << (leaves ? "gone" : "still there");
+  }
 }
 
 TEST(HttpTransport, a_refused_connection_is_retry_later) {

@@ -25,6 +25,8 @@ struct Transfer {
   std::unique_ptr<CURL, EasyDeleter> easy;
   std::unique_ptr<curl_slist, ListDeleter> headers;
   HttpReply reply;
+  std::string_view body;    ///< what is left of it
+  bool body_taken = false;  ///< some of it was given to libcurl: the peer may have it
   std::size_t received = 0;
   CURLcode code = CURLE_OK;
   bool finished = false;
@@ -59,6 +61,17 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* con
   return size * count;
 }
 
+/// A body is given once: there is no way to rewind it, or libcurl would send the request again by itself when a peer that
+/// has read it closes the connection without an answer.
+std::size_t on_body_wanted(char* data, std::size_t size, std::size_t count, void* context) {
+  auto& transfer = *static_cast<Transfer*>(context);
+  const std::size_t taken = std::min(size * count, transfer.body.size());
+  std::copy_n(transfer.body.data(), taken, data);
+  transfer.body.remove_prefix(taken);
+  transfer.body_taken = transfer.body_taken || taken > 0;
+  return taken;
+}
+
 void prepare(Transfer& transfer, const HttpRequest& request) {
   CURL* easy = transfer.easy.get();
   curl_slist* list = nullptr;
@@ -74,7 +87,10 @@ void prepare(Transfer& transfer, const HttpRequest& request) {
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   // libcurl reads the proxies' variables by itself; setting this one hides NO_PROXY from it.
   curl_easy_setopt(easy, CURLOPT_NOPROXY, hosts_without_proxy().c_str());
-  if (!request.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, request.ca_file.c_str());
+  if (!request.ca_file.empty()) {
+    curl_easy_setopt(easy, CURLOPT_CAINFO, request.ca_file.c_str());
+    curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);  // these certificates, and not the system's beside them
+  }
   curl_easy_setopt(easy, CURLOPT_PRIVATE, &transfer);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
@@ -82,14 +98,23 @@ void prepare(Transfer& transfer, const HttpRequest& request) {
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &transfer);
   if (request.method == "HEAD") {
     curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+  } else if (request.method != "GET" && request.body.empty()) {
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, "");
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t{0});
   } else if (request.method != "GET") {
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.body.data());
+    transfer.body = request.body;
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_body_wanted);
+    curl_easy_setopt(easy, CURLOPT_READDATA, &transfer);
   }
 }
 
-/// True when the peer cannot have seen the request.
-bool never_sent(CURLcode code, CURL* easy) {
+/// True when the peer cannot have seen the request. The code is that of the last connection: the one before it may have
+/// taken the body.
+bool never_sent(CURLcode code, const Transfer& transfer) {
+  if (transfer.body_taken) return false;
   switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
@@ -102,8 +127,8 @@ bool never_sent(CURLcode code, CURL* easy) {
   }
   curl_off_t uploaded = 0;
   long request_bytes = 0;
-  curl_easy_getinfo(easy, CURLINFO_SIZE_UPLOAD_T, &uploaded);
-  curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &request_bytes);
+  curl_easy_getinfo(transfer.easy.get(), CURLINFO_SIZE_UPLOAD_T, &uploaded);
+  curl_easy_getinfo(transfer.easy.get(), CURLINFO_REQUEST_SIZE, &request_bytes);
   return uploaded == 0 && request_bytes == 0;
 }
 
@@ -120,7 +145,7 @@ Result<HttpReply> outcome(Transfer& transfer, const HttpRequest& request) {
                     std::to_string(kMostReplyBytes >> 20) + " MiB: check that it is the service it should be",
                 "AnswerTooLarge");
   const ErrorKind kind =
-      never_sent(transfer.code, transfer.easy.get()) ? ErrorKind::retry_later : ErrorKind::unknown_outcome;
+      never_sent(transfer.code, transfer) ? ErrorKind::retry_later : ErrorKind::unknown_outcome;
   return fail(kind, request.method + " " + request.url + ": " + curl_easy_strerror(transfer.code));
 }
 

@@ -84,6 +84,16 @@ Result<ServiceAddress> resolve_service(Service service, const AwsChoices& choice
   return of_region(service, region, profile, from);
 }
 
+Result<QueueAddress> resolve_queue(const std::string& url, const AwsChoices& choices,
+                                   const std::string& region, const Surroundings& from) {
+  TRY_ASSIGN(QueueAddress queue, parse_queue_url(url, region));
+  if (!is_aws_host(queue.endpoint.host)) return queue;
+  TRY_ASSIGN(ServiceAddress address, resolve_service(Service::sqs, choices, queue.region, from));
+  TRY_ASSIGN(const Endpoint plain, default_endpoint(Service::sqs, queue.region, {}));
+  if (address.endpoint.url() != plain.url()) queue.endpoint = std::move(address.endpoint);
+  return queue;
+}
+
 Result<Endpoint> resolve_endpoint(const AwsChoices& choices, const std::string& region,
                                   const Surroundings& from) {
   TRY_ASSIGN(ServiceAddress address, resolve_service(Service::ec2, choices, region, from));

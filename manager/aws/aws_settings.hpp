@@ -6,6 +6,7 @@
 
 #include "manager/aws/endpoint.hpp"
 #include "manager/aws/profile.hpp"
+#include "manager/aws/sqs.hpp"
 
 namespace warmroot::aws {
 
@@ -27,6 +28,12 @@ struct ServiceAddress {
 /// misconfigured.
 Result<ServiceAddress> resolve_service(Service service, const AwsChoices& choices,
                                        const std::string& region, const Surroundings& from);
+
+/// Where a queue is asked: at its URL's host, or at what resolve_service() says of SQS where that
+/// is not the Region's plain endpoint, or where the URL names AWS and everything else is simulated.
+/// The calls name the URL either way. Errors: misconfigured.
+Result<QueueAddress> resolve_queue(const std::string& url, const AwsChoices& choices,
+                                   const std::string& region, const Surroundings& from);
 
 /// resolve_service() of EC2.
 Result<Endpoint> resolve_endpoint(const AwsChoices& choices, const std::string& region,

@@ -74,7 +74,7 @@ Result<Credentials> CredentialCache::get() {
       Result<FoundCredentials> found = find_();
       if (!found) {
         failure_ = std::move(found).error();
-        plan_retry(now);
+        plan_retry(now_());  // the look may have taken longer than the pause after it
       } else if (ended(*found, now) && !found->outlive_expiry) {
         failure_ =
             Error{ErrorKind::unauthorised,

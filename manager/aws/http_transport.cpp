@@ -16,6 +16,11 @@ constexpr std::size_t kMaxInFlight = 64;
 
 }  // namespace
 
+bool is_about_keys(std::string_view code) {
+  return code == "ExpiredToken" || code == "ExpiredTokenException" ||
+         code == "InvalidClientTokenId" || code == "UnrecognizedClientException";
+}
+
 bool may_be_expired(std::string_view code) {
   return code == "ExpiredToken" || code == "ExpiredTokenException" || code == "RequestExpired" ||
          code == "InvalidClientTokenId" || code == "UnrecognizedClientException" ||
@@ -115,7 +120,12 @@ std::vector<Result<HttpReply>> HttpTransport::post(std::span<const std::string> 
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i]) continue;
     if (!may_be_expired(code_of(*results[i]))) continue;
-    if (expired.empty()) changed = correct_clock(*results[i]) || renew_credentials();
+    if (expired.empty()) {
+      const bool corrected = correct_clock(*results[i]);
+      // A clock that is a little off does not make keys expire.
+      changed = (is_about_keys(code_of(*results[i])) || !corrected) && renew_credentials();
+      changed = changed || corrected;
+    }
     expired.push_back(i);
   }
   if (!changed) return results;

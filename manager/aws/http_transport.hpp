@@ -24,6 +24,8 @@ inline constexpr std::chrono::minutes kSkewWorthCorrecting{1};
 /// A refusal that new credentials, or a clock put right, may cure: services have several codes for
 /// a signature of the wrong time. Source: the codes that AWS's SDKs take for clock skew.
 bool may_be_expired(std::string_view code);
+/// Of those, the ones that no clock brings about.
+bool is_about_keys(std::string_view code);
 
 using WallClock = std::function<Instant()>;
 /// The credentials to sign with now; asked before every post, so it has to be cheap.

@@ -39,14 +39,12 @@ Result<HttpReply> SignedHttp::send(const SigningRequest& request, Milliseconds t
   if (!reply || !may_be_expired(code_of(*reply))) return reply;
   const auto date = reply->headers.find("date");
   const auto theirs = date == reply->headers.end() ? std::nullopt : parse_http_date(date->second);
-  bool changed = false;
-  if (theirs && std::chrono::abs(*theirs - clock_() - skew_) >= kSkewWorthCorrecting) {
-    skew_ = *theirs - clock_();
-    changed = true;
-  } else {
+  bool changed = theirs && std::chrono::abs(*theirs - clock_() - skew_) >= kSkewWorthCorrecting;
+  if (changed) skew_ = *theirs - clock_();
+  if (!changed || is_about_keys(code_of(*reply))) {
     credentials_->refused(keys);
     TRY_ASSIGN(Credentials fresh, credentials_->get());
-    changed = !(fresh == keys);
+    changed = changed || !(fresh == keys);
     keys = std::move(fresh);
   }
   return changed ? send_once(request, keys, timeout) : reply;

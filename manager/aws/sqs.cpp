@@ -1,11 +1,13 @@
 // See the header.
 #include "manager/aws/sqs.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "manager/aws/json_error.hpp"
+#include "manager/aws/partition.hpp"
 
 namespace warmroot::aws {
 namespace {
@@ -64,6 +66,26 @@ SqsCall call_of(const char* action, const json& members) {
 
 }  // namespace
 
+namespace {
+
+/// sqs.REGION.SUFFIX, sqs-fips.REGION.SUFFIX, VPCE.sqs.REGION.vpce.SUFFIX, and the old
+/// REGION.queue.SUFFIX and queue.SUFFIX, which is us-east-1's.
+std::optional<std::string> region_in(const std::string& host) {
+  std::vector<std::string> labels;
+  for (std::size_t at = 0; at <= host.size();) {
+    const auto dot = std::min(host.find('.', at), host.size());
+    labels.push_back(host.substr(at, dot - at));
+    at = dot + 1;
+  }
+  if (labels.front() == "queue") return "us-east-1";
+  if (labels.size() > 2 && labels[1] == "queue") return labels[0];
+  for (std::size_t i = 0; i + 1 < std::min<std::size_t>(labels.size(), 3); ++i)
+    if (labels[i] == "sqs" || labels[i] == "sqs-fips") return labels[i + 1];
+  return std::nullopt;
+}
+
+}  // namespace
+
 Result<QueueAddress> parse_queue_url(const std::string& url, const std::string& region) {
   const auto wrong = [&] {
     return fail(ErrorKind::misconfigured, "\"" + url +
@@ -85,13 +107,8 @@ Result<QueueAddress> parse_queue_url(const std::string& url, const std::string& 
   if (!endpoint) return wrong();
   address.endpoint = std::move(*endpoint);
   address.region = region;
-  // sqs.REGION.SUFFIX, sqs-fips.REGION.SUFFIX, and the old REGION.queue.SUFFIX.
-  const std::string& host = address.endpoint.host;
-  const auto dot = host.find('.');
-  if (host.starts_with("sqs.") || host.starts_with("sqs-fips."))
-    address.region = host.substr(dot + 1, host.find('.', dot + 1) - dot - 1);
-  else if (dot != std::string::npos && host.substr(dot).starts_with(".queue."))
-    address.region = host.substr(0, dot);
+  if (is_aws_host(address.endpoint.host))
+    address.region = region_in(address.endpoint.host).value_or(region);
   return address;
 }
 

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 #include "bootstrap/base/unique_fd.hpp"
@@ -174,8 +175,14 @@ Surroundings real_surroundings() {
   };
   real.read_file = read_real_file;
   real.write_file = write_real_file;
-  real.http = [client = std::make_shared<HttpClient>()](const HttpRequest& request) {
-    return client->perform(request);
+  // Whoever needs credentials first looks for them, in whatever thread.
+  struct SharedClient {
+    std::mutex mutex;
+    HttpClient http;
+  };
+  real.http = [client = std::make_shared<SharedClient>()](const HttpRequest& request) {
+    const std::lock_guard lock(client->mutex);
+    return client->http.perform(request);
   };
   real.run = run_real_program;
   real.now = [] {
