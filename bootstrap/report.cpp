@@ -186,9 +186,10 @@ bool Reporter::send(const Event& event) {
     on_wishes_(parse_wishes(reply->body));
     return true;
   }
-  // Said once more, after the manager had heard it and given the volume to another instance.
+  // It never takes this one (the volume is another instance's by now): what comes behind it must not wait for that.
+  constexpr int kBadRequest = 400;
   constexpr int kGone = 410;
-  if (reply && reply->status == kGone && event.stage == Stage::released) return true;
+  if (reply && (reply->status == kBadRequest || reply->status == kGone)) return true;
   // A manager that lost its ledger has lost the keys. One that has ours still gives no other.
   constexpr int kUnauthorized = 401;
   if (reply && reply->status == kUnauthorized) ask_for_key();

@@ -105,7 +105,7 @@ Result<int> run_serve(const Options& options) {
   }
   SignalWatch signals;  // before the first thread: the signals are blocked in all
   TRY_ASSIGN(Context context, open_context(options));
-  TRY_ASSIGN(const StateLock lock, StateLock::take(options.state));
+  TRY_ASSIGN(const StateLock lock, StateLock::wait(options.state, signals.stop_token()));
   Daemon daemon(context, std::move(program), std::move(rules));
   TRY(daemon.run(address, signals));
   return kSuccessStatus;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <thread>
 
 #include "manager/cli.hpp"
@@ -35,6 +36,19 @@ class OrderRun {
   OrderRun(const Options& options, Ledger& ledger, std::stop_token stop)
       : options_(options), ledger_(ledger), stop_(std::move(stop)) {}
 
+  /// Places them and has them carried out. What an error leaves open is taken back: whoever hears
+  /// of it does not wait for what may come of it later.
+  Result<int> run(Context& context, const std::vector<core::Order>& orders) {
+    Result<int> status = kSuccessStatus;
+    if (Ok placed = place(orders); !placed)
+      status = fail(placed.error());
+    else
+      status = carry_out(context);
+    if (!status) std::ignore = take_back("could not be carried out");
+    return status;
+  }
+
+ private:
   Ok place(const std::vector<core::Order>& orders) {
     for (core::Order order : orders) {
       order.asked = wall_clock();
@@ -44,18 +58,24 @@ class OrderRun {
     return {};
   }
 
-  /// By whoever holds the state folder; by itself once nobody else does.
+  /// By whoever holds the state folder; by itself while nobody else does, step by step: a `serve`
+  /// that begins meanwhile goes on with it, and can ask nodes, as this cannot.
   Result<int> carry_out(Context& context) {
     while (true) {
-      if (const auto lock = StateLock::take(options_.state)) return by_itself(context);
-      progress_.waiting_for("the running manager to carry it out");
-      through_serve();
+      Milliseconds pause{0};
+      if (const auto lock = StateLock::take(options_.state)) {
+        TRY_ASSIGN(pause, step(context));
+      } else {
+        reconciler_.reset();
+        progress_.waiting_for("the running manager to carry it out");
+        through_serve();
+      }
       TRY(collect());
       if (placed_.empty() || over()) return finish();
+      wait(pause);
     }
   }
 
- private:
   /// Waits at a running `serve` for as long as it lives. Who holds the lock and does not listen (a
   /// `reconcile`, a `serve` that begins or ends) carries orders out as well: then the ledger tells.
   void through_serve() {
@@ -71,24 +91,22 @@ class OrderRun {
     }
   }
 
-  Result<int> by_itself(Context& context) {
-    const UserDataSource user_data(context.config, load_bootstrap(options_.bootstrap),
-                                   kDefaultPort);
-    ReconcilerOptions settings = reconciler_options(context, user_data);
-    settings.orders_only = true;
-    Reconciler reconciler(*context.connection.ec2, *context.ledger, std::move(settings));
-    progress_.waiting_for("EC2");
-    while (true) {
-      TRY_ASSIGN(const TickReport report, reconciler.tick(stop_));
-      if (report.blind && report.blind->kind != ErrorKind::retry_later) return fail(*report.blind);
-      for (const CallReport& call : report.calls)
-        progress_.say(
-            fmt::format("{} {}: {}", call.action, call.resource,
-                        call.outcome.sentence.empty() ? call.reason : call.outcome.sentence));
-      TRY(collect());
-      if (placed_.empty() || over()) return finish();
-      wait(report.plan.next_look);
+  /// One tick; how long until the next one is due.
+  Result<Milliseconds> step(Context& context) {
+    if (!reconciler_) {
+      user_data_.emplace(context.config, load_bootstrap(options_.bootstrap), kDefaultPort);
+      ReconcilerOptions settings = reconciler_options(context, *user_data_);
+      settings.orders_only = true;
+      reconciler_.emplace(*context.connection.ec2, *context.ledger, std::move(settings));
     }
+    progress_.waiting_for("EC2");
+    TRY_ASSIGN(const TickReport report, reconciler_->tick(stop_));
+    if (report.blind && report.blind->kind != ErrorKind::retry_later) return fail(*report.blind);
+    for (const CallReport& call : report.calls)
+      progress_.say(
+          fmt::format("{} {}: {}", call.action, call.resource,
+                      call.outcome.sentence.empty() ? call.reason : call.outcome.sentence));
+    return report.plan.next_look;
   }
 
   std::vector<std::int64_t> open_orders() const {
@@ -128,14 +146,19 @@ class OrderRun {
       std::this_thread::sleep_for(std::min<Clock::duration>(kAskEvery, until - Clock::now()));
   }
 
-  /// Nobody waits for what is still open: it is taken back, but for what EC2 was asked already.
-  Result<int> finish() {
+  /// Nobody waits for what is still open.
+  Ok take_back(std::string_view why) {
     for (const Placed& each : placed_) {
-      TRY(ledger_.withdraw_order(each.id, wall_clock()));
-      fmt::print(stderr,
-                 "warmroot: {} was not met in time and is taken back; see `warmroot plan`\n",
-                 each.words);
+      TRY_ASSIGN(const bool asked, ledger_.withdraw_order(each.id, wall_clock()));
+      fmt::print(
+          stderr, "warmroot: {} {}{}; see `warmroot plan`\n", each.words, why,
+          asked ? ", and EC2 was asked already: what comes of that comes" : " and is taken back");
     }
+    return {};
+  }
+
+  Result<int> finish() {
+    TRY(take_back("was not met in time"));
     if (stop_.stop_requested()) return kInterruptedStatus;
     return refused_ || !placed_.empty() ? kUnmetStatus : kSuccessStatus;
   }
@@ -145,6 +168,8 @@ class OrderRun {
   std::stop_token stop_;
   const Clock::time_point deadline_ = Clock::now() + options_.timeout;
   std::vector<Placed> placed_;
+  std::optional<UserDataSource> user_data_;
+  std::optional<Reconciler> reconciler_;  ///< while nobody else has done anything
   bool refused_ = false;
   Progress progress_;
 };
@@ -153,8 +178,7 @@ Result<int> carry_out(Context& context, const std::vector<core::Order>& orders,
                       const SignalWatch& signals) {
   const Options& options = context.options;
   OrderRun run(options, *context.ledger, signals.stop_token());
-  TRY(run.place(orders));
-  return run.carry_out(context);
+  return run.run(context, orders);
 }
 
 core::OrderKind kind_of(Command command) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <filesystem>
+#include <thread>
 
 namespace warmroot::manager {
 namespace {
@@ -37,6 +38,16 @@ Ok make_state_folder(const std::string& folder) {
   if (!parent.empty()) std::filesystem::create_directories(parent, error);
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return {};
   return fail(unusable(folder));
+}
+
+Result<StateLock> StateLock::wait(const std::string& folder, const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds kAgain{100};
+  const auto deadline = std::chrono::steady_clock::now() + kWaitForLock;
+  while (true) {
+    auto lock = take(folder);
+    if (lock || stop.stop_requested() || std::chrono::steady_clock::now() >= deadline) return lock;
+    std::this_thread::sleep_for(kAgain);
+  }
 }
 
 Result<StateLock> StateLock::take(const std::string& folder) {

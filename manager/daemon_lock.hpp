@@ -2,6 +2,8 @@
 // listings, pause and resume work beside them.
 #pragma once
 
+#include <chrono>
+#include <stop_token>
 #include <string>
 
 #include "bootstrap/base/result.hpp"
@@ -12,11 +14,16 @@ namespace warmroot::manager {
 /// Makes the folder (mode 0700) if need be. Errors: misconfigured.
 Ok make_state_folder(const std::string& folder);
 
+inline constexpr std::chrono::seconds kWaitForLock{15};
+
 /// Held while it lives.
 class StateLock {
  public:
   /// Errors: misconfigured, naming the process that holds it.
   static Result<StateLock> take(const std::string& folder);
+  /// The same, once a command that carries an order out by itself has ended its step: they take
+  /// seconds. Errors: as take()'s, after kWaitForLock.
+  static Result<StateLock> wait(const std::string& folder, const std::stop_token& stop);
 
  private:
   explicit StateLock(UniqueFd file) : file_(std::move(file)) {}

@@ -132,14 +132,20 @@ EventListener::EventListener(aws::QueueAddress queue, const aws::Connection& con
     : inbox_(inbox),
       hooks_(std::move(hooks)),
       receiver_(queue, connection, &stopping_),
-      deleter_(queue, connection, nullptr) {
+      deleter_(queue, connection, &giving_up_) {
   receiving_ = std::thread([this] { receive_loop(); });
   deleting_ = std::thread([this] { delete_loop(); });
 }
 
 EventListener::~EventListener() {
-  stopping_ = true;
-  changed_.notify_all();
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    // What was settled is deleted first, as far as that goes quickly.
+    changed_.wait_for(lock, kDeletesAtTheEnd, [this] { return deleted_all_; });
+    giving_up_ = true;
+  }
   receiving_.join();
   deleting_.join();
 }
@@ -222,7 +228,11 @@ void EventListener::delete_loop() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stopping_ || !doomed_.empty(); });
-      if (doomed_.empty()) return;  // stopping: what was settled is deleted first
+      if (doomed_.empty() || giving_up_) {
+        deleted_all_ = true;
+        changed_.notify_all();
+        return;
+      }
       while (!doomed_.empty() && batch.size() < aws::kMostMessages) {
         batch.push_back(std::move(doomed_.front()));
         doomed_.pop_front();

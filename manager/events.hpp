@@ -67,6 +67,9 @@ struct ListenerHooks {
 };
 
 /// Two threads: one waits for messages, the other deletes, so that neither keeps the other waiting.
+/// SIGTERM ends the daemon within seconds.
+inline constexpr Milliseconds kDeletesAtTheEnd{2'000};
+
 class EventListener {
  public:
   EventListener(aws::QueueAddress queue, const aws::Connection& connection, EventInbox& inbox,
@@ -87,7 +90,9 @@ class EventListener {
 
   EventInbox& inbox_;
   ListenerHooks hooks_;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> stopping_ = false;  ///< set under the lock: who waits looks at it
+  std::atomic<bool> giving_up_ = false;
+  bool deleted_all_ = false;  ///< the deleting thread has ended
   aws::SqsClient receiver_;
   aws::SqsClient deleter_;
   std::mutex mutex_;

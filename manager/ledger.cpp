@@ -459,11 +459,24 @@ Ok Ledger::write_watches(const core::Plan& plan, Instant now) {
   return {};
 }
 
+/// Whoever has taken one back has been told that nothing comes of it.
+Ok Ledger::check_orders(const core::Plan& plan) {
+  for (const auto id : plan.orders) {
+    TRY_ASSIGN(const auto rows,
+               database_.query("SELECT 1 FROM orders WHERE id = ? AND state = 'open'", {id}));
+    if (rows.empty())
+      return fail(
+          Error{ErrorKind::retry_later, "an order was taken back meanwhile", kOrderTakenBack, ""});
+  }
+  return {};
+}
+
 Result<std::vector<core::Intent>> Ledger::record(const core::Plan& plan,
                                                  const std::vector<aws::EncodedCall>& calls,
                                                  Instant now) {
   CHECK(calls.size() == plan.actions.size());
   TRY_ASSIGN(auto transaction, Transaction::begin(database_));
+  TRY(check_orders(plan));
   TRY(write_records(plan, now));
   TRY(write_watches(plan, now));
   std::vector<core::Intent> intents;

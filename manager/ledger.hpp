@@ -44,6 +44,9 @@ struct Settlement {
   aws::MutationAnswer answer;  ///< of accepted calls, and of a fleet that launched nothing
 };
 
+/// Code of an Error of record(): the plan reckons with an order that is open no more.
+inline constexpr const char* kOrderTakenBack = "OrderTakenBack";
+
 /// One connection, which LedgerKeys shares, and one thread; several may be open on one file.
 /// Errors: as Database's.
 class Ledger {
@@ -87,8 +90,9 @@ class Ledger {
   Result<std::int64_t> place_order(const core::Order& order);
   /// How it stands. Errors: gone when there is no such order (any more).
   Result<OrderStanding> order(std::int64_t id);
-  /// Takes an open order back: nobody waits for it any more.
-  Ok withdraw_order(std::int64_t id, Instant now);
+  /// Takes an open order back: nobody waits for it any more, and no later call is made for it.
+  /// True when EC2 was asked already.
+  Result<bool> withdraw_order(std::int64_t id, Instant now);
 
   /// The latest entries, newest first.
   Result<std::vector<HistoryEntry>> history(int at_most);
@@ -108,6 +112,7 @@ class Ledger {
   Ok write_lease(const core::RecordLease& record, Instant now);
   Ok write_volume(const core::RecordVolume& record);
   Ok write_volume_gone(const core::RecordVolumeGone& record, Instant now);
+  Ok check_orders(const core::Plan& plan);
   Ok write_fate(const core::RecordFate& record, Instant now);
   Ok write_unclean(const core::RecordUnclean& record, Instant now);
   Ok settle_order(const core::RecordOrderSettled& record, Instant now);

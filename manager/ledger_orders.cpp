@@ -33,11 +33,19 @@ Result<OrderStanding> Ledger::order(std::int64_t id) {
                        rows.front().text(1)};
 }
 
-Ok Ledger::withdraw_order(std::int64_t id, Instant now) {
-  return database_.run(
-      "UPDATE orders SET state = 'refused', settled_ms = ?, answer = 'taken back' "
-      "WHERE id = ? AND state = 'open'",
-      {to_sql(now), id});
+Result<bool> Ledger::withdraw_order(std::int64_t id, Instant now) {
+  TRY_ASSIGN(auto transaction, Transaction::begin(database_));
+  TRY(
+      database_.run("UPDATE orders SET state = 'refused', settled_ms = ?, answer = 'taken back' "
+                    "WHERE id = ? AND state = 'open'",
+                    {to_sql(now), id}));
+  TRY_ASSIGN(const auto asked,
+             database_.query("SELECT 1 FROM orders o JOIN intents i ON i.recorded_ms >= o.asked_ms "
+                             "AND i.state <> 'refused' AND instr(i.resources, o.subject) > 0 "
+                             "WHERE o.id = ? LIMIT 1",
+                             {id}));
+  TRY(commit(transaction, "order"));
+  return !asked.empty();
 }
 
 Ok Ledger::settle_order(const core::RecordOrderSettled& record, Instant now) {

@@ -159,7 +159,10 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
     due_ = next;
   // One that is made anew hears nothing new: that would have to be looked at once more, too.
   if (options_.reports && !reports_) reports_ = options_.reports();
-  if (reports_) report.observed.reports = *reports_;
+  if (reports_) {
+    report.observed.reports = *reports_;
+    report.observed.hears_since = view.begun;
+  }
   report.observed.warnings = heard_.warnings;
   // EC2 tells the instance itself as well, whether or not a queue is read.
   for (const auto& [id, said] : report.observed.reports)
@@ -459,7 +462,9 @@ Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickRepor
     calls.push_back(aws::encode(action.mutation));
     reasons.push_back(action.reason);
   }
-  TRY_ASSIGN(const auto intents, ledger_.record(report.plan, calls, options_.now()));
+  auto recorded = ledger_.record(report.plan, calls, options_.now());
+  if (!recorded && recorded.error().code == kOrderTakenBack) return {};  // planned anew
+  TRY_ASSIGN(const auto intents, std::move(recorded));
   report.recorded = true;
   // What was recorded and is not sent is planned anew, or a create whose token keeps it harmless.
   if (stop.stop_requested() || options_.now() - report.observed.at > kPlanExpires) return {};

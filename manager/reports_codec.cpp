@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/nesting.hpp"
 #include "manager/identity.hpp"
 
@@ -141,12 +142,16 @@ Result<core::NodeReport> parse_report(std::string_view body) {
   core::NodeReport report;
   TRY_ASSIGN(report.instance_id, required_id(json, "instance_id"));
   TRY_ASSIGN(report.volume_id, short_text(json, "volume_id", kMaxIdCharacters));
+  report.volume_id = without_controls(std::move(report.volume_id));
   TRY_ASSIGN(const std::string stage, short_text(json, "stage", kMaxIdCharacters));
   const auto known = node_stage_from(stage);
   if (!known) return fail(ErrorKind::refused, "stage is not one of those that this manager knows");
   report.stage = *known;
+  // Operators read both in their terminals.
   TRY_ASSIGN(report.message, short_text(json, "message", kMaxMessageCharacters));
+  report.message = without_controls(std::move(report.message));
   TRY_ASSIGN(report.reason, short_text(json, "reason", kMaxMessageCharacters));
+  report.reason = without_controls(std::move(report.reason));
   if (report.message.empty()) report.message = report.reason;
   const auto status = json.find("status");
   if (status != json.end() && status->is_object()) {

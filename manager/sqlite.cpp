@@ -1,7 +1,9 @@
 // Statements are prepared once per text and kept with the connection.
 #include "manager/sqlite.hpp"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <set>
 #include <unordered_map>
@@ -61,9 +63,8 @@ std::string remedy(int code) {
 
 /// A disk without room for the index of the write-ahead log is an "I/O error" to SQLite.
 int plain_code(sqlite3* connection, int code) {
-  const bool no_room =
-      connection && code == SQLITE_IOERR &&
-      sqlite3_extended_errcode(connection) == SQLITE_IOERR_SHMSIZE;
+  const bool no_room = connection && code == SQLITE_IOERR &&
+                       sqlite3_extended_errcode(connection) == SQLITE_IOERR_SHMSIZE;
   return no_room ? SQLITE_FULL : code;
 }
 
@@ -198,6 +199,9 @@ Result<Database> Database::open(const std::string& path) {
   sqlite3* raw = nullptr;
   // One thread uses it at a time: SQLite need not lock for each call.
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  // It holds the keys of nodes and operators' user-data; SQLite makes its other files like it.
+  if (const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); made >= 0)
+    ::close(made);
   const int code = sqlite3_open_v2(path.c_str(), &raw, kFlags, nullptr);
   state->connection.reset(raw);
   if (code != SQLITE_OK) return sql_error(raw, code, "opening the ledger " + path);

@@ -497,6 +497,33 @@ TEST_F(LedgerTest, the_volume_of_a_create_for_stock_is_recorded_with_its_role_an
   EXPECT_TRUE(ledger.view()->failures.contains("CreateVolume/p/spare/z-a"));
 }
 
+TEST_F(LedgerTest, what_was_planned_for_an_order_that_is_taken_back_meanwhile_is_not_recorded) {
+  auto ledger = open();
+  const auto plan_for = [&](const std::string& volume) {
+    const auto id =
+        ledger.place_order({0, core::OrderKind::delete_volume, volume, "", "yes", kNow});
+    EXPECT_TRUE(id.has_value());
+    core::Plan plan;
+    plan.orders = {*id};
+    plan.actions.push_back({aws::DeleteVolume{volume}, "p", {}, "ordered", ""});
+    return plan;
+  };
+  const auto record = [&](const core::Plan& plan) {
+    const aws::EncodedCall call = aws::encode(plan.actions.front().mutation);
+    return ledger.record(plan, {call}, kNow);
+  };
+  const auto in_time = plan_for("vol-8");
+  EXPECT_FALSE(*ledger.withdraw_order(in_time.orders.front(), kNow));
+  const auto refused = record(in_time);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, kOrderTakenBack);
+  EXPECT_THAT(ledger.view()->intents, IsEmpty());
+
+  const auto too_late = plan_for("vol-9");
+  ASSERT_TRUE(record(too_late).has_value());
+  EXPECT_TRUE(*ledger.withdraw_order(too_late.orders.front(), kNow)) << "EC2 is asked already";
+}
+
 TEST_F(LedgerTest, a_launch_without_capacity_is_remembered_of_the_offer_and_not_of_the_node) {
   auto ledger = open();
   core::Plan plan;

@@ -335,6 +335,23 @@ TEST(Planner, a_stuck_attach_starts_over_when_the_guest_never_saw_the_disk) {
 
 // ---- instances beyond what is wanted ----
 
+TEST(Planner, a_manager_that_begins_ends_nobody_whose_report_it_could_not_have_heard_yet) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.paused_pools = {"p"};
+  world.observed.hears_since = kNow - kHeardWithin + Milliseconds{1};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.plan().wake, kNow + Milliseconds{1});
+  world.report("i-0", "vol-0", NodeStage::ready);
+  EXPECT_THAT(world.calls(), IsEmpty()) << "it is asked to drain";
+  EXPECT_TRUE(world.plan().drains.contains("i-0"));
+  world.observed.reports.clear();
+  world.observed.hears_since = kNow - kHeardWithin;
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-0"));
+}
+
 TEST(Planner, a_paused_pool_ends_its_instances_and_keeps_its_volumes) {
   World world;
   world.volume("vol-0");

@@ -175,6 +175,14 @@ const NodeReport* Draft::fresh_report_of(const std::string& instance_id) const {
   return report && now - report->received < kReportFresh ? report : nullptr;
 }
 
+bool Draft::may_yet_report(const std::string& instance_id) {
+  if (!observed.hears_since || report_of(instance_id)) return false;
+  const Instant due = *observed.hears_since + kHeardWithin;
+  if (now >= due) return false;
+  wake_at(due);
+  return true;
+}
+
 void Draft::LeaseIndex::add(std::string_view id, std::size_t place) {
   const auto at = static_cast<std::uint32_t>(place);
   next.push_back(at);

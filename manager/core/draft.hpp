@@ -38,6 +38,9 @@ inline constexpr Milliseconds kPendingPatience{150'000};
 inline constexpr Milliseconds kImpairedAfter{120'000};
 /// A node whose last report is older than this is taken to be silent.
 inline constexpr Milliseconds kReportFresh{90'000};
+/// A bootstrap that runs has reported to a manager that has just begun by then. Source: it reports
+/// every 5 s, and tries again after at most 10.
+inline constexpr Milliseconds kHeardWithin{20'000};
 /// No report arrives later than this after it was sent.
 inline constexpr Milliseconds kReportDelay{60'000};
 /// How long a draining node may take before its instance is ended: EC2's own notice is 120 s.
@@ -145,6 +148,10 @@ class Draft {
   /// The report, when it is recent enough to be waited for.
   const NodeReport* fresh_report_of(const std::string& instance_id) const;
 
+  /// The manager has begun too lately for its silence to mean that nothing runs there. Wakes when
+  /// that is over.
+  bool may_yet_report(const std::string& instance_id);
+
   /// The lease beyond `reserved` of a volume; at most one exists.
   Lease* holder_of(const std::string& volume_id);
   Lease* reservation_of(const std::string& volume_id);
@@ -236,7 +243,7 @@ class Draft {
   /// By pool, and by pool and zone ("" for all).
   std::map<std::pair<std::string, std::string>, int> launches_asked_;
   std::set<std::pair<std::string_view, std::string_view>> launch_asked_for_;  ///< node and zone
-  std::unordered_set<std::string_view> undecided_;  ///< resources that open intents name
+  std::unordered_set<std::string_view> undecided_;           ///< resources that open intents name
   std::unordered_set<std::string_view> undecided_launches_;  ///< by token; those with volumes
   /// Instances with a node's volume, by EC2's word; made when it is first asked for.
   std::optional<std::unordered_set<std::string_view>> with_volume_;

@@ -85,8 +85,8 @@ inline constexpr const char* kWatchTemplate = "template/";
 
 /// One look at EC2. Maps are keyed by resource id (zones by name, user_data by pool).
 struct Observed {
-  bool complete = false;           ///< every listing that the rules rely on was read to its end
-  Instant at{};                    ///< when the look began
+  bool complete = false;  ///< every listing that the rules rely on was read to its end
+  Instant at{};           ///< when the look began
   Instant listed{};  ///< when the latest listing of everything, volumes and instances, was complete
   Instant listed_from{};           ///< when that listing began
   std::vector<std::string> notes;  ///< optional calls that failed, and why the view is incomplete
@@ -106,6 +106,7 @@ struct Observed {
   std::map<std::string, Lookup<std::string>>
       launch_checks;                          ///< by pool: would EC2 launch it? found: it would
   std::map<std::string, NodeReport> reports;  ///< latest of each instance
+  std::optional<Instant> hears_since;         ///< reports are heard; absent: nobody listens
   /// How far new volumes are read from their snapshots, of those that somebody waits for; and the
   /// snapshots that need no reading. Looked up only for pools with a deadline.
   std::map<std::string, aws::VolumeStatus> volume_statuses;

@@ -168,8 +168,9 @@ void obey_release(Draft& draft, const Order& order) {
   const bool gave_back = has_released(draft, lease);
   if (gave_back && instance) return;  // healing detaches
   const auto* shown = draft.observed.instances.get(order.subject);
-  const bool listens = !gave_back && shown && shown->state == aws::InstanceState::running &&
-                       report && report->stage != NodeStage::failed;
+  const bool runs = !gave_back && shown && shown->state == aws::InstanceState::running;
+  if (runs && draft.may_yet_report(order.subject)) return;
+  const bool listens = runs && report && report->stage != NodeStage::failed;
   if (listens && draft.now - order.asked < kDrainPatience) {
     draft.plan.drains[order.subject] = "the operator released it";
     return draft.wake_at(order.asked + kDrainPatience);

@@ -230,6 +230,7 @@ struct Plan {
   std::map<std::string, std::string> drains;  ///< instances asked to drain, with the reason
   /// Instances that no node needs now, launched by others, with what their people should know.
   std::map<std::string, std::string> without_node;
+  std::vector<std::int64_t> orders;  ///< ids of those that it reckons with
   std::vector<Note> notes;
   std::vector<NodeRow> nodes;      ///< as they stand once the actions are asked for
   std::vector<NodeRow> nodes_now;  ///< as they stand before any of the actions

@@ -138,6 +138,7 @@ Plan plan(const Desired& desired, const Observed& observed, const LedgerView& le
   note_reports(draft);
   note_undecided(draft);
   describe_result(draft);
+  for (const auto& order : ledger.orders) draft.plan.orders.push_back(order.id);
   if (!observed.complete) {
     draft.plan.records.clear();
     draft.plan.watches.clear();

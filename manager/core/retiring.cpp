@@ -37,6 +37,7 @@ void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reas
 
 /// Asks a reporting node to give its volume back; true while that is worth waiting for.
 bool draining(Draft& draft, const InstanceDraft& instance, const std::string& reason) {
+  if (instance.running && draft.may_yet_report(instance.id)) return true;
   const auto* report = draft.fresh_report_of(instance.id);
   if (!instance.running || !report || report->stage == NodeStage::failed) return false;
   // Its volume was taken away or deleted by somebody: there is nothing left to give back.
