@@ -103,7 +103,10 @@ Finding check_clock(std::optional<Milliseconds> skew) {
 }
 
 Finding check_queue(const Ok& read) {
-  if (read) return Finding::ok("events", "", "the queue of [events] can be read");
+  if (read)
+    return Finding::ok("events", "",
+                       "the queue of [events] is there; whether its messages may be "
+                       "received and deleted is not tried");
   const Error& error = read.error();
   if (error.kind == ErrorKind::unauthorised)
     return Finding::wrong("events", "", error.message(),
@@ -128,7 +131,7 @@ std::vector<Finding> examine(aws::Ec2& ec2, const DoctorFacts& facts) {
   const TypeFacts types = look_up_types(ec2, types_of(facts.desired));
   for (const auto& pool : facts.desired.pools) {
     check_pool(pool, facts, look.observed, types, findings);
-    check_key(pool, facts, findings);
+    check_key(pool, facts, look.observed, findings);
     check_block_list(pool, facts, look.observed, findings);
     if (!pool.auto_scaling_group.empty()) check_group(ec2, facts, pool, findings);
   }

@@ -126,7 +126,7 @@ void check_quotas(const DoctorFacts& facts, const core::Observed& observed, cons
                   std::vector<Finding>& findings);
 
 /// Whether the pool's KMS key is there, enabled and one that encrypts.
-void check_key(const core::PoolSpec& pool, const DoctorFacts& facts,
+void check_key(const core::PoolSpec& pool, const DoctorFacts& facts, const core::Observed& observed,
                std::vector<Finding>& findings);
 
 /// Whether the queue of EC2's events can be read, which the manager can do without.

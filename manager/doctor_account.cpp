@@ -269,20 +269,32 @@ void check_quotas(const DoctorFacts& facts, const core::Observed& observed, cons
   check_storage(facts, observed, quotas, findings);
 }
 
-void check_key(const core::PoolSpec& pool, const DoctorFacts& facts,
+void check_key(const core::PoolSpec& pool, const DoctorFacts& facts, const core::Observed& observed,
                std::vector<Finding>& findings) {
-  if (!pool.volumes.encrypted) return;
+  const std::string source = core::find_source(pool, observed).snapshot_id;
+  const auto snapshot = observed.snapshots.find(source);
+  const bool is_encrypted = snapshot != observed.snapshots.end() && snapshot->second.found &&
+                            snapshot->second.found->encrypted;
+  if (!pool.volumes.encrypted && !is_encrypted) return;
   const std::string& name = pool.volumes.kms_key;
   const std::string key = name.empty() ? "the account's default key for EBS" : "key " + name;
   const std::string must_allow =
-      "allow CreateGrant (for attaching), Decrypt, DescribeKey, GenerateDataKeyWithoutPlaintext "
-      "and ReEncrypt, which nothing tries; without them volumes vanish after they were made";
+      std::string(
+          "allow CreateGrant (for attaching), Decrypt, DescribeKey, "
+          "GenerateDataKeyWithoutPlaintext and ReEncrypt, which nothing tries; without "
+          "them volumes vanish after they were made") +
+      (pool.launch ? "; for disks that come with spot launches it must be granted to the role "
+                     "AWSServiceRoleForEC2Spot as well (aws kms create-grant)"
+                   : "");
   const auto unknown = [&](const std::string& text, const std::string& remedy) {
     findings.push_back(Finding::unknown("KMS key", pool.name, text, remedy));
   };
   const auto wrong = [&](const std::string& text, const std::string& remedy) {
     findings.push_back(Finding::wrong("KMS key", pool.name, text, remedy));
   };
+  if (!pool.volumes.encrypted)
+    return unknown("snapshot " + source + " is encrypted, and its key is not asked about",
+                   "see that the key may be used by this account and does " + must_allow);
   // To describe an alias of AWS's own may make its key. Source: KMS API reference, DescribeKey.
   if (name.empty() || name.find("alias/aws/") != std::string::npos || !facts.key)
     return unknown(key + " is not asked about", "see that it does " + must_allow);

@@ -204,7 +204,30 @@ int running_in(const core::PoolSpec& pool, const std::string& zone) {
   return count;
 }
 
-void check_subnets(const core::PoolSpec& pool, const core::Observed& observed, Notes notes) {
+/// Nodes of all pools that still need an address of the subnet: those that run have theirs.
+int addresses_needed(const core::Desired& desired, const core::Observed& observed,
+                     const std::string& subnet) {
+  int nodes = 0;
+  std::set<std::string_view> pools;
+  for (const auto& pool : desired.pools) {
+    if (!pool.launch) continue;
+    pools.insert(pool.name);
+    for (const auto& [zone, named] : pool.launch->subnets)
+      if (named == subnet) nodes += running_in(pool, zone);
+  }
+  for (const auto& [id, instance] : observed.instances) {
+    const bool up = instance.state == aws::InstanceState::pending ||
+                    instance.state == aws::InstanceState::running;
+    const auto pool = instance.tags.find(core::kTagPool);
+    if (up && instance.subnet_id == subnet && pool != instance.tags.end() &&
+        pools.contains(pool->second))
+      --nodes;
+  }
+  return std::max(0, nodes);
+}
+
+void check_subnets(const core::PoolSpec& pool, const DoctorFacts& facts,
+                   const core::Observed& observed, Notes notes) {
   for (const std::string& zone : pool.zones) {
     const auto given = pool.launch->subnets.find(zone);
     if (given == pool.launch->subnets.end()) {
@@ -217,9 +240,10 @@ void check_subnets(const core::PoolSpec& pool, const core::Observed& observed, N
     const auto found = observed.subnets.find(given->second);
     if (found == observed.subnets.end() || !found->second.found) continue;  // told by the source
     const int free = found->second.found->available_addresses;
-    const int needed = running_in(pool, zone);
+    const int needed = addresses_needed(facts.desired, observed, given->second);
     const std::string has = given->second + " in " + zone + " has " + std::to_string(free) +
-                            " free addresses for " + std::to_string(needed) + " nodes";
+                            " free addresses for " + std::to_string(needed) +
+                            " nodes of all pools that have none yet";
     if (free < needed)
       notes.wrong("subnet", has, "name a larger subnet, or free some of it");
     else
@@ -296,7 +320,7 @@ void check_pool(const core::PoolSpec& pool, const DoctorFacts& facts,
   if (!pool.launch) return check_user_data(pool, facts, notes);
   check_types(pool, observed, types, notes);
   check_offerings(pool, types, notes);
-  check_subnets(pool, observed, notes);
+  check_subnets(pool, facts, observed, notes);
   check_slots(pool, observed, types, notes);
   check_tags(pool, notes);
   check_user_data(pool, facts, notes);

@@ -429,6 +429,7 @@ TEST(DoctorPool, product_codes_and_full_subnets_are_wrong) {
   observed.snapshots["snap-1"].found = snapshot;
   observed.subnets["subnet-1"].found = aws::Subnet{"subnet-1", "vpc-1", "us-east-1a", 2};
   std::vector<Finding> found;
+  desired.pools = {pool};
   check_pool(pool, DoctorFacts{desired, "", {}, {}, {}}, observed, {}, found);
   std::string text;
   for (const Finding& each : found)
@@ -437,6 +438,24 @@ TEST(DoctorPool, product_codes_and_full_subnets_are_wrong) {
   EXPECT_THAT(text, HasSubstr("unknown product codes: base AMI ami-02000000000000002 has Market"));
   EXPECT_THAT(text, HasSubstr("wrong subnet: subnet-1 in us-east-1a has 2 free addresses for 3"));
   EXPECT_THAT(text, HasSubstr("unknown instance type: g5.xlarge could not be looked up"));
+  EXPECT_THAT(text, Not(HasSubstr("KMS key")));
+
+  observed.snapshots["snap-1"].found->encrypted = true;
+  aws::Instance serves;
+  serves.state = aws::InstanceState::running;
+  serves.subnet_id = "subnet-1";
+  serves.tags[core::kTagPool] = pool.name;
+  observed.instances.insert_or_assign("i-1", serves);
+  found.clear();
+  check_pool(pool, DoctorFacts{desired, "", {}, {}, {}}, observed, {}, found);
+  check_key(pool, DoctorFacts{desired, "", {}, {}, {}}, observed, found);
+  text.clear();
+  for (const Finding& each : found)
+    text += std::string(to_string(each.verdict)) + " " + each.check + ": " + each.sentence() + "\n";
+  EXPECT_THAT(text, HasSubstr("ok subnet: subnet-1 in us-east-1a has 2 free addresses for 2"))
+      << "one has its address already";
+  EXPECT_THAT(text, HasSubstr("unknown KMS key: snapshot snap-1 is encrypted"));
+  EXPECT_THAT(text, HasSubstr("AWSServiceRoleForEC2Spot"));
 }
 
 }  // namespace
