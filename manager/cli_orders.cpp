@@ -44,7 +44,7 @@ class OrderRun {
       status = fail(placed.error());
     else
       status = carry_out(context);
-    if (!status) std::ignore = take_back("could not be carried out");
+    if (!status && collect()) std::ignore = take_back("could not be carried out");
     return status;
   }
 
@@ -61,14 +61,18 @@ class OrderRun {
   /// By whoever holds the state folder; by itself while nobody else does, step by step: a `serve`
   /// that begins meanwhile goes on with it, and can ask nodes, as this cannot.
   Result<int> carry_out(Context& context) {
+    auto alone_from = Clock::now();
     while (true) {
-      Milliseconds pause{0};
+      Milliseconds pause = kAskEvery;
       if (const auto lock = StateLock::take(options_.state)) {
-        TRY_ASSIGN(pause, step(context));
+        // A `serve` that has gone may be on its way back, and the node in the middle of its answer.
+        if (Clock::now() >= alone_from) {
+          TRY_ASSIGN(pause, step(context));
+        }
       } else {
-        reconciler_.reset();
         progress_.waiting_for("the running manager to carry it out");
         through_serve();
+        alone_from = Clock::now() + kWaitForLock;
       }
       TRY(collect());
       if (placed_.empty() || over()) return finish();
@@ -169,7 +173,7 @@ class OrderRun {
   const Clock::time_point deadline_ = Clock::now() + options_.timeout;
   std::vector<Placed> placed_;
   std::optional<UserDataSource> user_data_;
-  std::optional<Reconciler> reconciler_;  ///< while nobody else has done anything
+  std::optional<Reconciler> reconciler_;  ///< one, so that it begins once
   bool refused_ = false;
   Progress progress_;
 };

@@ -40,12 +40,20 @@ Ok make_state_folder(const std::string& folder) {
   return fail(unusable(folder));
 }
 
+namespace {
+
+/// Code of an Error of ours: it passes with the process that holds the lock.
+constexpr const char* kHeld = "StateFolderHeld";
+
+}  // namespace
+
 Result<StateLock> StateLock::wait(const std::string& folder, const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kAgain{100};
   const auto deadline = std::chrono::steady_clock::now() + kWaitForLock;
   while (true) {
     auto lock = take(folder);
-    if (lock || stop.stop_requested() || std::chrono::steady_clock::now() >= deadline) return lock;
+    const bool held = !lock && lock.error().code == kHeld;
+    if (!held || stop.stop_requested() || std::chrono::steady_clock::now() >= deadline) return lock;
     std::this_thread::sleep_for(kAgain);
   }
 }
@@ -56,11 +64,11 @@ Result<StateLock> StateLock::take(const std::string& folder) {
   if (!file) return fail(unusable(path));
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return fail(unusable(path));
-    return fail(ErrorKind::misconfigured,
-                fmt::format("another manager (process {}) uses the state folder {}; stop it, or "
-                            "give this one its own "
-                            "with --state DIR",
-                            holder_of(file.get()), folder));
+    return fail(Error{ErrorKind::misconfigured,
+                      fmt::format("another manager (process {}) uses the state folder {}; stop it, "
+                                  "or give this one its own with --state DIR",
+                                  holder_of(file.get()), folder),
+                      kHeld, ""});
   }
   const std::string holder = fmt::format("{}\n", ::getpid());
   if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), holder.data(), holder.size(), 0) < 0)

@@ -228,11 +228,7 @@ void EventListener::delete_loop() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stopping_ || !doomed_.empty(); });
-      if (doomed_.empty() || giving_up_) {
-        deleted_all_ = true;
-        changed_.notify_all();
-        return;
-      }
+      if (doomed_.empty() || giving_up_) break;
       while (!doomed_.empty() && batch.size() < aws::kMostMessages) {
         batch.push_back(std::move(doomed_.front()));
         doomed_.pop_front();
@@ -241,10 +237,13 @@ void EventListener::delete_loop() {
     // What could not be deleted comes again after its visibility time, and changes nothing.
     if (const auto left = deleter_.remove(batch); !left) {
       tell(left.error());
-      if (stopping_) return;
+      if (stopping_) break;
       pause(kRetryBase);
     }
   }
+  const std::lock_guard lock(mutex_);
+  deleted_all_ = true;
+  changed_.notify_all();
 }
 
 }  // namespace warmroot::manager

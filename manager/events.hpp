@@ -66,10 +66,10 @@ struct ListenerHooks {
   std::function<void(const std::string& message_id, const Error&)> unparsable;
 };
 
-/// Two threads: one waits for messages, the other deletes, so that neither keeps the other waiting.
-/// SIGTERM ends the daemon within seconds.
+/// For so long at the end what was settled is still deleted: SIGTERM ends the daemon within seconds.
 inline constexpr Milliseconds kDeletesAtTheEnd{2'000};
 
+/// Two threads: one waits for messages, the other deletes, so that neither keeps the other waiting.
 class EventListener {
  public:
   EventListener(aws::QueueAddress queue, const aws::Connection& connection, EventInbox& inbox,

@@ -91,7 +91,7 @@ class Ledger {
   /// How it stands. Errors: gone when there is no such order (any more).
   Result<OrderStanding> order(std::int64_t id);
   /// Takes an open order back: nobody waits for it any more, and no later call is made for it.
-  /// True when EC2 was asked already.
+  /// True when EC2 or the node was asked already.
   Result<bool> withdraw_order(std::int64_t id, Instant now);
 
   /// The latest entries, newest first.

@@ -39,13 +39,21 @@ Result<bool> Ledger::withdraw_order(std::int64_t id, Instant now) {
       database_.run("UPDATE orders SET state = 'refused', settled_ms = ?, answer = 'taken back' "
                     "WHERE id = ? AND state = 'open'",
                     {to_sql(now), id}));
+  // A call without a clear answer may have been carried out, whatever was made of it since.
   TRY_ASSIGN(const auto asked,
              database_.query("SELECT 1 FROM orders o JOIN intents i ON i.recorded_ms >= o.asked_ms "
-                             "AND i.state <> 'refused' AND instr(i.resources, o.subject) > 0 "
-                             "WHERE o.id = ? LIMIT 1",
+                             "AND (i.state <> 'refused' OR i.attempts > 0) AND "
+                             "instr(i.resources, o.subject) > 0 WHERE o.id = ? LIMIT 1",
                              {id}));
+  // A node that has heard that it is to give its volume back does so, and says it again.
+  TRY(
+      database_.run("DELETE FROM departures WHERE NOT released AND reclaim_ms IS NULL AND EXISTS "
+                    "(SELECT 1 FROM orders o WHERE o.id = ? AND o.kind = 'release' AND o.subject = "
+                    "instance_id AND since_ms >= o.asked_ms)",
+                    {id}));
+  const bool was_told = database_.changes() > 0;
   TRY(commit(transaction, "order"));
-  return !asked.empty();
+  return !asked.empty() || was_told;
 }
 
 Ok Ledger::settle_order(const core::RecordOrderSettled& record, Instant now) {

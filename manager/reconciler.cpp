@@ -463,7 +463,10 @@ Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickRepor
     reasons.push_back(action.reason);
   }
   auto recorded = ledger_.record(report.plan, calls, options_.now());
-  if (!recorded && recorded.error().code == kOrderTakenBack) return {};  // planned anew
+  if (!recorded && recorded.error().code == kOrderTakenBack) {  // planned anew
+    report.plan.drains.clear();
+    return {};
+  }
   TRY_ASSIGN(const auto intents, std::move(recorded));
   report.recorded = true;
   // What was recorded and is not sent is planned anew, or a create whose token keeps it harmless.

@@ -524,6 +524,21 @@ TEST_F(LedgerTest, what_was_planned_for_an_order_that_is_taken_back_meanwhile_is
   EXPECT_TRUE(*ledger.withdraw_order(too_late.orders.front(), kNow)) << "EC2 is asked already";
 }
 
+TEST_F(LedgerTest, a_release_that_is_taken_back_leaves_nobody_who_is_about_to_go) {
+  auto ledger = open();
+  const auto id = ledger.place_order({0, core::OrderKind::release, "i-1", "", "", kNow});
+  ASSERT_TRUE(id.has_value());
+  core::Plan plan;
+  plan.orders = {*id};
+  plan.records.push_back(core::RecordDeparture{"i-1", {false, kNow, {}, false}});
+  plan.records.push_back(core::RecordDeparture{"i-2", {false, kNow, {}, false}});
+  ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  EXPECT_TRUE(*ledger.withdraw_order(*id, kNow)) << "the node may have heard it";
+  const auto view = *ledger.view();
+  EXPECT_FALSE(view.departures.contains("i-1"));
+  EXPECT_TRUE(view.departures.contains("i-2")) << "somebody else's";
+}
+
 TEST_F(LedgerTest, a_launch_without_capacity_is_remembered_of_the_offer_and_not_of_the_node) {
   auto ledger = open();
   core::Plan plan;

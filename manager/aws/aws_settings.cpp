@@ -90,7 +90,10 @@ Result<QueueAddress> resolve_queue(const std::string& url, const AwsChoices& cho
   if (!is_aws_host(queue.endpoint.host)) return queue;
   TRY_ASSIGN(ServiceAddress address, resolve_service(Service::sqs, choices, queue.region, from));
   TRY_ASSIGN(const Endpoint plain, default_endpoint(Service::sqs, queue.region, {}));
-  if (address.endpoint.url() != plain.url()) queue.endpoint = std::move(address.endpoint);
+  // Variants of the Region's own name do not replace a VPC's endpoint.
+  const bool of_vpc = queue.endpoint.host.find(".vpce.") != std::string::npos;
+  if (address.endpoint.url() != plain.url() && !(of_vpc && is_aws_host(address.endpoint.host)))
+    queue.endpoint = std::move(address.endpoint);
   return queue;
 }
 

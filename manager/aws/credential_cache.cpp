@@ -68,13 +68,14 @@ Result<Credentials> CredentialCache::get() {
   Result<Credentials> answer = fail(ErrorKind::broken, "no look at credentials was made");
   {
     const std::lock_guard lock(mutex_);
-    const Instant now = now_();
+    Instant now = now_();
     if (wants_new(now)) {
       refused_ = false;
       Result<FoundCredentials> found = find_();
+      now = now_();  // the look may have taken longer than the pause after it
       if (!found) {
         failure_ = std::move(found).error();
-        plan_retry(now_());  // the look may have taken longer than the pause after it
+        plan_retry(now);
       } else if (ended(*found, now) && !found->outlive_expiry) {
         failure_ =
             Error{ErrorKind::unauthorised,

@@ -65,6 +65,7 @@ bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
   if (const auto reclaim = departure->second.reclaim_at)
     until = std::max(until, *reclaim + (kDrainPatience - kSpotNotice));
   draft.wake_at(until);
+  if (instance.running && draft.may_yet_report(instance.id)) return false;
   return draft.now >= until;
 }
 
