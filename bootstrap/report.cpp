@@ -186,7 +186,8 @@ bool Reporter::send(const Event& event) {
     on_wishes_(parse_wishes(reply->body));
     return true;
   }
-  // It never takes this one (the volume is another instance's by now): what comes behind it must not wait for that.
+  // It never takes this one (it cannot read it, or the volume is another instance's by now): what comes behind it must not
+  // wait for that.
   constexpr int kBadRequest = 400;
   constexpr int kGone = 410;
   if (reply && (reply->status == kBadRequest || reply->status == kGone)) return true;

@@ -96,15 +96,20 @@ Ok AmiImport::send(const core::ImportStep& step, Instant now) {
   const std::vector<aws::EncodedCall> calls{aws::encode(*step.call)};
   const auto answers = ec2_.send(calls);
   why_waiting_.clear();
-  if (answers.front()) return {};
+  const bool launches = std::holds_alternative<aws::RunInstances>(*step.call);
+  if (answers.front()) {
+    if (launches) launches_refused_ = 0;
+    return {};
+  }
   const Error& error = answers.front().error();
   if (may_pass(error)) {  // the next look tells, and the same call goes out again
     why_waiting_ = error.message();
-    launch_again_ =
-        now + core::backoff_delay(++launches_refused_, kLaunchAgain, kLaunchAgainAtMost, 1);
+    if (launches)
+      launch_again_ =
+          now + core::backoff_delay(++launches_refused_, kLaunchAgain, kLaunchAgainAtMost, 1);
     return {};
   }
-  if (std::holds_alternative<aws::RunInstances>(*step.call) && token_is_used_up(error)) {
+  if (launches && token_is_used_up(error)) {
     ++memory_.tokens_used_up;
     return {};
   }
@@ -116,25 +121,32 @@ bool AmiImport::waits_to_launch(const core::ImportStep& step, Instant now) const
 }
 
 /// Whether the account may do what the instance is for, as soon as that can be asked.
-Result<bool> AmiImport::may_snapshot(const core::ImportView& view) {
+void AmiImport::try_snapshot(const core::ImportView& view) {
   const auto* instance = core::live_instance(wish_, view);
   const auto volume = instance ? core::root_volume_of(*instance) : std::string();
-  if (snapshot_tried_ || volume.empty() || !view.snapshots.empty()) return true;
+  if (snapshot_tried_ || volume.empty() || !view.snapshots.empty()) return;
   const Ok allowed = ec2_.dry_run(aws::CreateSnapshot{
       volume,
       "warmroot import of " + wish_.ami,
       {{core::kTagDeployment, wish_.deployment}, {core::kTagImport, wish_.ami}}});
-  if (!allowed && may_pass(allowed.error())) return true;
+  if (!allowed && may_pass(allowed.error())) return;
   snapshot_tried_ = true;
-  return allowed || allowed.error().kind != ErrorKind::unauthorised;
+  snapshot_denied_ = !allowed && allowed.error().kind == ErrorKind::unauthorised;
 }
 
-Result<core::ImportStep> AmiImport::give_up_early(const std::string& why) {
+/// Its end is asked for until EC2 shows it.
+core::ImportStep AmiImport::end_for_nothing() const {
   core::ImportStep step;
-  step.stage = Stage::failed;
+  if (left_behind_.empty()) {
+    step.stage = Stage::failed;
+    step.text =
+        "ec2:CreateSnapshot is not allowed, which an import needs: add what "
+        "iam-policy-optional.json has for it, with its CreateTags; the instance is ended";
+    return step;
+  }
+  step.stage = Stage::ending;
   step.call = aws::TerminateInstances{{left_behind_}};
-  TRY(send(step, memory_.started));
-  step.text = why + "; instance " + left_behind_ + " is ended";
+  step.text = left_behind_ + " to end, as ec2:CreateSnapshot is not allowed";
   return step;
 }
 
@@ -154,17 +166,13 @@ Result<core::ImportStep> AmiImport::step(Instant now) {
   const auto* live = core::live_instance(wish_, *view);
   left_behind_ = live ? live->instance_id : "";
   if (!memory_.over_before) memory_.over_before = core::instances_over(wish_, *view);
-  TRY_ASSIGN(const bool allowed, may_snapshot(*view));
-  if (!allowed)
-    return give_up_early(
-        "ec2:CreateSnapshot is not allowed, which an import needs: add what "
-        "iam-policy-optional.json "
-        "has for it, with its CreateTags");
+  try_snapshot(*view);
   const bool cleans = std::any_of(
       view->instances.begin(), view->instances.end(),
       [](const aws::Instance& each) { return each.state == aws::InstanceState::running; });
   if (cleans && memory_.cleaning_since == Instant{}) memory_.cleaning_since = now;
-  auto step = core::next_import_step(wish_, *view, memory_, now);
+  auto step =
+      snapshot_denied_ ? end_for_nothing() : core::next_import_step(wish_, *view, memory_, now);
   if (step.call && !waits_to_launch(step, now)) TRY(send(step, now));
   if (goes_on(step.stage) && !why_waiting_.empty()) step.text += "; EC2 says: " + why_waiting_;
   return step;

@@ -34,14 +34,15 @@ class AmiImport {
   Ok look_at_source(core::ImportView& view);
   Ok send(const core::ImportStep& step, Instant now);
   bool waits_to_launch(const core::ImportStep& step, Instant now) const;
-  Result<bool> may_snapshot(const core::ImportView& view);
-  Result<core::ImportStep> give_up_early(const std::string& why);
+  void try_snapshot(const core::ImportView& view);
+  core::ImportStep end_for_nothing() const;
 
   aws::Ec2& ec2_;
   core::ImportWish wish_;
   core::ImportMemory memory_;
   std::string left_behind_;
   bool snapshot_tried_ = false;
+  bool snapshot_denied_ = false;
   int launches_refused_ = 0;  ///< in a row
   Instant launch_again_{};
   std::string why_waiting_;  ///< what EC2 answered to the last call, when that may pass

@@ -83,7 +83,7 @@ class Run {
       const bool late = Clock::now() >= deadline;
       // One step is all that the plan says, and not what it may say before it has looked around.
       const bool looks_around =
-          report.plan.young_ledger && core::shows_a_source(report.observed) && !late;
+          report.plan.looking_around && core::shows_a_source(report.observed) && !late;
       if (!context_.options.until_stable && !looks_around) return finish_single(report);
       if (report.plan.stable && !looks_around) return finish_stable(report);
       if (late) return finish_late(report);
@@ -114,7 +114,7 @@ class Run {
     // A note that counts seconds differs at every tick: told when its first clause is new.
     for (const std::string& note : notes)
       if (told_.insert(note.substr(0, note.find(';'))).second) progress_.say("note: " + note);
-    progress_.waiting_for(report.plan.young_ledger && !blocked(report)
+    progress_.waiting_for(report.plan.looking_around && !blocked(report)
                               ? "what may have been asked for before this and is not shown yet"
                               : unsettled_nodes(report.plan));
     if (!report.blind) return {};
@@ -147,7 +147,7 @@ class Run {
   }
 
   std::string single_result(const TickReport& report) const {
-    if (report.plan.young_ledger)
+    if (report.plan.looking_around)
       return "nothing is made before EC2 has shown all of the account for a while; run it again, "
              "with more time";
     if (report.plan.stable) return "stable: every wish is met";

@@ -405,10 +405,7 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
                                       : SqlValue(),
          std::int64_t{leaves->departure.advised}, leaves->departure.volume_id});
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
-  if (const auto* met = std::get_if<core::RecordOfferMet>(&record))
-    return database_.run(
-        "DELETE FROM refused_offers WHERE instance_type = ? AND zone = ? AND spot = ?",
-        {met->offer.instance_type, met->offer.zone, std::int64_t{met->offer.spot}});
+  if (const auto* met = std::get_if<core::RecordOfferMet>(&record)) return forget_refused(*met);
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))
     return settle_order(*order, now);
   if (const auto* unclean = std::get_if<core::RecordUnclean>(&record))
@@ -456,18 +453,6 @@ Ok Ledger::write_watches(const core::Plan& plan, Instant now) {
         database_.run("INSERT INTO watches VALUES (?, ?, 1) "
                       "ON CONFLICT (key) DO UPDATE SET looks = looks + 1",
                       {key, to_sql(now)}));
-  return {};
-}
-
-/// Whoever has taken one back has been told that nothing comes of it.
-Ok Ledger::check_orders(const core::Plan& plan) {
-  for (const auto id : plan.orders) {
-    TRY_ASSIGN(const auto rows,
-               database_.query("SELECT 1 FROM orders WHERE id = ? AND state = 'open'", {id}));
-    if (rows.empty())
-      return fail(
-          Error{ErrorKind::retry_later, "an order was taken back meanwhile", kOrderTakenBack, ""});
-  }
   return {};
 }
 

@@ -126,6 +126,7 @@ class Ledger {
   Ok write_launched(const core::Intent& intent, const std::vector<aws::Instance>& instances,
                     Instant now);
   Ok remember_refused(const OfferRefusal& refusal, Instant now);
+  Ok forget_refused(const core::RecordOfferMet& met);
   Ok take_as_available(const Settlement& settlement, Instant now);
   Ok count_full_instance(const core::Intent& intent, const Outcome& outcome, Instant now);
   Ok take_leaving_back(const core::Intent& intent, Instant now);

@@ -56,6 +56,18 @@ Result<bool> Ledger::withdraw_order(std::int64_t id, Instant now) {
   return !asked.empty() || was_told;
 }
 
+/// Whoever has taken one back has been told that nothing comes of it.
+Ok Ledger::check_orders(const core::Plan& plan) {
+  for (const auto id : plan.orders) {
+    TRY_ASSIGN(const auto rows,
+               database_.query("SELECT 1 FROM orders WHERE id = ? AND state = 'open'", {id}));
+    if (rows.empty())
+      return fail(
+          Error{ErrorKind::retry_later, "an order was taken back meanwhile", kOrderTakenBack, ""});
+  }
+  return {};
+}
+
 Ok Ledger::settle_order(const core::RecordOrderSettled& record, Instant now) {
   TRY(database_.run(
       "UPDATE orders SET state = ?, settled_ms = ?, answer = ? "

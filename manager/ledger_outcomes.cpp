@@ -166,6 +166,12 @@ Ok Ledger::remember_refused(const OfferRefusal& refusal, Instant now) {
        std::int64_t{core::streak_gap(refusal.code).count()}});
 }
 
+Ok Ledger::forget_refused(const core::RecordOfferMet& met) {
+  return database_.run(
+      "DELETE FROM refused_offers WHERE instance_type = ? AND zone = ? AND spot = ?",
+      {met.offer.instance_type, met.offer.zone, std::int64_t{met.offer.spot}});
+}
+
 /// EC2 has it again, unless what it has just accepted comes to nothing.
 Ok Ledger::take_as_available(const Settlement& settlement, Instant now) {
   const auto gap_of = [](const char* code) { return std::int64_t{core::streak_gap(code).count()}; };

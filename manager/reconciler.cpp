@@ -173,11 +173,11 @@ void Reconciler::plan_on(Look look, const core::LedgerView& view, TickReport& re
   core::Limits limits;
   limits.calls = budget_.available(now);
   // What a plan that is made anew has more tokens for would have to be looked at once more.
-  for (const auto& [action, most] : first_limits_) {
+  for (const auto& [action, most] : tick_limits_) {
     auto& calls = limits.calls.try_emplace(action, most).first->second;
     calls = std::min(calls, most);
   }
-  first_limits_ = limits.calls;
+  tick_limits_ = limits.calls;
   limits.orders_only = options_.orders_only;
   report.plan = core::plan(options_.desired, report.observed, view, now, limits);
 }
@@ -187,7 +187,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   report.started = options_.now();
   due_.reset();
   due_at_leisure_.reset();
-  first_limits_.clear();
+  tick_limits_.clear();
   reports_.reset();
   listen();
   auto look = observer_.look(options_.desired, view, report.started, settled_);
@@ -223,7 +223,7 @@ void Reconciler::verify_and_plan(const core::LedgerView& view, TickReport& repor
     if (ids.empty() || round > kVerifyRounds) return;
     // The world goes on changing: the next tick may take back what this one may not.
     if (round == kVerifyRounds) {
-      for (const auto* action : kForGood) first_limits_[action] = 0;
+      for (const auto* action : kForGood) tick_limits_[action] = 0;
       ids.clear();
     }
     plan_on(observer_.verify(options_.desired, ids, options_.now()), view, report);
@@ -277,7 +277,7 @@ void Reconciler::pace(const core::LedgerView& view, TickReport& report) {
 Result<TickReport> Reconciler::look() {
   TRY_ASSIGN(auto view, ledger_.view());
   // What will be done is asked for, not how long one that begins waits before it does it.
-  view.begun = std::min(view.begun, options_.now() - core::kNewLedger);
+  view.begun = std::min(view.begun, options_.now() - core::kLooksAroundFor);
   TRY_ASSIGN(auto report, observe_and_plan(view));
   // Nobody looks again for somebody who looks once.
   const auto postponed = [&](int round) {

@@ -115,8 +115,8 @@ class Reconciler {
   core::Budget budget_;
   core::Heard heard_;  ///< at the beginning of this tick
   std::optional<std::map<std::string, core::NodeReport>> reports_;  ///< as this tick hears them
-  /// What the first plan of this tick might spend.
-  std::map<std::string, int, std::less<>> first_limits_;
+  /// What a plan of this tick may spend: none more than the one before it.
+  std::map<std::string, int, std::less<>> tick_limits_;
   bool settled_ = false;                   ///< the last plan was stable
   std::optional<Instant> due_;             ///< when something seen should be looked at again
   std::optional<Instant> due_at_leisure_;  ///< as Look's

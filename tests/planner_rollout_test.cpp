@@ -340,7 +340,7 @@ TEST(Rollout, a_manager_that_begins_gives_nobody_an_old_volume_that_is_about_to_
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
-TEST(Rollout, a_young_ledger_moves_nobody) {
+TEST(Rollout, a_looking_around_moves_nobody) {
   RolloutWorld world(1, 0);
   world.next("vol-n");
   world.ledger.begun = kNow - Milliseconds{100};

@@ -331,7 +331,7 @@ TEST(Stock, an_old_copy_of_the_ledger_does_not_give_a_taken_spare_away_again) {
   EXPECT_THAT(all<aws::CreateTags>(plan), IsEmpty());
 }
 
-TEST(Stock, a_young_ledger_neither_makes_nor_gives_spares) {
+TEST(Stock, a_looking_around_neither_makes_nor_gives_spares) {
   StockWorld world;
   world.stock_volume("vol-s");
   world.ledger.begun = kNow - Milliseconds{100};

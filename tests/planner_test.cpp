@@ -197,7 +197,7 @@ TEST(Planner, a_new_ledger_counts_no_look_that_shows_none_of_the_specs_sources) 
   for (auto& [id, snapshot] : world.observed.snapshots) snapshot.found.reset();
   const Plan plan = world.plan();
   EXPECT_THAT(plan.watches, IsEmpty());
-  EXPECT_TRUE(plan.young_ledger);
+  EXPECT_TRUE(plan.looking_around);
 }
 
 TEST(Planner, a_used_token_makes_no_second_volume_before_several_looks_agree) {

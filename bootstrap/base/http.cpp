@@ -104,7 +104,6 @@ void prepare(Transfer& transfer, const HttpRequest& request) {
   } else if (request.method != "GET") {
     transfer.body = request.body;
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
     curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
     curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_body_wanted);
     curl_easy_setopt(easy, CURLOPT_READDATA, &transfer);

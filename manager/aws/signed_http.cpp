@@ -43,9 +43,10 @@ Result<HttpReply> SignedHttp::send(const SigningRequest& request, Milliseconds t
   if (changed) skew_ = *theirs - clock_();
   if (!changed || is_about_keys(code_of(*reply))) {
     credentials_->refused(keys);
-    TRY_ASSIGN(Credentials fresh, credentials_->get());
-    changed = changed || !(fresh == keys);
-    keys = std::move(fresh);
+    Result<Credentials> fresh = credentials_->get();
+    if (!fresh && !changed) return fail(fresh.error());
+    changed = changed || !(*fresh == keys);
+    if (fresh) keys = std::move(*fresh);
   }
   return changed ? send_once(request, keys, timeout) : reply;
 }

@@ -119,7 +119,7 @@ void claim(Draft& draft, const PoolDraft& pool, const std::vector<Gift>& gifts) 
 
 /// One bad id fails a whole claim: whoever was in a refused one is named alone.
 void give(Draft& draft, const PoolDraft& pool, const std::vector<Gift>& gifts) {
-  if (draft.young_ledger()) return;  // the node's own may not be shown yet
+  if (draft.looking_around()) return;  // the node's own may not be shown yet
   std::vector<Gift> together;
   for (const auto& gift : gifts) {
     gift.node->zone = gift.volume->availability_zone;

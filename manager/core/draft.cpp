@@ -107,7 +107,7 @@ Draft::Draft(const Desired& desired_, const Observed& observed_, const LedgerVie
       for (const auto& node : intent.nodes) launch_asked_for_.emplace(node, intent.zone);
     }
   }
-  plan.young_ledger = heed_new_ledger();
+  plan.looking_around = heed_beginning();
 }
 
 namespace {
@@ -117,9 +117,9 @@ constexpr Milliseconds kLookAgain{1'000};
 
 }  // namespace
 
-bool Draft::heed_new_ledger() {
+bool Draft::heed_beginning() {
   static const std::string kLookedAround = "looked around";
-  if (now >= ledger.begun + kNewLedger) return false;
+  if (now >= ledger.begun + kLooksAroundFor) return false;
   const Instant due = ledger.begun + kVisibilityWindow;
   int looks = kLooksUntilGone;
   if (!ledger.watches.contains(kLookedAround))

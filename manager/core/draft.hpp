@@ -26,7 +26,7 @@ inline constexpr Milliseconds kGoneAfter{60'000};
 inline constexpr int kLooksUntilGone = 3;
 /// For so long after it has begun a manager counts its looks. It waits for no more of them
 /// afterwards: who looks around that seldom could wait for ever.
-inline constexpr Milliseconds kNewLedger{600'000};
+inline constexpr Milliseconds kLooksAroundFor{600'000};
 /// "attaching" for longer is stuck. Source: EBS CSI driver.
 inline constexpr Milliseconds kStuckAttachAfter{90'000};
 /// An accepted attach or a running instance's attachment that EC2 does not show for this long is
@@ -211,7 +211,7 @@ class Draft {
   /// A new ledger may follow one that was lost, and any one may be an old copy: until several
   /// complete looks in a row since the manager has begun, over a
   /// visibility window, have shown what there is, absence is not believed and nothing is made.
-  bool young_ledger() const { return plan.young_ledger; }
+  bool looking_around() const { return plan.looking_around; }
   int generation(std::string_view action, const std::string& node) const;
   /// Times at which something that is waited for changes by itself, for next_look.
   void wake_at(Instant at);
@@ -231,7 +231,7 @@ class Draft {
   };
   void index_lease(std::size_t place);
   bool is_between_asks(const std::string& asked, const Action& action);
-  bool heed_new_ledger();
+  bool heed_beginning();
   template <typename Fits>
   Lease* first_of(const LeaseIndex& index, const std::string& id, Fits fits);
 

@@ -134,12 +134,16 @@ ImportStep give_up(const aws::Instance& instance, const std::string& why) {
   return step;
 }
 
+bool is_own(const ImportWish& wish, const aws::Instance& instance) {
+  return is_own_token(wish.deployment, instance.client_token);
+}
+
 /// This run has seen it live, or has launched it: another one would end in the same way.
 const aws::Instance* ended_early(const ImportWish& wish, const ImportView& view,
                                  const ImportMemory& memory) {
   if (!memory.over_before) return nullptr;
   for (const auto& instance : view.instances)
-    if (is_over(instance) && is_own_token(wish.deployment, instance.client_token) &&
+    if (is_over(instance) && is_own(wish, instance) &&
         !memory.over_before->contains(instance.instance_id))
       return &instance;
   return nullptr;
@@ -234,16 +238,14 @@ std::string root_volume_of(const aws::Instance& instance) {
 
 const aws::Instance* live_instance(const ImportWish& wish, const ImportView& view) {
   for (const auto& instance : view.instances)
-    if (!is_over(instance) && is_own_token(wish.deployment, instance.client_token))
-      return &instance;
+    if (!is_over(instance) && is_own(wish, instance)) return &instance;
   return nullptr;
 }
 
 std::set<std::string> instances_over(const ImportWish& wish, const ImportView& view) {
   std::set<std::string> ids;
   for (const auto& instance : view.instances)
-    if (is_over(instance) && is_own_token(wish.deployment, instance.client_token))
-      ids.insert(instance.instance_id);
+    if (is_over(instance) && is_own(wish, instance)) ids.insert(instance.instance_id);
   return ids;
 }
 

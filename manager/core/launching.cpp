@@ -232,8 +232,9 @@ std::vector<NodeDraft*> find_bare(Draft& draft, PoolDraft& pool, const std::stri
 /// What does not go out is left to stocking, which makes the volumes by themselves.
 void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone, LaunchRoom& room) {
   auto bare = find_bare(draft, pool, zone);
-  if (bare.empty() || !pool.source.problems.empty() || draft.young_ledger()) return;
-  const auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
+  if (bare.empty() || !pool.source.problems.empty() || draft.looking_around()) return;
+  const auto offers =
+      offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
   if (offers.usable().empty()) return;
   const auto& best = offers.usable().front();
   const int most = draft.take(kInstancesLaunched, static_cast<int>(bare.size()));
@@ -256,9 +257,10 @@ void launch_with_volumes(Draft& draft, PoolDraft& pool, const std::string& zone,
 void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, LaunchRoom& room) {
   launch_with_volumes(draft, pool, zone, room);
   auto missing = find_missing(draft, pool, zone);
-  if (missing.empty() || !pool.source.may_launch || draft.young_ledger()) return;
+  if (missing.empty() || !pool.source.may_launch || draft.looking_around()) return;
   if (!pool.spec->launch) return ask_others(draft, pool, zone, missing);
-  auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
+  auto offers =
+      offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
   if (offers.usable().empty())
     return note_nothing_to_buy(draft, pool, zone, offers, missing.size());
   auto fleet = offers.usable().size() > 1 ? choose_fleet(draft, pool) : FleetChoice{};

@@ -162,7 +162,7 @@ void move_pool(Draft& draft, PoolDraft& pool,
         if (!node.volume_id.empty()) note_parked(draft, pool, node, *volume);
     if (node.volume_id.empty() && !node.asked && left_behind != parked.end()) {
       // The one that it was moved to may not be shown yet to a ledger that does not know of it.
-      if (draft.young_ledger()) {
+      if (draft.looking_around()) {
         node.asked = true;
         continue;
       }

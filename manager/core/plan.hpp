@@ -245,7 +245,7 @@ struct Plan {
   /// is to be done and no outcome is awaited.
   bool stable = false;
   /// The manager has just begun: nothing is made before several looks agree on what there is.
-  bool young_ledger = false;
+  bool looking_around = false;
 };
 
 /// What one plan may spend. Defaults are those of a manager that is alone.

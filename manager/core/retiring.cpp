@@ -131,7 +131,7 @@ void retire_misled(Draft& draft, InstanceDraft& instance, Endings& endings) {
 }
 
 void retire_surplus(Draft& draft, const PoolDraft& pool, Endings& endings) {
-  if (draft.young_ledger()) return;  // what makes them look idle may not be visible yet
+  if (draft.looking_around()) return;  // what makes them look idle may not be visible yet
   std::map<std::string, std::vector<InstanceDraft*>> by_zone;
   for (auto* each : pool.instances) {
     auto& instance = *each;

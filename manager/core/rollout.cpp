@@ -258,7 +258,7 @@ void roll_out(Draft& draft) {
     if (pool.source.snapshot_id.empty()) continue;
     note_rollout(draft, pool);
     const bool replaces = pool.spec->rollout.policy == RolloutSpec::Policy::replace;
-    if (draft.young_ledger()) {  // a newer volume may not be visible yet
+    if (draft.looking_around()) {  // a newer volume may not be visible yet
       if (replaces) hold_back(draft, pool);
       continue;
     }

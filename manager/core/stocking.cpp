@@ -124,7 +124,7 @@ bool Stocker::copy(const PoolDraft& pool, const Want& want, const std::string& r
 /// subject may not be shown yet, and under the next token a second one would be made beside it.
 bool Stocker::token_may_have_made_it(const Want& want) {
   const auto& ledger = draft_.ledger;
-  if (draft_.now >= ledger.begun + kNewLedger) return false;
+  if (draft_.now >= ledger.begun + kLooksAroundFor) return false;
   if (draft_.generation("CreateVolume", want.subject) == 0 &&
       draft_.generation("CopyVolumes", want.subject) == 0)
     return false;
@@ -136,7 +136,7 @@ bool Stocker::token_may_have_made_it(const Want& want) {
 
 bool Stocker::make(PoolDraft& pool, const Want& want) {
   if (token_may_have_made_it(want)) {
-    draft_.plan.young_ledger = true;  // several looks more are to agree
+    draft_.plan.looking_around = true;  // several looks more are to agree
     return false;
   }
   const Fill fill = fill_for(pool, want);
@@ -361,7 +361,7 @@ std::vector<std::string> spares_in(Draft& draft, const PoolDraft& pool, const st
 
 const aws::Volume* take_spare(Draft& draft, PoolDraft& pool, const NodeDraft& node,
                               const std::string& why) {
-  if (draft.young_ledger() || draft.may_be_done_already("CreateVolume", node.name) ||
+  if (draft.looking_around() || draft.may_be_done_already("CreateVolume", node.name) ||
       draft.may_be_done_already("CopyVolumes", node.name) ||
       draft.may_be_done_already("RunInstances", node.name))
     return nullptr;
@@ -427,7 +427,7 @@ void stock(Draft& draft) {
     note_outdated(draft, pool);
     note_encryption(draft, pool);
   }
-  if (draft.young_ledger()) return;
+  if (draft.looking_around()) return;
   Stocker stocker(draft);
   const auto broken = broken_volumes(draft);
   for (auto& pool : draft.pools) {

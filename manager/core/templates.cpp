@@ -137,7 +137,7 @@ void keep_templates(Draft& draft) {
     if (draft.observed.templates->empty() && !has_something_to_launch(draft, pool)) continue;
     const auto name = template_name(draft, *pool.spec);
     used.insert(name);
-    const bool wanted = pool.source.may_launch && !draft.young_ledger() && !listed(draft, name) &&
+    const bool wanted = pool.source.may_launch && !draft.looking_around() && !listed(draft, name) &&
                         has_something_to_launch(draft, pool) &&
                         !forbidden(draft, "CreateLaunchTemplate", pool.spec->name) &&
                         !forbidden(draft, "CreateFleet", pool.spec->name);
