@@ -344,26 +344,6 @@ Ok Ledger::write_volume_gone(const core::RecordVolumeGone& record, Instant now) 
   return add_history({now, pool, node, "volume " + record.volume_id + " is gone: " + record.why});
 }
 
-/// Counted once for each instance, whatever later looks say of it.
-Ok Ledger::write_fate(const core::RecordFate& record, Instant now) {
-  TRY(database_.run("UPDATE instances SET fate = ? WHERE instance_id = ? AND fate = 'fresh'",
-                    {std::string(core::to_string(record.fate)), record.instance_id}));
-  if (database_.changes() == 0 || record.fate == core::InstanceFate::fresh) return {};
-  if (record.fate == core::InstanceFate::proved)
-    return database_.run("DELETE FROM launch_streaks WHERE pool = ?", {record.pool});
-  if (record.unavailable) {
-    if (!record.code.empty())
-      TRY(remember_refused({*record.unavailable, record.code, record.why}, now));
-    return add_history({now, record.pool, "", record.why});
-  }
-  TRY(
-      database_.run("INSERT INTO launch_streaks VALUES (?1, 1, ?2, ?3) ON CONFLICT (pool) DO "
-                    "UPDATE SET failures = failures + 1, last_ms = ?2, reason = ?3",
-                    {record.pool, to_sql(now), record.why}));
-  return add_history({now, record.pool, "",
-                      "the launch of " + record.instance_id + " came to nothing: " + record.why});
-}
-
 Ok Ledger::write_unclean(const core::RecordUnclean& record, Instant now) {
   const auto& [instance_id, since, beyond_repair, tagged] = record.unclean;
   TRY(database_.run(

@@ -155,6 +155,26 @@ Ok Ledger::write_launched(const core::Intent& intent, const std::vector<aws::Ins
   return {};
 }
 
+/// Counted once for each instance, whatever later looks say of it.
+Ok Ledger::write_fate(const core::RecordFate& record, Instant now) {
+  TRY(database_.run("UPDATE instances SET fate = ? WHERE instance_id = ? AND fate = 'fresh'",
+                    {std::string(core::to_string(record.fate)), record.instance_id}));
+  if (database_.changes() == 0 || record.fate == core::InstanceFate::fresh) return {};
+  if (record.fate == core::InstanceFate::proved)
+    return database_.run("DELETE FROM launch_streaks WHERE pool = ?", {record.pool});
+  if (record.unavailable) {
+    if (!record.code.empty())
+      TRY(remember_refused({*record.unavailable, record.code, record.why}, now));
+    return add_history({now, record.pool, "", record.why});
+  }
+  TRY(
+      database_.run("INSERT INTO launch_streaks VALUES (?1, 1, ?2, ?3) ON CONFLICT (pool) DO "
+                    "UPDATE SET failures = failures + 1, last_ms = ?2, reason = ?3",
+                    {record.pool, to_sql(now), record.why}));
+  return add_history({now, record.pool, "",
+                      "the launch of " + record.instance_id + " came to nothing: " + record.why});
+}
+
 Ok Ledger::remember_refused(const OfferRefusal& refusal, Instant now) {
   return database_.run(
       "INSERT INTO refused_offers VALUES (?1, ?2, ?3, ?4, ?4, 1, ?5, ?6) "
