@@ -63,7 +63,7 @@ TEST_F(DoctorTest, a_queue_that_cannot_be_read_says_what_to_allow_or_correct) {
     const char* words;
   };
   const Row rows[] = {
-      {Ok{}, Verdict::ok, "can be read"},
+      {Ok{}, Verdict::ok, "received and deleted is not tried"},
       {fail(ErrorKind::unauthorised, "AccessDenied"), Verdict::wrong, "sqs:ReceiveMessage"},
       {fail(ErrorKind::misconfigured, "QueueDoesNotExist"), Verdict::wrong, "correct queue_url"},
       {fail(ErrorKind::retry_later, "throttled"), Verdict::unknown, "throttled"},
