@@ -32,6 +32,9 @@ using namespace warmroot::bench;
 using nlohmann::json;
 
 constexpr int kStormNodes = 1000;
+/// How long a manager has run when its spec asks for launches: one that has just begun looks around
+/// first, which `--just-begun` measures.
+constexpr Milliseconds kLead{60'000};
 
 struct Wishes {
   std::vector<int> nodes{16, 100, 1000, 10000};
@@ -40,16 +43,18 @@ struct Wishes {
   std::uint64_t seed = 1;
   double jitter = 0.6;
   bool as_json = false;
-  bool by_create = false;  ///< launches may not make volumes
-  bool manager = true;     ///< the manager runs
-  bool scripts = true;     ///< the polling client runs as well
+  bool by_create = false;   ///< launches may not make volumes
+  bool just_begun = false;  ///< the manager begins with the run in `launch`, too
+  bool manager = true;      ///< the manager runs
+  bool scripts = true;      ///< the polling client runs as well
 };
 
 int usage() {
   std::fprintf(stderr,
                "usage: scale_bench [--nodes N[,N...]] [--case running|launch|storm|faults|all]\n"
                "                   [--share S] [--seed S] [--jitter J]\n"
-               "                   [--no-launch-volumes] [--no-manager] [--no-scripts] [--json]\n");
+               "                   [--no-launch-volumes] [--just-begun] [--no-manager] "
+               "[--no-scripts] [--json]\n");
   return 2;
 }
 
@@ -59,13 +64,14 @@ json run_apart(World& world, const CaseOptions& options, bool launches) {
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) throw std::runtime_error("socketpair");
   const std::string nodes = std::to_string(options.nodes);
   const std::string share = std::to_string(options.share);
+  const std::string lead = std::to_string(options.lead.count());
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
     const std::string fd = std::to_string(ends[1]);
     ::execl("/proc/self/exe", "scale_bench", "--manager", fd.c_str(), nodes.c_str(),
-            launches ? "1" : "0", share.c_str(), options.events ? "1" : "0", nullptr);
+            launches ? "1" : "0", share.c_str(), options.events ? "1" : "0", lead.c_str(), nullptr);
     ::_exit(127);
   }
   ::close(ends[1]);
@@ -113,6 +119,7 @@ json run_case(const CaseOptions& options, bool launches) {
   const double cpu = own.at("cpu_s").get<double>();
   json row = {{"case", to_string(options.kind)},
               {"events", options.events},
+              {"lead_s", rounded(std::chrono::duration<double>(options.lead).count())},
               {"nodes", options.nodes},
               {"client", "warmroot"},
               {"served", sight.served},
@@ -267,6 +274,8 @@ std::optional<Wishes> parse(int argc, char** argv) {
       wishes.as_json = true;
     } else if (word == "--no-launch-volumes") {
       wishes.by_create = true;
+    } else if (word == "--just-begun") {
+      wishes.just_begun = true;
     } else if (word == "--no-manager") {
       wishes.manager = false;
     } else if (word == "--no-scripts") {
@@ -303,7 +312,8 @@ std::optional<Wishes> parse(int argc, char** argv) {
 
 void add_case(json& rows, const Wishes& wishes, CaseKind kind, int nodes) {
   const bool launches = !wishes.by_create;
-  CaseOptions options{kind, nodes, wishes.share, wishes.seed, wishes.jitter, false};
+  CaseOptions options{kind, nodes, wishes.share, wishes.seed, wishes.jitter, false, {}};
+  if (kind == CaseKind::launch && !wishes.just_begun) options.lead = kLead;
   for (const bool events : {false, true}) {
     if (!wishes.manager) continue;
     if (events && kind == CaseKind::faults) continue;
@@ -321,9 +331,10 @@ void add_case(json& rows, const Wishes& wishes, CaseKind kind, int nodes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 7 && std::string(argv[1]) == "--manager")
-    return run_manager(std::atoi(argv[2]), std::atoi(argv[3]), argv[4][0] == '1',
-                       std::atof(argv[5]), argv[6][0] == '1');
+  if (argc == 8 && std::string(argv[1]) == "--manager")
+    return run_manager(std::atoi(argv[2]),
+                       {std::atoi(argv[3]), argv[4][0] == '1', std::atof(argv[5]),
+                        argv[6][0] == '1', Milliseconds(std::atoll(argv[7]))});
   const auto wishes = parse(argc, argv);
   if (!wishes) return usage();
   const std::pair<const char*, CaseKind> kinds[] = {

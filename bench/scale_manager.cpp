@@ -77,18 +77,18 @@ class RemoteTransport : public aws::Transport {
   Clock& clock_;
 };
 
-core::Desired desired(int nodes, bool launches) {
+core::Desired desired(const ManagerOptions& run) {
   core::Desired made{"bench", {}};
-  for (int first = 0; first < nodes; first += kNodesOfPool) {
+  for (int first = 0; first < run.nodes; first += kNodesOfPool) {
     core::PoolSpec pool;
     pool.name = "pool" + std::to_string(first / kNodesOfPool);
     pool.snapshot = "snap-01000000000000001";
     pool.zones = {"us-east-1a", "us-east-1b"};
-    pool.nodes = pool.running = std::min(kNodesOfPool, nodes - first);
+    pool.nodes = pool.running = std::min(kNodesOfPool, run.nodes - first);
     pool.launch = core::LaunchSpec{};
     pool.launch->base_ami = "ami-02000000000000002";
     pool.launch->instance_types = {"g5.xlarge"};
-    pool.launch->volume_with_launch = launches;
+    pool.launch->volume_with_launch = run.launches;
     made.pools.push_back(std::move(pool));
   }
   return made;
@@ -135,7 +135,7 @@ void wait_as_the_daemon_does(int fd, Clock& clock, manager::Reconciler& reconcil
 
 }  // namespace
 
-int run_manager(int fd, int nodes, bool launches, double share, bool events) {
+int run_manager(int fd, const ManagerOptions& run) {
   char folder[] = "/tmp/scale_bench.XXXXXX";
   if (::mkdtemp(folder) == nullptr) return 1;
   Clock clock;
@@ -148,18 +148,28 @@ int run_manager(int fd, int nodes, bool launches, double share, bool events) {
       transport, [&](Milliseconds wait) { sleep_in(fd, clock, wait); },
       [&] { return static_cast<double>(draws++ * 7 % 10) / 10; });
   manager::ReconcilerOptions options;
-  options.desired = desired(nodes, launches);
+  const Instant asked = World::start() + run.lead;
+  options.desired = desired(run);
+  if (run.lead > Milliseconds(0))
+    for (auto& pool : options.desired.pools) pool.nodes = pool.running = 0;
   options.now = [&] { return clock.now; };
   options.user_data = [](const core::PoolSpec&) -> Result<std::string> {
     return std::string("#!/bin/sh\n") + std::string(8'000, '#');
   };
   options.reports = [&] { return clock.reports; };
-  options.budget_share = share;
-  options.observer.told = events;
+  options.budget_share = run.share;
+  options.observer.told = run.events;
   manager::Reconciler reconciler(client, *ledger, std::move(options));
   int ticks = 0;
   int failures = 0;
   const bool trace = std::getenv("SCALE_TRACE") != nullptr;
+  while (clock.now < asked) {
+    const auto report = reconciler.tick();
+    if (!report) ++failures;
+    const auto next = report ? report->plan.next_look : Milliseconds(1000);
+    if (clock.now < asked) sleep_in(fd, clock, std::min(next, asked - clock.now));
+  }
+  reconciler.set_desired(desired(run));
   while (!clock.finished) {
     const auto from = clock.now;
     const double cpu = trace ? cpu_seconds() : 0;

@@ -145,7 +145,8 @@ World::World(const CaseOptions& options)
   region_.knobs.volume_limit = 100'000;
   set_up();
   front_.set_throttle_scale(1.0);
-  began_ = start();
+  began_ = start() + options_.lead;
+  at(began_, [this] { calls_.clear(); });
   limit_ = began_ + std::chrono::hours{4};
   region_.on_event = [this](const std::string& event) { heed(event); };
   if (options_.kind == CaseKind::storm) start_storm(began_ + kStormAt);

@@ -31,7 +31,8 @@ struct CaseOptions {
   double share = 1.0;
   std::uint64_t seed = 1;
   double jitter = 0.6;
-  bool events = false;  ///< changes are told to the manager, as its event queue and reports do
+  bool events = false;   ///< changes are told to the manager, as its event queue and reports do
+  Milliseconds lead{0};  ///< the manager runs so long before its spec asks, which begins the run
 };
 
 std::string_view to_string(CaseKind kind);
