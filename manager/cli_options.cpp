@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "manager/aws/surroundings.hpp"
 #include "manager/cli.hpp"
 #include "manager/reports.hpp"
 
@@ -223,7 +224,7 @@ CommandDefaults defaults_of_this_process() {
   defaults.state = variable("WARMROOT_STATE");
   if (defaults.state.empty()) {
     const std::string base = variable("XDG_STATE_HOME");
-    defaults.state = (base.empty() ? variable("HOME") + "/.local/state" : base) + "/warmroot";
+    defaults.state = (base.empty() ? aws::home_directory() + "/.local/state" : base) + "/warmroot";
   }
   std::error_code ignored;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);

@@ -1,6 +1,7 @@
 #include "manager/daemon.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -45,6 +46,16 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+/// A storm of a large pool is thousands of connections in a second, and many systems allow a
+/// process 1,024 descriptors until it asks for more.
+void allow_many_connections() {
+  constexpr rlim_t kDescriptors = 65'536;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kDescriptors) return;
+  limit.rlim_cur = std::min(limit.rlim_max, kDescriptors);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 LogLevel level_of(const CallReport& call) {
   return call.outcome.state == core::IntentState::accepted ? LogLevel::info : LogLevel::warning;
 }
@@ -74,6 +85,12 @@ Pages Daemon::pages() {
   };
   pages.healthy = [this] {
     return wall_clock() - Instant(Milliseconds(last_good_look_ms_.load())) < kHealthyFor;
+  };
+  pages.earlier_program = [this](const std::string& sha256) {
+    return earlier_programs_.of(sha256);
+  };
+  pages.lost_port = [](const std::string& why) {
+    log_event(LogLevel::error, "the port was lost and is taken again", {{"error", why}});
   };
   pages.block_list = [this](const std::string& snapshot) { return block_lists_.of(snapshot); };
   return pages;
@@ -115,6 +132,10 @@ Ok Daemon::listen_to_events() {
 
 Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   LedgerKeys keys(*context_.ledger, wall_clock);
+  allow_many_connections();
+  if (const Ok kept = earlier_programs_.keep(program_); !kept)
+    log_event(LogLevel::warning, "the bootstrap is not kept for after an upgrade",
+              {{"error", kept.error().message()}});
   last_good_look_ms_ = wall_clock().time_since_epoch().count();
   rules_.region = view_.region;
   TRY_ASSIGN(rules_.account_id, context_.ledger->account());

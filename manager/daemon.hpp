@@ -15,6 +15,7 @@
 #include "manager/daemon_block_lists.hpp"
 #include "manager/daemon_signals.hpp"
 #include "manager/daemon_status.hpp"
+#include "manager/earlier_programs.hpp"
 #include "manager/events.hpp"
 #include "manager/order_socket.hpp"
 #include "manager/reports.hpp"
@@ -58,6 +59,7 @@ class Daemon {
   int port_ = 0;
   ReportBoard board_;
   HotLists hot_lists_{context_.options.state + "/hot-lists"};
+  EarlierPrograms earlier_programs_{context_.options.state + "/programs"};
   BlockLists block_lists_{context_.options.state + "/block-lists",
                           ebs_block_lists(context_.connection)};
   EventInbox inbox_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -25,8 +26,7 @@ constexpr std::size_t kThreads = 32;
 constexpr time_t kSilentSeconds = 2;
 constexpr time_t kReadTimeoutSeconds = 10;
 constexpr time_t kWriteTimeoutSeconds = 30;
-/// The static program aims at 3.5 MiB; a debug build has some tens.
-constexpr std::size_t kMaxProgramBytes = std::size_t{256} * 1024 * 1024;
+constexpr Milliseconds kBindAgain{200};
 constexpr const char* kJson = "application/json";
 
 void answer(httplib::Response& reply, int status, const std::string& body) {
@@ -59,9 +59,12 @@ struct ReportServer::State {
   void take_hot_list(const httplib::Request& request, httplib::Response& reply);
   void give_hot_list(const httplib::Request& request, httplib::Response& reply);
   void give_block_list(const httplib::Request& request, httplib::Response& reply);
+  void give_program(const httplib::Request& request, httplib::Response& reply);
   /// Whether the instance's key signed the request; answers otherwise.
   bool authentic(const httplib::Request& request, httplib::Response& reply);
   void route();
+  /// Until `stopping`.
+  void serve();
 
   ReportBoard& board;
   ReportDesk desk;
@@ -69,9 +72,26 @@ struct ReportServer::State {
   HotLists& hot_lists;
   Pages pages;
   httplib::Server server;
-  int port = 0;
+  ListenAddress address;  ///< with the port that was chosen
+  std::atomic<bool> stopping = false;
+  std::atomic<bool> stopped = false;
   std::thread thread;
 };
+
+/// cpp-httplib ends its loop for any error of accept(2) but too many open files; most of them are
+/// of one connection and pass.
+void ReportServer::State::serve() {
+  while (!stopping) {
+    errno = 0;
+    server.listen_after_bind();
+    while (!stopping) {
+      if (pages.lost_port) pages.lost_port(errno != 0 ? std::strerror(errno) : "unknown");
+      std::this_thread::sleep_for(kBindAgain);
+      if (bind_and_listen(server, address.host, address.port) == address.port) break;
+    }
+  }
+  stopped = true;
+}
 
 bool ReportServer::State::authentic(const httplib::Request& request, httplib::Response& reply) {
   const auto fault = desk.find_fault(signed_body(request));
@@ -123,6 +143,21 @@ void ReportServer::State::give_block_list(const httplib::Request& request,
   reply.set_content(*list, "application/octet-stream");
 }
 
+/// The one of "?sha256=", which the instance was launched with. Who asks for one that is not there
+/// gets ours, and says what is wrong with it.
+void ReportServer::State::give_program(const httplib::Request& request, httplib::Response& reply) {
+  constexpr const char* kProgram = "application/octet-stream";
+  const auto sha256 = request.get_param_value("sha256");
+  if (!sha256.empty() && sha256 != program.sha256 && pages.earlier_program)
+    if (const auto earlier = pages.earlier_program(sha256))
+      return reply.set_content(*earlier, kProgram);
+  reply.set_content_provider(
+      program.bytes.size(), kProgram,
+      [this](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+        return sink.write(program.bytes.data() + offset, length);
+      });
+}
+
 void ReportServer::State::route() {
   using httplib::Request;
   using httplib::Response;
@@ -141,13 +176,8 @@ void ReportServer::State::route() {
              [this](const Request& request, Response& reply) { give_hot_list(request, reply); });
   server.Get("/v1/block-list",
              [this](const Request& request, Response& reply) { give_block_list(request, reply); });
-  server.Get("/bootstrap/warmroot-bootstrap", [this](const Request&, Response& reply) {
-    reply.set_content_provider(
-        program.bytes.size(), "application/octet-stream",
-        [this](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
-          return sink.write(program.bytes.data() + offset, length);
-        });
-  });
+  server.Get("/bootstrap/warmroot-bootstrap",
+             [this](const Request& request, Response& reply) { give_program(request, reply); });
   server.Get("/", [](const Request&, Response& reply) {
     reply.set_content("warmroot's manager: see /status, /metrics and /healthz\n", "text/plain");
   });
@@ -207,26 +237,28 @@ Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& a
   server.set_payload_max_length(warm::kMostListBytes);
   state->route();
   errno = 0;
-  state->port = bind_and_listen(server, address.host, address.port);
-  if (state->port < 0)
+  state->address = {address.host, bind_and_listen(server, address.host, address.port)};
+  if (state->address.port < 0)
     return fail(
         ErrorKind::misconfigured,
         fmt::format("cannot listen on {}:{}: {}; choose another address with --listen HOST:PORT",
                     address.host, address.port,
                     errno != 0 ? std::strerror(errno) : "no such address"));
-  state->thread = std::thread([&server] { server.listen_after_bind(); });
+  state->thread = std::thread([state = state.get()] { state->serve(); });
   // stop() before the loop runs would be lost and leave the thread there for ever.
   while (!server.is_running()) std::this_thread::sleep_for(Milliseconds(1));
   return std::unique_ptr<ReportServer>(new ReportServer(std::move(state)));
 }
 
 ReportServer::~ReportServer() {
-  state_->server.stop();
-  if (state_->thread.joinable()) state_->thread.join();
+  state_->stopping = true;
+  // A stop between two loops is lost.
+  for (; !state_->stopped; std::this_thread::sleep_for(Milliseconds(1))) state_->server.stop();
+  state_->thread.join();
 }
 
 int ReportServer::port() const {
-  return state_->port;
+  return state_->address.port;
 }
 
 Result<ListenAddress> parse_listen(const std::string& text) {

@@ -30,6 +30,8 @@ Result<ListenAddress> parse_listen(const std::string& text);
 
 /// The bootstrap as read once at start, so that what is served always has the digest that user-data
 /// names.
+/// The static program aims at 3.5 MiB; a debug build has some tens.
+inline constexpr std::size_t kMaxProgramBytes = std::size_t{256} * 1024 * 1024;
 struct BootstrapProgram {
   std::string bytes;
   std::string sha256;
@@ -44,6 +46,11 @@ struct Pages {
   std::function<bool()> healthy;
   /// A snapshot's block list, packed; nullopt where there is none. Empty: there are none.
   std::function<std::optional<std::string>(const std::string& snapshot_id)> block_list{};
+  /// A bootstrap of before an upgrade, by its SHA-256; nullopt where it is not kept. Empty: none
+  /// is.
+  std::function<std::optional<std::string>(const std::string& sha256)> earlier_program{};
+  /// The port was lost, by what the kernel answered, and is taken again. Empty: nobody is told.
+  std::function<void(const std::string& why)> lost_port{};
 };
 
 /// Serves from construction by start() to destruction. `board`, `keys`, `program` and `hot_lists`

@@ -61,7 +61,7 @@ fetch_checked() {
     command -v "$tool" >/dev/null && break
   done
   stop_s=$(($(uptime_s) + patience_s))
-  until fetch "$manager/bootstrap/warmroot-bootstrap" "$program.new" && [ -s "$program.new" ]; do
+  until fetch "$manager/bootstrap/warmroot-bootstrap?sha256=$sha256" "$program.new" && [ -s "$program.new" ]; do
     if [ "${1-}" != later ] && [ "$(uptime_s)" -ge "$stop_s" ]; then
       why=$(tail -n 1 "$run/fetch.log" 2>/dev/null)
       sh "$0" later </dev/null >/dev/null 2>&1 & # the boot goes on, and so do we

@@ -83,7 +83,7 @@ fail() {
 expect() {
   name=$1 status=$2 text=$3
   shift 3
-  timeout 60 "$build/warmroot" --bootstrap "$self" "$@" >out.txt 2>err.txt
+  timeout 60 "$build/warmroot" --bootstrap "$self" "$@" >"${out:-out.txt}" 2>err.txt
   code=$?
   sentences=$(grep -c '^warmroot: ' err.txt)
   if [ $code -ne "$status" ]; then
@@ -110,6 +110,7 @@ for place in 'bad.toml:3:1: \[\[pool\]\] nodes is missing' 'bad.toml:6:9: .*"us-
   grep -q "$place" err.txt || fail "a spec with several mistakes: no line like $place"
 done
 [ ! -e state ] || fail "a bad spec: the state folder was made"
+out=/dev/full expect "an answer that nobody could read" 1 "standard output cannot be written" --spec spec.toml node list
 expect "a spec that is not there" 2 "give its path with --spec FILE" --spec none.toml $(go)
 expect "an unknown option" 2 "see warmroot --help" --spec spec.toml reconcile --until-stabel
 expect "an unknown pool" 2 "the spec has no pool cifar; it has imagenet" --spec spec.toml pool pause cifar

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include "manager/aws/form.hpp"
 #include "manager/aws/split_command.hpp"
@@ -456,6 +458,17 @@ TEST(Process, a_command_line_is_split_by_quotes_and_nothing_is_expanded) {
   EXPECT_EQ(split_command("$HOME/x; *"), (Words{"$HOME/x;", "*"}));
   EXPECT_EQ(split_command("  "), Words{});
   for (const char* bad : {"'a", "\"a", "a\\"}) EXPECT_EQ(split_command(bad), std::nullopt) << bad;
+}
+
+/// systemd sets no HOME for services of root: ~/.aws of such a manager was "/.aws".
+TEST(Process, a_process_without_home_has_that_of_its_user) {
+  const Surroundings real = real_surroundings();
+  const std::string before = real.value("HOME");
+  ::unsetenv("HOME");
+  EXPECT_EQ(real.value("HOME"), ::getpwuid(::geteuid())->pw_dir);
+  ::setenv("HOME", "/elsewhere", 1);
+  EXPECT_EQ(real.value("HOME"), "/elsewhere");
+  ::setenv("HOME", before.c_str(), 1);
 }
 
 TEST(Process, a_real_program_is_bounded_in_time_and_output_and_leaves_no_children) {

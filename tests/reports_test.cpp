@@ -1,14 +1,20 @@
 // Reports: what a bootstrap may say to the manager over HTTP, and everything that is refused.
 #include "manager/reports.hpp"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <vector>
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/hot_list.hpp"
@@ -48,7 +54,11 @@ class Reports : public testing::Test {
          [](const std::string& snapshot) {
            return snapshot == "snap-0imagenet00000001" ? std::optional(std::string("\0packed", 7))
                                                        : std::nullopt;
-         }});
+         },
+         [](const std::string& sha256) {
+           return sha256 == "earlier" ? std::optional<std::string>("of before") : std::nullopt;
+         },
+         [this](const std::string&) { ++lost_port_; }});
     CHECK(server.has_value());
     server_ = std::move(*server);
     client_ = std::make_unique<httplib::Client>("127.0.0.1", server_->port());
@@ -89,6 +99,7 @@ class Reports : public testing::Test {
   const TemporaryDirectory folder_;
   HotLists hot_lists_{folder_.path() + "/hot-lists"};
   std::atomic<bool> healthy_ = true;
+  std::atomic<int> lost_port_ = 0;
   std::unique_ptr<ReportServer> server_;
   std::unique_ptr<httplib::Client> client_;
 };
@@ -421,6 +432,79 @@ TEST_F(Reports, serves_the_bootstrap_whole) {
   const auto reply = client_->Get("/bootstrap/warmroot-bootstrap");
   ASSERT_EQ(reply->status, 200);
   EXPECT_EQ(reply->body, program_.bytes);
+}
+
+TEST_F(Reports, an_instance_launched_before_an_upgrade_gets_the_program_that_it_asks_for) {
+  const auto body = [&](const std::string& sha256) {
+    return client_->Get("/bootstrap/warmroot-bootstrap?sha256=" + sha256)->body;
+  };
+  EXPECT_EQ(body("earlier"), "of before");
+  EXPECT_EQ(body("never"), program_.bytes) << "by which it can say what is wrong";
+}
+
+/// Of this process, whose server it is.
+int listening_descriptor(int port) {
+  for (int fd = 3; fd < 1024; ++fd) {
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) continue;
+    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
+        ntohs(address.sin_port) == port)
+      return fd;
+  }
+  return -1;
+}
+
+/// An accept(2) that failed ended the server for good, and nothing said so.
+TEST_F(Reports, a_port_that_is_lost_is_taken_again) {
+  const int fd = listening_descriptor(server_->port());
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::shutdown(fd, SHUT_RDWR), 0);
+  for (int i = 0; i < 100 && lost_port_ == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(lost_port_, 1);
+  httplib::Result reply = client_->Get("/healthz");
+  for (int i = 0; i < 100 && !reply; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    reply = client_->Get("/healthz");
+  }
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status, 200);
+}
+
+/// select(2) knows no descriptor beyond 1,023, and a storm opens more.
+TEST_F(Reports, connections_beyond_a_thousand_are_answered) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit before = limit;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_GT(limit.rlim_cur, 1200u);
+  const UniqueFd connection(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  std::vector<UniqueFd> others;
+  while (others.empty() || others.back().get() < 1100) {
+    others.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ASSERT_GE(others.back().get(), 0);
+  }
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(server_->port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(
+      ::connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const std::string request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_EQ(::send(connection.get(), request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
+  std::string reply;
+  std::array<char, 1024> part{};
+  for (ssize_t size; (size = ::recv(connection.get(), part.data(), part.size(), 0)) > 0;)
+    reply.append(part.data(), static_cast<std::size_t>(size));
+  EXPECT_THAT(reply, HasSubstr("200 OK"));
+  EXPECT_THAT(reply, HasSubstr("ok\n"));
+  others.clear();
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_F(Reports, serves_the_pages_of_operators) {

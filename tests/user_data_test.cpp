@@ -150,7 +150,8 @@ class Boothook : public testing::Test {
     root_ = ::mkdtemp(name.data());
     port_ = server_.bind_to_any_port("127.0.0.1");
     server_.Get("/bootstrap/warmroot-bootstrap",
-                [this](const httplib::Request&, httplib::Response& reply) {
+                [this](const httplib::Request& request, httplib::Response& reply) {
+                  asked_for_ = request.get_param_value("sha256");
                   if (++requests_ <= failures_) {
                     reply.status = 503;
                     return;
@@ -192,6 +193,7 @@ class Boothook : public testing::Test {
   httplib::Server server_;
   std::thread thread_;
   int port_ = 0;
+  std::string asked_for_;  ///< by the last request
   std::atomic<int> requests_ = 0;
   std::atomic<int> failures_ = 0;
   std::string program_ = "#!/bin/sh\necho started \"$@\"; cat \"$3\"\n";
@@ -203,6 +205,7 @@ TEST_F(Boothook, fetches_checks_and_starts_the_bootstrap_with_its_ticket) {
               HasSubstr("started up --ticket " + root_.string() + "/run/warmroot/ticket.json"));
   EXPECT_THAT(file_text(log()), HasSubstr("\"pool\":\"imagenet\""));
   EXPECT_EQ(file_text(console()), "") << "nothing to complain of";
+  EXPECT_EQ(asked_for_, sha256_of(program_)) << "the manager may have been upgraded since";
 }
 
 TEST_F(Boothook, needs_no_manager_at_the_next_boot) {

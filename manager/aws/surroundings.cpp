@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -166,12 +168,23 @@ bool Surroundings::is_on(const std::string& name) const {
   return says_true(value(name));
 }
 
+std::string home_directory() {
+  if (const char* home = std::getenv("HOME"); home != nullptr) return home;
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 16384> room{};
+  if (::getpwuid_r(::geteuid(), &entry, room.data(), room.size(), &found) != 0 || found == nullptr)
+    return {};
+  return found->pw_dir;
+}
+
 Surroundings real_surroundings() {
   Surroundings real;
   real.variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
-    if (value == nullptr) return std::nullopt;
-    return std::string(value);
+    if (value != nullptr) return std::string(value);
+    if (name == "HOME") return home_directory();
+    return std::nullopt;
   };
   real.read_file = read_real_file;
   real.write_file = write_real_file;

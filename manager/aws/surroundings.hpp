@@ -49,4 +49,8 @@ bool says_true(const std::string& text);
 /// The real ones. HTTP keeps its connections; one thread at a time.
 Surroundings real_surroundings();
 
+/// HOME, or where a service has none the user's of the password database, as the AWS SDKs take it.
+/// Empty: neither is there.
+std::string home_directory();
+
 }  // namespace warmroot::aws
