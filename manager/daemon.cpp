@@ -73,15 +73,17 @@ Daemon::~Daemon() = default;
 
 Pages Daemon::pages() {
   Pages pages;
-  pages.status_json = [this] {
+  // A page of a large world takes a while, in which the loop may not have to wait.
+  const auto view = [this] {
     const std::lock_guard lock(view_mutex_);
-    return status_json(view_, board_.entries());
+    return view_;
   };
-  pages.metrics_text = [this] {
-    const std::lock_guard lock(view_mutex_);
-    view_.refusals = board_.refusals.all();
-    view_.keys_replaced = board_.keys_replaced;
-    return metrics_text(view_, board_.entries());
+  pages.status_json = [this, view] { return status_json(view(), board_.entries()); };
+  pages.metrics_text = [this, view] {
+    TickView now = view();
+    now.refusals = board_.refusals.all();
+    now.keys_replaced = board_.keys_replaced;
+    return metrics_text(now, board_.entries());
   };
   pages.healthy = [this] {
     return wall_clock() - Instant(Milliseconds(last_good_look_ms_.load())) < kHealthyFor;

@@ -9,6 +9,9 @@
 #include <array>
 #include <filesystem>
 #include <thread>
+#include <utility>
+
+#include "manager/daemon_log.hpp"
 
 namespace warmroot::manager {
 namespace {
@@ -50,10 +53,14 @@ constexpr const char* kHeld = "StateFolderHeld";
 Result<StateLock> StateLock::wait(const std::string& folder, const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kAgain{100};
   const auto deadline = std::chrono::steady_clock::now() + kWaitForLock;
+  bool told = false;
   while (true) {
     auto lock = take(folder);
     const bool held = !lock && lock.error().code == kHeld;
     if (!held || stop.stop_requested() || std::chrono::steady_clock::now() >= deadline) return lock;
+    if (!std::exchange(told, true))
+      log_event(LogLevel::info, "waiting for the state folder",
+                {{"because", lock.error().message()}});
     std::this_thread::sleep_for(kAgain);
   }
 }

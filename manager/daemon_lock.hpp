@@ -22,7 +22,7 @@ class StateLock {
   /// Errors: misconfigured, naming the process that holds it.
   static Result<StateLock> take(const std::string& folder);
   /// The same, once a command that carries an order out by itself has ended its step: they take
-  /// seconds. Errors: as take()'s, after kWaitForLock.
+  /// seconds. Logs that it waits. Errors: as take()'s, after kWaitForLock or a stop.
   static Result<StateLock> wait(const std::string& folder, const std::stop_token& stop);
 
  private:

@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <stop_token>
+#include <thread>
 
 #include "manager/cli_options.hpp"
 #include "manager/cli_progress.hpp"
@@ -364,6 +366,25 @@ TEST(StateFolder, admits_one_manager_at_a_time) {
     EXPECT_THAT(second.error().context, HasSubstr("--state DIR"));
   }
   EXPECT_TRUE(StateLock::take(folder).has_value()) << "a lock ends with its holder";
+}
+
+TEST(StateFolder, who_waits_for_it_gets_it_once_it_is_free_says_so_and_hears_a_stop) {
+  const std::string folder = testing::TempDir() + "warmroot-state/waited-for";
+  ASSERT_TRUE(make_state_folder(folder).has_value());
+  auto held = StateLock::take(folder);
+  ASSERT_TRUE(held.has_value());
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_FALSE(StateLock::wait(folder, stop.get_token()).has_value());
+  testing::internal::CaptureStderr();
+  std::jthread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    held = fail(ErrorKind::gone, "given back");
+  });
+  EXPECT_TRUE(StateLock::wait(folder, {}).has_value());
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("waiting for the state folder"));
+  EXPECT_EQ(told.find("waiting"), told.rfind("waiting")) << "once";
 }
 
 TEST(StateFolder, that_cannot_be_made_is_one_sentence) {
