@@ -80,7 +80,7 @@ std::optional<double> warmth_in(const Json& status) {
   return share >= 0 && share <= 1 ? std::optional(share) : std::nullopt;
 }
 
-Json null_if_empty(const std::string& text) {
+Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
 }
 
@@ -165,8 +165,8 @@ Result<core::NodeReport> parse_report(std::string_view body) {
 std::string hello_answer(const Secret& key_hex, const std::string& node,
                          const std::string& volume_id) {
   return Json{{"key", key_hex.reveal()},
-              {"node", null_if_empty(node)},
-              {"volume_id", null_if_empty(volume_id)}}
+              {"node", text_or_null(node)},
+              {"volume_id", text_or_null(volume_id)}}
       .dump();
 }
 
@@ -174,9 +174,9 @@ std::string report_answer(bool drain, const std::string& volume_id, const std::s
                           const std::string& no_volume) {
   return Json{{"wishes",
                {{"drain", drain},
-                {"volume_id", null_if_empty(volume_id)},
-                {"snapshot_id", null_if_empty(snapshot_id)},
-                {"no_volume", null_if_empty(no_volume)}}}}
+                {"volume_id", text_or_null(volume_id)},
+                {"snapshot_id", text_or_null(snapshot_id)},
+                {"no_volume", text_or_null(no_volume)}}}}
       .dump();
 }
 
