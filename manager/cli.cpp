@@ -106,7 +106,8 @@ Result<int> run_serve(const Options& options) {
   SignalWatch signals;  // before the first thread: the signals are blocked in all
   TRY_ASSIGN(Context context, open_context(options));
   const auto lock = StateLock::wait(options.state, signals.stop_token());
-  if (!lock && signals.stop_token().stop_requested()) return kSuccessStatus;
+  if (!lock && lock.error().code == kStateHeld && signals.stop_token().stop_requested())
+    return kSuccessStatus;
   if (!lock) return fail(lock.error());
   Daemon daemon(context, std::move(program), std::move(rules));
   TRY(daemon.run(address, signals));

@@ -1,7 +1,6 @@
 #include "manager/daemon.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -46,16 +45,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// A storm of a large pool is thousands of connections in a second, and many systems allow a
-/// process 1,024 descriptors until it asks for more.
-void allow_many_connections() {
-  constexpr rlim_t kDescriptors = 65'536;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kDescriptors) return;
-  limit.rlim_cur = std::min(limit.rlim_max, kDescriptors);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 LogLevel level_of(const CallReport& call) {
   return call.outcome.state == core::IntentState::accepted ? LogLevel::info : LogLevel::warning;
 }
@@ -73,13 +62,18 @@ Daemon::~Daemon() = default;
 
 Pages Daemon::pages() {
   Pages pages;
-  // A page of a large world takes a while, in which the loop may not have to wait.
+  // A page of a large world takes a while and much memory: the loop does not wait for it, and no
+  // second one is made beside it.
   const auto view = [this] {
     const std::lock_guard lock(view_mutex_);
     return view_;
   };
-  pages.status_json = [this, view] { return status_json(view(), board_.entries()); };
+  pages.status_json = [this, view] {
+    const std::lock_guard one(page_mutex_);
+    return status_json(view(), board_.entries());
+  };
   pages.metrics_text = [this, view] {
+    const std::lock_guard one(page_mutex_);
     TickView now = view();
     now.refusals = board_.refusals.all();
     now.keys_replaced = board_.keys_replaced;
@@ -91,8 +85,10 @@ Pages Daemon::pages() {
   pages.earlier_program = [this](const std::string& sha256) {
     return earlier_programs_.of(sha256);
   };
-  pages.lost_port = [](const std::string& why) {
-    log_event(LogLevel::error, "the port was lost and is taken again", {{"error", why}});
+  pages.on_port = [this](bool there) {
+    log_event(there ? LogLevel::info : LogLevel::error,
+              there ? "the port is there again" : "the port was lost: no instance can report",
+              {{"port", std::to_string(port_)}});
   };
   pages.block_list = [this](const std::string& snapshot) { return block_lists_.of(snapshot); };
   return pages;
@@ -134,7 +130,6 @@ Ok Daemon::listen_to_events() {
 
 Ok Daemon::run(const ListenAddress& address, SignalWatch& signals) {
   LedgerKeys keys(*context_.ledger, wall_clock);
-  allow_many_connections();
   if (const Ok kept = earlier_programs_.keep(program_); !kept)
     log_event(LogLevel::warning, "the bootstrap is not kept for after an upgrade",
               {{"error", kept.error().message()}});

@@ -74,6 +74,7 @@ class Daemon {
   Milliseconds next_look_{0};
   std::set<std::string> notes_told_;
   std::map<std::string, std::string> states_told_;  ///< of nodes
+  std::mutex page_mutex_;  ///< held while a page is made; taken before view_mutex_
   std::mutex view_mutex_;
   TickView view_;
 };

@@ -43,20 +43,13 @@ Ok make_state_folder(const std::string& folder) {
   return fail(unusable(folder));
 }
 
-namespace {
-
-/// Code of an Error of ours: it passes with the process that holds the lock.
-constexpr const char* kHeld = "StateFolderHeld";
-
-}  // namespace
-
 Result<StateLock> StateLock::wait(const std::string& folder, const std::stop_token& stop) {
   constexpr std::chrono::milliseconds kAgain{100};
   const auto deadline = std::chrono::steady_clock::now() + kWaitForLock;
   bool told = false;
   while (true) {
     auto lock = take(folder);
-    const bool held = !lock && lock.error().code == kHeld;
+    const bool held = !lock && lock.error().code == kStateHeld;
     if (!held || stop.stop_requested() || std::chrono::steady_clock::now() >= deadline) return lock;
     if (!std::exchange(told, true))
       log_event(LogLevel::info, "waiting for the state folder",
@@ -75,7 +68,7 @@ Result<StateLock> StateLock::take(const std::string& folder) {
                       fmt::format("another manager (process {}) uses the state folder {}; stop it, "
                                   "or give this one its own with --state DIR",
                                   holder_of(file.get()), folder),
-                      kHeld, ""});
+                      kStateHeld, ""});
   }
   const std::string holder = fmt::format("{}\n", ::getpid());
   if (::ftruncate(file.get(), 0) != 0 || ::pwrite(file.get(), holder.data(), holder.size(), 0) < 0)

@@ -14,6 +14,8 @@ namespace warmroot::manager {
 /// Makes the folder (mode 0700) if need be. Errors: misconfigured.
 Ok make_state_folder(const std::string& folder);
 
+/// Code of an Error of ours: another process holds the folder, and its end ends this.
+inline constexpr const char* kStateHeld = "StateFolderHeld";
 inline constexpr std::chrono::seconds kWaitForLock{15};
 
 /// Held while it lives.

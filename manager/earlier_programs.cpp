@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "manager/aws/sigv4.hpp"
 #include "manager/config.hpp"
@@ -10,7 +11,7 @@
 namespace warmroot::manager {
 namespace {
 
-constexpr const char* kSuffix = ".program";
+constexpr const char* kProgramSuffix = ".program";
 /// Of upgrades that come faster than instances boot.
 constexpr std::size_t kMostPrograms = 4;
 
@@ -21,21 +22,28 @@ bool is_digest(std::string_view text) {
 }  // namespace
 
 std::string EarlierPrograms::path_of(const std::string& sha256) const {
-  return directory_ + "/" + sha256 + kSuffix;
+  return directory_ + "/" + sha256 + kProgramSuffix;
 }
 
 Ok EarlierPrograms::keep(const BootstrapProgram& program) {
-  // Written anew each time: the age of the file is that of its last use.
-  TRY(replace_file(path_of(program.sha256), program.bytes));
-  forget_oldest(directory_, kSuffix, kMostPrograms);
+  const std::string path = path_of(program.sha256);
+  if (of(program.sha256)) {  // the age of the file is that of its last use
+    std::error_code ignored;
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now(), ignored);
+    return {};
+  }
+  TRY(replace_file(path, program.bytes));
+  forget_oldest(directory_, kProgramSuffix, kMostPrograms);
   return {};
 }
 
-std::optional<std::string> EarlierPrograms::of(const std::string& sha256) const {
-  if (!is_digest(sha256)) return std::nullopt;
+EarlierPrograms::Bytes EarlierPrograms::of(const std::string& sha256) const {
+  if (!is_digest(sha256)) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (const auto found = read_.find(sha256); found != read_.end()) return found->second;
   auto bytes = read_text_file(path_of(sha256), kMaxProgramBytes);
-  if (!bytes || aws::sha256_hex(*bytes) != sha256) return std::nullopt;
-  return std::move(*bytes);
+  if (!bytes || aws::sha256_hex(*bytes) != sha256) return nullptr;
+  return read_[sha256] = std::make_shared<const std::string>(std::move(*bytes));
 }
 
 }  // namespace warmroot::manager

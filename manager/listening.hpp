@@ -10,7 +10,7 @@
 namespace warmroot::manager {
 
 /// A storm: every node of a large pool connects within a second.
-inline constexpr int kListenQueue = 1024;
+inline constexpr int kListenQueue = 4096;
 
 /// Binds an httplib::Server to `host` and `port` (0: any free one) and returns the port, or -1.
 /// cpp-httplib's library listens with room for five connections: of fifty made at once most would

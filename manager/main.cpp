@@ -21,8 +21,9 @@ int finish(int status) {
 int run(const Options& options) {
   try {
     return run_command(options);
-  } catch (const std::system_error&) {  // fmt's, of a stream that takes no more
-    return kSuccessStatus;              // finish() sees the stream
+  } catch (const std::system_error& error) {  // fmt's, of a stream that takes no more
+    if (std::ferror(stdout) == 0) std::fprintf(stderr, "warmroot: %s\n", error.what());
+    return kUnmetStatus;
   }
 }
 

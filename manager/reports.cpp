@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -14,8 +13,8 @@
 #include "manager/aws/sigv4.hpp"
 #include "manager/clock.hpp"
 #include "manager/config.hpp"
-#include "manager/listening.hpp"
 #include "manager/report_desk.hpp"
+#include "manager/report_listener.hpp"
 #include "manager/reports_codec.hpp"
 
 namespace warmroot::manager {
@@ -26,7 +25,6 @@ constexpr std::size_t kThreads = 32;
 constexpr time_t kSilentSeconds = 2;
 constexpr time_t kReadTimeoutSeconds = 10;
 constexpr time_t kWriteTimeoutSeconds = 30;
-constexpr Milliseconds kBindAgain{200};
 constexpr const char* kJson = "application/json";
 
 void answer(httplib::Response& reply, int status, const std::string& body) {
@@ -63,35 +61,16 @@ struct ReportServer::State {
   /// Whether the instance's key signed the request; answers otherwise.
   bool authentic(const httplib::Request& request, httplib::Response& reply);
   void route();
-  /// Until `stopping`.
-  void serve();
 
   ReportBoard& board;
   ReportDesk desk;
   const BootstrapProgram& program;
   HotLists& hot_lists;
   Pages pages;
-  httplib::Server server;
-  ListenAddress address;  ///< with the port that was chosen
-  std::atomic<bool> stopping = false;
-  std::atomic<bool> stopped = false;
+  ReportListener server;
+  int port = 0;
   std::thread thread;
 };
-
-/// cpp-httplib ends its loop for any error of accept(2) but too many open files; most of them are
-/// of one connection and pass.
-void ReportServer::State::serve() {
-  while (!stopping) {
-    errno = 0;
-    server.listen_after_bind();
-    while (!stopping) {
-      if (pages.lost_port) pages.lost_port(errno != 0 ? std::strerror(errno) : "unknown");
-      std::this_thread::sleep_for(kBindAgain);
-      if (bind_and_listen(server, address.host, address.port) == address.port) break;
-    }
-  }
-  stopped = true;
-}
 
 bool ReportServer::State::authentic(const httplib::Request& request, httplib::Response& reply) {
   const auto fault = desk.find_fault(signed_body(request));
@@ -143,19 +122,23 @@ void ReportServer::State::give_block_list(const httplib::Request& request,
   reply.set_content(*list, "application/octet-stream");
 }
 
+void give(std::shared_ptr<const std::string> bytes, httplib::Response& reply) {
+  const std::size_t size = bytes->size();
+  reply.set_content_provider(
+      size, "application/octet-stream",
+      [bytes = std::move(bytes)](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
+        return sink.write(bytes->data() + offset, length);
+      });
+}
+
 /// The one of "?sha256=", which the instance was launched with. Who asks for one that is not there
 /// gets ours, and says what is wrong with it.
 void ReportServer::State::give_program(const httplib::Request& request, httplib::Response& reply) {
-  constexpr const char* kProgram = "application/octet-stream";
   const auto sha256 = request.get_param_value("sha256");
   if (!sha256.empty() && sha256 != program.sha256 && pages.earlier_program)
-    if (const auto earlier = pages.earlier_program(sha256))
-      return reply.set_content(*earlier, kProgram);
-  reply.set_content_provider(
-      program.bytes.size(), kProgram,
-      [this](std::size_t offset, std::size_t length, httplib::DataSink& sink) {
-        return sink.write(program.bytes.data() + offset, length);
-      });
+    if (auto earlier = pages.earlier_program(sha256)) return give(std::move(earlier), reply);
+  // Not ours: it outlives the server.
+  give({std::shared_ptr<const std::string>(), &program.bytes}, reply);
 }
 
 void ReportServer::State::route() {
@@ -226,8 +209,8 @@ Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& a
                                                           HotLists& hot_lists, Pages pages) {
   auto state =
       std::make_unique<State>(std::move(rules), board, keys, program, hot_lists, std::move(pages));
-  httplib::Server& server = state->server;
-  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  ReportListener& server = state->server;
+  server.new_task_queue = [] { return new BoundedPool(kThreads); };
   // Instances report every few seconds: kept open, 32 idle connections would leave the others
   // waiting.
   server.set_keep_alive_max_count(1);
@@ -237,28 +220,26 @@ Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& a
   server.set_payload_max_length(warm::kMostListBytes);
   state->route();
   errno = 0;
-  state->address = {address.host, bind_and_listen(server, address.host, address.port)};
-  if (state->address.port < 0)
+  state->port = server.listen_on(address);
+  if (state->port < 0)
     return fail(
         ErrorKind::misconfigured,
         fmt::format("cannot listen on {}:{}: {}; choose another address with --listen HOST:PORT",
                     address.host, address.port,
                     errno != 0 ? std::strerror(errno) : "no such address"));
-  state->thread = std::thread([state = state.get()] { state->serve(); });
-  // stop() before the loop runs would be lost and leave the thread there for ever.
-  while (!server.is_running()) std::this_thread::sleep_for(Milliseconds(1));
+  state->thread = std::thread([state = state.get()] {
+    state->server.serve(state->pages.on_port ? state->pages.on_port : [](bool) {});
+  });
   return std::unique_ptr<ReportServer>(new ReportServer(std::move(state)));
 }
 
 ReportServer::~ReportServer() {
-  state_->stopping = true;
-  // A stop between two loops is lost.
-  for (; !state_->stopped; std::this_thread::sleep_for(Milliseconds(1))) state_->server.stop();
+  state_->server.end();
   state_->thread.join();
 }
 
 int ReportServer::port() const {
-  return state_->address.port;
+  return state_->port;
 }
 
 Result<ListenAddress> parse_listen(const std::string& text) {

@@ -1,6 +1,6 @@
 // The manager's HTTP server: bootstraps fetch their program here, say hello once, send
 // authenticated reports and hear wishes; operators read /status, /metrics and /healthz. Started by
-// the daemon. The only file that includes cpp-httplib is reports.cpp; what it serves about the
+// the daemon. Only reports.cpp and report_listener include cpp-httplib; what it serves about the
 // manager itself comes through Pages.
 #pragma once
 
@@ -46,11 +46,11 @@ struct Pages {
   std::function<bool()> healthy;
   /// A snapshot's block list, packed; nullopt where there is none. Empty: there are none.
   std::function<std::optional<std::string>(const std::string& snapshot_id)> block_list{};
-  /// A bootstrap of before an upgrade, by its SHA-256; nullopt where it is not kept. Empty: none
+  /// A bootstrap of before an upgrade, by its SHA-256; null where it is not kept. Empty: none
   /// is.
-  std::function<std::optional<std::string>(const std::string& sha256)> earlier_program{};
-  /// The port was lost, by what the kernel answered, and is taken again. Empty: nobody is told.
-  std::function<void(const std::string& why)> lost_port{};
+  std::function<std::shared_ptr<const std::string>(const std::string& sha256)> earlier_program{};
+  /// The port was lost (false), or is there again. Empty: nobody is told.
+  std::function<void(bool there)> on_port{};
 };
 
 /// Serves from construction by start() to destruction. `board`, `keys`, `program` and `hot_lists`

@@ -16,11 +16,16 @@ Ok replace_file(const std::string& path, std::string_view bytes) {
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
     file << bytes;
-    if (!file.flush()) return fail(ErrorKind::retry_later, temporary + " cannot be written");
+    if (!file.flush()) {
+      fs::remove(temporary, error);
+      return fail(ErrorKind::retry_later, temporary + " cannot be written");
+    }
   }
   fs::rename(temporary, path, error);
-  if (error) return fail(errno_error("renaming " + temporary, error.value()));
-  return {};
+  if (!error) return {};
+  const int why = error.value();
+  fs::remove(temporary, error);
+  return fail(errno_error("renaming " + temporary, why));
 }
 
 void forget_oldest(const std::string& directory, std::string_view suffix, std::size_t most) {

@@ -111,6 +111,7 @@ for place in 'bad.toml:3:1: \[\[pool\]\] nodes is missing' 'bad.toml:6:9: .*"us-
 done
 [ ! -e state ] || fail "a bad spec: the state folder was made"
 out=/dev/full expect "an answer that nobody could read" 1 "standard output cannot be written" --spec spec.toml node list
+if "$build/warmroot" --spec none.toml node list 2>/dev/full; then fail "an error that nobody could read: a success"; fi
 expect "a spec that is not there" 2 "give its path with --spec FILE" --spec none.toml $(go)
 expect "an unknown option" 2 "see warmroot --help" --spec spec.toml reconcile --until-stabel
 expect "an unknown pool" 2 "the spec has no pool cifar; it has imagenet" --spec spec.toml pool pause cifar

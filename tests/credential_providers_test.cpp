@@ -9,6 +9,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "bootstrap/base/unique_fd.hpp"
 #include "manager/aws/form.hpp"
 #include "manager/aws/split_command.hpp"
 #include "tests/fake_surroundings.hpp"
@@ -463,12 +464,21 @@ TEST(Process, a_command_line_is_split_by_quotes_and_nothing_is_expanded) {
 /// systemd sets no HOME for services of root: ~/.aws of such a manager was "/.aws".
 TEST(Process, a_process_without_home_has_that_of_its_user) {
   const Surroundings real = real_surroundings();
-  const std::string before = real.value("HOME");
+  const passwd* user = ::getpwuid(::geteuid());
+  if (user == nullptr) GTEST_SKIP() << "this user has no entry";
+  const std::string home = user->pw_dir;
+  const char* set = std::getenv("HOME");
+  const std::string before = set != nullptr ? set : "";
   ::unsetenv("HOME");
-  EXPECT_EQ(real.value("HOME"), ::getpwuid(::geteuid())->pw_dir);
+  EXPECT_EQ(real.value("HOME"), home);
+  ::setenv("HOME", "", 1);
+  EXPECT_EQ(real.value("HOME"), home);
   ::setenv("HOME", "/elsewhere", 1);
   EXPECT_EQ(real.value("HOME"), "/elsewhere");
-  ::setenv("HOME", before.c_str(), 1);
+  if (set != nullptr)
+    ::setenv("HOME", before.c_str(), 1);
+  else
+    ::unsetenv("HOME");
 }
 
 TEST(Process, a_real_program_is_bounded_in_time_and_output_and_leaves_no_children) {
@@ -488,6 +498,10 @@ TEST(Process, a_real_program_is_bounded_in_time_and_output_and_leaves_no_childre
               HasSubstr("wrote more than"));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
   EXPECT_EQ(real.run({"/no/such/program"}, {}).error().kind, ErrorKind::gone);
+  const UniqueFd inherited(::dup(STDERR_FILENO));  // not closed by an exec, as some libraries' are
+  EXPECT_EQ(real.run({"/bin/sh", "-c", "ls /proc/self/fd | tr '\\n' ' '"}, {})->reveal(),
+            "0 1 2 3 ")
+      << "3 is ls's own";
 }
 
 TEST(LooseTime, all_forms_that_tools_write) {

@@ -205,6 +205,7 @@ TEST_F(Boothook, fetches_checks_and_starts_the_bootstrap_with_its_ticket) {
               HasSubstr("started up --ticket " + root_.string() + "/run/warmroot/ticket.json"));
   EXPECT_THAT(file_text(log()), HasSubstr("\"pool\":\"imagenet\""));
   EXPECT_EQ(file_text(console()), "") << "nothing to complain of";
+  ASSERT_EQ(requests_, 1);
   EXPECT_EQ(asked_for_, sha256_of(program_)) << "the manager may have been upgraded since";
 }
 

@@ -85,13 +85,15 @@ class Child {
   pid_t pid_;
 };
 
-/// stdin and stderr are /dev/null: what it says beside the keys may hold keys too.
+/// stdin and stderr are /dev/null: what it says beside the keys may hold keys too. Of our other
+/// descriptors it gets none: cpp-httplib's connections are not closed by an exec.
 Result<pid_t> spawn(const std::vector<std::string>& arguments, int output) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   // `serve` blocks signals; the program must not inherit that.
@@ -169,7 +171,7 @@ bool Surroundings::is_on(const std::string& name) const {
 }
 
 std::string home_directory() {
-  if (const char* home = std::getenv("HOME"); home != nullptr) return home;
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return home;
   passwd entry{};
   passwd* found = nullptr;
   std::array<char, 16384> room{};
@@ -182,8 +184,8 @@ Surroundings real_surroundings() {
   Surroundings real;
   real.variable = [](const std::string& name) -> std::optional<std::string> {
     const char* value = std::getenv(name.c_str());
-    if (value != nullptr) return std::string(value);
     if (name == "HOME") return home_directory();
+    if (value != nullptr) return std::string(value);
     return std::nullopt;
   };
   real.read_file = read_real_file;
