@@ -165,10 +165,14 @@ int run_manager(int fd, const ManagerOptions& run) {
   const bool trace = std::getenv("SCALE_TRACE") != nullptr;
   while (clock.now < asked) {
     const auto report = reconciler.tick();
-    if (!report) ++failures;
+    if (!report) {
+      ++failures;
+      std::cerr << "tick failed: " << report.error().message() << "\n";
+    }
     const auto next = report ? report->plan.next_look : Milliseconds(1000);
     if (clock.now < asked) sleep_in(fd, clock, std::min(next, asked - clock.now));
   }
+  const double cpu_before = run.lead > Milliseconds(0) ? cpu_seconds() : 0;
   reconciler.set_desired(desired(run));
   while (!clock.finished) {
     const auto from = clock.now;
@@ -194,7 +198,7 @@ int run_manager(int fd, const ManagerOptions& run) {
     wait_as_the_daemon_does(fd, clock, reconciler, next);
   }
   std::ostringstream words;
-  words << "{\"cpu_s\":" << cpu_seconds() << ",\"peak_mib\":" << peak_mib()
+  words << "{\"cpu_s\":" << cpu_seconds() - cpu_before << ",\"peak_mib\":" << peak_mib()
         << ",\"ticks\":" << ticks << ",\"failed_ticks\":" << failures << "}";
   send_frame(fd, Frame().put(kFinished).put(words.str()));
   std::filesystem::remove_all(folder);

@@ -146,7 +146,11 @@ World::World(const CaseOptions& options)
   set_up();
   front_.set_throttle_scale(1.0);
   began_ = start() + options_.lead;
-  at(began_, [this] { calls_.clear(); });
+  at(began_, [this] {
+    calls_.clear();
+    throttled_ = 0;
+    instance_bytes_ = instances_shown_ = 0;
+  });
   limit_ = began_ + std::chrono::hours{4};
   region_.on_event = [this](const std::string& event) { heed(event); };
   if (options_.kind == CaseKind::storm) start_storm(began_ + kStormAt);
