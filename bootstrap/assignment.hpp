@@ -23,6 +23,7 @@ struct Assignment {
   PartitionFacts partition;                ///< the root's
   std::vector<PartitionFacts> partitions;  ///< all of the disk
   std::vector<std::string> also_mounted;   ///< what else of it, relative to the root
+  std::vector<dev_t> other_devices;        ///< numbers of its partitions among those
   std::string volume_id;
   DirtyBound dirty_bound;
   std::shared_ptr<Entry> entry = chroot_entry();  ///< how sessions get in; never null

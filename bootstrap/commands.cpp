@@ -38,8 +38,9 @@ constexpr std::chrono::milliseconds kDownPoll{200};
 void detach() {
   ::setsid();
   [[maybe_unused]] const int moved = ::chdir("/");
-  const int null = ::open("/dev/null", O_RDONLY);
-  const int log = ::open(kLogFile, O_WRONLY | O_CREAT | O_APPEND, 0640);
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  // Not for the shells of logins that are tried.
+  const int log = ::open(kLogFile, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
   ::dup2(null, STDIN_FILENO);
   if (log >= 0) {
     ::dup2(log, STDOUT_FILENO);

@@ -379,12 +379,19 @@ class Daemon {
                              [this](milliseconds limit) { return stop_own_users(limit); }};
     // Nobody else can give the volume back: for as long as it is held, try again.
     milliseconds pause = kFirstReleaseRetry;
+    int requests = stop_.requests();
+    std::optional<std::size_t> first_steps;
     for (Ok done = release(input, assignment_, book_); !done;
          done = release(input, assignment_, book_)) {
       enter(Stage::failed, reason.word,
             "the volume could not be released, trying again: " + done.error().message());
-      std::this_thread::sleep_for(pause);
+      // Of all attempts the first, which ran the hooks, and the last are told.
+      if (!first_steps) first_steps = book_.snapshot().steps.size();
+      // A notice or a shutdown does not have the time that the next attempt would let pass.
+      stop_.wait_for_another(requests, pause);
       pause = std::min(2 * pause, kLastReleaseRetry);
+      requests = stop_.requests();
+      book_.forget_steps_after(*first_steps);
     }
     enter(Stage::released, reason.word, "the volume is free");
     return end_reporting();

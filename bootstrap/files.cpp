@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -185,9 +186,14 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   const std::int64_t deadline = boottime_ms() + limit.count();
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return fail_errno("fork");
   if (child == 0) {
+    // This thread waits for it: an e2fsck that outlived us would keep the device from the next one.
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(127);
+    ::signal(SIGPIPE, SIG_DFL);
     const int null = ::open("/dev/null", O_RDONLY);
     ::dup2(null, STDIN_FILENO);
     ::dup2(writing.get(), STDOUT_FILENO);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <thread>
 
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/mount_exec.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -21,11 +23,27 @@ constexpr int kFsckUncorrected = 4, kFsckTrouble = 8;
 constexpr std::string_view kUnread[] = {"Input/output error", "short read", "short write"};
 constexpr std::size_t kShownBytes = 300;
 
+/// As e2fsck calls a file system that is newer than itself: nothing is said of its state.
+bool is_too_old(const ProgramResult& e2fsck) {
+  return e2fsck.exit_status >= kFsckTrouble &&
+         e2fsck.output.find("unsupported feature") != std::string::npos;
+}
+
 bool found_damage(const ProgramResult& e2fsck) {
   return e2fsck.exit_status >= kFsckUncorrected && e2fsck.exit_status < kFsckTrouble &&
          std::none_of(std::begin(kUnread), std::end(kUnread), [&](std::string_view words) {
            return e2fsck.output.find(words) != std::string::npos;
          });
+}
+
+/// The e2fsck of a bootstrap that was killed is about to end.
+void wait_until_free(const std::string& node, const StopRequest& stop) {
+  constexpr int kLooks = 50;
+  for (int look = 0; look < kLooks && !stop.reason(); ++look) {
+    const auto free = check_device_free(node);
+    if (free || free.error().code != "EBUSY") return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 std::string beyond_replay(const PartitionFacts& partition, const ProgramResult& e2fsck) {
@@ -50,9 +68,12 @@ Result<std::string> check_filesystem(const PartitionFacts& partition, const std:
                 "the file system has recorded errors, and the base has no e2fsck: install "
                 "e2fsprogs there");
   if (e2fsck.empty()) return "not left clean; the base has no e2fsck, mounting replays the journal";
+  wait_until_free(node, stop);
   TRY(stop.check());
   const Cancelled cancelled = [&stop] { return stop.reason().has_value(); };
   TRY_ASSIGN(const auto done, run_program({e2fsck, "-p", node}, kFsckLimit, cancelled));
+  if (is_too_old(done) && !state.has_errors)
+    return "not left clean; the base's e2fsck is too old for it, mounting replays the journal";
   if (done.exit_status > kFsckCorrected)
     return fail(ErrorKind::misconfigured, beyond_replay(partition, done),
                 found_damage(done) ? std::string(kDamaged) : std::string());

@@ -106,6 +106,19 @@ std::optional<ProcessStat> stat_of(const std::string& process) {
   return parse_process_stat(read_attribute(process + "/stat"));
 }
 
+/// Where proc shows what a process holds. One whose first thread has ended shows it by the others
+/// alone; until the last has, it is there.
+std::string living_part(const std::string& process) {
+  const auto lives = [](const std::string& path) {
+    const auto stat = stat_of(path);
+    return stat && stat->state != 'Z' && stat->state != 'X';
+  };
+  if (lives(process)) return process;
+  for (const auto& thread : list_directory(process + "/task"))
+    if (const std::string path = process + "/task/" + thread; lives(path)) return path;
+  return process;
+}
+
 template <typename Predicate>
 std::vector<Holder> processes_that(Predicate predicate) {
   std::vector<Holder> holders;
@@ -113,7 +126,7 @@ std::vector<Holder> processes_that(Predicate predicate) {
     char* end = nullptr;
     const long pid = std::strtol(name.c_str(), &end, 10);
     if (pid <= 1 || *end != '\0' || pid == ::getpid()) continue;
-    const std::string process = "/proc/" + name;
+    const std::string process = living_part("/proc/" + name);
     if (predicate(process))
       holders.push_back({static_cast<pid_t>(pid), read_attribute(process + "/comm"),
                          stat_of(process).value_or(ProcessStat{}).state == 'D'});

@@ -125,7 +125,10 @@ std::set<pid_t> descendants_of(pid_t ancestor) {
   for (const auto& name : list_directory("/proc")) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const auto stat = parse_process_stat(read_attribute("/proc/" + name + "/stat"));
-    if (stat && stat->state != 'Z') children.emplace(stat->parent, std::stoi(name));
+    // One whose first thread has ended looks like one that has ended.
+    const bool lives =
+        stat && (stat->state != 'Z' || list_directory("/proc/" + name + "/task").size() > 1);
+    if (lives) children.emplace(stat->parent, std::stoi(name));
   }
   std::set<pid_t> found;
   std::vector<pid_t> open{ancestor};

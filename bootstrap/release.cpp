@@ -19,8 +19,10 @@
 #include "bootstrap/hooks.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/kernel_users.hpp"
+#include "bootstrap/mount_copies.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/preflight_io.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/volume_root.hpp"
@@ -93,12 +95,16 @@ class Release {
       TRY(book_.timed("unmount", [&] { return unmount(); }));
       attempt("lift the bound on dirty memory", [&] { return lift_bound(); });
     }
+    Result<std::string> proven;
     if (!assignment_.disk_node.empty())
-      TRY(book_.timed("prove the device free", [&] { return prove_free(); }));
+      proven = book_.timed("prove the device free", [&] { return prove_free(); });
+    // Also of a disk that somebody keeps: sessions have ended, and nobody comes to it any more.
     attempt("remove accounts", [&] { return undo_entry(); });
     // Until now, so that whoever comes during the release is told so by the node, not by a
     // stranger.
     if (assignment_.host_keys) attempt("show the base's host keys", [&] { return base_keys(); });
+    std::ignore = show_message_of_the_day({});
+    TRY(proven);
     return {};
   }
 
@@ -336,18 +342,34 @@ class Release {
     return std::string();
   }
 
+  /// Somebody has taken the disk away, by force: nobody here can keep it any more.
+  static bool is_gone(const Error& error) {
+    return error.code == "ENOENT" || error.code == "ENXIO" || error.code == "ENODEV";
+  }
+
   Result<std::string> prove_free() {
     const std::int64_t deadline = boottime_ms() + kFreeMs;
+    std::vector<dev_t> devices = assignment_.other_devices;
+    devices.push_back(device_.value_or(assignment_.root_device));
+    std::string copies;
     while (true) {
       const Ok unused = check_device_free(assignment_.disk_node);
-      if (unused) return "opened " + assignment_.disk_node + " exclusively";
+      if (unused)
+        return "opened " + assignment_.disk_node + " exclusively" +
+               (copies.empty() ? "" : "; a copy of the mount was taken from " + copies);
+      if (is_gone(unused.error())) return "the disk is gone from this machine";
       if (boottime_ms() >= deadline) {
-        const auto keepers = namespaces_holding(device_.value_or(assignment_.root_device));
         Error error = unused.error();
+        std::vector<Holder> keepers;
+        for (const dev_t device : devices)
+          for (auto& keeper : namespaces_holding(device)) keepers.push_back(std::move(keeper));
         if (!keepers.empty())
           error.context += "; still mounted in the namespace of " + holders_text(keepers);
         return fail(std::move(error));
       }
+      for (const dev_t device : devices)
+        if (const auto whose = unmount_copies(device); !whose.empty())
+          copies += (copies.empty() ? "" : ", ") + whose;
       ::poll(nullptr, 0, kPauseMs);
     }
   }

@@ -49,6 +49,12 @@ void StatusBook::record(TimedStep step) {
   if (heard_) heard_();
 }
 
+void StatusBook::forget_steps_after(std::size_t count) {
+  update([&](Status& status) {
+    if (status.steps.size() > count) status.steps.resize(count);
+  });
+}
+
 Result<std::string> StatusBook::timed(const std::string& name,
                                       const std::function<Result<std::string>()>& work) {
   TimedStep step;

@@ -70,6 +70,8 @@ class StatusBook {
   Result<std::string> timed(const std::string& name,
                             const std::function<Result<std::string>()>& work);
   void record(TimedStep step);
+  /// Takes the latest steps back, until `count` are left.
+  void forget_steps_after(std::size_t count);
   /// `heard` is called after each step that was recorded, by the thread that recorded it. To be set
   /// before other threads use the book.
   void on_step(std::function<void()> heard) { heard_ = std::move(heard); }

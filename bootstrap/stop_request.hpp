@@ -26,6 +26,7 @@ class StopRequest {
   void request(StopReason reason) {
     {
       const std::lock_guard lock(mutex_);
+      ++requests_;
       if (!reason_)
         reason_ = std::move(reason);
       else
@@ -37,6 +38,16 @@ class StopRequest {
   bool wait_for(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, time, [&] { return reason_.has_value(); });
+  }
+  /// How often a stop was requested, by anybody.
+  int requests() const {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+  /// Waits for one more than `known` or until the time has passed.
+  void wait_for_another(int known, std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, time, [&] { return requests_ != known; });
   }
   std::optional<StopReason> reason() const {
     const std::lock_guard lock(mutex_);
@@ -53,6 +64,7 @@ class StopRequest {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<StopReason> reason_;
+  int requests_ = 0;
 };
 
 }  // namespace warmroot::bootstrap

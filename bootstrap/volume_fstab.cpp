@@ -66,6 +66,9 @@ class FstabWork {
                                           partition.content, mount.options));
     }
     assignment_.also_mounted.push_back(mount.target);
+    struct stat facts {};
+    if (!of_root && ::stat(node.c_str(), &facts) == 0)
+      assignment_.other_devices.push_back(facts.st_rdev);
     return found;
   }
 
@@ -95,6 +98,7 @@ Result<std::vector<Remark>> mount_volume_fstab(const std::string& disk_name, int
                                                Assignment& assignment, StatusBook& book,
                                                const StopRequest& stop) {
   assignment.also_mounted.clear();
+  assignment.other_devices.clear();
   std::string fstab;
   {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));

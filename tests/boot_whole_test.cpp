@@ -190,6 +190,23 @@ TEST_F(BootWhole, a_root_beyond_replay_is_refused_with_what_to_do_whoever_vouche
                         "cannot repair it by itself (it ended with 4): take a snapshot"));
 }
 
+/// e2fsck says nothing of a file system that is newer than itself; the kernel knows whether it can
+/// mount it.
+TEST_F(BootWhole, a_root_that_the_bases_e2fsck_is_too_old_for_is_mounted_and_replayed) {
+  make_volume();
+  // A feature that nobody knows yet, compatible by its kind.
+  ASSERT_TRUE(
+      shell("printf 'set_super_value feature_compat 0x8000023c\nset_super_value state 0\n' | "
+            "debugfs -w -f - " +
+            loop_ + " >/dev/null 2>&1; sync " + loop_));
+  dress_as_disk();
+  input_.confirmed_volume = [] { return std::optional<std::string>("vol-0abc"); };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(session_os(), "Test Volume 1");
+  EXPECT_TRUE(release(leaving(), assignment_, book_));
+}
+
 TEST_F(BootWhole, a_root_whose_damage_shows_only_inside_it_is_given_back_for_repair) {
   make_volume();
   ASSERT_TRUE(

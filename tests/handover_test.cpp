@@ -3,18 +3,27 @@
 #include <gmock/gmock.h>
 #include <linux/fs.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <thread>
+#include <tuple>
 
+#include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/kernel_users.hpp"
 #include "bootstrap/mount_exec.hpp"
+#include "bootstrap/paths.hpp"
 #include "bootstrap/process_stat.hpp"
+#include "bootstrap/stop_request.hpp"
 #include "tests/handover.hpp"
 
 namespace warmroot::bootstrap {
@@ -90,6 +99,138 @@ TEST_F(Handover, a_loop_device_that_somebody_made_of_a_file_in_it_does_not_keep_
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_THAT(steps[0].detail, HasSubstr("the kernel used it: " + loop.substr(5) + " over "));
   EXPECT_TRUE(shell("! losetup " + loop)) << "and it was left behind";
+}
+
+/// A container that binds the base's "/" keeps a private copy, which no unmount of ours reaches.
+TEST_F(Handover, a_copy_of_the_mount_in_somebodys_namespace_is_taken_away_and_they_live_on) {
+  bring_up_with("");
+  const pid_t keeper = child_that([] {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  });
+  // The same from within a root of its own, under another name.
+  const pid_t container = child_that([] {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+           (::mkdir("/tmp/new root", 0755) == 0 || errno == EEXIST) &&
+           ::mount("tmpfs", "/tmp/new root", "tmpfs", 0, nullptr) == 0 &&
+           ::mkdir("/tmp/new root/data", 0755) == 0 && ::mkdir("/tmp/new root/old", 0755) == 0 &&
+           ::mount(kVolumePoint, "/tmp/new root/data", nullptr, MS_BIND, nullptr) == 0 &&
+           ::syscall(SYS_pivot_root, "/tmp/new root", "/tmp/new root/old") == 0 &&
+           ::chdir("/") == 0 && ::umount2("/old", MNT_DETACH) == 0;
+  });
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  const bool live =
+      ::waitpid(keeper, nullptr, WNOHANG) == 0 && ::waitpid(container, nullptr, WNOHANG) == 0;
+  end(keeper);
+  end(container);
+  EXPECT_TRUE(live);
+  const auto steps = steps_with("prove the device free");
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_THAT(steps[0].detail,
+              AllOf(HasSubstr("a copy of the mount was taken from handover_test"),
+                    HasSubstr(std::to_string(keeper)), HasSubstr(std::to_string(container))));
+  EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
+}
+
+/// proc says nothing of a process whose main has ended by pthread_exit.
+TEST_F(Handover, a_program_whose_first_thread_has_ended_is_ended_too) {
+  bring_up_with("");
+  int ready[2];
+  ASSERT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+  const pid_t session = ::fork();
+  if (session == 0) {
+    if (::chdir(kVolumePoint) != 0) ::_exit(1);
+    std::thread([end = ready[1]] {
+      [[maybe_unused]] const auto put = ::write(end, "y", 1);
+      while (true) ::pause();
+    }).detach();
+    ::syscall(SYS_exit, 0);  // of this thread
+  }
+  ::close(ready[1]);
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ::close(ready[0]);
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+  int status = 0;
+  EXPECT_EQ(::waitpid(session, &status, WNOHANG), session) << "it lives";
+  EXPECT_TRUE(WIFSIGNALED(status));
+  if (!released) end(session);
+}
+
+/// Taken away by force, it was never released: the node tried on until its end, with the volume's
+/// people and keys on the base.
+TEST_F(Handover, a_disk_that_is_gone_is_given_back) {
+  bring_up_with("");
+  ASSERT_EQ(::unlink("/dev/vdz"), 0);
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+  ASSERT_EQ(steps_with("prove the device free").size(), 1U);
+  EXPECT_EQ(steps_with("prove the device free")[0].detail, "the disk is gone from this machine");
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+}
+
+TEST_F(Handover, what_keeps_the_disk_keeps_neither_people_nor_words_on_the_base) {
+  bring_up_with("");
+  ASSERT_TRUE(shell(std::string("mkdir -p /run/motd.d; echo x >") + kMessageOfTheDay));
+  const auto other = shell("f=$(mktemp); truncate -s 1M $f; losetup -f --show $f; rm $f");
+  ASSERT_TRUE(other);
+  const std::string loop = other->substr(0, other->find('\n'));
+  UniqueFd keeper(::open(loop.c_str(), O_RDONLY | O_CLOEXEC | O_EXCL));
+  ASSERT_TRUE(keeper);
+  assignment_.disk_node = loop;
+  EXPECT_FALSE(release(leaving(), assignment_, book_));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_NE(::access(kMessageOfTheDay, F_OK), 0);
+  keeper.reset();
+  EXPECT_TRUE(shell("losetup -d " + loop));
+}
+
+/// An e2fsck that outlived a bootstrap that was killed kept the device from the next one.
+TEST(RunProgram, what_it_runs_ends_with_the_process_that_ran_it) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, 0), 0);
+  const pid_t bootstrap = ::fork();
+  if (bootstrap == 0) {
+    std::ignore = run_program(
+        {"/bin/sh", "-c", "echo $$ >&" + std::to_string(ends[1]) + "; exec sleep 60"}, seconds(60));
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  char text[32] = {};
+  ASSERT_GT(::read(ends[0], text, sizeof text - 1), 0);
+  const pid_t program = std::atoi(text);
+  ASSERT_GT(program, 1);
+  end(bootstrap);
+  bool gone = false;
+  for (int i = 0; i < 500 && !gone; ++i) {
+    ::poll(nullptr, 0, 10);
+    const auto stat =
+        parse_process_stat(read_attribute("/proc/" + std::to_string(program) + "/stat"));
+    gone = !stat || stat->state == 'Z';
+  }
+  EXPECT_TRUE(gone) << program;
+  ::close(ends[0]);
+}
+
+TEST(StopRequest, who_waits_for_the_next_attempt_hears_of_another_reason) {
+  StopRequest stop;
+  stop.request({"manager-wish", "a wish", 1000});
+  const int known = stop.requests();
+  std::thread notice([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    stop.request({"spot-notice", "a notice", 500});
+  });
+  const auto began = std::chrono::steady_clock::now();
+  stop.wait_for_another(known, seconds(30));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(20));
+  EXPECT_EQ(stop.reason()->word, "manager-wish");
+  EXPECT_EQ(stop.reason()->deadline_ms, 500);
+  notice.join();
+  stop.wait_for_another(stop.requests(), milliseconds(1));
 }
 
 TEST(KernelUsers, are_swap_files_by_the_names_that_the_kernel_writes) {
