@@ -30,6 +30,7 @@ void BoundedPool::enqueue(std::function<void()> task) {
 int ReportListener::listen_on(const ListenAddress& address) {
   address_ = address;
   address_.port = bind_and_listen(*this, address.host, address.port);
+  bound_ = address_.port >= 0;
   return address_.port;
 }
 
@@ -37,6 +38,7 @@ int ReportListener::listen_on(const ListenAddress& address) {
 void ReportListener::serve(const std::function<void(bool)>& on_port) {
   while (!ending_) {
     listen_after_bind();
+    bound_ = false;
     svr_sock_ = INVALID_SOCKET;
     if (ending_) break;
     on_port(false);
@@ -54,7 +56,9 @@ void ReportListener::take_port_again() {
     for (Milliseconds slept{0}; slept < pause && !ending_; slept += kEndSeen)
       std::this_thread::sleep_for(kEndSeen);
     pause = std::min(2 * pause, kLongestPause);
-  } while (!ending_ && bind_and_listen(*this, address_.host, address_.port) != address_.port);
+    if (ending_) return;
+    bound_ = bind_and_listen(*this, address_.host, address_.port) == address_.port;
+  } while (!bound_);
 }
 
 bool ReportListener::listens() const {
@@ -68,7 +72,7 @@ bool ReportListener::listens() const {
 void ReportListener::end() {
   ending_ = true;
   for (; !ended_; std::this_thread::sleep_for(kEndSeen))
-    if (listens()) stop();
+    if (bound_ && listens()) stop();
 }
 
 }  // namespace warmroot::manager

@@ -44,6 +44,7 @@ class ReportListener : public httplib::Server {
   bool listens() const;
 
   ListenAddress address_;
+  std::atomic<bool> bound_ = false;
   std::atomic<bool> ending_ = false;
   std::atomic<bool> ended_ = false;
 };

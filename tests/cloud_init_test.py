@@ -178,9 +178,11 @@ def given_back(world, checks, node, base, mounts_before):
     instance = node["instance_id"]
     code, text = session(world, instance, "nohup sleep 1d >/dev/null 2>&1 & sleep 1; echo left")
     checks.that("a program is left running in the volume", code == 0 and text == "left", text)
+    code, text = session(world, instance, "d=/etc/warmroot/hooks.d; sudo mkdir -p $d; printf '#!/bin/sh\\nsleep 30\\n' | sudo tee $d/wait; sudo chmod 755 $d/wait")
+    checks.that("a hook is left that takes half a minute", code == 0, text)
     world.say(f"spot notice for {instance}")
     world.post("interrupt", instance=instance)
-    # The manager ends the instance soon after the release: all of this happens while the keeper holds the disk, or at once after.
+    # The manager ends the instance soon after the release: all of this happens while the hook runs, or at once after.
     wait_for(world, "new sessions on the base", lambda _: BASE_OS in session(
         world, instance, ". /etc/os-release; echo $PRETTY_NAME")[1], 300)
     code, text = session(world, instance, "tty; sudo id -un", ("-tt",))
