@@ -180,15 +180,24 @@ std::map<std::string, Entry> by_name(const std::vector<Entry>& entries) {
   return found;
 }
 
-/// Password fields of a shadow file by name.
-std::map<std::string, std::string> passwords_of(std::string_view shadow) {
-  std::map<std::string, std::string> passwords;
+struct ShadowEntry {
+  std::string password;
+  std::string expires;  ///< days since 1970; empty: never
+};
+
+/// Of a shadow file by name.
+std::map<std::string, ShadowEntry> shadow_entries(std::string_view shadow) {
+  std::map<std::string, ShadowEntry> entries;
   each_line(shadow, [&](std::string_view line) {
     const auto fields = split(line, ':');
-    if (passwords.size() < kMaxEntries && fields.size() == 9 && printable(fields[1]))
-      passwords.emplace(fields[0], fields[1]);
+    if (entries.size() >= kMaxEntries || fields.size() != 9 || !printable(fields[1])) return;
+    const auto& expires = fields[7];
+    const bool is_day =
+        expires.size() <= 9 && expires.find_first_not_of("0123456789") == std::string::npos;
+    entries.emplace(fields[0], ShadowEntry{std::string(fields[1]),
+                                           is_day ? std::string(expires) : std::string()});
   });
-  return passwords;
+  return entries;
 }
 
 std::string passwd_line(const User& user, const std::string& password = "x") {
@@ -296,8 +305,8 @@ std::set<std::string> privileged_names(const AccountFiles& base) {
 void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
   const auto present = by_name(parse_passwd(edit.files.passwd));
   const auto trusted = privileged_names(base);
-  const auto base_passwords = passwords_of(base.shadow);
-  const auto passwords = passwords_of(volume.shadow);
+  const auto base_shadow = shadow_entries(base.shadow);
+  const auto shadow = shadow_entries(volume.shadow);
   const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
   const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
   std::set<std::string> seen;
@@ -320,12 +329,14 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
       continue;
     }
     edit.passwd_added.push_back(passwd_line(user));
-    if (base_passwords.count(user.name) == 0) {
-      // Without a hash no password logs in: keys decide there, as on every cloud image.
-      const auto hash = passwords.find(user.name);
-      const bool has_hash = hash != passwords.end() && !hash->second.empty();
-      edit.shadow_added.push_back(user.name + ":" + (has_hash ? hash->second : "!*") +
-                                  ":19000:0:99999:7:::");
+    if (base_shadow.count(user.name) == 0) {
+      // Without a hash no password logs in: keys decide there, as on every cloud image. The age of
+      // passwords is left out: changed in a session, they would be old on the base still.
+      const auto found = shadow.find(user.name);
+      const ShadowEntry entry = found == shadow.end() ? ShadowEntry{} : found->second;
+      edit.shadow_added.push_back(user.name + ":" +
+                                  (entry.password.empty() ? "!*" : entry.password) +
+                                  ":19000:0:99999:7::" + entry.expires + ":");
     }
     if (is_login_shell(user.shell)) edit.session_users.push_back(user);
   }

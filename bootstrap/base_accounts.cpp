@@ -11,6 +11,7 @@
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/user_keys.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
 /// Its lines are those of the three files, each with a word before it, or those of an edit before.
 constexpr std::size_t kMaxRecord = 8 * kMaxAccountFile;
-constexpr std::size_t kMaxKeysFile = 64 * 1024;
 constexpr std::size_t kMostProbes = 10;
 /// lckpwdf(3) waits 15 s for the same lock.
 constexpr int kLockAttempts = 150, kLockPauseMs = 100;
@@ -70,21 +70,6 @@ Shells look_at_shells(const RootDirectory& volume, const std::set<std::string>& 
   return shells;
 }
 
-/// sshd reads them on the base, from a file of root's that the user cannot change.
-Ok write_user_keys(const User& user, const std::string& keys) {
-  return write_file_atomic(std::string(kUserKeysDirectory) + "/" + user.name, keys, 0644);
-}
-
-Ok write_keys(const RootDirectory& volume, const User& user, const std::string& launch_key) {
-  const auto own =
-      volume.read_as(user.home.substr(1) + "/.ssh/authorized_keys", kMaxKeysFile, user.uid);
-  std::string keys = own.value_or("");
-  if (!keys.empty() && keys.back() != '\n') keys += '\n';
-  if (!launch_key.empty()) keys += launch_key + '\n';
-  if (keys.empty()) return {};
-  return write_user_keys(user, keys);
-}
-
 }  // namespace
 
 Result<AccountEdit> import_accounts(const RootDirectory& volume) {
@@ -122,27 +107,8 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
   return edit;
 }
 
-Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit, const std::string& launch_key,
-                const Cancelled& cancelled) {
-  TRY(make_directory(kUserKeysDirectory, 0755));
-  // The key that everybody counts on first: of thousands of people on a cold volume each takes
-  // some first touches.
-  if (!launch_key.empty())
-    for (const User& user : edit.session_users) TRY(write_user_keys(user, launch_key + '\n'));
-  for (const User& user : edit.session_users) {
-    if (cancelled && cancelled()) return {};
-    TRY(write_keys(volume, user, launch_key));
-  }
-  return {};
-}
-
-void withdraw_keys() {
-  for (const auto& name : list_directory(kUserKeysDirectory))
-    ::unlink((std::string(kUserKeysDirectory) + "/" + name).c_str());
-}
-
 Ok remove_imported_accounts(const AccountEdit& edit) {
-  withdraw_keys();
+  withdraw_user_keys();
   if (!edit.changed()) return {};
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles present, read_base_files());

@@ -1,26 +1,17 @@
-// The effects behind accounts: reads both systems' files, writes the base's under the lock that
-// useradd takes, and hands the volume's authorized keys to the base's sshd.
+// The effects behind accounts: reads both systems' files, and writes the base's under the lock that
+// useradd takes.
 #pragma once
 
 #include <string>
 
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
-#include "bootstrap/files.hpp"
 #include "bootstrap/in_root.hpp"
 
 namespace warmroot::bootstrap {
 
 /// Gives the base what it lacks, but no keys yet.
 Result<AccountEdit> import_accounts(const RootDirectory& volume);
-
-/// Lets the volume's people in with the keys that the volume has for them and `launch_key` (may be
-/// empty). For after sessions land in the volume: before, the keys would open the base. Ends early
-/// when cancelled: whoever is in by then is warned by the release.
-Ok publish_keys(const RootDirectory& volume, const AccountEdit& edit, const std::string& launch_key,
-                const Cancelled& cancelled);
-/// Closes that door. For before sessions land on the base again.
-void withdraw_keys();
 
 /// Takes imported accounts and keys away again. Succeeds when there is nothing to take away.
 Ok remove_imported_accounts(const AccountEdit& edit);

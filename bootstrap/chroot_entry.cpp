@@ -21,6 +21,7 @@
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/sshd_door.hpp"
 #include "bootstrap/sshd_process.hpp"
+#include "bootstrap/user_keys.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -217,7 +218,7 @@ class ChrootEntry : public Entry {
     TRY(point_sessions_at(kVolumePoint));
     TRY(check_session_path());
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    TRY(publish_keys(root, accounts_, input.launch_key, input.cancelled));
+    TRY(keys_.publish(root, accounts_.session_users, input.launch_key, input.cancelled));
     return second_.is_open() ? ", by a second sshd of the base" : std::string();
   }
 
@@ -226,9 +227,13 @@ class ChrootEntry : public Entry {
     return check_chroot_path(kSessionRoot);
   }
 
+  void follow_people() override {
+    if (const auto root = RootDirectory::open(kVolumePoint)) keys_.follow(*root);
+  }
+
   Ok close() override {
     second_.leave_alone();
-    withdraw_keys();
+    keys_.withdraw();
     return point_sessions_at("/");
   }
 
@@ -249,6 +254,7 @@ class ChrootEntry : public Entry {
 
  private:
   AccountEdit accounts_;
+  UserKeys keys_;
   SecondDoor second_;
 };
 

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -55,6 +57,7 @@ constexpr milliseconds kLastReportsAtShutdown{5000};
 constexpr milliseconds kShutdownLook{500};
 /// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
 /// hours.
+constexpr milliseconds kPeopleLook{5000};
 constexpr milliseconds kFirstReleaseRetry{5000};
 constexpr milliseconds kLastReleaseRetry{60000};
 /// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
@@ -322,6 +325,8 @@ class Daemon {
     if (assignment_.entry->by_base_sshd())
       agents_.start(
           [](std::stop_token token) { mirror_agent_sockets("/tmp", kVolumePoint, token); });
+    people_.start(
+        [entry = assignment_.entry](std::stop_token token) { follow_people(*entry, token); });
     if (assignment_.host_keys)
       host_keys_.start([volume_id = assignment_.volume_id](std::stop_token token) {
         make_other_host_keys(volume_id, token);
@@ -343,6 +348,14 @@ class Daemon {
     return {ports.begin(), ports.end()};
   }
 
+  static void follow_people(Entry& entry, const std::stop_token& token) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!wake.wait_for(lock, token, kPeopleLook, [&] { return token.stop_requested(); }))
+      entry.follow_people();
+  }
+
   static void make_other_host_keys(const std::string& volume_id, const std::stop_token& token) {
     const Ok made =
         complete_host_keys(kVolumePoint, volume_id, [&] { return token.stop_requested(); });
@@ -353,7 +366,7 @@ class Daemon {
   /// False when one of them has not ended in time, as on a volume that does not answer; it may
   /// still, and is asked again then.
   bool stop_own_users(milliseconds limit) {
-    BoundedThread* const threads[] = {&agents_, &host_keys_};
+    BoundedThread* const threads[] = {&agents_, &host_keys_, &people_};
     for (BoundedThread* thread : threads) thread->request_stop();
     // All have the same time, whichever takes long.
     const auto deadline = std::chrono::steady_clock::now() + limit;
@@ -434,7 +447,7 @@ class Daemon {
   Warming warming_{ticket_, book_, reporter_, [this](Stage stage) { enter(stage, "", ""); }};
   // Last, so that they end first.
   std::jthread ticker_, watcher_;
-  BoundedThread agents_, host_keys_;
+  BoundedThread agents_, host_keys_, people_;
 };
 
 Result<UniqueFd> lock_pid_file() {

@@ -59,6 +59,10 @@ class Entry {
   /// sentence; empty while they land in the volume. For check's thread.
   virtual std::string pause() const { return {}; }
 
+  /// What people have changed in the volume about how they log in counts from now on. Waits for the
+  /// volume: for a thread of its own, after open and until it is to be unmounted.
+  virtual void follow_people() {}
+
   /// New sessions land on the base from now on, where the banner tells them why; those that are in
   /// the volume stay.
   virtual Ok close() = 0;

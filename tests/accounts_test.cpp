@@ -64,6 +64,15 @@ INSTANTIATE_TEST_SUITE_P(
                     NotImported{"a carriage return", "eve:x:2000:2000::/home/eve:/bin/sh\r"},
                     NotImported{"whom the base knows", "admin:x:1000:1000::/home/admin:/bin/sh"}));
 
+TEST(Accounts, one_whose_account_has_expired_on_the_volume_does_not_get_in_by_the_base) {
+  const AccountEdit edit = merge_accounts(
+      {"root:x:0:0::/root:/bin/sh\n", "root:x:0:\n", "root:*:19000:0:99999:7:::\n"},
+      {"ada:x:2001:2001::/home/ada:/bin/sh\nbob:x:2002:2001::/home/bob:/bin/sh\n", "ada:x:2001:\n",
+       "ada:$6$salt$hash:18000:0:90:7:30:1:\nbob:!:18000:0:99999:7::many:\n"});
+  EXPECT_THAT(edit.shadow_added,
+              ElementsAre("ada:$6$salt$hash:19000:0:99999:7::1:", "bob:!:19000:0:99999:7:::"));
+}
+
 TEST(Accounts, a_line_of_a_hundred_megabytes_is_passed_over) {
   const std::string huge =
       "eve:x:2000:2000:" + std::string(100'000'000, 'a') + ":/home/eve:/bin/sh\n";

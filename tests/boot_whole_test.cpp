@@ -26,6 +26,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -71,6 +72,35 @@ TEST_F(BootWhole, sessions_move_into_the_volume_and_back_and_the_device_ends_fre
   EXPECT_TRUE(check_device_free("/dev/vdz"));
   mount_volume();
   EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
+}
+
+/// They were copied once: a key that somebody had taken out of their file opened the node until the
+/// lease ended.
+TEST_F(BootWhole, keys_that_people_add_and_take_away_in_a_session_count_at_once) {
+  make_volume();
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const std::string keys = std::string(kUserKeysDirectory) + "/ada";
+  const std::string file = inside("home/ada/.ssh/authorized_keys");
+  ASSERT_TRUE(shell("echo ssh-ed25519 CCCC new >>" + file));
+  assignment_.entry->follow_people();
+  EXPECT_THAT(*read_file(keys, 65536),
+              AllOf(HasSubstr("AAAA ada@volume\n"), HasSubstr("CCCC new")));
+  // As editors and ssh-copy-id do it, with another file of the same length.
+  ASSERT_TRUE(shell("sed s/CCCC/DDDD/ " + file + " >" + file + ".new; chown --reference=" + file +
+                    " " + file + ".new; mv " + file + ".new " + file));
+  assignment_.entry->follow_people();
+  EXPECT_THAT(*read_file(keys, 65536),
+              AllOf(HasSubstr("DDDD new"), testing::Not(HasSubstr("CCCC"))));
+  ASSERT_TRUE(shell("rm " + file));
+  assignment_.entry->follow_people();
+  EXPECT_EQ(*read_file(keys, 65536), "ssh-ed25519 BBBB launch\n");
+  ASSERT_TRUE(assignment_.entry->close());
+  ASSERT_TRUE(shell("echo ssh-ed25519 EEEE >" + file));
+  assignment_.entry->follow_people();
+  EXPECT_EQ(::access(keys.c_str(), F_OK), -1) << "it would open the base";
+  EXPECT_TRUE(release(leaving(), assignment_, book_));
 }
 
 struct Refusal {

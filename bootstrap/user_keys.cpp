@@ -1,0 +1,105 @@
+#include "bootstrap/user_keys.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/paths.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// A thousand keys of the longest kind.
+constexpr std::size_t kMaxKeysFile = 1024 * 1024;
+constexpr std::size_t kMostLooks = 200;
+
+std::string path_on_base(const User& user) {
+  return std::string(kUserKeysDirectory) + "/" + user.name;
+}
+
+std::string path_in_volume(const User& user) {
+  return user.home.substr(1) + "/.ssh/authorized_keys";
+}
+
+/// Another text when it is another file, or has been written to, or is somebody else's.
+std::string state_of(const RootDirectory& volume, const User& user) {
+  const auto found = volume.open_inside(path_in_volume(user), O_PATH);
+  struct stat facts {};
+  if (!found || ::fstat(found->get(), &facts) != 0) return "none";
+  std::string text;
+  for (const auto part :
+       {static_cast<long long>(facts.st_dev), static_cast<long long>(facts.st_ino),
+        static_cast<long long>(facts.st_size), static_cast<long long>(facts.st_uid),
+        static_cast<long long>(facts.st_mode), static_cast<long long>(facts.st_mtim.tv_sec),
+        static_cast<long long>(facts.st_mtim.tv_nsec), static_cast<long long>(facts.st_ctim.tv_sec),
+        static_cast<long long>(facts.st_ctim.tv_nsec)})
+    text += std::to_string(part) + " ";
+  return text;
+}
+
+}  // namespace
+
+Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users,
+                     const std::string& launch_key, const Cancelled& cancelled) {
+  TRY(make_directory(kUserKeysDirectory, 0755));
+  launch_key_ = launch_key;
+  people_.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+  }
+  // The key that everybody counts on first: of thousands of people on a cold volume each takes
+  // some first touches.
+  for (const User& user : users) {
+    people_.push_back({user, {}});
+    if (!launch_key.empty()) TRY(write_file_atomic(path_on_base(user), launch_key + '\n', 0644));
+  }
+  for (Person& person : people_) {
+    if (cancelled && cancelled()) return {};
+    TRY(write(volume, person));
+  }
+  return {};
+}
+
+/// sshd reads them on the base, from a file of root's that the user cannot change.
+Ok UserKeys::write(const RootDirectory& volume, Person& person) {
+  person.seen = state_of(volume, person.user);
+  const auto own = volume.read_as(path_in_volume(person.user), kMaxKeysFile, person.user.uid);
+  if (!own && own.error().kind != ErrorKind::gone)
+    log_event(LogLevel::warning, "keys that do not count",
+              {{"user", person.user.name}, {"why", own.error().message()}});
+  std::string keys = own.value_or("");
+  if (!keys.empty() && keys.back() != '\n') keys += '\n';
+  if (!launch_key_.empty()) keys += launch_key_ + '\n';
+  const std::lock_guard lock(mutex_);
+  if (!open_) return {};
+  if (!keys.empty()) return write_file_atomic(path_on_base(person.user), keys, 0644);
+  ::unlink(path_on_base(person.user).c_str());
+  return {};
+}
+
+void UserKeys::follow(const RootDirectory& volume) {
+  for (std::size_t looks = std::min(people_.size(), kMostLooks); looks > 0; --looks) {
+    Person& person = people_[next_ = (next_ + 1) % people_.size()];
+    if (state_of(volume, person.user) == person.seen) continue;
+    if (const Ok written = write(volume, person); !written)
+      log_event(LogLevel::warning, "keys that changed cannot be written",
+                {{"user", person.user.name}, {"why", written.error().message()}});
+  }
+}
+
+void UserKeys::withdraw() {
+  const std::lock_guard lock(mutex_);
+  open_ = false;
+  withdraw_user_keys();
+}
+
+void withdraw_user_keys() {
+  for (const auto& name : list_directory(kUserKeysDirectory))
+    ::unlink((std::string(kUserKeysDirectory) + "/" + name).c_str());
+}
+
+}  // namespace warmroot::bootstrap
