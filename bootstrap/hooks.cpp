@@ -31,9 +31,9 @@ constexpr std::size_t kMostLines = 50, kMostLineBytes = 200;
 constexpr std::int64_t kHookPoliteMs = 1000;
 /// For what was killed to be gone; what waits in the kernel stays.
 constexpr std::int64_t kGoneMs = 2000;
-constexpr int kPauseMs = 20;
+constexpr int kHookPauseMs = 20;
 /// How late an end that has come nearer is noticed.
-constexpr std::int64_t kLookMs = 100;
+constexpr std::int64_t kHookLookMs = 100;
 /// A hook that hangs must leave time for the ones after it.
 constexpr std::int64_t kShareOf = 3, kShare = 2;
 constexpr int kCannotStart = 127;
@@ -223,7 +223,7 @@ class HookRun {
       const std::int64_t left = std::min(deadline_ms, last_ms.load()) - boottime_ms();
       if (left <= 0) return false;
       pollfd items[] = {{status_fd_.get(), POLLIN, 0}, {output_.fd(), POLLIN, 0}};
-      if (::poll(items, 2, static_cast<int>(std::min(left, kLookMs))) <= 0) continue;
+      if (::poll(items, 2, static_cast<int>(std::min(left, kHookLookMs))) <= 0) continue;
       if (items[1].revents != 0) output_.take();
       if (items[0].revents == 0) continue;
       ended_ = true;
@@ -252,7 +252,7 @@ class HookRun {
         break;
       }
       pollfd item{output_.fd(), POLLIN, 0};
-      if (::poll(&item, 1, kPauseMs) > 0) output_.take();
+      if (::poll(&item, 1, kHookPauseMs) > 0) output_.take();
     }
     while (output_.fd() >= 0) {  // what is in the pipe
       pollfd item{output_.fd(), POLLIN, 0};

@@ -345,7 +345,7 @@ def people(m):
         return {key: facts.get(key) for key in ("uid", "user", "at", "writes")}, done
 
     facts, done = found("researcher")
-    m.row("a user of the volume alone", WORKS, "by the launch key; the volume's own keys count, too",
+    m.row("a user of the volume alone", WORKS, "by the launch key; the volume's own keys count, too, what changes in `~/.ssh/authorized_keys` within 5 s",
           facts == {"uid": "2001", "user": "researcher", "at": "/home/researcher", "writes": "1"}, done)
     facts, done = found("mixed")
     m.row("a user of both with another uid", DIFFERS, "the base's uid, to which nothing in the volume's home belongs",
