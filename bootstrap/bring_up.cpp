@@ -49,10 +49,8 @@ class Work {
 
   Ok run() {
     TRY(book_.timed("find the disk", [&] { return find_disk(); }));
-    raise_timeout();
     const RootOrder order{disk_.name, disk_fd_.get(), [this] { return confirmed(); },
-                          [this] { input_.enter_stage(Stage::checked, {}); },
-                          [this] { pin(); }};
+                          [this] { input_.enter_stage(Stage::checked, {}); }, [this] { pin(); }};
     TRY_ASSIGN(volume_os_, mount_volume_root(order, assignment_, book_, stop_));
     bound_dirty_memory();
     TRY_ASSIGN(remarks_, mount_volume_fstab(disk_.name, disk_fd_.get(), assignment_, book_, stop_));
@@ -127,6 +125,8 @@ class Work {
 
   /// The report of it is also what asks the manager for its word.
   void see_disk() {
+    // Before the first read: a request keeps the limit that it was started with.
+    if (std::exchange(raised_, disk_.name) != disk_.name) raise_timeout();
     if (input_.disk_likely) input_.disk_likely("/dev/" + disk_.name);
     assignment_.volume_id = disk_.volume_id().value_or(input_.confirmed_volume().value_or(""));
     book_.update([&](Status& status) {
@@ -393,6 +393,7 @@ class Work {
   std::vector<Remark> remarks_;  ///< what of the volume is not as on its own machine
   std::int64_t visible_ms_ = 0;
   bool seen_ = false;
+  std::string raised_;  ///< the disk whose time limit was raised last
   std::vector<LoginTrial> logins_;
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<BootPin> pin_;

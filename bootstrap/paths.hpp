@@ -63,6 +63,8 @@ inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
 inline constexpr char kVolumeHostKeys[] = "var/lib/warmroot/host_keys";
 inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";
 inline constexpr char kVolumeHotList[] = "var/lib/warmroot/hot.list";
+/// The id of the volume that the list was recorded on.
+inline constexpr char kVolumeHotListOf[] = "var/lib/warmroot/hot.list.volume";
 /// The base's /run as seen in the volume: the socket of a docker that runs there is in it.
 inline constexpr char kBaseRunInVolume[] = "run/base-run";
 /// The base's /tmp as seen in the volume: sshd makes agent sockets there.

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <tuple>
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/paths.hpp"
@@ -21,6 +22,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// What a session reads after so long is seldom what the next one waits for at its start.
 constexpr std::chrono::minutes kRecordFor{10};
+constexpr std::size_t kMostOwnerBytes = 256;
 /// Nodes that start beside this one, or soon after, need not wait for its end.
 constexpr std::chrono::seconds kTellAfter[] = {std::chrono::seconds{20}, std::chrono::seconds{60},
                                                std::chrono::seconds{180}};
@@ -44,18 +46,20 @@ void Recording::start(const std::string& disk_node) {
   recorder_.emplace(std::move(*recorder));
 }
 
-void Recording::mounted(const std::string& mount_point, std::uint64_t partition_offset) {
+void Recording::mounted(const std::string& mount_point, std::uint64_t partition_offset,
+                        const std::string& volume_id) {
   request_.mount_point = mount_point;
   // Recognised again by its device: once the root is gone, nothing is saved to what lies below.
   if (auto file = warm::VolumeFile::at(mount_point, kVolumeHotList, "the hot list")) {
     file_.emplace(std::move(*file));
+    const bool is_ours = is_owner(mount_point, volume_id);
     const auto bytes = file_->load(warm::kMostListBytes);
     if (!bytes) note_(bytes.error().message());
     if (bytes && *bytes) {
       auto own = warm::decode_hot_list(**bytes);
       if (!own) note_(own.error().message());
       const std::lock_guard lock(mutex_);
-      of_volume_ = own.has_value();
+      of_volume_ = is_ours && own.has_value();
       if (own) brought_ = std::move(*own);
     }
   }
@@ -70,6 +74,18 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
     run(stop);
     ended.set_value();
   });
+}
+
+/// A snapshot may hold the list of the volume that it was made of: each of its children would count
+/// as used before, and what they read would never reach the others.
+bool Recording::is_owner(const std::string& mount_point, const std::string& volume_id) {
+  if (volume_id.empty()) return true;
+  volume_id_ = volume_id;
+  auto file = warm::VolumeFile::at(mount_point, kVolumeHotListOf, "the hot list's volume");
+  if (!file) return false;
+  owner_.emplace(std::move(*file));
+  const auto owner = owner_->load(kMostOwnerBytes);
+  return owner && *owner && **owner == volume_id + "\n";
 }
 
 Ok Recording::take(std::string_view list) {
@@ -138,6 +154,7 @@ void Recording::save() {
   if (before) list = warm::merge_hot_lists(std::vector{*before, list});
   const Ok saved = file_ ? file_->save(warm::encode_hot_list(list))
                          : Ok{fail(ErrorKind::gone, "the root is not mounted")};
+  if (saved && owner_ && !is_of_volume()) std::ignore = owner_->save(volume_id_ + "\n");
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +
                     std::to_string(list.recordings) + " recordings; this one from " + source
               : "the hot list was not kept: " + saved.error().message());

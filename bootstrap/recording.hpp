@@ -35,12 +35,14 @@ class Recording {
   ~Recording() = default;
 
   /// Before the mount, so that what it reads is in the list: reads of this disk count from now on,
-  /// but for those of our own threads beside the caller's, as far as these still live when the trace
-  /// is read: early reads that end before that are taken for a session's. The second of two calls
-  /// does nothing.
+  /// but for those of our own threads beside the caller's, as far as these still live when the
+  /// trace is read: early reads that end before that are taken for a session's. The second of two
+  /// calls does nothing.
   void start(const std::string& disk_node);
   /// The root is mounted: files can be told, and the list that it brings along is there.
-  void mounted(const std::string& mount_point, std::uint64_t partition_offset);
+  /// Requires the volume's id, or none where nobody knows it.
+  void mounted(const std::string& mount_point, std::uint64_t partition_offset,
+               const std::string& volume_id);
   /// Neither the volume nor the manager has told what sessions read first.
   bool knows_nothing() const { return !brought(); }
   /// The volume itself brought the list along: it has been used before.
@@ -63,12 +65,14 @@ class Recording {
   std::optional<warm::HotList> brought() const;
   void run(const std::stop_token& stop);
   void save();
+  bool is_owner(const std::string& mount_point, const std::string& volume_id);
 
   Note note_;
   Recorded recorded_;
   warm::RecordRequest request_;
   std::optional<warm::Recorder> recorder_;  // the thread's, once that runs
-  std::optional<warm::VolumeFile> file_;
+  std::optional<warm::VolumeFile> file_, owner_;
+  std::string volume_id_;
   mutable std::mutex mutex_;
   bool of_volume_ = false;
   std::optional<warm::HotList> brought_;

@@ -20,6 +20,8 @@ using std::chrono::milliseconds;
 
 /// For the list that other nodes recorded, from the mount on; warming without it begins then.
 constexpr milliseconds kListLimit{1000};
+/// For reads before the mount to end, once no more of them are started.
+constexpr milliseconds kEarlyLimit{1000};
 
 /// Who may log in on the volume, for what they read first.
 std::vector<warm::LoginUser> login_users() {
@@ -81,7 +83,7 @@ void Warming::ask_for_block_list() {
 /// The volume's own list is there now. What is missing is asked for once more: the first time the
 /// manager may not have known yet whose disk this is.
 void Warming::root_mounted(const Assignment& assignment) {
-  recording_.mounted(kVolumePoint, assignment.partition.offset_bytes);
+  recording_.mounted(kVolumePoint, assignment.partition.offset_bytes, assignment.volume_id);
   if (!ticket_.warm_enabled) return;
   if (recording_.knows_nothing())
     ask_for_list(assignment.disk_node);
@@ -124,9 +126,12 @@ void Warming::confine() {
 
 void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   if (recording_.knows_nothing() && list_answered_.valid()) list_answered_.wait_for(kListLimit);
-  request.read_before = early_.finish();
-  request.under_way = early_.under_way();
-  request.depth = early_.depth();
+  // Of a disk that does not answer, which may not even be this one, nothing is waited for.
+  if (early_.stop_by(std::chrono::steady_clock::now() + kEarlyLimit)) {
+    request.read_before = early_.finish();
+    request.under_way = early_.under_way();
+    request.depth = early_.depth();
+  }
   if (const auto disk = warm::BlockDevice::open(request.device_path))
     request.hot = recording_.hot_blocks(disk->size_bytes());
   if (request.hot.empty()) request.files = recording_.files_elsewhere();

@@ -253,8 +253,8 @@ TEST_F(Pump, reads_each_block_with_one_touch_where_that_suffices) {
   ASSERT_EQ(reader.read(blocks, {}), ReadPump::End::finished);
   EXPECT_EQ(present_.size(), 201U);
   EXPECT_EQ(reader.touch_bytes(), kTouchBytes);
-  EXPECT_LE(engine_.offsets.size(), 201U + 28U) << "a few second reads to learn it, no more";
-  EXPECT_LE(engine_.most_in_flight, 16U + 2U);
+  EXPECT_LE(engine_.offsets.size(), 201U + 56U) << "a few second reads to learn it, no more";
+  EXPECT_LE(engine_.most_in_flight, 16U + 4U);
   EXPECT_EQ(reader.bytes_read(), engine_.offsets.size() * kTouchBytes);
 }
 
@@ -289,6 +289,52 @@ TEST_F(Pump, preferred_blocks_come_before_the_list_and_needless_ones_not_at_all)
   // The next of the list may be on its way already when the second comes back.
   std::erase(order, 2U);
   EXPECT_EQ(order, (std::vector<Block>{0, 1, 70, 71, 90, 3, 4, 5}));
+}
+
+/// A disk under virtual time, whose guest has a session beside us: 8 MiB every quarter of a second,
+/// at what gp3 gives. Touches suffice on it: first ones take 36 ms.
+class BusyDisk : public ReadEngine {
+ public:
+  std::string_view name() const override { return "busy"; }
+  unsigned capacity() const override { return 64; }
+  unsigned in_flight() const override { return static_cast<unsigned>(pending_.size()); }
+  Ok submit(std::span<const ReadRequest> requests) override {
+    for (const ReadRequest& request : requests) {
+      for (; next_burst_ <= now_; next_burst_ += microseconds(250'000))
+        free_from_ = std::max(free_from_, next_burst_) + microseconds(64'000);
+      const bool is_first = touched_.insert(request.offset / kGridBytes).second;
+      const auto ends = std::max(now_, free_from_) + microseconds(is_first ? 36'000 : 500);
+      pending_.emplace(ends, ReadResult{request.tag, 0, ends - now_});
+    }
+    return {};
+  }
+  Ok wait(milliseconds, std::vector<ReadResult>& results, unsigned) override {
+    if (pending_.empty()) return {};
+    const auto first = pending_.begin();
+    now_ = std::max(now_, first->first);
+    results.push_back(first->second);
+    pending_.erase(first);
+    return {};
+  }
+
+ private:
+  microseconds now_{0}, free_from_{0}, next_burst_{0};
+  std::set<std::uint64_t> touched_;
+  std::multimap<microseconds, ReadResult> pending_;
+};
+
+/// The second read waited in the session's queue, and its repetition found that empty: within
+/// seconds the warmer read everything again, 128 times as much, beside the session.
+TEST_F(Pump, a_session_that_reads_in_bursts_is_no_proof_that_touches_do_not_suffice) {
+  BusyDisk disk;
+  bool doubted = false;
+  PumpEvents events;
+  events.not_present = [&](std::span<const Block>) { doubted = true; };
+  constexpr Block kBlocks = 20'000;
+  ReadPump reader(disk, control_, std::uint64_t{kBlocks} * kGridBytes, std::move(events));
+  ASSERT_EQ(reader.read(first_blocks(kBlocks), {}), ReadPump::End::finished);
+  EXPECT_FALSE(doubted);
+  EXPECT_EQ(reader.touch_bytes(), kTouchBytes);
 }
 
 TEST_F(Pump, reads_blocks_whole_where_a_touch_brings_less) {
@@ -341,11 +387,13 @@ TEST_F(Pump, a_block_that_takes_long_does_not_hold_up_the_next_list) {
   ASSERT_EQ(reader.read({}, {}), ReadPump::End::finished);
   EXPECT_EQ(present_.size(), 60U);
   std::vector<Block> order;
+  std::set<std::uint64_t> first;
   for (const std::uint64_t offset : engine_.offsets)
-    if (offset % kGridBytes == 0) order.push_back(static_cast<Block>(offset / kGridBytes));
+    if (offset % kGridBytes == 0 && first.insert(offset).second)
+      order.push_back(static_cast<Block>(offset / kGridBytes));
   order.resize(60);
   EXPECT_EQ(order, all) << "started in the order of the lists";
-  EXPECT_LE(engine_.most_in_flight, 16U + 2U);
+  EXPECT_LE(engine_.most_in_flight, 16U + 4U);
 }
 
 TEST_F(Pump, a_list_is_not_held_up_by_what_has_to_be_tried_again_and_the_last_waits_for_it) {

@@ -34,7 +34,7 @@ class RecordingTest : public warm::WarmerTest {
                         [this](std::string list, bool) { recorded = std::move(list); });
     recording.start(disk_loop_.device());
     mount_root();
-    recording.mounted(root().string(), 0);
+    recording.mounted(root().string(), 0, volume);
     for (const auto& file : files)
       EXPECT_TRUE(warm::shell("cat " + root().string() + file + " > /dev/null"));
     const auto hot = recording.hot_blocks(warm::kFsBytes);
@@ -59,10 +59,27 @@ class RecordingTest : public warm::WarmerTest {
     return paths;
   }
 
+  std::string volume = "vol-0abc";
   std::vector<std::string> notes;
   std::string recorded;
   std::optional<HotList> kept;
 };
+
+/// Of a snapshot of a used volume none of the fresh ones ever told the others what it read.
+TEST_F(RecordingTest, a_list_that_came_with_the_snapshot_of_another_volume_is_not_the_volumes_own) {
+  lease({"/d1/1"});
+  ASSERT_TRUE(kept);
+  recorded.clear();
+  lease({"/d1/1", "/d7/3"});
+  EXPECT_EQ(recorded, "") << "the volume was used before";
+  volume = "vol-0def";
+  EXPECT_THAT(lease({"/d1/1", "/d2/2"}), testing::Not(IsEmpty())) << "better than none";
+  EXPECT_NE(recorded, "");
+  EXPECT_THAT(paths(), testing::Contains("/d7/3"));
+  recorded.clear();
+  lease({"/d1/1"});
+  EXPECT_EQ(recorded, "") << "it has become its own";
+}
 
 TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
   EXPECT_THAT(lease({"/d1/1", "/d7/3"}), IsEmpty());
@@ -99,7 +116,7 @@ TEST_F(RecordingTest, a_late_list_from_elsewhere_does_not_replace_the_volumes_ow
   lease({"/d1/1", "/d7/3"});
   Recording recording([](const std::string&) {}, [](const std::string&, bool) {});
   mount_root();
-  recording.mounted(root().string(), 0);
+  recording.mounted(root().string(), 0, volume);
   const auto own = recording.hot_blocks(warm::kFsBytes);
   HotList other = *kept;
   other.ranges.resize(1);
@@ -146,7 +163,7 @@ TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
                       [](const std::string&, bool) {});
   recording.start("/dev/null");
   mount_root();
-  recording.mounted(root().string(), 0);
+  recording.mounted(root().string(), 0, volume);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("nothing is recorded: /dev/null")));
   EXPECT_TRUE(recording.finish(seconds(1)));
 }
@@ -190,7 +207,7 @@ TEST_F(RecordCommand, adds_to_the_volumes_list_also_while_the_daemon_records) {
   Recording daemon([](const std::string&) {}, [](const std::string&, bool) {});
   daemon.start(disk_loop_.device());
   mount_root();
-  daemon.mounted(root().string(), 0);
+  daemon.mounted(root().string(), 0, volume);
   const auto said = record({"", "", seconds(30)}, "/d3/3");
   ASSERT_TRUE(said) << said.error().message();
   EXPECT_TRUE(warm::shell("cat " + root().string() + "/d5/5 > /dev/null"));

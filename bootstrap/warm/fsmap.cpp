@@ -15,7 +15,9 @@
 namespace warmroot::warm {
 namespace {
 
-constexpr unsigned kRecordsPerCall = 1024;
+/// Between two calls somebody may not want to know any more: with cold bitmaps the kernel takes a
+/// first touch for each group of 128 MiB.
+constexpr unsigned kRecordsPerCall = 128;
 
 /// The kernel's own encoding of device numbers (new_encode_dev), as GETFSMAP returns them.
 std::uint32_t encoded_device(dev_t device) {
@@ -23,9 +25,20 @@ std::uint32_t encoded_device(dev_t device) {
   return (low & 0xff) | (static_cast<std::uint32_t>(major(device)) << 8) | ((low & ~0xffU) << 12);
 }
 
+/// Millions of small extents on a disk that is old and large: what frees no whole block of the grid
+/// is left out.
+void add(std::vector<ByteRange>& free, ByteRange range) {
+  if (!free.empty() && free.back().offset + free.back().length == range.offset) {
+    free.back().length += range.length;
+    return;
+  }
+  if (!free.empty() && free.back().length < kGridBytes) free.pop_back();
+  free.push_back(range);
+}
+
 }  // namespace
 
-Result<std::vector<ByteRange>> free_ranges(int mount_fd) {
+Result<std::vector<ByteRange>> free_ranges(int mount_fd, const std::atomic<bool>* unwanted) {
   struct stat status {};
   if (::fstat(mount_fd, &status) != 0) return fail_errno("looking at the mount");
   const std::unique_ptr<fsmap_head, FreeDeleter> head(
@@ -40,6 +53,7 @@ Result<std::vector<ByteRange>> free_ranges(int mount_fd) {
 
   std::vector<ByteRange> free;
   for (;;) {
+    if (unwanted != nullptr && *unwanted) return fail(ErrorKind::retry_later, "asked to stop");
     if (::ioctl(mount_fd, FS_IOC_GETFSMAP, head.get()) != 0) {
       if (errno == ENOTTY || errno == EOPNOTSUPP)
         return fail(ErrorKind::refused, "the file system does not say what is free");
@@ -54,7 +68,7 @@ Result<std::vector<ByteRange>> free_ranges(int mount_fd) {
         continue;
       // An external log or real-time device has records, too.
       if (has_numbers && record.fmr_device != encoded_device(status.st_dev)) continue;
-      free.push_back({record.fmr_physical, record.fmr_length});
+      add(free, {record.fmr_physical, record.fmr_length});
     }
     if (last) return free;
     fsmap_advance(head.get());

@@ -3,6 +3,7 @@
 // have gaps, see needed_blocks.hpp.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
@@ -10,9 +11,11 @@
 
 namespace warmroot::warm {
 
-/// Free ranges relative to the file system's start. On a cold ext4 the kernel reads every block
-/// bitmap, one after the other: read them before.
-/// Errors: refused when this file system cannot say; otherwise the ioctl's.
-Result<std::vector<ByteRange>> free_ranges(int mount_fd);
+/// Free ranges relative to the file system's start; those shorter than a block of the grid may be
+/// left out. On a cold ext4 the kernel reads every block bitmap, one after the other: read them
+/// before. Errors: refused when this file system cannot say; retry_later once `unwanted` (may be
+/// null) is set, which may take some seconds on a cold one; otherwise the ioctl's.
+Result<std::vector<ByteRange>> free_ranges(int mount_fd,
+                                           const std::atomic<bool>* unwanted = nullptr);
 
 }  // namespace warmroot::warm

@@ -21,7 +21,7 @@ NeededAnswer find_needed(const NeededQuestion& question) {
   std::vector<ByteRange> free;
   if (says_what_is_free(question.filesystem) && !question.mount_point.empty()) {
     const UniqueFd root(::open(question.mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    auto ranges = root ? free_ranges(root.get())
+    auto ranges = root ? free_ranges(root.get(), question.unwanted.get())
                        : Result<std::vector<ByteRange>>(fail_errno(question.mount_point));
     if (ranges) {
       free = std::move(*ranges);

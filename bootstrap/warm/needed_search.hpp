@@ -3,7 +3,9 @@
 // its reads. Called by needed_set; the arithmetic is needed_blocks'.
 #pragma once
 
+#include <atomic>
 #include <future>
+#include <memory>
 #include <string>
 
 #include "bootstrap/warm/block_set.hpp"
@@ -15,6 +17,8 @@ struct NeededQuestion {
   std::string mount_point;  ///< empty: there is nobody to ask
   std::string filesystem;   ///< "ext2", "ext3", "ext4" and "xfs" say what is free
   RootGeometry geometry;
+  /// Set by whoever does not want to know any more.
+  std::shared_ptr<std::atomic<bool>> unwanted = std::make_shared<std::atomic<bool>>(false);
 };
 
 struct NeededAnswer {

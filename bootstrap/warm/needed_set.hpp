@@ -38,6 +38,9 @@ class NeededSet {
         metadata_(metadata),
         on_note_(std::move(on_note)),
         blocks_(presence.size()) {}
+  ~NeededSet() { *question_.unwanted = true; }
+  NeededSet(const NeededSet&) = delete;
+  NeededSet& operator=(const NeededSet&) = delete;
 
   /// Asks for the list, unless it is there. What is not on it counts as present at once.
   void take_listed();
@@ -59,7 +62,7 @@ class NeededSet {
   void take_answer(NeededAnswer answer);
 
   NeededQuestion question_;
-  std::future<NeededAnswer> asked_;  // one that is not waited for any more ends with the owner
+  std::future<NeededAnswer> asked_;  // the owner's end waits for one, which ends soon then
   Listed ask_list_;
   Presence& presence_;
   ListReader& reader_;

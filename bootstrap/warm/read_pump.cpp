@@ -25,7 +25,7 @@ constexpr auto kSampleTime = milliseconds(1000);
 constexpr unsigned kSamplesInFlight = 4;
 /// Reads that are seen to have ended together leave so little of the pipe empty.
 constexpr unsigned kDepthPerBatch = 8;
-constexpr unsigned kProbesInFlight = 2;
+constexpr unsigned kProbesInFlight = 4;  // reads; each try is two
 
 std::uint64_t mixed(
     std::uint64_t value) {  // splitmix64's finaliser: which page of a block to sample
@@ -167,10 +167,9 @@ void ReadPump::ended(const ReadResult& result) {
   switch (flight.kind) {
     case Kind::touch: {
       const bool tell = result.error == 0 && !whole_blocks_ &&
-                        seconds_in_flight_ < kProbesInFlight &&
+                        probes_in_flight_ + 2 <= kProbesInFlight &&
                         block_bytes(flight.block) == kGridBytes && probe_.wants(result.latency);
-      if (tell && start({Kind::second, flight.block, result.latency}, kGridBytes / 2, kTouchBytes))
-        ++seconds_in_flight_;
+      if (tell) try_touch(flight.block, result.latency);
       if (whole_blocks_) {  // started before it was known that a touch does not suffice
         again_.push_back(flight.block);
         break;
@@ -190,7 +189,7 @@ void ReadPump::ended(const ReadResult& result) {
     }
     case Kind::second:
     case Kind::control:
-      probe_ended(flight, result);
+      try_ended(flight, result);
       break;
     case Kind::sample:
     case Kind::drawn:
@@ -199,18 +198,27 @@ void ReadPump::ended(const ReadResult& result) {
   }
 }
 
-void ReadPump::probe_ended(const Flight& flight, const ReadResult& result) {
-  --seconds_in_flight_;
-  if (result.error != 0) return;
-  if (flight.kind == Kind::control) {
-    probe_.tried(flight.first, flight.second, result.latency);
-    learn();
-  } else if (!TouchProbe::is_slow(flight.first, result.latency)) {
-    probe_.tried(flight.first, result.latency, std::nullopt);
-  } else if (start({Kind::control, flight.block, flight.first, result.latency}, kGridBytes / 2,
-                   kTouchBytes)) {
-    ++seconds_in_flight_;
-  }
+/// The block's other half, and beside it the page that is certainly present by now: what slows both
+/// is a queue.
+void ReadPump::try_touch(Block block, microseconds first) {
+  Try one{first, {}, {}, 0};
+  if (free_flights_.empty() || !start({Kind::second, block}, kGridBytes / 2, kTouchBytes)) return;
+  ++one.left;
+  if (!free_flights_.empty() && start({Kind::control, block}, 0, kTouchBytes)) ++one.left;
+  probes_in_flight_ += one.left;
+  tries_[block] = one;
+}
+
+void ReadPump::try_ended(const Flight& flight, const ReadResult& result) {
+  --probes_in_flight_;
+  Try& one = tries_[flight.block];
+  if (result.error == 0) (flight.kind == Kind::control ? one.control : one.second) = result.latency;
+  if (--one.left > 0) return;
+  const Try all = one;
+  tries_.erase(flight.block);
+  if (!all.second) return;
+  probe_.tried(all.first, *all.second, all.control);
+  learn();
 }
 
 /// Once it is known that touches do not suffice, what was only touched so far is not present.
@@ -311,7 +319,7 @@ Result<ReadPump::Latencies> ReadPump::sample(std::span<const Block> blocks,
   const auto until = SteadyClock::now() + kSampleTime;
   while (!stop.stop_requested() && !is_lost() && SteadyClock::now() < until) {
     while (next < blocks.size() && in_flight < kSamplesInFlight && !free_flights_.empty()) {
-      const Flight flight{Kind::drawn, blocks[next], {}, {}, before + next};
+      const Flight flight{Kind::drawn, blocks[next], before + next};
       const std::uint64_t pages =
           std::max<std::uint64_t>(block_bytes(flight.block) / kTouchBytes, 1);
       const std::uint64_t page = mixed(flight.block) % pages;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -100,7 +101,7 @@ class ReadPump {
   Result<Latencies> sample(std::span<const Block> blocks, const std::stop_token& stop);
 
   /// Whether reads are in flight whose latency tells how much of a block has to be read.
-  bool is_probing() const { return seconds_in_flight_ > 0; }
+  bool is_probing() const { return probes_in_flight_ > 0; }
 
   /// How long the oldest read in flight has been there; 0: none is.
   std::chrono::milliseconds longest_in_flight() const;
@@ -122,10 +123,14 @@ class ReadPump {
   struct Flight {
     Kind kind = Kind::touch;
     Block block = 0;
-    std::chrono::microseconds first{0};   // of the touch, before a second read
-    std::chrono::microseconds second{0};  // of that, before its repetition
-    std::size_t drawn = 0;                // which of a sample, counted through all of them
-    SteadyClock::time_point since{};      // when it was started; none once it has ended
+    std::size_t drawn = 0;            // which of a sample, counted through all of them
+    SteadyClock::time_point since{};  // when it was started; none once it has ended
+  };
+  /// Whether one block's touch brought the whole of it in.
+  struct Try {
+    std::chrono::microseconds first{0};  // of the touch
+    std::optional<std::chrono::microseconds> second, control;
+    unsigned left = 0;
   };
   struct Whole {
     unsigned left = 0;
@@ -147,7 +152,8 @@ class ReadPump {
   void ended(const ReadResult& result);
   void block_ended(Block block, int error, std::chrono::microseconds latency);
   void failed(Block block, int error);
-  void probe_ended(const Flight& flight, const ReadResult& result);
+  void try_touch(Block block, std::chrono::microseconds first);
+  void try_ended(const Flight& flight, const ReadResult& result);
   void learn();
   bool is_lost() const;
   bool is_started() const;
@@ -176,7 +182,8 @@ class ReadPump {
   std::vector<std::size_t> free_flights_;
   std::vector<ReadRequest> started_;
   bool whole_blocks_ = false;
-  unsigned seconds_in_flight_ = 0;
+  unsigned probes_in_flight_ = 0;
+  std::map<Block, Try> tries_;
   std::size_t drawn_ = 0;  // by all samples
   std::uint64_t errors_ = 0;
   std::uint64_t given_up_ = 0;

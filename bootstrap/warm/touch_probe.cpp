@@ -29,7 +29,8 @@ bool TouchProbe::wants(Latency first) {
 
 void TouchProbe::tried(Latency first, Latency second, std::optional<Latency> control) {
   const bool slow = is_slow(first, second);
-  // Where the certainly present page is as slow, reads wait for something else than their block.
+  // Where the certainly present page is as slow, reads wait for something else than their block. It
+  // has to be read in the same moment: after a slow read the queue that it waited in is empty.
   if (slow && (!control || is_slow(second, *control))) return;
   last_tries_ = static_cast<std::uint16_t>(last_tries_ << 1 | (slow ? 1 : 0));
   if (static_cast<unsigned>(std::popcount(last_tries_)) >= kSlowTries) read_whole_ = true;

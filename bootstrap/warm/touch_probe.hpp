@@ -18,11 +18,11 @@ class TouchProbe {
   /// for the others.
   bool wants(Latency first);
 
-  /// Whether a second read took about as long as the first. Then the page of the second is read
-  /// once more, to tell a block's missing half from a queue that slows every read.
+  /// Whether a second read took about as long as the first.
   static bool is_slow(Latency first, Latency second) { return second * kFastFraction >= first; }
 
-  /// One try. `control` is the repetition's latency, where there was one.
+  /// One try. `control` is the latency of a page that is certainly present, read beside the second
+  /// to tell a block's missing half from a queue that slows every read; nullopt where it was not.
   void tried(Latency first, Latency second, std::optional<Latency> control);
 
   /// Whether touches have turned out not to suffice. Never false again.

@@ -61,6 +61,10 @@ std::optional<std::size_t> cold_of_map(
     std::span<const std::optional<std::chrono::microseconds>> reference) {
   const auto limit = std::max<std::chrono::microseconds>(kFirstTouchFrom,
                                                          median(reference) * kMapFirstTouchFactor);
+  const auto answered = static_cast<std::size_t>(std::count_if(
+      sampled.begin(), sampled.end(), [](const auto& latency) { return latency.has_value(); }));
+  // What is not there after a second is no witness for the map.
+  if (2 * answered < sampled.size()) return sampled.size() - answered;
   const auto doubts = static_cast<std::size_t>(
       std::count_if(sampled.begin(), sampled.end(),
                     [limit](const auto& latency) { return latency && *latency > limit; }));

@@ -126,7 +126,8 @@ std::uint64_t Run::partition_bytes() const {
 
 /// EBS volumes only grow; whatever else makes a disk smaller, nothing is lost by not reading on.
 bool Run::reaches(Block block) {
-  if (const std::uint64_t now = device_->size_now(); now < device_->size_bytes()) {
+  // One without any bytes has not become smaller, it is gone.
+  if (const std::uint64_t now = device_->size_now(); now > 0 && now < device_->size_bytes()) {
     if (end_bytes_ == UINT64_MAX)
       note("the device has become smaller: " + std::to_string(device_->size_bytes()) + " bytes, " +
            std::to_string(now) + " now");
@@ -213,8 +214,10 @@ std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
 /// again, and compared with reads that are certainly warm because they repeat others.
 Ok Run::take_map() {
   // What is on its way arrives as read, also where the map turns out not to be believed.
-  if (const auto by_map = map_.load(request_.mount_point, request_.map_path,
-                                    {request_.volume_id, device_->size_bytes()}))
+  // A volume that nobody can name may be another one next time: of it no map is kept.
+  const std::string map_path = request_.volume_id.empty() ? std::string() : request_.map_path;
+  if (const auto by_map =
+          map_.load(request_.mount_point, map_path, {request_.volume_id, device_->size_bytes()}))
     presence_.claim(by_map->difference(reader_->under_way()));
   const std::vector<Block> blocks = random_of(presence_.claimed(), kSamples);
   if (blocks.empty()) return {};
@@ -224,8 +227,11 @@ Ok Run::take_map() {
   const auto cold = cold_of_map(latencies, reference);
   if (!cold) return {};
   note("the warm map was not believed: " + std::to_string(*cold) + " of " +
-       std::to_string(latencies.size()) + " sampled blocks were cold");
-  presence_.disbelieve(blocks);
+       std::to_string(latencies.size()) + " sampled blocks were cold, or not there in time");
+  std::vector<Block> arrived;
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    if (latencies[i]) arrived.push_back(blocks[i]);
+  presence_.disbelieve(arrived);
   warm_reads_ = {};
   map_.disbelieve();
   return {};
@@ -333,6 +339,7 @@ Result<bool> Run::is_warm_already() {
 }
 
 Result<ReadPump::End> Run::read_needed() {
+  bool once_more = true;  // for what an outage of some seconds made us give up
   for (unsigned round = 0; round < kRounds; ++round) {
     TRY_ASSIGN(const auto found, find_needed());
     if (found != ReadPump::End::finished) return found;
@@ -350,7 +357,11 @@ Result<ReadPump::End> Run::read_needed() {
     if (order.empty()) break;
     TRY_ASSIGN(const auto end, reader_->read(order));
     if (end != ReadPump::End::finished) return end;
-    if (pump_->given_up() != given_up || progress_.needed_source == "whole") break;
+    if (pump_->given_up() != given_up) {
+      if (!std::exchange(once_more, false)) break;
+      continue;
+    }
+    if (progress_.needed_source == "whole") break;
   }
   return ReadPump::End::finished;
 }
@@ -366,11 +377,20 @@ Result<ReadPump::End> Run::read_everything() {
       says_what_is_free(request_.filesystem)) {
     if (!std::exchange(looked_for_map, true)) TRY(take_map());
     TRY_ASSIGN(auto end, metadata_->read_superblock());
+    // Before the kernel is asked what is free: it would fetch the bitmaps one by one, and of a
+    // volume that EBS has filled in part they are cold.
     if (end == ReadPump::End::finished && !map_.exists()) {
+      TRY_ASSIGN(end, metadata_->read());
+    }
+    const bool still = end == ReadPump::End::finished && !map_.exists() && may_be_warm();
+    if (still) {
       TRY_ASSIGN(end, find_needed());
     }
     if (end != ReadPump::End::finished) return end;
-    TRY_ASSIGN(const bool warm, is_warm_already());
+    bool warm = false;
+    if (still) {
+      TRY_ASSIGN(warm, is_warm_already());
+    }
     if (warm) return read_hot();  // what of it the needed blocks do not cover, and that it is there
   }
   wishes_->expect(request_.hot);
