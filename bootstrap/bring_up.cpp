@@ -126,7 +126,8 @@ class Work {
   /// The report of it is also what asks the manager for its word.
   void see_disk() {
     // Before the first read: a request keeps the limit that it was started with.
-    if (std::exchange(raised_, disk_.name) != disk_.name) raise_timeout();
+    const std::string disk = disk_.name + " " + disk_.serial;
+    if (std::exchange(raised_, disk) != disk) raise_timeout();
     if (input_.disk_likely) input_.disk_likely("/dev/" + disk_.name);
     assignment_.volume_id = disk_.volume_id().value_or(input_.confirmed_volume().value_or(""));
     book_.update([&](Status& status) {

@@ -227,8 +227,8 @@ class ChrootEntry : public Entry {
     return check_chroot_path(kSessionRoot);
   }
 
-  void follow_people() override {
-    if (const auto root = RootDirectory::open(kVolumePoint)) keys_.follow(*root);
+  void follow_people(const Cancelled& cancelled) override {
+    if (const auto root = RootDirectory::open(kVolumePoint)) keys_.follow(*root, cancelled);
   }
 
   Ok close() override {

@@ -125,6 +125,7 @@ Ok release_orphan() {
 
 /// Prints steps that came since `shown`; returns how many there are now.
 std::size_t print_new_steps(const std::vector<std::string>& steps, std::size_t shown) {
+  shown = std::min(shown, steps.size());  // those of an attempt that failed are taken back
   for (; shown < steps.size(); ++shown) std::printf("%s\n", steps[shown].c_str());
   std::fflush(stdout);
   return shown;

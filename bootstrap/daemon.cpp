@@ -353,7 +353,7 @@ class Daemon {
     std::condition_variable_any wake;
     std::unique_lock lock(mutex);
     while (!wake.wait_for(lock, token, kPeopleLook, [&] { return token.stop_requested(); }))
-      entry.follow_people();
+      entry.follow_people([&] { return token.stop_requested(); });
   }
 
   static void make_other_host_keys(const std::string& volume_id, const std::stop_token& token) {

@@ -61,7 +61,7 @@ class Entry {
 
   /// What people have changed in the volume about how they log in counts from now on. Waits for the
   /// volume: for a thread of its own, after open and until it is to be unmounted.
-  virtual void follow_people() {}
+  virtual void follow_people(const Cancelled&) {}
 
   /// New sessions land on the base from now on, where the banner tells them why; those that are in
   /// the volume stay.

@@ -2,13 +2,19 @@
 
 #include <elf.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <vector>
 
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/words.hpp"
@@ -67,29 +73,65 @@ Result<UniqueFd> RootDirectory::open_inside(const std::string& path, int flags, 
 
 Result<std::string> RootDirectory::read_if(
     const std::string& path, std::size_t limit,
-    const std::function<bool(const struct stat&)>& allowed) const {
+    const std::function<bool(int fd, const struct stat&)>& allowed) const {
   // Opening a device can already do something (rewind, arm a watchdog): look before opening.
   TRY_ASSIGN(const UniqueFd found, open_inside(path, O_PATH));
   struct stat facts {};
   if (::fstat(found.get(), &facts) != 0) return fail_errno("stat of /" + path + " in the volume");
   if (!S_ISREG(facts.st_mode))
     return fail(ErrorKind::refused, "/" + path + " in the volume is no regular file");
-  if (!allowed(facts))
+  if (!allowed(found.get(), facts))
     return fail(ErrorKind::refused, "/" + path + " in the volume is somebody else's file");
   const std::string reopened = "/proc/self/fd/" + std::to_string(found.get());
-  const UniqueFd file(::open(reopened.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  const UniqueFd file(::open(reopened.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   if (!file) return fail_errno("opening /" + path + " in the volume");
   return read_all(file.get(), limit, "/" + path + " in the volume");
 }
 
 Result<std::string> RootDirectory::read(const std::string& path, std::size_t limit) const {
-  return read_if(path, limit, [](const struct stat&) { return true; });
+  return read_if(path, limit, [](int, const struct stat&) { return true; });
 }
 
-Result<std::string> RootDirectory::read_as(const std::string& path, std::size_t limit,
-                                           uid_t owner) const {
-  return read_if(path, limit, [&](const struct stat& facts) {
-    return facts.st_uid == owner || (facts.st_mode & S_IROTH) != 0;
+namespace {
+
+/// What this thread may reach is what the user may, and no group of root's; of others in this
+/// process nothing changes, as glibc's setgroups would.
+class AsUser {
+ public:
+  AsUser(uid_t uid, gid_t gid) {
+    const int count = ::getgroups(0, nullptr);
+    groups_.resize(static_cast<std::size_t>(std::max(count, 0)));
+    if (count > 0) ::getgroups(count, groups_.data());
+    ::syscall(SYS_setgroups, 0, nullptr);
+    ::setfsgid(gid);
+    ::setfsuid(uid);
+  }
+  ~AsUser() {
+    ::setfsuid(0);
+    ::setfsgid(0);
+    ::syscall(SYS_setgroups, groups_.size(), groups_.data());
+  }
+  AsUser(const AsUser&) = delete;
+  AsUser& operator=(const AsUser&) = delete;
+
+ private:
+  std::vector<gid_t> groups_;
+};
+
+bool is_on_disk(int fd) {
+  struct statfs facts {};
+  return ::fstatfs(fd, &facts) == 0 &&
+         (facts.f_type == EXT4_SUPER_MAGIC || facts.f_type == XFS_SUPER_MAGIC ||
+          facts.f_type == BTRFS_SUPER_MAGIC);
+}
+
+}  // namespace
+
+Result<std::string> RootDirectory::read_as(const std::string& path, std::size_t limit, uid_t uid,
+                                           gid_t gid) const {
+  const AsUser user(uid, gid);
+  return read_if(path, limit, [&](int fd, const struct stat& facts) {
+    return (facts.st_uid == uid || facts.st_uid == 0) && is_on_disk(fd);
   });
 }
 

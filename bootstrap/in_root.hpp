@@ -27,9 +27,11 @@ class RootDirectory {
   /// A regular file's whole content. Errors: refused when it is no regular file, broken when longer
   /// than `limit`.
   Result<std::string> read(const std::string& path, std::size_t limit) const;
-  /// The same, and only what `owner` may read: a link of theirs must not make us publish another's
-  /// file. Errors: refused when the file neither belongs to them nor is readable by everybody.
-  Result<std::string> read_as(const std::string& path, std::size_t limit, uid_t owner) const;
+  /// The same, read as this user, and only a file of theirs or root's on a disk: a link of theirs
+  /// must not make us publish another's file, nor what the kernel tells root alone. Errors: refused
+  /// also for that; retry_later while somebody holds a lease on the file.
+  Result<std::string> read_as(const std::string& path, std::size_t limit, uid_t uid,
+                              gid_t gid) const;
   /// Writes a file by create + rename in its own directory; both are synced, so that a power cut
   /// loses neither the content nor the name. The file's directory has to exist.
   Ok write(const std::string& path, std::string_view text, mode_t mode) const;
@@ -49,7 +51,7 @@ class RootDirectory {
 
  private:
   Result<std::string> read_if(const std::string& path, std::size_t limit,
-                              const std::function<bool(const struct stat&)>& allowed) const;
+                              const std::function<bool(int fd, const struct stat&)>& allowed) const;
   Ok check_new_place(const std::string& path) const;
   explicit RootDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;

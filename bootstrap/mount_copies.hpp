@@ -5,13 +5,25 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <map>
 #include <string>
 
 namespace warmroot::bootstrap {
 
-/// Unmounts what other mount namespaces have of `device`, plainly: where a process uses a copy, it
-/// stays. Whoever lives there loses the copy alone. Returns whose copies have gone, one word each,
-/// for the timeline; waits two seconds at most.
-std::string unmount_copies(dev_t device);
+/// One release's search for them.
+class MountCopies {
+ public:
+  /// Unmounts what other mount namespaces have of `device`, plainly: where a process uses a copy,
+  /// it stays. Whoever lives there loses the copy, and what they have mounted in it, alone.
+  /// Requires that the number is still the volume's. Not for btrfs, whose numbers are nobody's once
+  /// they are free. Returns whose copies have gone, for the timeline. Once a second at most, each
+  /// namespace three times; waits two seconds at most.
+  std::string take(dev_t device);
+
+ private:
+  std::map<std::string, int> tries_;  ///< by namespace
+  std::chrono::steady_clock::time_point next_{};
+};
 
 }  // namespace warmroot::bootstrap

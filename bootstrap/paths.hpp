@@ -54,6 +54,8 @@ inline constexpr char kResolvConf[] = "/run/warmroot/resolv";
 /// The listening sockets of an sshd that ran before kSshdConfig was written.
 inline constexpr char kLateSshd[] = "/run/warmroot/sshd-before";
 inline constexpr char kSshdConfig[] = "/run/warmroot/sshd.conf";
+inline constexpr char kEarlierSshdDropIn[] = "/etc/ssh/sshd_config.d/50-warmroot.conf";
+/// Before all others: of each option sshd takes the first.
 inline constexpr char kSshdDropIn[] = "/etc/ssh/sshd_config.d/00-0-warmroot.conf";
 
 /// Inside the volume, relative to its root.

@@ -351,6 +351,7 @@ class Release {
     const std::int64_t deadline = boottime_ms() + kFreeMs;
     std::vector<dev_t> devices = assignment_.other_devices;
     devices.push_back(device_.value_or(assignment_.root_device));
+    std::vector<MountCopies> elsewhere(devices.size());
     std::string copies;
     while (true) {
       const Ok unused = check_device_free(assignment_.disk_node);
@@ -367,8 +368,9 @@ class Release {
           error.context += "; still mounted in the namespace of " + holders_text(keepers);
         return fail(std::move(error));
       }
-      for (const dev_t device : devices)
-        if (const auto whose = unmount_copies(device); !whose.empty())
+      // In this attempt the numbers were the volume's; later they may be another disk's.
+      for (std::size_t i = 0; device_ && i < devices.size(); ++i)
+        if (const auto whose = elsewhere[i].take(devices[i]); !whose.empty())
           copies += (copies.empty() ? "" : ", ") + whose;
       ::poll(nullptr, 0, kPauseMs);
     }

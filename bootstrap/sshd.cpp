@@ -181,6 +181,9 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
   if (::access("/etc/ssh/sshd_config.d", F_OK) != 0)
     TRY(make_directory("/etc/ssh/sshd_config.d", 0755));
   TRY(write_file_atomic(kSshdDropIn, sshd_drop_in(), 0644));
+  // Of an earlier bootstrap, in an image that was made of a node.
+  if (read_file(kEarlierSshdDropIn, kMaxSshdConfig).value_or("") == sshd_drop_in())
+    ::unlink(kEarlierSshdDropIn);
   auto facts = ask_sshd(sshd);
   if (!facts) {
     ::unlink(kSshdDropIn);

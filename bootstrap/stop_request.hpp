@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "bootstrap/base/result.hpp"
@@ -26,7 +27,9 @@ class StopRequest {
   void request(StopReason reason) {
     {
       const std::lock_guard lock(mutex_);
-      ++requests_;
+      // The manager says its wish with each of its answers.
+      const bool is_news = words_.insert(reason.word).second;
+      if (is_news || (reason_ && reason.deadline_ms < reason_->deadline_ms)) ++requests_;
       if (!reason_)
         reason_ = std::move(reason);
       else
@@ -39,7 +42,7 @@ class StopRequest {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, time, [&] { return reason_.has_value(); });
   }
-  /// How often a stop was requested, by anybody.
+  /// How often a stop was requested for another reason, or for an earlier end.
   int requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;
@@ -64,6 +67,7 @@ class StopRequest {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<StopReason> reason_;
+  std::set<std::string> words_;
   int requests_ = 0;
 };
 

@@ -40,6 +40,12 @@ std::string state_of(const RootDirectory& volume, const User& user) {
   return text;
 }
 
+/// Of the disk or the kernel, not of the file.
+bool passes(const Error& error) {
+  return error.kind == ErrorKind::retry_later || error.code == "EIO" || error.code == "EMFILE" ||
+         error.code == "ENFILE" || error.code == "ENOMEM";
+}
+
 }  // namespace
 
 Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users,
@@ -67,10 +73,17 @@ Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users
 /// sshd reads them on the base, from a file of root's that the user cannot change.
 Ok UserKeys::write(const RootDirectory& volume, Person& person) {
   person.seen = state_of(volume, person.user);
-  const auto own = volume.read_as(path_in_volume(person.user), kMaxKeysFile, person.user.uid);
+  const auto own =
+      volume.read_as(path_in_volume(person.user), kMaxKeysFile, person.user.uid, person.user.gid);
   if (!own && own.error().kind != ErrorKind::gone)
     log_event(LogLevel::warning, "keys that do not count",
               {{"user", person.user.name}, {"why", own.error().message()}});
+  // A disk or a kernel that cannot just now says nothing of the keys: they stay, and are looked at
+  // again.
+  if (!own && passes(own.error())) {
+    person.seen.clear();
+    return {};
+  }
   std::string keys = own.value_or("");
   if (!keys.empty() && keys.back() != '\n') keys += '\n';
   if (!launch_key_.empty()) keys += launch_key_ + '\n';
@@ -81,8 +94,9 @@ Ok UserKeys::write(const RootDirectory& volume, Person& person) {
   return {};
 }
 
-void UserKeys::follow(const RootDirectory& volume) {
+void UserKeys::follow(const RootDirectory& volume, const Cancelled& cancelled) {
   for (std::size_t looks = std::min(people_.size(), kMostLooks); looks > 0; --looks) {
+    if (cancelled && cancelled()) return;
     Person& person = people_[next_ = (next_ + 1) % people_.size()];
     if (state_of(volume, person.user) == person.seen) continue;
     if (const Ok written = write(volume, person); !written)

@@ -25,7 +25,7 @@ class UserKeys {
              const std::string& launch_key, const Cancelled& cancelled);
   /// A key that somebody has added or taken away in a session counts from now on. Looks at 200
   /// people at most, the next ones at the next call.
-  void follow(const RootDirectory& volume);
+  void follow(const RootDirectory& volume, const Cancelled& cancelled);
   /// Closes that door. For before sessions land on the base again.
   void withdraw();
 

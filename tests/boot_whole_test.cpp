@@ -84,21 +84,30 @@ TEST_F(BootWhole, keys_that_people_add_and_take_away_in_a_session_count_at_once)
   const std::string keys = std::string(kUserKeysDirectory) + "/ada";
   const std::string file = inside("home/ada/.ssh/authorized_keys");
   ASSERT_TRUE(shell("echo ssh-ed25519 CCCC new >>" + file));
-  assignment_.entry->follow_people();
+  assignment_.entry->follow_people({});
   EXPECT_THAT(*read_file(keys, 65536),
               AllOf(HasSubstr("AAAA ada@volume\n"), HasSubstr("CCCC new")));
   // As editors and ssh-copy-id do it, with another file of the same length.
   ASSERT_TRUE(shell("sed s/CCCC/DDDD/ " + file + " >" + file + ".new; chown --reference=" + file +
                     " " + file + ".new; mv " + file + ".new " + file));
-  assignment_.entry->follow_people();
+  assignment_.entry->follow_people({});
   EXPECT_THAT(*read_file(keys, 65536),
               AllOf(HasSubstr("DDDD new"), testing::Not(HasSubstr("CCCC"))));
   ASSERT_TRUE(shell("rm " + file));
-  assignment_.entry->follow_people();
+  assignment_.entry->follow_people({});
   EXPECT_EQ(*read_file(keys, 65536), "ssh-ed25519 BBBB launch\n");
+  // What root may read and they may not is not shown to them.
+  for (const char* secret : {"/proc/1/maps", "/etc/shadow", "/etc/secret"}) {
+    ASSERT_TRUE(shell("echo root:x >" + inside("etc/shadow") + "; echo me >" +
+                      inside("etc/secret") + "; chmod 600 " + inside("etc/shadow") + " " +
+                      inside("etc/secret") + "; ln -sf " + secret + " " + file));
+    assignment_.entry->follow_people({});
+    EXPECT_EQ(*read_file(keys, 65536), "ssh-ed25519 BBBB launch\n") << secret;
+  }
+  ASSERT_TRUE(shell("rm " + file));
   ASSERT_TRUE(assignment_.entry->close());
   ASSERT_TRUE(shell("echo ssh-ed25519 EEEE >" + file));
-  assignment_.entry->follow_people();
+  assignment_.entry->follow_people({});
   EXPECT_EQ(::access(keys.c_str(), F_OK), -1) << "it would open the base";
   EXPECT_TRUE(release(leaving(), assignment_, book_));
 }

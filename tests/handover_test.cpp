@@ -230,6 +230,9 @@ TEST(StopRequest, who_waits_for_the_next_attempt_hears_of_another_reason) {
   EXPECT_EQ(stop.reason()->word, "manager-wish");
   EXPECT_EQ(stop.reason()->deadline_ms, 500);
   notice.join();
+  const int heard = stop.requests();
+  stop.request({"manager-wish", "the same again", 2000});
+  EXPECT_EQ(stop.requests(), heard) << "the manager says its wish with each answer";
   stop.wait_for_another(stop.requests(), milliseconds(1));
 }
 

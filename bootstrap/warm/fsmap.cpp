@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -16,8 +18,10 @@ namespace warmroot::warm {
 namespace {
 
 /// Between two calls somebody may not want to know any more: with cold bitmaps the kernel takes a
-/// first touch for each group of 128 MiB.
-constexpr unsigned kRecordsPerCall = 128;
+/// first touch for each group of 128 MiB. Where it answers fast, more are asked for at a time, as
+/// it lists all groups at each call.
+constexpr unsigned kFirstRecords = 128, kMostRecords = 8192;
+constexpr auto kFastCall = std::chrono::milliseconds(50);
 
 /// The kernel's own encoding of device numbers (new_encode_dev), as GETFSMAP returns them.
 std::uint32_t encoded_device(dev_t device) {
@@ -42,9 +46,9 @@ Result<std::vector<ByteRange>> free_ranges(int mount_fd, const std::atomic<bool>
   struct stat status {};
   if (::fstat(mount_fd, &status) != 0) return fail_errno("looking at the mount");
   const std::unique_ptr<fsmap_head, FreeDeleter> head(
-      static_cast<fsmap_head*>(std::calloc(1, fsmap_sizeof(kRecordsPerCall))));
+      static_cast<fsmap_head*>(std::calloc(1, fsmap_sizeof(kMostRecords))));
   if (!head) return fail(ErrorKind::broken, "no memory for the free list");
-  head->fmh_count = kRecordsPerCall;
+  head->fmh_count = kFirstRecords;
   // All ones but the length: xfs answers EINVAL to a high key with a length.
   fsmap& high = head->fmh_keys[1];
   std::memset(&high, 0xff, sizeof high);
@@ -54,6 +58,7 @@ Result<std::vector<ByteRange>> free_ranges(int mount_fd, const std::atomic<bool>
   std::vector<ByteRange> free;
   for (;;) {
     if (unwanted != nullptr && *unwanted) return fail(ErrorKind::retry_later, "asked to stop");
+    const auto asked = std::chrono::steady_clock::now();
     if (::ioctl(mount_fd, FS_IOC_GETFSMAP, head.get()) != 0) {
       if (errno == ENOTTY || errno == EOPNOTSUPP)
         return fail(ErrorKind::refused, "the file system does not say what is free");
@@ -72,6 +77,8 @@ Result<std::vector<ByteRange>> free_ranges(int mount_fd, const std::atomic<bool>
     }
     if (last) return free;
     fsmap_advance(head.get());
+    if (std::chrono::steady_clock::now() - asked < kFastCall)
+      head->fmh_count = std::min(2 * head->fmh_count, kMostRecords);
   }
 }
 

@@ -41,7 +41,7 @@ Result<ReadPump::End> RootMetadata::read_superblock() {
 
 Result<ReadPump::End> RootMetadata::read() {
   TRY_ASSIGN(auto end, read_superblock());
-  if (end != ReadPump::End::finished || summary_.descriptors.length == 0) return end;
+  if (end != ReadPump::End::finished || summary_.descriptors.length == 0 || is_read_) return end;
   const ByteRange table = on_device(summary_.descriptors);
   TRY_ASSIGN(const auto descriptors, read_content(table, end));
   if (!descriptors) return end;
@@ -49,6 +49,7 @@ Result<ReadPump::End> RootMetadata::read() {
   ranges_.push_back(table);
   for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps, summary_.journal})
     for (const ByteRange& range : ranges) ranges_.push_back(on_device(range));
+  is_read_ = true;
   unused_tables_ = on_device(metadata.unused_tables);
   tables_ = reader_.absent_of(on_device(metadata.inode_tables));
   return reader_.read(reader_.absent_of(on_device(metadata.bitmaps)), [] { return true; });

@@ -61,6 +61,7 @@ class RootMetadata {
   std::string filesystem_;
   std::uint64_t offset_bytes_;
   OnNote on_note_;
+  bool is_read_ = false;    // or asked for
   std::string superblock_;  // its first bytes, once they were read
   FsSummary summary_;
   std::vector<ByteRange> ranges_;

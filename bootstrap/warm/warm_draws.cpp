@@ -56,15 +56,17 @@ Drawn judge_draws(std::span<const Draw> draws) {
   return absent == 1 ? Drawn::doubtful : Drawn::present;
 }
 
+bool have_answered(std::span<const std::optional<std::chrono::microseconds>> sampled) {
+  const auto answered = std::count_if(sampled.begin(), sampled.end(),
+                                      [](const auto& one) { return one.has_value(); });
+  return 2 * static_cast<std::size_t>(answered) >= sampled.size();
+}
+
 std::optional<std::size_t> cold_of_map(
     std::span<const std::optional<std::chrono::microseconds>> sampled,
     std::span<const std::optional<std::chrono::microseconds>> reference) {
   const auto limit = std::max<std::chrono::microseconds>(kFirstTouchFrom,
                                                          median(reference) * kMapFirstTouchFactor);
-  const auto answered = static_cast<std::size_t>(std::count_if(
-      sampled.begin(), sampled.end(), [](const auto& latency) { return latency.has_value(); }));
-  // What is not there after a second is no witness for the map.
-  if (2 * answered < sampled.size()) return sampled.size() - answered;
   const auto doubts = static_cast<std::size_t>(
       std::count_if(sampled.begin(), sampled.end(),
                     [limit](const auto& latency) { return latency && *latency > limit; }));

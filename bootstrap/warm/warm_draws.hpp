@@ -27,6 +27,9 @@ std::vector<Draw> draws_of(std::span<const std::optional<std::chrono::microsecon
 enum class Drawn { present, doubtful, absent };
 Drawn judge_draws(std::span<const Draw> draws);
 
+/// Whether at least half of the reads have ended in time.
+bool have_answered(std::span<const std::optional<std::chrono::microseconds>> sampled);
+
 /// How many blocks that a map calls present were cold when they were read again, where those are
 /// more than a true map has; else nothing. `reference` repeats some of the reads: those are
 /// certainly warm.

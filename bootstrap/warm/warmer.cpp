@@ -221,17 +221,29 @@ Ok Run::take_map() {
     presence_.claim(by_map->difference(reader_->under_way()));
   const std::vector<Block> blocks = random_of(presence_.claimed(), kSamples);
   if (blocks.empty()) return {};
-  TRY_ASSIGN(const auto latencies, pump_->sample(blocks, stop_));
+  TRY_ASSIGN(auto latencies, pump_->sample(blocks, stop_));
+  if (!stop_.stop_requested() && !have_answered(latencies)) {
+    TRY_ASSIGN(latencies, pump_->sample(blocks, stop_));
+  }
+  if (stop_.stop_requested()) return {};
+  const auto arrived = [&] {
+    std::vector<Block> there;
+    for (std::size_t i = 0; i < blocks.size(); ++i)
+      if (latencies[i]) there.push_back(blocks[i]);
+    return there;
+  };
+  if (!have_answered(latencies)) {  // nothing speaks for the map, and nothing against it
+    note("the warm map cannot be tried: the volume answers too slowly");
+    presence_.disbelieve(arrived());
+    return {};
+  }
   const std::size_t again = std::min(blocks.size(), kReferenceReads);
   TRY_ASSIGN(const auto reference, pump_->sample(std::span(blocks).first(again), stop_));
   const auto cold = cold_of_map(latencies, reference);
-  if (!cold) return {};
+  if (!cold || stop_.stop_requested()) return {};
   note("the warm map was not believed: " + std::to_string(*cold) + " of " +
-       std::to_string(latencies.size()) + " sampled blocks were cold, or not there in time");
-  std::vector<Block> arrived;
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (latencies[i]) arrived.push_back(blocks[i]);
-  presence_.disbelieve(arrived);
+       std::to_string(latencies.size()) + " sampled blocks were cold");
+  presence_.disbelieve(arrived());
   warm_reads_ = {};
   map_.disbelieve();
   return {};
