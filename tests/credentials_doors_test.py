@@ -85,7 +85,7 @@ class World:
 
     def warmroot(self, env, *arguments, state="state"):
         self.said += 1
-        done = subprocess.run([f"{BUILD}/warmroot", "--verbose", "--bootstrap", __file__, "--spec", self.spec, "--state",
+        done = subprocess.run([f"{BUILD}/warmroot", "--verbose", "--bootstrap", "/bin/true", "--spec", self.spec, "--state",
                                f"{self.folder}/{state}", *arguments], capture_output=True, text=True, timeout=60,
                               check=False, env=env)
         write(f"{self.folder}/said-{self.said}.log", done.stdout + done.stderr)
@@ -292,7 +292,7 @@ def keys_are_renewed(world):
         world.control("life_ms=3000")
         log = f"{world.folder}/serve-{number}.log"
         before = world.given_out()["issued"]
-        serve = start(log, [f"{BUILD}/warmroot", "--verbose", "--bootstrap", __file__, "--spec", world.spec, "--state",
+        serve = start(log, [f"{BUILD}/warmroot", "--verbose", "--bootstrap", "/bin/true", "--spec", world.spec, "--state",
                             f"{world.folder}/state-serve-{number}", "serve", "--listen", "127.0.0.1:0"],
                       world.environment(**variables))
         try:
@@ -316,7 +316,7 @@ def keys_are_renewed(world):
 def serve_with(world, name, variables, play):
     """Runs `play(process, log path)` beside a `serve` with these variables."""
     log = f"{world.folder}/{name}.log"
-    serve = start(log, [f"{BUILD}/warmroot", "--verbose", "--bootstrap", __file__, "--spec", world.spec, "--state",
+    serve = start(log, [f"{BUILD}/warmroot", "--verbose", "--bootstrap", "/bin/true", "--spec", world.spec, "--state",
                         f"{world.folder}/state-{name}", "serve", "--listen", "127.0.0.1:0"], world.environment(**variables))
     try:
         until(f"{name}: serve is there", lambda: announced(log, "listening"))
