@@ -300,13 +300,19 @@ bool Invariants::makes_way(const std::string& id, const sim::InstanceRecord& ins
   return instance.impaired || instance.never_runs || leaves(id);
 }
 
-/// One that people protect from its end stays as long as they want; one that EC2 has given notice
-/// ends within two minutes, and its successor too may get notice: the node waits for neither.
+/// One that people protect from its end stays as long as they want, and so does one with a volume
+/// that nobody can know any more, of which the manager tells them: a session may be in it. One that
+/// EC2 has given notice ends within two minutes, and its successor too may get notice: the node
+/// waits for neither.
 std::map<std::string, int> Invariants::count_instances(bool all) const {
+  std::set<std::string> kept;
+  for (const auto& id : unknowable)
+    if (const auto* volume = region_.volume(id); volume && volume->link)
+      kept.insert(volume->link->instance_id);
   std::map<std::string, int> pools;
   for (const auto& [id, instance] : region_.instances())
-    if (live(instance) && !instance.api_termination_disabled && !instance.interrupted_at &&
-        !asked_to_end_.contains(id) &&
+    if (live(instance) && !kept.contains(id) && !instance.api_termination_disabled &&
+        !instance.interrupted_at && !asked_to_end_.contains(id) &&
         core::is_own_launch(deployment_, instance.client_token, instance.tags) &&
         (all || !makes_way(id, instance)))
       ++pools[tag(instance.tags, "warmroot:pool")];
