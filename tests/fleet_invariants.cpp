@@ -311,8 +311,9 @@ std::map<std::string, int> Invariants::count_instances(bool all) const {
       kept.insert(volume->link->instance_id);
   std::map<std::string, int> pools;
   for (const auto& [id, instance] : region_.instances())
-    if (live(instance) && !kept.contains(id) && !instance.api_termination_disabled &&
-        !instance.interrupted_at && !asked_to_end_.contains(id) &&
+    if (live(instance) && !kept.contains(id) && !unseen.contains(id) &&
+        !instance.api_termination_disabled && !instance.interrupted_at &&
+        !asked_to_end_.contains(id) &&
         core::is_own_launch(deployment_, instance.client_token, instance.tags) &&
         (all || !makes_way(id, instance)))
       ++pools[tag(instance.tags, "warmroot:pool")];

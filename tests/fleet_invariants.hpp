@@ -63,6 +63,9 @@ class Invariants {
   /// Volumes whose tags were away, or not yet there, while no ledger knew them: nobody could tell
   /// whose they were or what is wrong with them, and their nodes may have been given others.
   std::set<std::string> unknowable;
+  /// Instances whose tags are away and that no ledger knows: EC2 shows them to nobody who asks for
+  /// the deployment's.
+  std::set<std::string> unseen;
   /// Volumes of which the manager was told that no node can repair them; until they are returned.
   std::set<std::string> beyond_repair;
   std::set<std::string> foreign;  ///< ids that no call may ever name
@@ -93,8 +96,8 @@ class Invariants {
   std::map<std::string, Instant> started_over_;   ///< stuck attaches: volume, time of the attach
   std::set<std::string> asked_to_end_;            ///< instances that a call of ours was to end
   std::map<std::string, Instant> surplus_since_;  ///< by pool, while its manager was able to end it
-  std::set<std::string> launched_;  ///< by a manager, whatever people do to their tags later
-  std::set<std::string> from_launch_;  ///< volumes that came with an instance
+  std::set<std::string> launched_;       ///< by a manager, whatever people do to their tags later
+  std::set<std::string> from_launch_;    ///< volumes that came with an instance
   std::set<std::string> doubled_nodes_;  ///< by two managers that did not know of each other
 };
 

@@ -146,10 +146,14 @@ bool person_removes_tags(World& world) {
   if (volume) {
     world.untagged.insert(id);
     if (!is_known(world, id)) world.invariants.unknowable.insert(id);
+  } else {
+    world.untagged_instances.insert(id);
   }
   // He is told, and puts them back.
   world.spell(world.draw.span(seconds{30}, minutes{5}), [&world, id, before] {
     world.untagged.erase(id);
+    world.untagged_instances.erase(id);
+    world.invariants.unseen.erase(id);  // whoever begins finds it again
     if (world.region.volume(id) || world.region.instance(id))
       std::ignore = world.region.create_tags({id}, before);
   });

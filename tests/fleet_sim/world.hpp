@@ -175,6 +175,7 @@ class World {
   std::string never_offered;  ///< the type that EC2 has none of, also when the faults stop
   std::optional<Instant> base_changed_at;  ///< when instances were to be launched from another AMI
   std::set<std::string> untagged;          ///< volumes that lack tags which people took away
+  std::set<std::string> untagged_instances;
   Instant settled_at{};
   bool two_managers = false;   ///< there are two, or were until the faults stopped
   bool second_wanted = false;  ///< the second one has not been stopped yet

@@ -134,6 +134,7 @@ void World::forget_ledger(Host& host) {
   ledgers.throw_away(host.ledger_path);
   auto& unknowable = invariants.unknowable;
   unknowable.insert(untagged.begin(), untagged.end());
+  invariants.unseen.insert(untagged_instances.begin(), untagged_instances.end());
   if (host.number != 0) return;
   // Where its tag has not got through, EC2 shows it as its node's, which has been given another.
   unknowable.insert(invariants.beyond_repair.begin(), invariants.beyond_repair.end());
