@@ -61,6 +61,11 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
     for (const auto& disk : candidates)
       if (!disk.volume_id() && !disk.present_at_start) newcomers.push_back(disk);
     if (newcomers.size() == 1) return {newcomers.front(), {}};
+    for (const auto& disk : disks)
+      if (disk.holds_base && disk.volume_id() == confirmed)
+        return {std::nullopt, disk.name + " is " + *confirmed +
+                                  ", and the base uses it already, as a part of its LVM or RAID or "
+                                  "mounted: see lsblk"};
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
   if (candidates.size() == 1) return {candidates.front(), {}};

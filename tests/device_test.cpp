@@ -103,6 +103,19 @@ TEST(ChooseDisk, on_xen_what_the_launch_mapping_does_not_list_counts_even_if_it_
   EXPECT_THAT(chosen({disk}), HasSubstr("none"));
 }
 
+/// A base with lvm2 or mdadm takes what is plugged in: people waited without a word.
+TEST(ChooseDisk, a_volume_that_the_base_has_taken_is_waited_for_by_name) {
+  DiskFacts disk = ebs("nvme1n1", "vol0bbb");
+  disk.holds_base = true;
+  const std::vector<DiskFacts> disks{disk};
+  EXPECT_EQ(choose_disk(disks, {}, "vol-0bbb").waiting_for,
+            "nvme1n1 is vol-0bbb, and the base uses it already, as a part of its LVM or RAID or "
+            "mounted: see lsblk");
+  EXPECT_EQ(choose_disk(disks, {}, "vol-0ccc").waiting_for, "waiting for the disk of vol-0ccc");
+  EXPECT_EQ(choose_disk(disks, {}, std::nullopt).waiting_for,
+            "waiting for a volume to be attached");
+}
+
 TEST(ChooseDisk, an_empty_medium_does_not_count) {
   DiskFacts disk = ebs("nvme1n1", "vol0bbb");
   disk.size_bytes = 0;
