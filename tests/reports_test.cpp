@@ -1,11 +1,9 @@
 // Reports: what a bootstrap may say to the manager over HTTP, and everything that is refused.
 #include "manager/reports.hpp"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -17,7 +15,6 @@
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/hot_list.hpp"
 #include "manager/listening.hpp"
-#include "manager/report_listener.hpp"
 #include "manager/reports_codec.hpp"
 #include "tests/temporary_directory.hpp"
 
@@ -56,8 +53,7 @@ class Reports : public testing::Test {
          },
          [](const std::string& sha256) {
            return sha256 == "earlier" ? std::make_shared<const std::string>("of before") : nullptr;
-         },
-         [this](bool there) { ++(there ? port_back_ : port_lost_); }});
+         }});
     CHECK(server.has_value());
     server_ = std::move(*server);
     client_ = std::make_unique<httplib::Client>("127.0.0.1", server_->port());
@@ -98,7 +94,6 @@ class Reports : public testing::Test {
   const TemporaryDirectory folder_;
   HotLists hot_lists_{folder_.path() + "/hot-lists"};
   std::atomic<bool> healthy_ = true;
-  std::atomic<int> port_lost_ = 0, port_back_ = 0;
   std::unique_ptr<ReportServer> server_;
   std::unique_ptr<httplib::Client> client_;
 };
@@ -439,106 +434,6 @@ TEST_F(Reports, an_instance_launched_before_an_upgrade_gets_the_program_that_it_
   };
   EXPECT_EQ(body("earlier"), "of before");
   EXPECT_EQ(body("never"), program_.bytes) << "by which it can say what is wrong";
-}
-
-/// Of this process, whose server it is.
-int listening_descriptor(int port) {
-  for (int fd = 3; fd < 1024; ++fd) {
-    int listens = 0;
-    socklen_t size = sizeof listens;
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) continue;
-    if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
-        ntohs(address.sin_port) == port)
-      return fd;
-  }
-  return -1;
-}
-
-/// Whether it comes to that within ten seconds.
-bool soon(const std::function<bool()>& holds) {
-  for (int i = 0; i < 500 && !holds(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  return holds();
-}
-
-/// An accept(2) that failed ended the server for good, and nothing said so.
-TEST_F(Reports, a_port_that_is_lost_is_taken_again) {
-  const int fd = listening_descriptor(server_->port());
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(::shutdown(fd, SHUT_RDWR), 0);
-  EXPECT_TRUE(soon([&] { return port_back_ == 1; }));
-  EXPECT_EQ(port_lost_, 1);
-  const auto reply = client_->Get("/healthz");
-  ASSERT_TRUE(reply);
-  EXPECT_EQ(reply->status, 200);
-}
-
-TEST_F(Reports, a_port_that_somebody_else_has_taken_meanwhile_is_waited_for_and_told_of_once) {
-  const int port = server_->port();
-  const int fd = listening_descriptor(port);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(::shutdown(fd, SHUT_RDWR), 0);
-  ASSERT_TRUE(soon([&] { return port_lost_ == 1; }));
-  {
-    httplib::Server other;
-    ASSERT_EQ(bind_and_listen(other, "127.0.0.1", port), port);
-    std::thread serves([&] { other.listen_after_bind(); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    EXPECT_EQ(port_back_, 0);
-    other.stop();
-    serves.join();
-  }
-  EXPECT_TRUE(soon([&] { return port_back_ == 1; }));
-  EXPECT_EQ(port_lost_, 1);
-}
-
-TEST_F(Reports, a_server_that_ends_while_its_port_is_lost_leaves_nobody_listening) {
-  const int port = server_->port();
-  for (int after_ms : {0, 100, 199, 200, 201, 250}) {
-    ::shutdown(listening_descriptor(port), SHUT_RDWR);
-    std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
-    server_.reset();
-    EXPECT_EQ(listening_descriptor(port), -1) << after_ms;
-    auto again =
-        ReportServer::start({"127.0.0.1", port}, {}, board_, keys_, program_, hot_lists_, Pages{});
-    ASSERT_TRUE(again.has_value()) << after_ms << ": " << again.error().message();
-    server_ = std::move(*again);
-  }
-}
-
-/// Each was a descriptor, and with a thousand nobody could open a file any more.
-TEST_F(Reports, connections_beyond_those_that_are_looked_after_wait_in_the_kernel) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(server_->port()));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::vector<UniqueFd> silent;
-  for (int i = 0; i < 400; ++i) {
-    silent.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(
-        ::connect(silent.back().get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
-        0);
-  }
-  const auto taken = [&] {
-    int count = 0;
-    for (int fd = 3; fd < 1024; ++fd) {
-      sockaddr_in name{};
-      socklen_t length = sizeof name;
-      if (::getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) == 0 &&
-          name.sin_family == AF_INET && ntohs(name.sin_port) == server_->port())
-        ++count;
-    }
-    return count;  // with the one that listens, and one that waits to be looked after
-  };
-  EXPECT_TRUE(soon([&] { return taken() >= kMostConnections; })) << taken();
-  EXPECT_LE(taken(), kMostConnections + 2);
-  silent.clear();
-  EXPECT_TRUE(soon([&] {
-    const auto reply = client_->Get("/healthz");
-    return reply && reply->status == 200;
-  }));
 }
 
 TEST_F(Reports, serves_the_pages_of_operators) {

@@ -69,7 +69,7 @@ if [ "$quick" = no ]; then
   ctest --test-dir build/release -L guest --verbose
   if time_for 600 "the thread sanitizer"; then
     # The thread sanitizer sees only what runs threads.
-    threaded="ebs_test read_engine_test warmer_test early_reads_test recording_test events_test reports_test"
+    threaded="ebs_test read_engine_test warmer_test early_reads_test recording_test events_test reports_test report_listener_test"
     step "building build/tsan: $threaded"
     # shellcheck disable=SC2086 # word splitting is the list
     build_preset tsan $threaded
