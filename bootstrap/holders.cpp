@@ -40,10 +40,6 @@ bool below_volume(const std::string& path) {
   return path == point || path.rfind(point + "/", 0) == 0;
 }
 
-std::string number_of(dev_t device) {
-  return std::to_string(major(device)) + ":" + std::to_string(minor(device));
-}
-
 std::string link_text(const std::string& path) {
   char text[4096];
   const ssize_t length = ::readlink(path.c_str(), text, sizeof text);
@@ -69,7 +65,9 @@ bool on_device(const std::string& path, dev_t device) {
 class Search {
  public:
   explicit Search(dev_t device)
-      : device_(device), namespace_(link_text("/proc/self/ns/mnt")), numbers_{number_of(device)} {
+      : device_(device),
+        namespace_(link_text("/proc/self/ns/mnt")),
+        numbers_{device_number(device)} {
     const auto own = mounts_of("/proc/self");
     // A btrfs has another number there than its files have.
     for (const auto& mount : own)
@@ -154,7 +152,7 @@ std::vector<Holder> holders_of(dev_t device) {
 }
 
 std::vector<Holder> namespaces_holding(dev_t device) {
-  const std::string pattern = " " + number_of(device) + " ";
+  const std::string pattern = " " + device_number(device) + " ";
   const std::string own = read_file("/proc/self/mountinfo", kMaxMountinfo).value_or("");
   return processes_that([&](const std::string& process) {
     const std::string mounts = read_file(process + "/mountinfo", kMaxMountinfo).value_or("");

@@ -96,7 +96,7 @@ std::optional<bool> unmount_beside(UniqueFd space, const std::string& device,
 std::string MountCopies::take(dev_t device) {
   if (major(device) == 0 || SteadyClock::now() < next_) return {};
   const auto until = SteadyClock::now() + kCopiesLimit;
-  const std::string number = std::to_string(major(device)) + ":" + std::to_string(minor(device));
+  const std::string number = device_number(device);
   std::vector<std::string> whose;
   std::set<std::string> seen;
   for (const Holder& each : namespaces_holding(device)) {

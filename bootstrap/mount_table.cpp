@@ -1,10 +1,16 @@
 #include "bootstrap/mount_table.hpp"
 
+#include <sys/sysmacros.h>
+
 #include <map>
 #include <sstream>
 #include <utility>
 
 namespace warmroot::bootstrap {
+
+std::string device_number(dev_t device) {
+  return std::to_string(major(device)) + ":" + std::to_string(minor(device));
+}
 
 std::vector<MountRow> parse_mount_table(const std::string& mountinfo) {
   std::vector<MountRow> mounts;

@@ -3,6 +3,8 @@
 // may be another namespace's.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <set>
 #include <string>
@@ -18,6 +20,9 @@ struct MountRow {
   std::string device;  ///< "major:minor"
   std::string point;   ///< with octal escapes
 };
+
+/// "major:minor", as the table names a device.
+std::string device_number(dev_t device);
 
 /// Lines that are none are left out. Source: proc(5), /proc/pid/mountinfo.
 std::vector<MountRow> parse_mount_table(const std::string& mountinfo);

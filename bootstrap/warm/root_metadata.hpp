@@ -38,7 +38,8 @@ class RootMetadata {
   Result<ReadPump::End> read_superblock();
 
   /// What GETFSMAP would read one after the other, read in parallel: superblock, group descriptors,
-  /// bitmaps. Leaves the ranges that plan_reads wants first and last. Once.
+  /// bitmaps. Leaves the ranges that plan_reads wants first and last. A second
+  /// call does nothing.
   Result<ReadPump::End> read();
 
   /// The file system's own size; 0 while it is not known.

@@ -394,15 +394,11 @@ Result<ReadPump::End> Run::read_everything() {
     if (end == ReadPump::End::finished && !map_.exists()) {
       TRY_ASSIGN(end, metadata_->read());
     }
-    const bool still = end == ReadPump::End::finished && !map_.exists() && may_be_warm();
-    if (still) {
+    if (end == ReadPump::End::finished && !map_.exists() && may_be_warm()) {
       TRY_ASSIGN(end, find_needed());
     }
     if (end != ReadPump::End::finished) return end;
-    bool warm = false;
-    if (still) {
-      TRY_ASSIGN(warm, is_warm_already());
-    }
+    TRY_ASSIGN(const bool warm, is_warm_already());
     if (warm) return read_hot();  // what of it the needed blocks do not cover, and that it is there
   }
   wishes_->expect(request_.hot);
