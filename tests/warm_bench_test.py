@@ -2,9 +2,11 @@
 there, the figures of one run fit each other, and nothing is left behind. No timing of a contender is asserted.
 Usage: warm_bench_test.py BUILD_DIRECTORY"""
 
+import contextlib
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -120,11 +122,21 @@ def check_run(row, costly):
         assert row[share] is None or 0 <= row[share] <= 1, row
 
 
+def bench_loops():
+    """Loop devices of benches. Seen from here, a volume's path ends at its file system: another test's volumes,
+    which are seen too, even from another container, have longer names."""
+    loops = set()
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+            if re.fullmatch(r"/vol-\d{1,4}", name := file.read().strip()):
+                loops.add(f"{path}: {name}")
+    return loops
+
+
 def left_behind(top):
-    loops = []
-    if subprocess.run(["pgrep", "-x", "warm_bench"], stdout=subprocess.DEVNULL).returncode != 0:
-        # Seen from here, the volume's path ends at its file system: whose it is cannot be told.
-        loops = [path for path in glob.glob("/sys/block/loop*/loop/backing_file") if "/vol-" in open(path).read()]
+    # Nor can it be told whose loops another bench's are.
+    others = subprocess.run(["pgrep", "-x", "warm_bench"], stdout=subprocess.DEVNULL).returncode == 0
+    loops = [] if others else sorted(bench_loops() - BEFORE)
     with open("/proc/self/mounts", encoding="utf-8") as mounts:
         mounted = [line for line in mounts if top in line]
     return loops + mounted + glob.glob(top + "/tmp/*")
@@ -144,6 +156,9 @@ def check_interrupted(bench, top):
     assert not left_behind(top), left_behind(top)
 
 
+BEFORE = bench_loops()
+
+
 def main():
     if missing := lacks():
         print(f"NOT TESTED: this machine lacks {missing}")
@@ -154,8 +169,9 @@ def main():
         report = run(bench, top, CONTENDERS)
         check_self(report["self_check"])
         assert report["rev"] and report["profile_text"] and report["training_seed"] not in (
-            row["seed"] for row in report["runs"]), report
-        assert 80 < report["needed_blocks"] <= report["costly_blocks"] < report["device_blocks"], report
+            row["seed"] for row in report["runs"]), {key: report[key] for key in ("rev", "profile_text", "training_seed")}
+        assert 80 < report["needed_blocks"] <= report["costly_blocks"] < report["device_blocks"], {
+            key: value for key, value in report.items() if key.endswith("_blocks")}
         seen = [(row["workload"], row["contender"]) for row in report["runs"]]
         assert sorted(seen) == sorted((w, c) for w in ("one", "two") for c in CONTENDERS), seen
         for row in report["runs"]:
