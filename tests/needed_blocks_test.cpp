@@ -85,6 +85,18 @@ TEST(FsLayout, xfs_says_its_size) {
 }
 
 /// A sparse image made by mke2fs, and dumpe2fs's opinion of it.
+TEST(FreeRecords, that_touch_are_one_and_those_that_free_no_block_of_the_grid_are_forgotten) {
+  std::vector<ByteRange> free;
+  add_free(free, {0, kG / 2});
+  add_free(free, {kG / 2, kG / 2});  // half blocks that make a whole one
+  add_free(free, {4 * kG, kG - 1});
+  add_free(free, {8 * kG, 3 * kG});
+  for (std::uint64_t at = 20 * kG; at < 30 * kG; at += 8192) add_free(free, {at, 4096});
+  add_free(free, {40 * kG, 2 * kG});
+  EXPECT_THAT(free,
+              ElementsAre(ByteRange{0, kG}, ByteRange{8 * kG, 3 * kG}, ByteRange{40 * kG, 2 * kG}));
+}
+
 class Ext : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

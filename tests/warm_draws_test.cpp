@@ -57,5 +57,56 @@ TEST(DrawsOf, pairs_what_was_read_in_turn) {
   EXPECT_EQ(draws[1].beside, microseconds(4));
 }
 
+using Latencies = std::vector<std::optional<microseconds>>;
+
+Latencies latencies(std::size_t count, std::optional<microseconds> each, std::size_t others = 0,
+                    std::optional<microseconds> other = {}) {
+  Latencies all(count, each);
+  all.insert(all.end(), others, other);
+  return all;
+}
+
+TEST(HaveAnswered, is_told_by_half_of_the_reads) {
+  EXPECT_TRUE(have_answered(latencies(2, milliseconds(1), 2)));
+  EXPECT_FALSE(have_answered(latencies(1, milliseconds(1), 2)));
+  EXPECT_FALSE(have_answered(latencies(4, {})));
+  EXPECT_TRUE(have_answered({}));
+}
+
+struct MapCase {
+  const char* name;
+  Latencies sampled, reference;
+  std::optional<std::size_t> cold;
+};
+
+class MapsClaims : public testing::TestWithParam<MapCase> {};
+
+TEST_P(MapsClaims, are_tried_by_reading_some_again) {
+  EXPECT_EQ(cold_of_map(GetParam().sampled, GetParam().reference), GetParam().cold);
+}
+
+const Latencies kQuick = latencies(8, microseconds(900));
+
+INSTANTIATE_TEST_SUITE_P(
+    Maps, MapsClaims,
+    testing::Values(
+        MapCase{"true", latencies(64, microseconds(900)), kQuick, {}},
+        MapCase{"of_a_restored_snapshot", latencies(64, milliseconds(36)), kQuick, 64},
+        MapCase{"with_writes_in_front",
+                latencies(61, microseconds(900), 3, milliseconds(30)),
+                kQuick,
+                {}},
+        MapCase{"that_claims_a_sixteenth_too_much",
+                latencies(60, microseconds(900), 4, milliseconds(30)), kQuick, 4},
+        MapCase{
+            "behind_a_queue", latencies(64, milliseconds(22)), latencies(8, milliseconds(21)), {}},
+        MapCase{"cold_behind_a_queue", latencies(64, milliseconds(100)),
+                latencies(8, milliseconds(21)), 64},
+        MapCase{"of_two_blocks", latencies(1, microseconds(900), 1, milliseconds(36)), kQuick, {}},
+        MapCase{"of_two_cold_blocks", latencies(2, milliseconds(36)), kQuick, 2},
+        MapCase{"without_a_reference", latencies(64, milliseconds(36)), {}, 64},
+        MapCase{"that_nothing_answers_for", latencies(64, {}), kQuick, {}}),
+    [](const testing::TestParamInfo<MapCase>& one) { return std::string(one.param.name); });
+
 }  // namespace
 }  // namespace warmroot::warm

@@ -215,5 +215,68 @@ TEST_F(TroubledWarmer, a_disk_that_becomes_smaller_is_given_up_in_bounded_time) 
   EXPECT_EQ(shell("head -c " + std::to_string(kAfter) + " " + file.string() + " | md5sum"), sum);
 }
 
+/// One without any bytes was told as "smaller: 0 now", its blocks were given up at once, and the
+/// run ended as done.
+TEST_F(TroubledWarmer, a_disk_that_has_gone_is_lost_and_has_not_become_smaller) {
+  const fs::path file = top_ / "plain";
+  ASSERT_TRUE(shell("head -c 67108864 /dev/urandom > " + file.string()));
+  ASSERT_TRUE(disk_loop_.attach(file, 0));
+  std::jthread leaves([&] {
+    std::this_thread::sleep_for(milliseconds(500));
+    fs::resize_file(file, 0);
+    const UniqueFd loop(::open(disk_loop_.device().c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_EQ(::ioctl(loop.get(), LOOP_SET_CAPACITY, 0), 0);
+  });
+  WarmRequest wanted;
+  wanted.device_path = disk_loop_.device();
+  wanted.volume_id = kVolume;
+  wanted.max_mib_s = 20;
+  const auto start = Clock::now();
+  const WarmProgress progress = run(wanted);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+  EXPECT_EQ(progress.state, WarmState::failed);
+  EXPECT_LT(progress.warmth, 1);
+  EXPECT_THAT(progress.note, testing::HasSubstr("the device answers errors only"));
+  EXPECT_THAT(progress.note, testing::Not(testing::HasSubstr("smaller")));
+}
+
+/// The trial of a map reads up to 128 blocks again, for two seconds where they hang.
+TEST_F(TroubledWarmer, is_asked_to_stop_while_its_map_is_tried_and_keeps_the_map) {
+  make_image(0);
+  attach({});
+  mount_root();
+  ASSERT_EQ(run(request()).state, WarmState::done);
+  const auto before = shell("md5sum < " + (root() / kMap).string());
+  ASSERT_TRUE(before);
+  // The same volume from its snapshot again, in which each first touch takes two seconds.
+  ASSERT_TRUE(shell("cp " + (root() / kMap).string() + " " + (top_ / "map").string()));
+  unmount();
+  disk_loop_.detach();
+  ebs_->delete_volume(kVolume);
+  ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
+  ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
+  mount_root();
+  fs::create_directories((root() / kMap).parent_path());
+  fs::copy_file(top_ / "map", root() / kMap);
+  sim::VolumeProfile slow;
+  slow.latency_median_ms = 2000;
+  ebs_->set_profile(kVolume, slow);
+  WarmRequest wanted = request();
+  wanted.used_before = true;
+  std::stop_source stop;
+  Clock::time_point asked;
+  std::jthread later([&] {
+    std::this_thread::sleep_for(milliseconds(400));
+    asked = Clock::now();
+    stop.request_stop();
+  });
+  const WarmProgress progress = run(wanted, stop.get_token());
+  const auto ended = Clock::now();
+  later.join();
+  EXPECT_LT(ended - asked, milliseconds(600));
+  EXPECT_EQ(progress.state, WarmState::stopped) << progress.note;
+  EXPECT_EQ(shell("md5sum < " + (root() / kMap).string()), before) << "nothing speaks against it";
+}
+
 }  // namespace
 }  // namespace warmroot::warm

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "bootstrap/base/free_deleter.hpp"
+#include "bootstrap/warm/needed_blocks.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -27,17 +28,6 @@ constexpr auto kFastCall = std::chrono::milliseconds(50);
 std::uint32_t encoded_device(dev_t device) {
   const std::uint32_t low = minor(device);
   return (low & 0xff) | (static_cast<std::uint32_t>(major(device)) << 8) | ((low & ~0xffU) << 12);
-}
-
-/// Millions of small extents on a disk that is old and large: what frees no whole block of the grid
-/// is left out.
-void add(std::vector<ByteRange>& free, ByteRange range) {
-  if (!free.empty() && free.back().offset + free.back().length == range.offset) {
-    free.back().length += range.length;
-    return;
-  }
-  if (!free.empty() && free.back().length < kGridBytes) free.pop_back();
-  free.push_back(range);
 }
 
 }  // namespace
@@ -73,7 +63,7 @@ Result<std::vector<ByteRange>> free_ranges(int mount_fd, const std::atomic<bool>
         continue;
       // An external log or real-time device has records, too.
       if (has_numbers && record.fmr_device != encoded_device(status.st_dev)) continue;
-      add(free, {record.fmr_physical, record.fmr_length});
+      add_free(free, {record.fmr_physical, record.fmr_length});
     }
     if (last) return free;
     fsmap_advance(head.get());

@@ -4,6 +4,15 @@
 
 namespace warmroot::warm {
 
+void add_free(std::vector<ByteRange>& free, ByteRange range) {
+  if (!free.empty() && free.back().offset + free.back().length == range.offset) {
+    free.back().length += range.length;
+    return;
+  }
+  if (!free.empty() && free.back().length < kGridBytes) free.pop_back();
+  free.push_back(range);
+}
+
 BlockSet needed_blocks(const RootGeometry& geometry, std::span<const ByteRange> free) {
   BlockSet needed(grid_blocks(geometry.device_bytes));
   const std::uint64_t start = std::min(geometry.partition.offset, geometry.device_bytes);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "bootstrap/warm/block_set.hpp"
 
@@ -17,6 +18,10 @@ struct RootGeometry {
 
 /// A partition table and boot loader: what lies before the first partition, but no more than 1 MiB.
 inline constexpr std::uint64_t kBeforePartitionsBytes = 1024 * 1024;
+
+/// Adds the next free record of a file system that tells them in order. Millions of small ones on a
+/// disk that is old and large: what frees no whole block of the grid is left out once it has ended.
+void add_free(std::vector<ByteRange>& free, ByteRange range);
 
 /// Every block that holds a byte of the root that is not in `free`, and the partition table. `free`
 /// is relative to the partition, in any order, and may overlap. Without free ranges the whole
