@@ -159,6 +159,8 @@ const std::vector<GoalRule>& goal_rules() {
       {"disk to mounted, own list / plain mount(8)", 0.25, "ours", mounted_of, "plain", mounted_of},
       {"disk to mounted, no list / plain mount(8)", 0.50, "ours-nolist", mounted_of, "plain",
        mounted_of},
+      // What is to be had by knowing all that the mount reads.
+      {"disk to mounted, oracle / plain mount(8)", 0.25, "oracle", mounted_of, "plain", mounted_of},
       {"disk to mounted, own list / no warmer", 0.25, "ours", mounted_of, "none", mounted_of},
       {"disk to mounted, no list / no warmer", 0.50, "ours-nolist", mounted_of, "none", mounted_of},
       {"mount(2), own list / no warmer", 0.25, "ours", mount_of, "none", mount_of},
