@@ -130,6 +130,40 @@ TEST(Sso, a_renewal_that_fails_leaves_a_token_that_still_holds_in_use) {
   EXPECT_EQ(fake.files[path], token_file("2026-01-02T03:10:00Z"));
 }
 
+TEST(Sso, a_portal_in_trouble_is_asked_three_times_and_a_token_never_renewed_twice) {
+  for (const int status : {0, 429, 500, 503}) {
+    FakeSurroundings fake({}, {{kConfig, kSsoConfig}});
+    const std::string path = cache_path(fake, "p");
+    fake.files[path] = token_file("2026-01-02T09:00:00Z");
+    int asked = 0;
+    int works_from = 3;
+    fake.peer = [&](const HttpRequest& request) -> Result<HttpReply> {
+      if (++asked >= works_from) return portal(request);
+      if (status == 0) return fail(ErrorKind::retry_later, "no connection");
+      return HttpReply{status, {}, "{}"};
+    };
+    EXPECT_EQ(keys_of(fake.find("p")), "ASIASSO/s/t") << status;
+    EXPECT_EQ(asked, 3);
+    asked = 0;
+    works_from = 4;
+    const auto found = fake.find("p");
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, ErrorKind::retry_later) << found.error().message();
+    EXPECT_EQ(asked, 3);
+  }
+  FakeSurroundings fake({}, {{kConfig, kSsoConfig}});
+  const std::string path = cache_path(fake, "p");
+  fake.files[path] = token_file("2026-01-02T03:10:00Z");
+  int renewals = 0;
+  fake.peer = [&](const HttpRequest& request) -> Result<HttpReply> {
+    if (request.url.find("/token") == std::string::npos) return portal(request);
+    ++renewals;
+    return HttpReply{503, {}, "{}"};
+  };
+  EXPECT_EQ(keys_of(fake.find("p")), "ASIASSO/s/t");
+  EXPECT_EQ(renewals, 1);
+}
+
 TEST(Sso, a_session_without_account_and_role_asks_for_no_credentials) {
   FakeSurroundings fake({},
                         {{kConfig,

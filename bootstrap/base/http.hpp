@@ -21,7 +21,9 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> headers;  ///< sent as given; Host is libcurl's
   std::string body;
   std::string ca_file;  ///< certificates to trust for https; empty: the system's
-  std::chrono::milliseconds connect_timeout{2000};
+  /// Name, connection and TLS. A name server that does not answer takes 5 s of it before the next one is asked.
+  /// Source: resolv.conf(5).
+  std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds timeout{30000};
   const std::atomic<bool>* give_up = nullptr;  ///< once true, a call under way ends: for long polls
 };

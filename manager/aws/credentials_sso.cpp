@@ -12,6 +12,9 @@ namespace warmroot::aws {
 namespace {
 
 constexpr Milliseconds kSsoTimeout{10'000};
+/// As the SDKs' standard mode.
+constexpr int kAttempts = 3;
+constexpr Milliseconds kPause{200};
 /// As botocore's: a token is renewed a quarter of an hour before its end.
 constexpr std::chrono::minutes kRenewBefore{15};
 
@@ -87,6 +90,18 @@ Result<HttpReply> ask(const Lookup& lookup, const SsoSettings& sso, Service serv
   return lookup.from.http(request);
 }
 
+/// Reading the role's keys may be repeated, unlike using up a refresh token.
+Result<HttpReply> ask_for_keys(const Lookup& lookup, const SsoSettings& sso,
+                               const HttpRequest& request, const std::string& path) {
+  for (int attempt = 1;; ++attempt) {
+    auto reply = ask(lookup, sso, Service::sso, request, path);
+    const bool again = reply ? reply->status >= 500 || reply->status == 429
+                             : reply.error().kind != ErrorKind::misconfigured;
+    if (!again || attempt == kAttempts) return reply;
+    if (lookup.from.sleep) lookup.from.sleep(kPause);
+  }
+}
+
 /// A new token for the old one; nullopt where it cannot be renewed now. The cache file gets it too:
 /// a refresh token is good for once, so that the CLI would be locked out otherwise.
 std::optional<SsoToken> renewed(const Lookup& lookup, const SsoSettings& sso,
@@ -141,7 +156,7 @@ Looked find_sso(const Lookup& lookup) {
   request.headers = {{"x-amz-sso_bearer_token", token.access_token.reveal()}};
   const std::string path = "/federation/credentials?role_name=" + percent_encode(sso.role) +
                            "&account_id=" + percent_encode(sso.account);
-  const auto reply = ask(lookup, sso, Service::sso, std::move(request), path);
+  const auto reply = ask_for_keys(lookup, sso, request, path);
   const std::string what = "role " + sso.role + " of account " + sso.account + " by SSO";
   if (!reply) return fail(ErrorKind::retry_later, what + ": " + reply.error().context);
   if (reply->status == 401)

@@ -38,7 +38,6 @@ HttpRequest HttpTransport::signed_request(const std::string& body) const {
   request.url = settings_.endpoint.url();
   request.body = body;
   request.ca_file = settings_.ca_file;
-  request.connect_timeout = settings_.connect_timeout;
   request.timeout = settings_.timeout;
   SigningRequest signing;
   signing.body = body;

@@ -44,9 +44,8 @@ struct HttpExchange {
 struct HttpTransportSettings {
   Endpoint endpoint;
   std::string region;
-  std::string ca_file;                  ///< empty: the system's certificates
-  Milliseconds connect_timeout{2'000};  ///< EC2 accepts within 100 ms; two SYN retries fit
-  Milliseconds timeout{30'000};         ///< source: the EBS CSI driver's describe timeout
+  std::string ca_file;           ///< empty: the system's certificates
+  Milliseconds timeout{30'000};  ///< source: the EBS CSI driver's describe timeout
   /// Told which credentials EC2 calls expired, before the source is asked again.
   std::function<void(const Credentials&)> on_refused;
   std::function<void(const HttpExchange&)> on_exchange;

@@ -7,7 +7,6 @@ namespace warmroot::aws {
 namespace {
 
 constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=utf-8";
-constexpr Milliseconds kConnectTimeout{2'000};
 constexpr Milliseconds kStsTimeout{10'000};
 /// As the SDKs' standard mode.
 constexpr int kAttempts = 3;
@@ -46,7 +45,6 @@ HttpRequest StsClient::request_for(const std::string& body, const Credentials* c
   request.url = address_.endpoint.url();
   request.body = body;
   request.ca_file = ca_file_;
-  request.connect_timeout = kConnectTimeout;
   request.timeout = kStsTimeout;
   if (credentials != nullptr) {
     SigningRequest signing;
