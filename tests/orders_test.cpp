@@ -226,6 +226,47 @@ TEST(ReleaseOrder, a_node_that_does_not_report_loses_the_volume_to_the_operators
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
 }
 
+/// Such a node reports failed, and people go on in the volume: it was detached under them.
+TEST(ReleaseOrder, a_node_whose_sessions_left_the_volume_is_asked_to_unmount_first) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::failed);
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_TRUE(world.plan().drains.contains("i-1"));
+  // Since the first look it is known to depart.
+  world.ledger.departures["i-1"] = {false, core::kNow};
+  world.ledger.leases.back().state = core::LeaseState::leaving;
+  world.report("i-1", "vol-1", NodeStage::released);
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
+  world.report("i-1", "vol-1", NodeStage::failed);
+  world.now += core::kDrainPatience;
+  world.observed.reports.at("i-1").received = world.now;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1")) << "it could not unmount";
+}
+
+TEST(ReleaseOrder, a_node_that_failed_and_is_silent_since_loses_the_volume_to_the_operators_word) {
+  auto world = served();
+  world.report("i-1", "vol-1", NodeStage::failed, core::kReportFresh);
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
+  EXPECT_THAT(world.plan().drains, IsEmpty());
+}
+
+/// With the volume's id, or without: it may have failed before it saw the disk.
+TEST(ReleaseOrder, a_bring_up_that_failed_answers_the_wish_and_is_detached_then) {
+  for (const char* volume : {"vol-1", ""}) {
+    auto world = served();
+    world.report("i-1", volume, NodeStage::failed);
+    world.order(OrderKind::release, "i-1");
+    world.limits.orders_only = true;
+    EXPECT_TRUE(world.plan().drains.contains("i-1")) << volume;
+    world.report("i-1", volume, NodeStage::released);
+    EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1")) << volume;
+  }
+}
+
 TEST(ReleaseOrder, the_replacement_is_launched_in_the_same_plan) {
   auto world = served();
   world.report("i-1", "vol-1", NodeStage::ready);

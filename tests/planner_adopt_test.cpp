@@ -468,6 +468,16 @@ TEST(Rebalance, the_hand_over_begins_when_the_replacement_runs) {
   EXPECT_EQ(plan.drains.begin()->first, "i-0");
 }
 
+TEST(Rebalance, a_node_whose_sessions_left_the_volume_is_asked_to_drain_when_it_is_replaced) {
+  auto world = hinted_world(1);
+  record_hints(world);
+  world.report("i-0", "vol-0", NodeStage::failed);
+  world.instance("i-new");
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(plan.drains.contains("i-0"));
+}
+
 TEST(Rebalance, no_more_nodes_than_may_be_unavailable) {
   auto world = hinted_world(4);
   world.pool().rollout.max_unavailable = 2;

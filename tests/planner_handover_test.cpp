@@ -375,6 +375,39 @@ TEST(Planner, a_reporting_node_is_asked_to_drain_before_it_is_ended) {
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
 }
 
+/// Such a node reports failed, and people go on in the volume.
+TEST(Planner, a_node_whose_sessions_left_the_volume_is_asked_to_drain_before_it_is_ended) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.paused_pools = {"p"};
+  world.report("i-0", "vol-0", NodeStage::failed);
+  const auto plan = world.plan();
+  EXPECT_THAT(plan.actions, IsEmpty());
+  EXPECT_TRUE(plan.drains.contains("i-0"));
+  world.ledger.watches["drain/i-0"] = {kNow - kDrainPatience, 100};
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-0"));
+  world.ledger.watches.clear();
+  world.report("i-0", "vol-0", NodeStage::failed, kReportFresh);
+  EXPECT_THAT(world.calls(), ElementsAre("TerminateInstances i-0")) << "it is silent";
+}
+
+TEST(Planner, a_node_whose_sessions_left_the_volume_hears_of_a_warning_too) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.observed.warnings["i-0"] = {WarningKind::interruption, kNow};
+  for (const auto stage : {NodeStage::ready, NodeStage::failed, NodeStage::draining}) {
+    world.report("i-0", "vol-0", stage);
+    EXPECT_EQ(world.plan().drains.contains("i-0"), stage != NodeStage::draining)
+        << to_string(stage);
+  }
+  world.report("i-0", "vol-0", NodeStage::failed, kReportFresh);
+  EXPECT_THAT(world.plan().drains, IsEmpty()) << "it is silent";
+}
+
 /// fleet_sim seed 900071910.
 TEST(Planner, who_gave_back_a_volume_that_people_deleted_is_ended_at_once) {
   World world;

@@ -99,6 +99,17 @@ TEST(Rollout, drains_a_node_once_its_next_volume_is_there) {
   EXPECT_THAT(plan.actions, IsEmpty());
 }
 
+TEST(Rollout, drains_a_node_whose_sessions_left_the_volume_before_it_ends) {
+  RolloutWorld world(1, 1);
+  world.next("vol-n");
+  world.report("i-0", "vol-0", NodeStage::failed);
+  const auto plan = world.plan();
+  EXPECT_TRUE(plan.drains.contains("i-0"));
+  EXPECT_THAT(plan.actions, IsEmpty());
+  world.report("i-0", "vol-0", NodeStage::failed, kReportFresh);
+  EXPECT_THAT(world.calls(), Contains("TerminateInstances i-0")) << "it is silent";
+}
+
 TEST(Rollout, waits_until_the_next_volume_is_read_as_far_as_the_spec_asks_for_that) {
   RolloutWorld world(1, 1);
   world.pool().stock.ready_within = std::chrono::minutes{10};

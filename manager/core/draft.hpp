@@ -145,7 +145,8 @@ class Draft {
   InstanceDraft* find_instance(std::string_view id);
   InstanceDraft& add_instance(InstanceDraft made);
   const NodeReport* report_of(const std::string& instance_id) const;
-  /// The report, when it is recent enough to be waited for.
+  /// The report, when it is recent enough to be waited for. A bootstrap that failed listens too:
+  /// sessions may go on in its volume, and one that never had any gives it back at once.
   const NodeReport* fresh_report_of(const std::string& instance_id) const;
 
   /// The manager has begun too lately for its silence to mean that nothing runs there. Wakes when

@@ -164,13 +164,12 @@ void obey_release(Draft& draft, const Order& order) {
     draft.set_lease(lease, "released by the operator");
     return settle(draft, order, true, order.subject + " waited for a volume and serves no more");
   }
-  const auto* report = draft.fresh_report_of(order.subject);
   const bool gave_back = has_released(draft, lease);
   if (gave_back && instance) return;  // healing detaches
   const auto* shown = draft.observed.instances.get(order.subject);
   const bool runs = !gave_back && shown && shown->state == aws::InstanceState::running;
   if (runs && draft.may_yet_report(order.subject)) return;
-  const bool listens = runs && report && report->stage != NodeStage::failed;
+  const bool listens = runs && draft.fresh_report_of(order.subject);
   if (listens && draft.now - order.asked < kDrainPatience) {
     draft.plan.drains[order.subject] = "the operator released it";
     return draft.wake_at(order.asked + kDrainPatience);

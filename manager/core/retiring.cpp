@@ -39,7 +39,7 @@ void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reas
 bool draining(Draft& draft, const InstanceDraft& instance, const std::string& reason) {
   if (instance.running && draft.may_yet_report(instance.id)) return true;
   const auto* report = draft.fresh_report_of(instance.id);
-  if (!instance.running || !report || report->stage == NodeStage::failed) return false;
+  if (!instance.running || !report) return false;
   // Its volume was taken away or deleted by somebody: there is nothing left to give back.
   if (report->stage == NodeStage::released && !draft.shows_volume_on(instance.id)) return false;
   draft.plan.drains[instance.id] = reason;
@@ -76,8 +76,7 @@ void ask_to_drain(Draft& draft, const InstanceDraft& instance) {
                       (departure != draft.ledger.departures.end() && departure->second.reclaim_at);
   const auto* report = draft.fresh_report_of(instance.id);
   if (!warned || instance.departing.empty() || !instance.running || !report ||
-      report->stage == NodeStage::failed || report->stage == NodeStage::draining ||
-      report->stage == NodeStage::released)
+      report->stage == NodeStage::draining || report->stage == NodeStage::released)
     return;
   draft.plan.drains[instance.id] = instance.id + " " + instance.departing;
 }
