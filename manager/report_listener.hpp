@@ -1,5 +1,6 @@
-// The HTTP server under the report server: one that no error of accept(2) ends, and that takes no
-// more connections at a time than it can look after. cpp-httplib does neither by itself.
+// The HTTP server under the report server: one that no error of accept(2) ends, that takes no more
+// connections at a time than it can look after, and that reads no more of a request than it may be
+// long. cpp-httplib does none of these by itself.
 #pragma once
 
 #include <httplib.h>
@@ -16,6 +17,9 @@ namespace warmroot::manager {
 /// kernel's queue, where they cost no descriptor.
 inline constexpr int kMostConnections = 256;
 
+/// Of a request before its body: a peer that goes on is cut off.
+inline constexpr std::size_t kMostHeadBytes = std::size_t{64} * 1024;
+
 /// A pool of threads whose queue is bounded: who adds to a full one waits.
 class BoundedPool : public httplib::TaskQueue {
  public:
@@ -28,7 +32,9 @@ class BoundedPool : public httplib::TaskQueue {
   httplib::ThreadPool pool_;
 };
 
-/// Routes and limits are httplib's. listen_on() in one thread, serve() in another until end().
+/// Routes and other limits are httplib's. A connection serves one request and is closed, and a
+/// request for ranges is answered in full. listen_on() in one thread, serve() in another until
+/// end().
 class ReportListener : public httplib::Server {
  public:
   /// The port, or -1 with errno.
@@ -40,6 +46,7 @@ class ReportListener : public httplib::Server {
   void end();
 
  private:
+  bool process_and_close_socket(socket_t connection) override;
   void take_port_again();
   bool listens() const;
 
