@@ -35,8 +35,13 @@ Ok keep(const RecordWish& wish, const RecordedVolume& volume, warm::HotList list
   TRY_ASSIGN(const auto file,
              warm::VolumeFile::at(volume.mount_point, kVolumeHotList, "the hot list"));
   TRY_ASSIGN(const auto bytes, file.load(warm::kMostListBytes));
-  if (const auto before = bytes ? warm::decode_hot_list(*bytes) : fail(ErrorKind::gone, "none"))
+  if (const auto before = bytes ? warm::decode_hot_list(*bytes) : fail(ErrorKind::gone, "none")) {
+    // Somebody wants these sessions to be quick: they weigh as much as all that came before.
+    list.recordings = before->recordings;
+    const std::string workload = list.workload;
     list = warm::merge_hot_lists(std::vector{*before, list});
+    if (!workload.empty()) list.workload = workload;
+  }
   return file.save(warm::encode_hot_list(list));
 }
 

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <memory>
 #include <tuple>
+#include <utility>
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/paths.hpp"
@@ -22,8 +24,12 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// What a session reads after so long is seldom what the next one waits for at its start.
 constexpr std::chrono::minutes kRecordFor{10};
+/// A release waits no longer to hear whether others have the list.
+constexpr std::chrono::milliseconds kTakenLimit{500};
+constexpr int kTakenPollMs = 20;
 constexpr std::size_t kMostOwnerBytes = 256;
-/// Nodes that start beside this one, or soon after, need not wait for its end.
+/// Nodes that start beside this one, or soon after, need not wait for its end. From the first
+/// session on.
 constexpr std::chrono::seconds kTellAfter[] = {std::chrono::seconds{20}, std::chrono::seconds{60},
                                                std::chrono::seconds{180}};
 
@@ -60,7 +66,7 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
       if (!own) note_(own.error().message());
       const std::lock_guard lock(mutex_);
       of_volume_ = is_ours && own.has_value();
-      if (own) brought_ = std::move(*own);
+      if (own) own_ = std::move(*own);
     }
   }
   if (!recorder_) return;
@@ -91,8 +97,13 @@ bool Recording::is_owner(const std::string& mount_point, const std::string& volu
 Ok Recording::take(std::string_view list) {
   TRY_ASSIGN(auto taken, warm::decode_hot_list(list));
   const std::lock_guard lock(mutex_);
-  if (!of_volume_) brought_ = std::move(taken);
+  told_ = std::move(taken);
   return {};
+}
+
+bool Recording::was_told() const {
+  const std::lock_guard lock(mutex_);
+  return told_.has_value();
 }
 
 bool Recording::is_of_volume() const {
@@ -112,52 +123,92 @@ std::vector<warm::WantedFile> Recording::files_elsewhere() const {
   return elsewhere_;
 }
 
-std::optional<warm::HotList> Recording::brought() const {
+/// The one to begin with first.
+std::vector<warm::HotList> Recording::lists() const {
   const std::lock_guard lock(mutex_);
-  return brought_;
+  std::vector<warm::HotList> lists;
+  for (const auto* list : {of_volume_ ? &own_ : &told_, of_volume_ ? &told_ : &own_})
+    if (*list) lists.push_back(**list);
+  return lists;
 }
 
 std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const {
-  const auto list = brought();
-  return list ? warm::hot_blocks(*list, warm::grid_blocks(device_bytes))
-              : std::vector<warm::Block>();
+  const warm::Block size = warm::grid_blocks(device_bytes);
+  std::vector<warm::Block> blocks;
+  warm::BlockSet taken(size);
+  for (const warm::HotList& list : lists())
+    for (const warm::Block block : warm::hot_blocks(list, size)) {
+      if (taken.contains(block)) continue;
+      taken.insert(block);
+      blocks.push_back(block);
+    }
+  return blocks;
+}
+
+/// Whoever is asked before sessions were open has tried a login: that is nobody. Our reading of
+/// people's keys opens no program. Where opened files cannot be watched, somebody always comes.
+bool Recording::somebody_came() {
+  if (!open_) return false;
+  if (!std::exchange(saw_open_, true)) return false;  // what was opened before is still to be taken
+  const auto programs = recorder_->programs_opened();
+  if (!programs_before_) programs_before_ = programs;
+  return !programs || *programs > *programs_before_;
 }
 
 void Recording::run(const std::stop_token& stop) {
-  const auto start = SteadyClock::now();
+  std::optional<SteadyClock::time_point> first;
   const auto* tell = std::begin(kTellAfter);
-  while (!stop.stop_requested() && SteadyClock::now() < start + kRecordFor) {
-    if (tell != std::end(kTellAfter) && SteadyClock::now() >= start + *tell) {
+  while (!stop.stop_requested() && (!first || SteadyClock::now() < *first + kRecordFor)) {
+    if (first && tell != std::end(kTellAfter) && SteadyClock::now() >= *first + *tell) {
       ++tell;
       if (const auto list = recorder_->list(); !is_of_volume() && !list.ranges.empty())
-        recorded_(warm::encode_hot_list(list), true);
+        recorded_(warm::encode_hot_list(list), true, [](bool) {});
     }
     ::poll(nullptr, 0, warm::kRecordPollMs);
     if (const auto taken = recorder_->poll(); !taken) {
       note_(taken.error().message());
       break;
     }
+    if (!first && somebody_came()) first = SteadyClock::now();
   }
-  save();
+  // The last moments count, too.
+  if (recorder_->poll() && !first && somebody_came()) first = SteadyClock::now();
+  if (first) return save(stop);
+  recorder_.reset();
+  note_("nobody came: nothing was kept");
 }
 
-void Recording::save() {
+void Recording::save(const std::stop_token& stop) {
   warm::HotList list = recorder_->list();
   const std::string source = recorder_->source();
   recorder_.reset();
   if (list.ranges.empty()) return;
-  if (!is_of_volume()) recorded_(warm::encode_hot_list(list), false);
-  auto before = brought();
+  enum class Answer { none, yes, no };
+  const auto answer = std::make_shared<std::atomic<Answer>>(Answer::none);
+  const bool of_volume = is_of_volume();
+  if (!of_volume)
+    recorded_(warm::encode_hot_list(list), false,
+              [answer](bool taken) { *answer = taken ? Answer::yes : Answer::no; });
+  auto before = lists();
+  before.resize(std::min<std::size_t>(before.size(), 1));
   // `record` may have added to the volume's list since the mount.
   if (const auto bytes = file_ ? file_->load(warm::kMostListBytes) : std::nullopt; bytes && *bytes)
-    if (auto now = warm::decode_hot_list(**bytes)) before = std::move(*now);
-  if (before) list = warm::merge_hot_lists(std::vector{*before, list});
+    if (auto now = warm::decode_hot_list(**bytes); now && (of_volume || *now != own_))
+      before.assign(1, std::move(*now));
+  before.push_back(std::move(list));
+  list = warm::merge_hot_lists(before);
   const Ok saved = file_ ? file_->save(warm::encode_hot_list(list))
                          : Ok{fail(ErrorKind::gone, "the root is not mounted")};
-  if (saved && owner_ && !is_of_volume()) std::ignore = owner_->save(volume_id_ + "\n");
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +
                     std::to_string(list.recordings) + " recordings; this one from " + source
               : "the hot list was not kept: " + saved.error().message());
+  if (!saved || !owner_ || of_volume) return;
+  std::optional<SteadyClock::time_point> limit;
+  while (*answer == Answer::none && (!limit || SteadyClock::now() < *limit)) {
+    if (!limit && stop.stop_requested()) limit = SteadyClock::now() + kTakenLimit;
+    ::poll(nullptr, 0, limit ? kTakenPollMs : warm::kRecordPollMs);
+  }
+  if (*answer == Answer::yes) std::ignore = owner_->save(volume_id_ + "\n");
 }
 
 bool Recording::finish(std::chrono::milliseconds limit) {

@@ -3,6 +3,7 @@
 // of its own; only the unmount waits for it. Called by warming.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -24,10 +25,13 @@ class Recording {
   /// Gets a sentence about what was kept, and where something cannot be; sessions never depend on
   /// it. Called from any thread.
   using Note = std::function<void(const std::string&)>;
+  /// Told once whether others have it now, from any thread.
+  using Taken = std::function<void(bool)>;
   /// Gets what the first lease of a volume recorded, as text: so far, some times soon after the
-  /// mount, and whole when it ends. A later lease reads where files have moved to since, which is
-  /// nowhere on another volume.
-  using Recorded = std::function<void(std::string, bool so_far)>;
+  /// first session has begun, and whole when it ends. A later lease reads where files have moved to
+  /// since, which is nowhere on another volume. Until the whole has been taken, the next lease
+  /// counts as the first.
+  using Recorded = std::function<void(std::string, bool so_far, Taken)>;
   Recording(Note note, Recorded recorded)
       : note_(std::move(note)), recorded_(std::move(recorded)) {}
   Recording(const Recording&) = delete;
@@ -43,28 +47,35 @@ class Recording {
   /// Requires the volume's id, or none where nobody knows it.
   void mounted(const std::string& mount_point, std::uint64_t partition_offset,
                const std::string& volume_id);
+  /// Sessions may begin: from the first on, ten minutes are recorded. Of a lease in which nobody
+  /// ran a program of the volume's nothing is kept, and nobody is taught.
+  void sessions_open() { open_ = true; }
   /// Neither the volume nor the manager has told what sessions read first.
-  bool knows_nothing() const { return !brought(); }
+  bool knows_nothing() const { return lists().empty(); }
+  /// The manager has told it.
+  bool was_told() const;
   /// The volume itself brought the list along: it has been used before.
   bool is_of_volume() const;
-  /// A list of the volume's lineage, from elsewhere; the one that the volume brings along is
-  /// preferred, whichever comes first. Errors: decode_hot_list's.
+  /// A list of the volume's lineage, from elsewhere. Errors: decode_hot_list's.
   Ok take(std::string_view list);
   /// A list of another lineage: only its files mean anything, and it is merged into nothing.
   /// Errors: decode_hot_list's.
   Ok take_elsewhere(std::string_view list);
   /// What that list says sessions read first, in its order.
   std::vector<warm::WantedFile> files_elsewhere() const;
-  /// The blocks that sessions of this lineage read first, in that order, of a device of this size.
+  /// The blocks that sessions of this lineage read first, in that order, of a device of this size:
+  /// those of the volume's own sessions before those of others, and these before what a snapshot
+  /// brought along.
   std::vector<warm::Block> hot_blocks(std::uint64_t device_bytes) const;
   /// Ends the recording and keeps it on the volume; nothing of the mount is held afterwards. False
   /// when the volume has not taken it in time; then it may be called again.
   bool finish(std::chrono::milliseconds limit);
 
  private:
-  std::optional<warm::HotList> brought() const;
+  std::vector<warm::HotList> lists() const;
   void run(const std::stop_token& stop);
-  void save();
+  bool somebody_came();
+  void save(const std::stop_token& stop);
   bool is_owner(const std::string& mount_point, const std::string& volume_id);
 
   Note note_;
@@ -75,8 +86,11 @@ class Recording {
   std::string volume_id_;
   mutable std::mutex mutex_;
   bool of_volume_ = false;
-  std::optional<warm::HotList> brought_;
+  std::optional<warm::HotList> own_, told_;  // the volume's, and the manager's
   std::vector<warm::WantedFile> elsewhere_;
+  std::atomic<bool> open_ = false;
+  bool saw_open_ = false;                         // the thread's
+  std::optional<std::uint64_t> programs_before_;  // sessions could begin
   std::future<void> ended_;
   std::jthread thread_;
 };

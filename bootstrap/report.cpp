@@ -21,6 +21,9 @@ constexpr milliseconds kLastRetry{10000};
 constexpr milliseconds kConnectTimeout{2000};
 constexpr milliseconds kRequestTimeout{5000};
 constexpr std::size_t kKeyFileBytes = 1024;
+constexpr unsigned kExchangeTries = 5;
+/// Numbers are microseconds: some years.
+constexpr std::uint64_t kLongestSkip = std::uint64_t{100'000'000'000'000};
 
 }  // namespace
 
@@ -61,7 +64,8 @@ void Reporter::stage_changed(Stage stage, std::string reason, std::string messag
 void Reporter::exchange(std::string method, std::string path, std::string body, Answered done) {
   {
     const std::lock_guard lock(mutex_);
-    exchanges_.push_back({std::move(method), std::move(path), std::move(body), std::move(done)});
+    exchanges_.push_back(
+        {std::move(method), std::move(path), std::move(body), std::move(done), 0});
   }
   changed_.notify_all();
 }
@@ -76,13 +80,18 @@ void Reporter::run_exchanges() {
       next = std::move(exchanges_.front());
       exchanges_.pop_front();
     }
-    auto reply = request_signed(next.method, next.path, std::move(next.body));
+    auto reply = request_signed(next.method, next.path, next.body);
     const bool good = reply && reply->status == 200;
     if (!good)
       log_event(
           LogLevel::info, next.path + " not answered",
           {{"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});
-    next.done(good ? std::optional(std::move(reply->body)) : std::nullopt);
+    constexpr int kUnavailable = 503;
+    const bool may_be_good_yet = !reply || reply->status == kUnavailable;
+    if (may_be_good_yet && ++next.tries < kExchangeTries)
+      later_.push_back(std::move(next));
+    else
+      next.done(good ? std::optional(std::move(reply->body)) : std::nullopt);
   }
 }
 
@@ -194,10 +203,18 @@ bool Reporter::send(const Event& event) {
   // A manager that lost its ledger has lost the keys. One that has ours still gives no other.
   constexpr int kUnauthorized = 401;
   if (reply && reply->status == kUnauthorized) ask_for_key();
+  constexpr int kConflict = 409;
+  if (reply && reply->status == kConflict) skip_numbers();
   log_event(LogLevel::info, "report not taken",
             {{"stage", to_string(event.stage)},
              {"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});
   return false;
+}
+
+/// A clock that was ahead when an earlier daemon numbered its reports has been set back since.
+void Reporter::skip_numbers() {
+  sequence_ = next_sequence() + skip_;
+  if (skip_ < kLongestSkip) skip_ *= 2;
 }
 
 void Reporter::run() {
@@ -232,6 +249,9 @@ void Reporter::run() {
     run_exchanges();
     changed_.notify_all();
     if (!pause(often_ ? kOften : kSeldom, true)) return;
+    const std::lock_guard lock(mutex_);
+    for (Exchange& exchange : later_) exchanges_.push_back(std::move(exchange));
+    later_.clear();
   }
 }
 

@@ -41,7 +41,8 @@ class Reporter {
   void report_often(bool often) { often_ = often; }
 
   /// One more signed request, sent between reports; `done` gets the body of a good answer, or
-  /// nothing, on the reporter's thread. Tried once. Not called where there is no manager.
+  /// nothing, on the reporter's thread. Where there is no answer, or 503, some times more, behind
+  /// later reports. Not called where there is no manager.
   using Answered = std::function<void(std::optional<std::string>)>;
   void exchange(std::string method, std::string path, std::string body, Answered done);
 
@@ -57,6 +58,7 @@ class Reporter {
   struct Exchange {
     std::string method, path, body;
     Answered done;
+    unsigned tries = 0;
   };
   void run();
   void run_exchanges();
@@ -69,6 +71,7 @@ class Reporter {
   bool send(const Event& event);
   bool pause(std::chrono::milliseconds time, bool wake_for_events);
   std::uint64_t next_sequence();
+  void skip_numbers();
 
   StatusBook& book_;
   const std::string url_, key_file_;
@@ -77,6 +80,7 @@ class Reporter {
   HttpClient http_;
   std::optional<std::string> key_;
   std::uint64_t sequence_ = 0;
+  std::uint64_t skip_ = 3'600'000'000;  ///< an hour of numbers; doubled each time
   std::atomic<bool> often_ = false;
 
   std::mutex mutex_;
@@ -84,6 +88,7 @@ class Reporter {
   std::deque<Event> events_;
   Event latest_{Stage::hello, {}, {}};
   std::deque<Exchange> exchanges_;
+  std::deque<Exchange> later_;  ///< the thread's: to be tried again behind the next report
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -75,7 +75,7 @@ class RootSearch {
       return check_filesystem(assignment_.partition, assignment_.partition_node, order_.disk_fd,
                               stop_);
     }));
-    if (refused_.empty()) order_.checked();
+    if (!std::exchange(told_checked_, true)) order_.checked();
     TRY(book_.timed("mount the root", [&] { return mount_candidate(); }));
     return {};
   }
@@ -152,6 +152,7 @@ class RootSearch {
   StatusBook& book_;
   const StopRequest& stop_;
   std::vector<PartitionFacts> candidates_;
+  bool told_checked_ = false;
   std::vector<std::string> refused_;  ///< which candidate is no root, and why
   bool damaged_ = false;              ///< one of them may be, once it is repaired
   std::string volume_os_;

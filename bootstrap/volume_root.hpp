@@ -20,8 +20,8 @@ struct RootOrder {
   std::string disk_name;            ///< "nvme1n1"
   int disk_fd = -1;                 ///< the whole disk
   std::function<bool()> confirmed;  ///< the manager says that this disk is the pool's
-  std::function<void()> checked;  ///< called before the first mount to stay, unless one was refused
-  std::function<void()> read{};   ///< called once the partitions are known
+  std::function<void()> checked;    ///< called once, before the first mount to stay
+  std::function<void()> read{};     ///< called once the partitions are known
 };
 
 /// Mounts the largest partition that turns out to be a root, writable, and remembers it in

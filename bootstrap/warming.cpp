@@ -85,7 +85,7 @@ void Warming::ask_for_block_list() {
 void Warming::root_mounted(const Assignment& assignment) {
   recording_.mounted(kVolumePoint, assignment.partition.offset_bytes, assignment.volume_id);
   if (!ticket_.warm_enabled) return;
-  if (recording_.knows_nothing())
+  if (!recording_.was_told())
     ask_for_list(assignment.disk_node);
   else if (!ticket_.manager_url.empty() && !volume_blocks_.has_list())
     ask_for_block_list();
@@ -153,6 +153,7 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
 }
 
 void Warming::sessions_open() {
+  recording_.sessions_open();
   if (!ticket_.warm_enabled) return;
   reporter_.report_often(true);
   enter_(Stage::warming);

@@ -25,8 +25,8 @@
 
 namespace warmroot::bootstrap {
 
-/// made_from is called by any thread, the rest by one. Each step of a lease once, but disk_likely,
-/// request_stop and stop.
+/// made_from and sessions_open are called by any thread, the rest by one. Each step of a lease
+/// once, but disk_likely, sessions_open, request_stop and stop.
 class Warming {
  public:
   /// `enter` gets Stage::warming when sessions are open, and Stage::warm behind it; from any
@@ -49,7 +49,7 @@ class Warming {
   void disk_checked(const std::string& disk_node);
   /// The root is mounted at kVolumePoint: the warmer begins.
   void root_mounted(const Assignment& assignment);
-  /// From now on the manager hears about warming.
+  /// From now on the manager hears about warming; anew where sessions had left the volume.
   void sessions_open();
 
   /// No read of the warmer is started any more. Does not wait.
@@ -81,11 +81,13 @@ class Warming {
                          log_event(LogLevel::notice, "hot list", {{"what", text}});
                          book_.update([&](Status& status) { status.hot_list = text; });
                        },
-                       [this](std::string list, bool so_far) {
-                         if (!ticket_.manager_url.empty())
-                           reporter_.exchange(
-                               "POST", so_far ? "/v1/hot-list?so-far=1" : "/v1/hot-list",
-                               std::move(list), [](const auto&) {});
+                       [this](std::string list, bool so_far, const Recording::Taken& taken) {
+                         if (ticket_.manager_url.empty()) return taken(true);
+                         reporter_.exchange("POST",
+                                            so_far ? "/v1/hot-list?so-far=1" : "/v1/hot-list",
+                                            std::move(list), [taken](const auto& answer) {
+                                              taken(answer.has_value());
+                                            });
                        }};
   BoundedThread warmer_;  ///< last, so that it ends first
 };

@@ -58,4 +58,15 @@ std::set<std::string> snapshots_to_list(const Config& config, const core::Observ
   return snapshots;
 }
 
+std::set<std::string> lineages_in_use(const Config& config, const core::Observed& observed) {
+  std::set<std::string> lineages;
+  for (const core::PoolSpec& pool : config.desired.pools)
+    if (const auto source = core::find_source(pool, observed); !source.snapshot_id.empty())
+      lineages.insert(source.snapshot_id);
+  for (const auto& [id, volume] : observed.volumes)
+    if (const auto tag = volume.tags.find(core::kTagLineage); tag != volume.tags.end())
+      lineages.insert(tag->second);
+  return lineages;
+}
+
 }  // namespace warmroot::manager

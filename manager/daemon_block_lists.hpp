@@ -19,4 +19,7 @@ BlockListHooks ebs_block_lists(const aws::Connection& connection);
 /// warm, and do not say block_list = false.
 std::set<std::string> snapshots_to_list(const Config& config, const core::Observed& observed);
 
+/// The lineages of the volumes that there are, and those that the pools' next ones will have.
+std::set<std::string> lineages_in_use(const Config& config, const core::Observed& observed);
+
 }  // namespace warmroot::manager

@@ -12,9 +12,12 @@
 namespace warmroot::manager {
 namespace {
 
-/// Lineages beyond these are of sources that nobody uses any more.
-constexpr std::size_t kMostLineages = 64;
+/// Of lineages that no volume and no pool has any more: one may come back.
+constexpr std::size_t kMostUnused = 64;
 constexpr const char* kSuffix = ".list";
+/// Beside each list: the volumes that have taught it, one a line.
+constexpr const char* kTaughtSuffix = ".taught";
+constexpr std::size_t kMostTaughtBytes = 64 * 1024;
 /// Beside the lists, a file a pool: its lineages, one a line, the latest first.
 constexpr const char* kPoolSuffix = ".pool";
 constexpr std::size_t kMostOfPool = 8;
@@ -32,6 +35,10 @@ bool is_pool_name(std::string_view text) {
 
 /// Of those heard last: instances may be gone without a word.
 constexpr std::size_t kMostSoFar = 64;
+/// A list that took long to merge is handed out for so many times as long.
+constexpr int kPausePerMerge = 10;
+constexpr auto kLongMerge = std::chrono::milliseconds(5);
+constexpr std::size_t kMostMerged = 256;
 
 /// One recording of the lineage, whatever it claims to be.
 Result<warm::HotList> recording_of(const std::string& lineage, std::string_view text) {
@@ -46,53 +53,114 @@ Result<warm::HotList> recording_of(const std::string& lineage, std::string_view 
 
 }  // namespace
 
-std::string HotLists::path_of(const std::string& lineage) const {
-  return directory_ + "/" + lineage + kSuffix;
+std::string HotLists::path_of(const std::string& lineage, const char* suffix) const {
+  return directory_ + "/" + lineage + suffix;
 }
 
-Ok HotLists::add(const std::string& pool, const std::string& lineage,
-                 const std::string& instance_id, std::string_view recording) {
-  TRY_ASSIGN(auto recorded, recording_of(lineage, recording));
-  const std::lock_guard lock(mutex_);
-  so_far_.erase(instance_id);
+bool HotLists::has_taught(const Teacher& from) const {
+  std::istringstream lines(
+      read_text_file(path_of(from.lineage, kTaughtSuffix), kMostTaughtBytes).value_or(""));
+  for (std::string line; std::getline(lines, line);)
+    if (line == from.volume_id) return true;
+  return false;
+}
+
+/// The latest first. Who taught so long ago that it has left the file has a share of next to
+/// nothing by now.
+void HotLists::has_taught_now(const Teacher& from) const {
+  if (from.volume_id.empty()) return;
+  const std::string path = path_of(from.lineage, kTaughtSuffix);
+  std::string lines = from.volume_id + "\n" + read_text_file(path, kMostTaughtBytes).value_or("");
+  if (lines.size() > kMostTaughtBytes) lines.resize(lines.rfind('\n', kMostTaughtBytes - 1) + 1);
+  [[maybe_unused]] const Ok kept = replace_file(path, lines);
+}
+
+Ok HotLists::add(const Teacher& from, std::string_view recording) {
+  const std::lock_guard merging(merging_);
+  TRY_ASSIGN(auto recorded, recording_of(from.lineage, recording));
+  if (has_taught(from)) return {};
   std::vector<warm::HotList> lists;
-  if (const auto kept = read_text_file(path_of(lineage), warm::kMostListBytes))
+  const std::string path = path_of(from.lineage, kSuffix);
+  if (const auto kept = read_text_file(path, warm::kMostListBytes))
     if (auto list = warm::decode_hot_list(*kept)) lists.push_back(std::move(*list));
   lists.push_back(std::move(recorded));
-  TRY(replace_file(path_of(lineage), warm::encode_hot_list(warm::merge_hot_lists(lists))));
-  remember(pool, lineage);
-  forget_oldest(directory_, kSuffix, kMostLineages);
+  TRY(replace_file(path, warm::encode_hot_list(warm::merge_hot_lists(lists))));
+  has_taught_now(from);
+  remember(from.pool, from.lineage);
+  forget_others();
+  const std::lock_guard lock(mutex_);
+  so_far_.erase(from.instance_id);
+  merged_[from.lineage].stale = true;
   return {};
 }
 
-Ok HotLists::add_so_far(const std::string& lineage, const std::string& instance_id,
-                        std::string_view recording) {
-  TRY_ASSIGN(auto recorded, recording_of(lineage, recording));
+Ok HotLists::add_so_far(const Teacher& from, std::string_view recording) {
+  TRY_ASSIGN(auto recorded, recording_of(from.lineage, recording));
   const std::lock_guard lock(mutex_);
-  so_far_.insert_or_assign(instance_id, SoFar{++heard_, std::move(recorded)});
+  so_far_.insert_or_assign(from.instance_id, SoFar{++heard_, std::move(recorded)});
   if (so_far_.size() > kMostSoFar)
     so_far_.erase(
         std::min_element(so_far_.begin(), so_far_.end(), [](const auto& left, const auto& right) {
           return left.second.number < right.second.number;
         }));
+  merged_[from.lineage].stale = true;
   return {};
 }
 
-std::optional<std::string> HotLists::of(const std::string& lineage) {
+/// What was merged last, where that is good enough.
+std::optional<std::optional<std::string>> HotLists::merged(const std::string& lineage) {
   const std::lock_guard lock(mutex_);
-  auto kept = read(lineage);
+  if (merged_.size() > kMostMerged) merged_.clear();
+  const Merged& last = merged_[lineage];
+  if (!last.made || (last.stale && Clock::now() >= last.again)) return std::nullopt;
+  return last.text;
+}
+
+std::optional<std::string> HotLists::of(const std::string& lineage) {
+  if (!is_snapshot_id(lineage)) return std::nullopt;
+  if (auto text = merged(lineage)) return std::move(*text);
+  const std::lock_guard merging(merging_);
+  if (auto text = merged(lineage)) return std::move(*text);  // by whom we have waited for
+  const auto began = Clock::now();
   std::vector<warm::HotList> lists;
-  for (const auto& [instance_id, each] : so_far_)
-    if (each.list.lineage == lineage) lists.push_back(each.list);
-  if (lists.empty()) return kept;
-  if (kept)
-    if (auto list = warm::decode_hot_list(*kept)) lists.insert(lists.begin(), std::move(*list));
-  return warm::encode_hot_list(warm::merge_hot_lists(lists));
+  {
+    const std::lock_guard lock(mutex_);
+    merged_[lineage].stale = false;
+    for (const auto& [instance_id, each] : so_far_)
+      if (each.list.lineage == lineage) lists.push_back(each.list);
+  }
+  auto text = read(lineage);
+  if (!lists.empty()) {
+    if (text)
+      if (auto list = warm::decode_hot_list(*text)) lists.insert(lists.begin(), std::move(*list));
+    text = warm::encode_hot_list(warm::merge_hot_lists(lists));
+  }
+  const std::lock_guard lock(mutex_);
+  Merged& made = merged_[lineage];
+  made.text = text;
+  made.made = true;
+  const auto took = Clock::now() - began;
+  made.again = Clock::now() + (took >= kLongMerge ? kPausePerMerge * took : Clock::duration(0));
+  return text;
+}
+
+void HotLists::keep(std::set<std::string> lineages) {
+  const std::lock_guard lock(mutex_);
+  in_use_ = std::move(lineages);
+}
+
+void HotLists::forget_others() const {
+  std::set<std::string> in_use;
+  {
+    const std::lock_guard lock(mutex_);
+    in_use = in_use_;
+  }
+  for (const char* suffix : {kSuffix, kTaughtSuffix})
+    forget_oldest(directory_, suffix, kMostUnused, in_use);
 }
 
 std::optional<std::string> HotLists::of_pool(const std::string& pool,
-                                             const std::string& but_lineage) {
-  const std::lock_guard lock(mutex_);
+                                             const std::string& but_lineage) const {
   for (const std::string& lineage : lineages_of(pool))
     if (lineage != but_lineage)
       if (auto list = read(lineage)) return list;
@@ -122,7 +190,7 @@ void HotLists::remember(const std::string& pool, const std::string& lineage) con
 
 std::optional<std::string> HotLists::read(const std::string& lineage) const {
   if (!is_snapshot_id(lineage)) return std::nullopt;
-  auto text = read_text_file(path_of(lineage), warm::kMostListBytes);
+  auto text = read_text_file(path_of(lineage, kSuffix), warm::kMostListBytes);
   if (!text || !warm::decode_hot_list(*text)) return std::nullopt;
   return std::move(*text);
 }

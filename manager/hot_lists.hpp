@@ -3,10 +3,12 @@
 // lost is learned again. Called from the report server's threads.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,43 +18,68 @@
 
 namespace warmroot::manager {
 
+/// Whose recording it is, by what the manager knows.
+struct Teacher {
+  std::string pool;
+  std::string lineage;
+  std::string volume_id;
+  std::string instance_id;
+};
+
 class HotLists {
  public:
   /// `directory` is made when the first list comes.
   explicit HotLists(std::string directory) : directory_(std::move(directory)) {}
 
   /// Merges a node's recording into the lineage's list, in place of what the instance said so far,
-  /// and remembers the pool's latest lineages. Errors: refused when the text is no hot list (the
-  /// node is not trusted) or the lineage is no snapshot's id; the file system's.
-  Ok add(const std::string& pool, const std::string& lineage, const std::string& instance_id,
-         std::string_view recording);
+  /// and remembers the pool's latest lineages. A volume teaches once: what comes of it later
+  /// changes nothing. Errors: refused when the text is no hot list (the node is not trusted) or the
+  /// lineage is no snapshot's id; the file system's.
+  Ok add(const Teacher& from, std::string_view recording);
 
   /// What an instance has recorded so far: handed out with the lineage's list until it is replaced,
   /// many others have spoken since, or this process ends. Errors: refused, as add().
-  Ok add_so_far(const std::string& lineage, const std::string& instance_id,
-                std::string_view recording);
+  Ok add_so_far(const Teacher& from, std::string_view recording);
 
-  /// The lineage's list as text; nullopt when nobody has recorded one.
+  /// The lineage's list as text; nullopt when nobody has recorded one. In a storm of recordings and
+  /// questions it may lack the latest: merging never takes more than a tenth of a processor.
   std::optional<std::string> of(const std::string& lineage);
+
+  /// Lists of these are not forgotten, however many there are.
+  void keep(std::set<std::string> lineages);
 
   /// The list that the pool recorded last on volumes of another lineage than this one: its files
   /// may be elsewhere here, or nowhere.
-  std::optional<std::string> of_pool(const std::string& pool, const std::string& but_lineage);
+  std::optional<std::string> of_pool(const std::string& pool, const std::string& but_lineage) const;
 
  private:
-  std::string path_of(const std::string& lineage) const;
+  using Clock = std::chrono::steady_clock;
+  std::string path_of(const std::string& lineage, const char* suffix) const;
+  std::optional<std::optional<std::string>> merged(const std::string& lineage);
+  bool has_taught(const Teacher& from) const;
+  void has_taught_now(const Teacher& from) const;
+  void forget_others() const;
   std::optional<std::string> read(const std::string& lineage) const;
   std::vector<std::string> lineages_of(const std::string& pool) const;
   void remember(const std::string& pool, const std::string& lineage) const;
 
   const std::string directory_;
-  std::mutex mutex_;
+  std::mutex merging_;        // one at a time, also of those that write files
+  mutable std::mutex mutex_;  // of what follows; never held while anything is merged or written
   struct SoFar {
     std::uint64_t number = 0;  ///< grows with each that is heard
     warm::HotList list;
   };
   std::map<std::string, SoFar> so_far_;  ///< by instance
   std::uint64_t heard_ = 0;
+  struct Merged {
+    std::optional<std::string> text;
+    bool made = false;
+    bool stale = false;       ///< more has been heard since
+    Clock::time_point again;  ///< not made anew before
+  };
+  std::map<std::string, Merged> merged_;  ///< by lineage
+  std::set<std::string> in_use_;
 };
 
 }  // namespace warmroot::manager

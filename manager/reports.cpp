@@ -36,6 +36,11 @@ void answer_error(httplib::Response& reply, int status, const std::string& text)
   answer(reply, status, error_answer(text));
 }
 
+/// For whoever would take a 404 for the last word.
+void answer_too_early(httplib::Response& reply) {
+  answer_error(reply, 503, "the manager has not looked at EC2 yet, ask again");
+}
+
 SignedBody signed_body(const httplib::Request& request) {
   return {request.get_header_value("X-Warmroot-Instance"),
           request.get_header_value("X-Warmroot-Sequence"),
@@ -84,11 +89,12 @@ void ReportServer::State::take_hot_list(const httplib::Request& request, httplib
   if (!authentic(request, reply)) return;
   const auto instance_id = request.get_header_value("X-Warmroot-Instance");
   const auto known = board.known(instance_id);
+  if (!board.has_looked()) return answer_too_early(reply);
   if (!known || known->lineage.empty())
     return answer_error(reply, 404, "no volume of a known lineage is attached to this instance");
-  const Ok added = request.has_param("so-far")
-                       ? hot_lists.add_so_far(known->lineage, instance_id, request.body)
-                       : hot_lists.add(known->pool, known->lineage, instance_id, request.body);
+  const Teacher from{known->pool, known->lineage, known->volume_id, instance_id};
+  const Ok added = request.has_param("so-far") ? hot_lists.add_so_far(from, request.body)
+                                               : hot_lists.add(from, request.body);
   if (!added)
     return answer_error(reply, added.error().kind == ErrorKind::refused ? 400 : 503,
                         added.error().message());
@@ -99,6 +105,7 @@ void ReportServer::State::take_hot_list(const httplib::Request& request, httplib
 /// names of files mean something to whoever asks.
 void ReportServer::State::give_hot_list(const httplib::Request& request, httplib::Response& reply) {
   if (!authentic(request, reply)) return;
+  if (!board.has_looked()) return answer_too_early(reply);
   const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
   const bool elsewhere = request.has_param("of") && request.get_param_value("of") == "pool";
   std::optional<std::string> list;
@@ -114,6 +121,7 @@ void ReportServer::State::give_hot_list(const httplib::Request& request, httplib
 void ReportServer::State::give_block_list(const httplib::Request& request,
                                           httplib::Response& reply) {
   if (!authentic(request, reply)) return;
+  if (!board.has_looked()) return answer_too_early(reply);
   const auto known = board.known(request.get_header_value("X-Warmroot-Instance"));
   const auto list = known && known->block_list && pages.block_list
                         ? pages.block_list(known->snapshot_id)
@@ -211,10 +219,7 @@ Result<std::unique_ptr<ReportServer>> ReportServer::start(const ListenAddress& a
       std::make_unique<State>(std::move(rules), board, keys, program, hot_lists, std::move(pages));
   ReportListener& server = state->server;
   server.new_task_queue = [] { return new BoundedPool(kThreads); };
-  // Instances report every few seconds: kept open, 32 idle connections would leave the others
-  // waiting.
-  server.set_keep_alive_max_count(1);
-  server.set_keep_alive_timeout(kSilentSeconds);  // also of a connection's first byte
+  server.set_keep_alive_timeout(kSilentSeconds);  // of a connection's first byte
   server.set_read_timeout(kReadTimeoutSeconds);
   server.set_write_timeout(kWriteTimeoutSeconds);
   server.set_payload_max_length(warm::kMostListBytes);

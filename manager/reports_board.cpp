@@ -45,6 +45,7 @@ void ReportBoard::set_known(std::string deployment,
                             std::map<std::string, KnownInstance> instances) {
   const std::lock_guard lock(mutex_);
   deployment_ = std::move(deployment);
+  has_looked_ = true;
   known_ = std::move(instances);
   holders_.clear();
   for (const auto& [id, instance] : known_)
@@ -59,6 +60,11 @@ std::optional<KnownInstance> ReportBoard::known(const std::string& deployment,
   if (deployment != deployment_ || found == known_.end() || found->second.pool != pool)
     return std::nullopt;
   return found->second;
+}
+
+bool ReportBoard::has_looked() const {
+  const std::lock_guard lock(mutex_);
+  return has_looked_;
 }
 
 std::optional<KnownInstance> ReportBoard::known(const std::string& instance_id) const {

@@ -100,6 +100,8 @@ class ReportBoard {
   /// The instance, if it belongs to this deployment and pool.
   std::optional<KnownInstance> known(const std::string& deployment, const std::string& instance_id,
                                      const std::string& pool) const;
+  /// False until the first tick has told what there is.
+  bool has_looked() const;
   /// The instance, of whichever pool.
   std::optional<KnownInstance> known(const std::string& instance_id) const;
   /// The volume has been attached, for us, to another instance than this.
@@ -137,6 +139,7 @@ class ReportBoard {
   std::optional<std::chrono::steady_clock::time_point> knocked_;  ///< the last that woke
   std::set<std::string> knockers_;
   std::string deployment_;
+  bool has_looked_ = false;
   std::map<std::string, KnownInstance> known_;
   std::map<std::string, std::string> holders_;  ///< instances by volume
   std::map<std::string, Entry> entries_;

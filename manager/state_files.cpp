@@ -28,11 +28,12 @@ Ok replace_file(const std::string& path, std::string_view bytes) {
   return fail(errno_error("renaming " + temporary, why));
 }
 
-void forget_oldest(const std::string& directory, std::string_view suffix, std::size_t most) {
+void forget_oldest(const std::string& directory, std::string_view suffix, std::size_t most,
+                   const std::set<std::string>& kept) {
   std::error_code error;
   std::vector<std::pair<fs::file_time_type, fs::path>> files;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error))
-    if (at->path().extension() == suffix)
+    if (at->path().extension() == suffix && !kept.contains(at->path().stem().string()))
       files.emplace_back(at->last_write_time(error), at->path());
   if (files.size() <= most) return;
   std::sort(files.begin(), files.end());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,9 @@ namespace warmroot::manager {
 /// directory. Errors: the file system's.
 Ok replace_file(const std::string& path, std::string_view bytes);
 
-/// Removes the oldest files of the directory that end with `suffix`, until `most` are left.
-void forget_oldest(const std::string& directory, std::string_view suffix, std::size_t most);
+/// Removes the oldest files of the directory that end with `suffix`, until `most` are left beside
+/// those whose name before it is one of `kept`.
+void forget_oldest(const std::string& directory, std::string_view suffix, std::size_t most,
+                   const std::set<std::string>& kept = {});
 
 }  // namespace warmroot::manager

@@ -289,6 +289,8 @@ TEST(DemandFollow, offers_what_is_absent_and_needed_and_on_the_device) {
   EXPECT_THAT(follow.missed(40, present, needed), ElementsAre(42, 43, 50));
   EXPECT_THAT(DemandFollow().missed(63, present, BlockSet()), Each(Lt(63U)));
   EXPECT_THAT(DemandFollow().missed(0, BlockSet(1), BlockSet()), IsEmpty());
+  EXPECT_THAT(DemandFollow().missed(40, BlockSet(64), BlockSet(), DemandFollow::kBesideList),
+              ElementsAre(41, 39, 42, 43, 44));
 }
 
 ReadBytes of(std::string bytes) {

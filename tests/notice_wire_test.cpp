@@ -303,6 +303,53 @@ TEST_F(Manager, hears_why_a_volume_was_released_with_every_repetition) {
   EXPECT_EQ(static_cast<std::size_t>(beyond_repair_), stages_.size());
 }
 
+/// Every report got 409, "released" too, until the clock had caught up.
+TEST_F(Manager, a_clock_that_was_ahead_when_the_daemon_before_reported_costs_seconds) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch() + std::chrono::hours(2);
+  last_sequence_ = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+  const auto reports = reporter();
+  reports->start();
+  reports->stage_changed(Stage::released, "", "");
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20)));
+  reports->stop();
+  EXPECT_THAT(stages_, testing::Contains("released"));
+  EXPECT_EQ(refused_, 2) << "an hour further, and two more";
+}
+
+TEST_F(Manager, what_it_cannot_answer_yet_is_asked_again_and_a_no_is_taken) {
+  std::atomic<int> asked = 0;
+  server_.http.Get("/v1/later", [&](const httplib::Request&, httplib::Response& reply) {
+    reply.status = ++asked < 3 ? 503 : 200;
+    if (reply.status == 200) reply.set_content("good", "text/plain");
+  });
+  server_.http.Get("/v1/never", [&](const httplib::Request&, httplib::Response& reply) {
+    ++asked;
+    reply.status = 404;
+  });
+  for (const auto& [path, tries, answer] :
+       {std::tuple<const char*, int, std::optional<std::string>>{"/v1/later", 3, "good"},
+        {"/v1/never", 1, std::nullopt}}) {
+    asked = 0;
+    std::vector<std::optional<std::string>> answers;
+    const auto reports = reporter();
+    reports->report_often(true);
+    reports->start();
+    reports->exchange("GET", path, "", [&](std::optional<std::string> said) {
+      const std::lock_guard lock(mutex_);
+      answers.push_back(std::move(said));
+    });
+    for (int waits = 0; waits < 200; ++waits) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const std::lock_guard lock(mutex_);
+      if (!answers.empty()) break;
+    }
+    reports->stop();
+    EXPECT_THAT(answers, ElementsAre(answer)) << path;
+    EXPECT_EQ(asked, tries) << path;
+  }
+}
+
 TEST_F(Manager, one_that_is_away_holds_nobody_up) {
   Reporter lonely(
       book_, "http://127.0.0.1:9", key_file_, [this] { return identity_; }, [](const Wishes&) {});

@@ -18,6 +18,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using warm::HotList;
 
+const Recording::Recorded kToNobody = [](const std::string&, bool, const Recording::Taken&) {};
+
 class RecordingTest : public warm::WarmerTest {
  protected:
   void SetUp() override {
@@ -31,10 +33,14 @@ class RecordingTest : public warm::WarmerTest {
   std::vector<warm::Block> lease(const std::vector<std::string>& files) {
     notes.clear();
     Recording recording([this](const std::string& note) { notes.push_back(note); },
-                        [this](std::string list, bool) { recorded = std::move(list); });
+                        [this](std::string list, bool, const Recording::Taken& taken) {
+                          recorded = std::move(list);
+                          taken(others_take_it);
+                        });
     recording.start(disk_loop_.device());
     mount_root();
     recording.mounted(root().string(), 0, volume);
+    if (somebody_comes) begin_session(recording);
     for (const auto& file : files)
       EXPECT_TRUE(warm::shell("cat " + root().string() + file + " > /dev/null"));
     const auto hot = recording.hot_blocks(warm::kFsBytes);
@@ -42,6 +48,14 @@ class RecordingTest : public warm::WarmerTest {
     kept = read_list();
     unmount();
     return hot;
+  }
+
+  /// Sessions open, and the first runs a program of the volume's.
+  void begin_session(Recording& recording) const {
+    recording.sessions_open();
+    std::this_thread::sleep_for(std::chrono::milliseconds(3 * warm::kRecordPollMs));
+    const std::string program = root().string() + "/d9/29";
+    EXPECT_TRUE(warm::shell("chmod +x " + program + " && cat " + program + " > /dev/null"));
   }
 
   std::optional<HotList> read_list() {
@@ -60,6 +74,8 @@ class RecordingTest : public warm::WarmerTest {
   }
 
   std::string volume = "vol-0abc";
+  bool somebody_comes = true;
+  bool others_take_it = true;
   std::vector<std::string> notes;
   std::string recorded;
   std::optional<HotList> kept;
@@ -79,6 +95,34 @@ TEST_F(RecordingTest, a_list_that_came_with_the_snapshot_of_another_volume_is_no
   recorded.clear();
   lease({"/d1/1"});
   EXPECT_EQ(recorded, "") << "it has become its own";
+}
+
+/// The volume was marked as known to all when its list had gone to a manager that was down.
+TEST_F(RecordingTest, what_nobody_has_taken_is_told_by_the_next_lease) {
+  others_take_it = false;
+  lease({"/d1/1"});
+  ASSERT_TRUE(kept);
+  EXPECT_NE(recorded, "");
+  recorded.clear();
+  others_take_it = true;
+  lease({"/d1/1"});
+  EXPECT_NE(recorded, "");
+  recorded.clear();
+  lease({"/d1/1"});
+  EXPECT_EQ(recorded, "");
+}
+
+/// Ten minutes in which nobody logged in counted as a recording, the only one of the volume's.
+TEST_F(RecordingTest, a_lease_in_which_nobody_came_teaches_nobody) {
+  somebody_comes = false;
+  lease({"/d1/1"});
+  EXPECT_FALSE(kept);
+  EXPECT_EQ(recorded, "");
+  EXPECT_THAT(notes, Contains(HasSubstr("nobody came")));
+  somebody_comes = true;
+  lease({"/d1/1"});
+  EXPECT_TRUE(kept);
+  EXPECT_NE(recorded, "");
 }
 
 TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
@@ -102,7 +146,7 @@ TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
 
 TEST_F(RecordingTest, a_cold_volume_begins_with_what_another_node_of_its_lineage_recorded) {
   lease({"/d1/1", "/d7/3"});
-  Recording other([](const std::string&) {}, [](const std::string&, bool) {});
+  Recording other([](const std::string&) {}, kToNobody);
   EXPECT_TRUE(other.knows_nothing());
   EXPECT_FALSE(other.take("GIF89a"));
   EXPECT_TRUE(other.knows_nothing());
@@ -112,19 +156,28 @@ TEST_F(RecordingTest, a_cold_volume_begins_with_what_another_node_of_its_lineage
   EXPECT_THAT(other.hot_blocks(4 * warm::kGridBytes), testing::Each(testing::Lt(4u)));
 }
 
-TEST_F(RecordingTest, a_late_list_from_elsewhere_does_not_replace_the_volumes_own) {
+/// What came with a snapshot, or was recorded in a lease of a minute, hid what fifteen others had
+/// taught.
+TEST_F(RecordingTest, a_list_from_elsewhere_comes_behind_the_volumes_own_and_before_its_snapshots) {
   lease({"/d1/1", "/d7/3"});
-  Recording recording([](const std::string&) {}, [](const std::string&, bool) {});
-  mount_root();
-  recording.mounted(root().string(), 0, volume);
-  const auto own = recording.hot_blocks(warm::kFsBytes);
   HotList other = *kept;
   other.ranges.resize(1);
-  ASSERT_TRUE(recording.take(warm::encode_hot_list(other)));
-  EXPECT_EQ(recording.hot_blocks(warm::kFsBytes), own);
-  EXPECT_TRUE(recording.is_of_volume());
-  EXPECT_TRUE(recording.finish(seconds(20)));
-  unmount();
+  other.ranges[0].device = {300 * warm::kGridBytes, 4096};
+  for (const bool is_of_volume : {true, false}) {
+    Recording recording([](const std::string&) {}, kToNobody);
+    mount_root();
+    recording.mounted(root().string(), 0, is_of_volume ? volume : "vol-0def");
+    auto expected = recording.hot_blocks(warm::kFsBytes);
+    ASSERT_THAT(expected, testing::Not(Contains(300U)));
+    EXPECT_FALSE(recording.was_told());
+    ASSERT_TRUE(recording.take(warm::encode_hot_list(other)));
+    EXPECT_TRUE(recording.was_told());
+    expected.insert(is_of_volume ? expected.end() : expected.begin(), 300U);
+    EXPECT_EQ(recording.hot_blocks(warm::kFsBytes), expected);
+    EXPECT_EQ(recording.is_of_volume(), is_of_volume);
+    EXPECT_TRUE(recording.finish(seconds(20)));
+    unmount();
+  }
 }
 
 TEST_F(RecordingTest, a_list_that_is_none_is_said_to_be_and_replaced) {
@@ -159,8 +212,7 @@ TEST_F(RecordingTest, links_and_pipes_in_its_place_lead_nowhere) {
 }
 
 TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
-  Recording recording([this](const std::string& note) { notes.push_back(note); },
-                      [](const std::string&, bool) {});
+  Recording recording([this](const std::string& note) { notes.push_back(note); }, kToNobody);
   recording.start("/dev/null");
   mount_root();
   recording.mounted(root().string(), 0, volume);
@@ -204,16 +256,32 @@ TEST_F(RecordCommand, writes_a_list_of_its_own_and_says_how_it_knows) {
 
 TEST_F(RecordCommand, adds_to_the_volumes_list_also_while_the_daemon_records) {
   lease({"/d1/1"});
-  Recording daemon([](const std::string&) {}, [](const std::string&, bool) {});
+  Recording daemon([](const std::string&) {}, kToNobody);
   daemon.start(disk_loop_.device());
   mount_root();
   daemon.mounted(root().string(), 0, volume);
+  begin_session(daemon);
   const auto said = record({"", "", seconds(30)}, "/d3/3");
   ASSERT_TRUE(said) << said.error().message();
   EXPECT_TRUE(warm::shell("cat " + root().string() + "/d5/5 > /dev/null"));
   EXPECT_TRUE(daemon.finish(seconds(20)));
   kept = read_list();
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d3/3", "/d5/5"}));
+}
+
+/// One by hand weighed a sixteenth of what the leases before had recorded, and lost its name.
+TEST_F(RecordCommand, weighs_as_much_as_all_before_it) {
+  for (int i = 0; i < 4; ++i) lease({"/d1/1"});
+  mount_root();
+  ASSERT_TRUE(record({"training", "", seconds(30)}, "/d3/3"));
+  kept = read_list();
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->workload, "training");
+  EXPECT_EQ(kept->recordings, 8u);
+  const auto by_hand = std::ranges::find_if(
+      kept->ranges, [](const warm::HotRange& range) { return range.path == "/d3/3"; });
+  ASSERT_NE(by_hand, kept->ranges.end());
+  EXPECT_EQ(by_hand->per_mille, 500u);
 }
 
 }  // namespace

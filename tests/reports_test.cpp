@@ -321,21 +321,62 @@ TEST_F(Reports, what_a_node_has_recorded_so_far_teaches_others_and_counts_once) 
     const auto list = warm::decode_hot_list(lists.of(lineage).value_or(""));
     return list ? warm::hot_blocks(*list, 64) : std::vector<warm::Block>();
   };
-  ASSERT_TRUE(lists.add_so_far(lineage, "i-1", recording({7})));
+  const Teacher first{"imagenet", lineage, "vol-1", "i-1"};
+  const Teacher second{"imagenet", lineage, "vol-2", "i-2"};
+  ASSERT_TRUE(lists.add_so_far(first, recording({7})));
   EXPECT_THAT(blocks(), ElementsAre(7));
-  ASSERT_TRUE(lists.add_so_far(lineage, "i-1", recording({7, 3})));
+  ASSERT_TRUE(lists.add_so_far(first, recording({7, 3})));
   EXPECT_THAT(blocks(), ElementsAre(7, 3));
   EXPECT_FALSE(HotLists(folder_.path() + "/so-far").of(lineage)) << "not kept: it may be half";
-  ASSERT_TRUE(lists.add("imagenet", lineage, "i-1", recording({7, 3, 9})));
-  ASSERT_TRUE(lists.add_so_far(lineage, "i-2", recording({7, 11})));
+  ASSERT_TRUE(lists.add(first, recording({7, 3, 9})));
+  ASSERT_TRUE(lists.add_so_far(second, recording({7, 11})));
   EXPECT_THAT(blocks(), ElementsAre(7, 3, 11, 9));
   EXPECT_EQ(warm::decode_hot_list(*lists.of(lineage))->recordings, 2u);
   EXPECT_FALSE(lists.of("snap-0imagenet00000002")) << "another lineage's";
-  EXPECT_FALSE(lists.add_so_far(lineage, "i-2", "GIF89a"));
+  EXPECT_FALSE(lists.add_so_far(second, "GIF89a"));
   for (int i = 0; i < 64; ++i)
-    ASSERT_TRUE(lists.add_so_far(lineage, "i-gone-" + std::to_string(i), recording({13})));
+    ASSERT_TRUE(lists.add_so_far({"imagenet", lineage, "", "i-gone-" + std::to_string(i)},
+                                 recording({13})));
   EXPECT_THAT(blocks(), testing::Not(testing::Contains(11U))) << "of those heard last";
   EXPECT_THAT(blocks(), testing::Contains(13U));
+}
+
+/// Root on one node could make every other node read what it likes, and push out what they taught.
+TEST_F(Reports, a_volume_teaches_its_lineage_once) {
+  const std::string directory = folder_.path() + "/once";
+  HotLists lists(directory);
+  const std::string lineage = "snap-0imagenet00000001";
+  const Teacher honest{"imagenet", lineage, "vol-1", "i-1"};
+  ASSERT_TRUE(lists.add(honest, recording({1, 2})));
+  for (int i = 0; i < 60; ++i)
+    ASSERT_TRUE(lists.add({"imagenet", lineage, "vol-2", "i-2"}, recording({40, 41})));
+  const auto list = warm::decode_hot_list(lists.of(lineage).value_or(""));
+  ASSERT_TRUE(list);
+  EXPECT_EQ(list->recordings, 2u);
+  EXPECT_THAT(warm::hot_blocks(*list, 64), testing::UnorderedElementsAre(1, 2, 40, 41));
+  HotLists begun_again(directory);
+  ASSERT_TRUE(begun_again.add(honest, recording({9})));
+  EXPECT_EQ(begun_again.of(lineage), lists.of(lineage)) << "as after an answer that was lost";
+}
+
+TEST_F(Reports, lists_of_lineages_in_use_are_not_forgotten_however_many_there_are) {
+  const std::string directory = folder_.path() + "/many";
+  HotLists lists(directory);
+  const auto lineage = [](int i) { return "snap-0" + std::to_string(100000 + i); };
+  std::set<std::string> in_use;
+  for (int i = 0; i < 70; ++i) in_use.insert(lineage(i));
+  lists.keep(in_use);
+  for (int i = 0; i < 140; ++i)
+    ASSERT_TRUE(
+        lists.add({"imagenet", lineage(i), "vol-" + std::to_string(i), "i-1"}, recording({1})));
+  for (int i = 0; i < 70; ++i) EXPECT_TRUE(lists.of(lineage(i))) << i;
+  const auto files = [&](const char* suffix) {
+    return std::ranges::count_if(
+        std::filesystem::directory_iterator(directory),
+        [&](const auto& file) { return file.path().extension() == suffix; });
+  };
+  EXPECT_EQ(files(".list"), 70 + 64) << "of the others, 64";
+  EXPECT_EQ(files(".taught"), 70 + 64);
 }
 
 TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
@@ -355,6 +396,8 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(client_->Get("/v1/hot-list", headers(2, ""))->status, 404);
   EXPECT_EQ(put(3, recording({7, 3})), 200);
+  known.volume_id = "vol-0fedcba9876543210";
+  board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(put(4, recording({7, 9})), 200);
   EXPECT_EQ(put(5, "warmroot-hot-list 1\n"), 400);
   EXPECT_EQ(put(5, recording({1})), 409) << "a replay";
@@ -388,6 +431,29 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   known.lineage = "../../etc/passwd";
   board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(put(15, recording({1})), 400);
+}
+
+/// The only list that a volume ever sent was lost in the second before the first look at EC2.
+TEST_F(Reports, a_manager_that_has_not_looked_yet_says_so_instead_of_no) {
+  const std::string key_hex = key();
+  ReportBoard board;
+  const auto server =
+      ReportServer::start({"127.0.0.1", 0}, {}, board, keys_, program_, hot_lists_, {});
+  ASSERT_TRUE(server);
+  httplib::Client client("127.0.0.1", (*server)->port());
+  const auto headers = [&](std::uint64_t sequence, const std::string& text) {
+    return httplib::Headers{
+        {"X-Warmroot-Instance", kInstance},
+        {"X-Warmroot-Sequence", std::to_string(sequence)},
+        {"X-Warmroot-Signature", report_signature(Secret(key_hex), sequence, text)}};
+  };
+  const std::string list = recording({1});
+  EXPECT_EQ(client.Post("/v1/hot-list", headers(1, list), list, "text/plain")->status, 503);
+  EXPECT_EQ(client.Get("/v1/hot-list", headers(2, ""))->status, 503);
+  EXPECT_EQ(client.Get("/v1/block-list", headers(3, ""))->status, 503);
+  board.set_known("research", {});
+  EXPECT_EQ(client.Post("/v1/hot-list", headers(4, list), list, "text/plain")->status, 404);
+  EXPECT_EQ(client.Get("/v1/block-list", headers(5, ""))->status, 404);
 }
 
 TEST_F(Reports, the_block_list_of_a_volumes_snapshot_is_handed_to_its_instance) {

@@ -126,6 +126,10 @@ Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place, pid_t except) {
     return fail_errno("tracing block reads: a new instance");
   trace.name_ = name;
   const std::string event = name + "/events/block/block_bio_queue/";
+  // A new instance has the options that somebody has set for all traces.
+  for (const char* option : {"record-tgid", "latency-format", "raw", "hex", "bin"})
+    (void)write_in(instances, name + "/options/" + option, "0");
+  (void)write_in(instances, name + "/options/context-info", "1");
   TRY(write_in(instances, name + "/buffer_size_kb", kBufferKib));
   TRY(write_in(instances, event + "filter", filter_for(disk, except)));
   trace.pipe_ = open_in(instances, name + "/trace_pipe", O_RDONLY | O_NONBLOCK);

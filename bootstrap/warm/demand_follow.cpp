@@ -13,13 +13,13 @@ constexpr Block kBeforePart = 4;
 }  // namespace
 
 std::vector<Block> DemandFollow::missed(Block block, const BlockSet& present,
-                                        const BlockSet& wanted) {
-  Block span = kLeast;
+                                        const BlockSet& wanted, Block most) {
+  Block span = std::min(kLeast, most);
   const auto same = std::find_if(streams_.begin(), streams_.end(), [block](const Stream& stream) {
     return block + stream.span >= stream.next && block <= stream.next + kLeast;
   });
   if (same != streams_.end()) {
-    span = std::min(2 * same->span, kMost);
+    span = std::min(2 * same->span, most);
     streams_.erase(same);
   }
   if (streams_.size() == kStreams) streams_.erase(streams_.begin());

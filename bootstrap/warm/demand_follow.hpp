@@ -14,11 +14,15 @@ class DemandFollow {
  public:
   /// The session reads this block, which was not known to be present. Absent blocks of `wanted`
   /// (empty: of any) that are worth reading before all else, the nearest first. The further a
-  /// session goes on in the same place, the more of them: from kLeast up to kMost.
-  std::vector<Block> missed(Block block, const BlockSet& present, const BlockSet& wanted);
+  /// session goes on in the same place, the more of them: from kLeast up to kMost, or `most`.
+  std::vector<Block> missed(Block block, const BlockSet& present, const BlockSet& wanted,
+                            Block most = kMost);
 
   static constexpr Block kLeast = 16;
   static constexpr Block kMost = 64;
+  /// While there is something better to read: what is recorded is known to be wanted. Misses one
+  /// after the other, 28 a second of 36 ms, then take a fifth of a pipe of 300 MiB/s.
+  static constexpr Block kBesideList = 4;
 
  private:
   struct Stream {

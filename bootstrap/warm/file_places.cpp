@@ -171,8 +171,10 @@ void OpenedFiles::opened(int root, char* info_record, PlaceMap& places) {
   const UniqueFd place(::open_by_handle_at(root, handle, O_PATH | O_CLOEXEC));
   struct stat status {};
   if (!place || ::fstat(place.get(), &status) != 0 ||
-      !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)) || seen_.contains(status.st_ino))
+      !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
     return;
+  if (S_ISREG(status.st_mode) && (status.st_mode & 0111) != 0) ++programs_;
+  if (seen_.contains(status.st_ino)) return;
   std::string path = path_of(place.get());
   if (path == mount_point_) path = "/";
   // A session's own root is another mount of it, or the same one under another name.

@@ -82,6 +82,8 @@ class OpenedFiles {
 
   /// One above a file that was opened.
   bool is_directory(const std::string& path) const { return directories_.contains(path); }
+  /// Opens of what may be executed; some that follow each other closely count as one.
+  std::uint64_t programs() const { return programs_; }
   /// Opens whose file could not be told, and what did not fit any more.
   std::size_t missed() const { return missed_; }
 
@@ -94,6 +96,7 @@ class OpenedFiles {
   std::string mount_point_;
   std::set<std::uint64_t> seen_;  // inodes
   std::set<std::string> directories_;
+  std::uint64_t programs_ = 0;
   std::size_t missed_ = 0;
 };
 

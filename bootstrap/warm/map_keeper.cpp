@@ -3,6 +3,8 @@
 #include <system_error>
 #include <utility>
 
+#include "bootstrap/warm/own_threads.hpp"
+
 namespace warmroot::warm {
 namespace {
 
@@ -59,6 +61,7 @@ void MapKeeper::start_saving(const Presence& presence) {
   unsaved_ = 0;
   exists_ = true;
   auto save = [file = *file_, bytes = encode_map(identity_, presence.worth_keeping())] {
+    enlist_own_thread();  // the caller's is one of ours already
     return file.save(bytes);
   };
   try {

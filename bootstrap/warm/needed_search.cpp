@@ -7,6 +7,7 @@
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/fsmap.hpp"
+#include "bootstrap/warm/own_threads.hpp"
 
 namespace warmroot::warm {
 
@@ -37,8 +38,11 @@ NeededAnswer find_needed(const NeededQuestion& question) {
 }
 
 std::future<NeededAnswer> find_needed_beside(NeededQuestion question) {
-  return std::async(std::launch::async | std::launch::deferred,
-                    [question = std::move(question)] { return find_needed(question); });
+  // Where there is no thread to be had, the caller's is one of ours already.
+  return std::async(std::launch::async | std::launch::deferred, [question = std::move(question)] {
+    enlist_own_thread();
+    return find_needed(question);
+  });
 }
 
 }  // namespace warmroot::warm

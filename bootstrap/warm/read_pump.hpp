@@ -3,6 +3,7 @@
 // by the warmer, which owns the lists, the map and the clockwork of progress and saving.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -79,13 +80,16 @@ class ReadPump {
                    const Enough& enough = {});
 
   /// These are read before what is left of the list, behind those preferred earlier, or before
-  /// them. Requires blocks of the device. For the owner's callbacks, and between calls.
+  /// them; beyond kMostPreferred the last are forgotten, and left to the lists. Requires blocks of
+  /// the device. For the owner's callbacks, and between calls.
   void prefer(std::span<const Block> blocks) {
     preferred_.insert(preferred_.end(), blocks.begin(), blocks.end());
   }
   void prefer_to_all(std::span<const Block> blocks) {
     preferred_.insert(preferred_.begin(), blocks.begin(), blocks.end());
+    preferred_.resize(std::min(preferred_.size(), kMostPreferred));
   }
+  static constexpr std::size_t kMostPreferred = 65'536;
 
   /// Starts what comes next, as far as the depth allows, without waiting for the end of the owner's
   /// tick, from which it is called. Errors: the engine's own.

@@ -62,6 +62,12 @@ class Recorder {
   /// memory.
   HotList list();
 
+  /// How often a program of the volume's was opened by other processes than this one; nullopt where
+  /// opened files are not watched.
+  std::optional<std::uint64_t> programs_opened() const {
+    return opened_ ? std::optional(opened_->programs()) : std::nullopt;
+  }
+
   /// "trace and opened files", "trace", or "opened files and pages in memory"; empty: nothing can
   /// be watched here.
   std::string source() const;

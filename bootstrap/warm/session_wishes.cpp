@@ -26,11 +26,11 @@ void SessionWishes::start(const std::string& device_path, const std::string& mou
 }
 
 void SessionWishes::prefer(SteadyClock::time_point now, const BlockSet& present,
-                           const BlockSet& wanted) {
+                           const BlockSet& wanted, bool reads_list) {
   prefer_files();
   if (now - last_follow_ < kFollowEvery) return;
   last_follow_ = now;
-  follow_session(present, wanted);
+  follow_session(present, wanted, reads_list ? DemandFollow::kBesideList : DemandFollow::kMost);
 }
 
 /// Before all lists: files as they are found.
@@ -46,12 +46,12 @@ void SessionWishes::prefer_files() {
 }
 
 /// What the session waits for comes by itself; what it will want next comes before all else.
-void SessionWishes::follow_session(const BlockSet& present, const BlockSet& wanted) {
+void SessionWishes::follow_session(const BlockSet& present, const BlockSet& wanted, Block most) {
   if (!session_) return;
   for (const ByteRange& read : session_->take())
     for (const Block block : blocks_of(read, present.size())) {
       if (present.contains(block) || !missed_.insert(block).second) continue;
-      pump_.prefer_to_all(follow_.missed(block, present, wanted));
+      pump_.prefer_to_all(follow_.missed(block, present, wanted, most));
     }
   if (guess_ && !finder_ && missed_.size() >= expected_ + kForeignMisses)
     finder_.emplace(mount_point_, std::vector<WantedFile>(), std::exchange(guess_, {}), lookups_);

@@ -53,15 +53,16 @@ class SessionWishes {
   }
 
   /// Prefers in the pump what is wanted by now, of `wanted` (empty: of any) where a session has
-  /// missed something.
-  void prefer(SteadyClock::time_point now, const BlockSet& present, const BlockSet& wanted);
+  /// missed something; of that little while a hot list is being read.
+  void prefer(SteadyClock::time_point now, const BlockSet& present, const BlockSet& wanted,
+              bool reads_list);
 
   /// Where wanted files lie, as far as it is known.
   const BlockSet& files() const { return files_; }
 
  private:
   void prefer_files();
-  void follow_session(const BlockSet& present, const BlockSet& wanted);
+  void follow_session(const BlockSet& present, const BlockSet& wanted, Block most);
 
   ReadPump& pump_;
   std::uint64_t offset_bytes_;

@@ -30,7 +30,7 @@ bool thread_of(std::string_view head, pid_t& thread) {
   if (cpu == std::string_view::npos) return false;
   head = head.substr(0, cpu);
   while (head.ends_with(' ')) head.remove_suffix(1);
-  // With the option record-tgid a column "(1234)" stands behind; nobody sets it for our instance.
+  // With the option record-tgid a column "(1234)" stands behind; our instance has it off.
   const auto dash = head.rfind('-');
   if (dash == std::string_view::npos) return false;
   auto digits = head.substr(dash + 1);

@@ -436,7 +436,9 @@ std::vector<Block> Run::on_tick() {
     control_->foreground(in_flight && *in_flight > engine_->in_flight());
   }
   const BlockSet any;
-  wishes_->prefer(now, presence_.present(), needed_->is_known() ? needed_->blocks() : any);
+  const bool reads_list = progress_.hot_blocks > 0 && !hot_started_;
+  wishes_->prefer(now, presence_.present(), needed_->is_known() ? needed_->blocks() : any,
+                  reads_list);
   map_.keep_up(now, presence_);
   report(false);
   if (now - last_sample_ < kSampleEvery) return {};
