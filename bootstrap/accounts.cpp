@@ -102,10 +102,13 @@ bool absolute_path(const std::string& path) {
 }
 
 /// sshd reads keys in the home on the base: one in these places could lead into the mounted volume,
-/// or be anybody's.
+/// or be anybody's. Written otherwise ("//run", "/./tmp") it would be in such a place unseen.
 bool fit_home(const std::string& path) {
-  constexpr std::string_view kUnfit[] = {"/run", "/var/run", "/proc",   "/dev",
-                                         "/sys", "/tmp",     "/var/tmp"};
+  constexpr std::string_view kUnfit[] = {"/run", "/var/run", "/var/lock", "/proc",
+                                         "/dev", "/sys",     "/tmp",      "/var/tmp"};
+  for (const std::string_view part : {"//", "/./", "/../"})
+    if (path.find(part) != std::string::npos) return false;
+  if (path.ends_with("/.") || path.ends_with("/..")) return false;
   return std::none_of(std::begin(kUnfit), std::end(kUnfit), [&](std::string_view place) {
     return path == place || path.starts_with(std::string(place) + "/");
   });
@@ -220,9 +223,11 @@ std::map<std::uint32_t, std::string> names_by_id(const std::vector<Entry>& entri
 }
 
 /// Why a user of the volume gets no base entry with the volume's ids; empty when nothing speaks
-/// against it. An id is a person: two names for one would let the volume's log in as the base's.
+/// against it. An id is a person: two names for one would let the volume's log in as the base's, or
+/// reach what a group of the base's may.
 std::string why_not(const User& user, const std::map<std::uint32_t, std::string>& base_users,
-                    const std::map<std::uint32_t, std::string>& base_groups) {
+                    const std::map<std::uint32_t, std::string>& base_groups,
+                    const std::map<std::uint32_t, std::string>& volume_groups) {
   if (const auto owner = base_users.find(user.uid); owner != base_users.end())
     return "user " + user.name + " of the volume has uid " + std::to_string(user.uid) +
            ", which is " + owner->second + " on the base";
@@ -231,6 +236,10 @@ std::string why_not(const User& user, const std::map<std::uint32_t, std::string>
   if (const auto* known = privileged(group->second))
     return "user " + user.name + " of the volume has gid " + std::to_string(user.gid) +
            ", which is " + group->second + " on the base (" + std::string(known->reason) + ")";
+  const auto same = volume_groups.find(user.gid);
+  if (user.gid != kUsersGroup && (same == volume_groups.end() || same->second != group->second))
+    return "user " + user.name + " of the volume has gid " + std::to_string(user.gid) +
+           ", which is " + group->second + " on the base";
   return {};
 }
 
@@ -309,6 +318,7 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
   const auto shadow = shadow_entries(volume.shadow);
   const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
   const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
+  const auto volume_groups = names_by_id(parse_groups(volume.group), &Group::gid);
   std::set<std::string> seen;
   for (const User& user : parse_passwd(volume.passwd)) {
     if (!is_imported(user) || !seen.insert(user.name).second) continue;
@@ -324,7 +334,8 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
                            "; not added");
       continue;
     }
-    if (const auto reason = why_not(user, base_users, base_groups); !reason.empty()) {
+    if (const auto reason = why_not(user, base_users, base_groups, volume_groups);
+        !reason.empty()) {
       edit.notes.push_back(reason + "; not added");
       continue;
     }
@@ -408,6 +419,20 @@ std::vector<Group> parse_groups(std::string_view text) {
       groups.push_back(*group);
   });
   return groups;
+}
+
+std::set<std::uint32_t> groups_of_one(const std::vector<User>& users,
+                                      const std::vector<Group>& groups) {
+  std::map<std::uint32_t, std::set<std::string>> people;
+  for (const User& user : users) people[user.gid].insert(user.name);
+  std::set<std::uint32_t> primary;
+  for (const auto& [gid, names] : people) primary.insert(gid);
+  for (const Group& group : groups)
+    people[group.gid].insert(group.members.begin(), group.members.end());
+  std::set<std::uint32_t> alone;
+  for (const std::uint32_t gid : primary)
+    if (people[gid].size() == 1) alone.insert(gid);
+  return alone;
 }
 
 bool is_login_shell(const std::string& shell) {

@@ -30,6 +30,9 @@ struct Group {
   std::vector<std::string> members;
 };
 
+/// More of one account file is not read.
+inline constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
+
 /// passwd(5), group(5) and shadow(5) of one system.
 struct AccountFiles {
   std::string passwd, group, shadow;
@@ -69,6 +72,10 @@ std::optional<Group> parse_group(std::string_view line);
 std::vector<User> parse_passwd(std::string_view text);
 std::vector<Group> parse_groups(std::string_view text);
 
+/// Groups that one user alone is in: as the primary one, and nobody else as a member.
+std::set<std::uint32_t> groups_of_one(const std::vector<User>& users,
+                                      const std::vector<Group>& groups);
+
 /// True for shells that let people in.
 bool is_login_shell(const std::string& shell);
 
@@ -76,10 +83,11 @@ bool is_login_shell(const std::string& shell);
 std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& volume);
 
 /// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...),
-/// names that such a group lists, whoever has an id that is somebody else's on the base, and homes
-/// in places like /run: those are notes. Of the base's own entries the shell alone is changed, for
-/// as long as the volume is there: one that the volume lacks becomes one that both have. Those of
-/// warmroot-base's members stay. Applying it to its own result changes nothing.
+/// names that such a group lists, whoever has an id that is somebody else's on the base (of the
+/// group, another group's), and homes in places like /run: those are notes. Of the base's own
+/// entries the shell alone is changed, for as long as the volume is there: one that the volume
+/// lacks becomes one that both have. Those of warmroot-base's members stay. Applying it to its own
+/// result changes nothing.
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                            const Shells& shells = {});
 

@@ -16,7 +16,6 @@
 namespace warmroot::bootstrap {
 namespace {
 
-constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
 /// Its lines are those of the three files, each with a word before it, or those of an edit before.
 constexpr std::size_t kMaxRecord = 8 * kMaxAccountFile;
 constexpr std::size_t kMostProbes = 10;

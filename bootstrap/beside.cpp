@@ -5,13 +5,13 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 
 #include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/files.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -40,7 +40,6 @@ bool unmount_for_itself(char* const* trees) {
 }
 
 [[noreturn]] void become(const Start& start) {
-  constexpr int kFirst = 3;
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != start.parent) ::_exit(kCannotStart);
@@ -51,7 +50,7 @@ bool unmount_for_itself(char* const* trees) {
   if (start.root_fd >= 0 && (::fchdir(start.root_fd) != 0 || ::chroot(".") != 0))
     ::_exit(kCannotStart);
   if (::chdir("/") != 0) ::_exit(kCannotStart);
-  ::syscall(SYS_close_range, kFirst, ~0U, 0);
+  close_at_exec(STDERR_FILENO + 1);
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);

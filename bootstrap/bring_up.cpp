@@ -360,6 +360,14 @@ class Work {
             {"sshd was running before the bootstrap: unless it has been restarted "
              "since, this is the base system, and nothing here is kept",
              true});
+      // A second sshd has the other ports alone, and so has the volume's.
+      if (input_.sshd_is_late && input_.rescue_port != 0)
+        remarks.push_back({"sshd was running before the bootstrap: the rescue port " +
+                               std::to_string(input_.rescue_port) +
+                               " is closed until it is restarted",
+                           false});
+      if (const std::string remark = assignment_.entry->remark(); !remark.empty())
+        remarks.push_back({remark, false});
       book_.update([&](Status& status) {
         status.remarks.clear();
         for (const auto& remark : remarks) status.remarks.push_back(remark.text);
@@ -415,12 +423,12 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 }
 
 Ok check_still_serving(Entry& entry, const std::string& disk_node) {
-  TRY(entry.check());
+  // First: an entry may start an sshd anew in what is mounted.
   if (!mounted_root()) return fail(ErrorKind::refused, "somebody unmounted the volume");
   const std::string name = disk_node.substr(disk_node.rfind('/') + 1);
   if (::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) != 0)
     return fail(ErrorKind::refused, "the volume's disk " + name + " is gone");
-  return {};
+  return entry.check();
 }
 
 /// Who uses the volume and does not end within a moment by itself.

@@ -31,6 +31,7 @@ struct BringUpInput {
   SecondSshd second_sshd;       ///< for where the one that runs does not do what is needed
   bool grow = false;            ///< the root's file system is made to fill the disk
   bool sshd_is_late = false;    ///< sshd ran before it could read our configuration
+  unsigned rescue_port = 0;     ///< that sshd's configuration opens; 0: none
   std::string pool;
   unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.
@@ -52,7 +53,8 @@ struct BringUpInput {
 /// when Stage::ready is entered; what follows is said about them and takes up to 20 s.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
-/// Whether sessions still work: the entry lets them in, the volume is mounted, its disk exists.
+/// Whether sessions still work, or would, where the entry was closed: the volume is mounted, its
+/// disk exists, the entry lets them in.
 /// Cheap, reads nothing from the volume. `disk_node` is Assignment's. Errors: refused, one
 /// sentence.
 Ok check_still_serving(Entry& entry, const std::string& disk_node);

@@ -1,21 +1,28 @@
 // The entry `chroot`: the base's sshd lets sessions in, its ChrootDirectory is a link that leads to
 // the volume, and the base's account files know the volume's people meanwhile.
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <tuple>
 #include <utility>
 
+#include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/cloud_init.hpp"
 #include "bootstrap/container_plan.hpp"
 #include "bootstrap/entry.hpp"
+#include "bootstrap/files.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/in_root.hpp"
+#include "bootstrap/logins.hpp"
 #include "bootstrap/own_login.hpp"
+#include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/sshd.hpp"
@@ -28,6 +35,11 @@ namespace {
 
 /// Of people and groups that were left alone, in a line of the timeline.
 constexpr std::size_t kShownNotes = 20;
+/// For the reading of people's keys that is under way to end; a volume that does not answer must
+/// not keep whoever waits.
+constexpr int kKeysLooks = 100, kKeysPauseMs = 10;
+/// A login takes a tenth of that, with PAM; who holds one up must not find the base behind it.
+constexpr std::chrono::milliseconds kLoginsLimit{500};
 
 /// sshd's path leads to the very directory into which the probe has logged in.
 Ok check_session_path() {
@@ -52,10 +64,12 @@ class SecondDoor {
 
   bool is_open() const { return static_cast<bool>(door()); }
 
-  /// People come in by it from now on; why they do not is in describe.
+  /// People come in by it from now on; why they do not is in describe. One that was left alone is
+  /// looked after again.
   void open(const Cancelled& cancelled) {
     if (wish_.program.empty()) return;
     serve(true);
+    if (is_open()) return;
     auto opened = opened_door(cancelled);
     replace(opened ? std::move(*opened) : nullptr, opened ? "" : opened.error().message());
     serve(is_open());
@@ -65,9 +79,11 @@ class SecondDoor {
   /// shows, to which the ports are led before this one ends. One that is gone is succeeded, too, so
   /// often at most. After open, and by one thread.
   void look_after() {
+    const auto before = door();
+    // One that is left alone still writes its log, whose size this bounds.
+    if (!serves() && before) std::ignore = before->check();
     if (!serves()) return;
     std::ignore = make_directory(kPrivilegeSeparation, 0755);
-    const auto before = door();
     const Ok works =
         before ? before->check() : Ok(fail(ErrorKind::gone, "the second sshd of the base is gone"));
     if (works && read_ == what_it_reads()) return;
@@ -139,15 +155,28 @@ class SecondDoor {
     // Not the volume, which a start would keep from being unmounted.
     TRY_ASSIGN(const RootDirectory base, RootDirectory::open("/"));
     auto made = std::make_shared<SshdDoor>(
-        wish_.ports, SshdProcess::of_base(wish_.program, std::move(options)), kSecondSshdLog);
+        wish_.ports, SshdProcess::of_base(wish_.program, options), kSecondSshdLog);
     TRY(made->prepare(base));
     const bool shows_nodes = wish_.node_host_keys && node_keys_are_shown();
-    const auto greeting = made->start(base, {made->port(), made->v6(), shows_nodes, {}}, stopped);
+    const OwnSshdWishes wishes{made->port(), made->v6(), shows_nodes, {}};
+    TRY(ask(wishes, options, stopped));
+    const auto greeting = made->start(base, wishes, stopped);
     if (!greeting) return fail(greeting.error());
     if (stopped()) return fail(ErrorKind::retry_later, "it is not wanted any more");
     TRY(made->open());
     read_ = std::move(read);
     return made;
+  }
+
+  /// Before it is started: by then it would have taken what it listens at.
+  Ok ask(const OwnSshdWishes& wishes, const std::vector<std::string>& options,
+         const Cancelled& cancelled) const {
+    TRY_ASSIGN(const auto answer, run_program(second_sshd_question(wish_.program, wishes, options),
+                                              kProbeLimit, cancelled));
+    if (answer.exit_status != 0)
+      return fail(ErrorKind::refused, "a second sshd rejects the base's configuration: " +
+                                          without_controls(sshd_complaint(answer.output)));
+    return check_second_sshd_facts(parse_own_sshd_facts(answer.output), wishes.port);
   }
 
   std::shared_ptr<SshdDoor> door() const {
@@ -215,7 +244,15 @@ class ChrootEntry : public Entry {
     // Before the link: whoever came by the first one then would be in the volume and would have
     // met another host key.
     second_.open(input.cancelled);
+    std::unique_lock following(following_, std::try_to_lock);
+    for (int look = 0; look < kKeysLooks && !following.owns_lock(); ++look) {
+      ::poll(nullptr, 0, kKeysPauseMs);
+      std::ignore = following.try_lock();
+    }
+    if (!following.owns_lock())
+      return fail(ErrorKind::retry_later, "reading people's keys on the volume takes too long");
     TRY(point_sessions_at(kVolumePoint));
+    closed_ = false;
     TRY(check_session_path());
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY(keys_.publish(root, accounts_.session_users, input.launch_key, input.cancelled));
@@ -224,16 +261,23 @@ class ChrootEntry : public Entry {
 
   Ok check() override {
     second_.look_after();
-    return check_chroot_path(kSessionRoot);
+    return check_chroot_path(closed_ ? kVolumePoint : kSessionRoot);
   }
 
   void follow_people(const Cancelled& cancelled) override {
+    const std::lock_guard following(following_);
     if (const auto root = RootDirectory::open(kVolumePoint)) keys_.follow(*root, cancelled);
   }
 
   Ok close() override {
+    closed_ = true;
     second_.leave_alone();
+    const bool let_in = !list_directory(kUserKeysDirectory).empty();
     keys_.withdraw();
+    const unsigned ended = let_in ? let_logins_end(kLoginsLimit) : 0;
+    if (ended > 0)
+      log_event(LogLevel::notice, "logins that took too long were ended",
+                {{"count", std::to_string(ended)}});
     return point_sessions_at("/");
   }
 
@@ -255,6 +299,8 @@ class ChrootEntry : public Entry {
  private:
   AccountEdit accounts_;
   UserKeys keys_;
+  std::mutex following_;  ///< held while people's keys are read: by open, or by follow_people
+  std::atomic<bool> closed_ = false;
   SecondDoor second_;
 };
 

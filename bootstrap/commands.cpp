@@ -76,9 +76,9 @@ bool only_reports() {
 }
 
 Ok refuse_second_start() {
-  if (const pid_t pid = running_daemon(); pid != 0 && only_reports()) {
-    ::kill(pid, SIGKILL);
-    while (running_daemon() == pid) std::this_thread::sleep_for(kDownPoll);
+  if (running_daemon() != 0 && only_reports()) {
+    TRY_ASSIGN(const pid_t pid, signal_daemon(SIGKILL));
+    while (pid != 0 && running_daemon() == pid) std::this_thread::sleep_for(kDownPoll);
   }
   if (const pid_t pid = running_daemon(); pid != 0)
     return fail(ErrorKind::refused,
@@ -192,15 +192,14 @@ Ok up(const std::string& ticket_path, UpMode mode) {
 }
 
 Ok down() {
-  const pid_t pid = running_daemon();
+  std::size_t shown =
+      status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps.size();
+  TRY_ASSIGN(const pid_t pid, signal_daemon(SIGTERM));
   if (pid == 0) {
     if (!mounts_at(kVolumePoint).empty()) return release_orphan();
     if (is_left_changed()) return take_back_leftovers();
     return fail(ErrorKind::gone, "no warmroot-bootstrap is running and no volume is mounted");
   }
-  std::size_t shown =
-      status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps.size();
-  if (::kill(pid, SIGTERM) != 0) return fail_errno("signalling process " + std::to_string(pid));
   const std::int64_t deadline = boottime_ms() + kDownLimitMs;
   while (running_daemon() != 0 && !only_reports() && boottime_ms() < deadline) {
     shown = print_new_steps(

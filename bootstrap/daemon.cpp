@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,6 +41,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTick{1000};
 /// How long a session root that sshd refuses can go unnoticed; the look costs some stat(2).
 constexpr int kTicksPerServingCheck = 5;
+/// Between attempts to lead sessions back into a volume that they have left: somebody may break it
+/// again and again.
+constexpr milliseconds kReturnEvery{60000};
+/// The release waits so long for one that is under way; it ends by itself, but on a volume that
+/// does not answer.
+constexpr milliseconds kReturnLimit{2000};
 /// As often as EC2 advises to.
 constexpr int kLooksPerHint = 5;
 constexpr int kEbsAttempts = 3;
@@ -198,15 +206,66 @@ class Daemon {
   }
 
   /// Where sessions no longer work, they go back to the base with the reason before them; the
-  /// volume stays mounted for whoever is in it.
+  /// volume stays mounted for whoever is in it, and they are led there again once they would work.
   void check_serving() {
     if (!serving_) return;
     const Ok works = check_still_serving(*assignment_.entry, served_disk_);
-    if (works) tell_of_entry();
-    if (works || !serving_.exchange(false)) return;
+    if (works && !sessions_left_) return tell_of_entry();
+    if (!works && sessions_left_) return;
+    if (works && !may_return()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!serving_) return;
+      leading_ = true;
+    }
+    if (works)
+      lead_sessions_back();
+    else
+      lead_sessions_out(works.error());
+    {
+      const std::lock_guard lock(mutex_);
+      leading_ = false;
+    }
+    led_.notify_all();
+  }
+
+  /// An sshd of the volume's that has gone listens again, and the last attempt is long ago.
+  bool may_return() const {
+    return assignment_.entry->pause().empty() && boottime_ms() >= next_return_ms_ &&
+           !stop_.reason();
+  }
+
+  void lead_sessions_out(const Error& why) {
+    sessions_left_ = true;
     if (const Ok moved = assignment_.entry->close(); !moved)
       log_event(LogLevel::warning, "sessions cannot be moved", {{"why", moved.error().message()}});
-    failed("sessions left the volume: " + works.error().message());
+    failed("sessions left the volume: " + why.message());
+  }
+
+  void lead_sessions_back() {
+    next_return_ms_ = boottime_ms() + kReturnEvery.count();
+    Entry& entry = *assignment_.entry;
+    const EntryInput input{input_.launch.public_key, [this] { return stop_.reason().has_value(); }};
+    const auto opened = entry.open(input);
+    // A release that could not wait has closed it before.
+    if (!opened || !serving_) {
+      std::ignore = entry.close();
+      if (!opened)
+        log_event(LogLevel::warning, "sessions cannot be led back",
+                  {{"why", opened.error().message()}});
+      return;
+    }
+    sessions_left_ = false;
+    pause_.clear();
+    described_ = entry.describe();
+    log_event(LogLevel::notice, "sessions land in the volume again", {{"by", described_}});
+    std::ignore = set_banner(ticket_.pool, {});
+    book_.update([&](Status& status) {
+      status.entry = described_ + assignment_.instead;
+      status.message.clear();
+    });
+    enter(Stage::ready, "", what_is_otherwise());
+    warming_.sessions_open();
   }
 
   /// A volume that is rebooted has other processes afterwards, and people land on the base
@@ -282,6 +341,8 @@ class Daemon {
     input_.write_mib_s = ticket_.write_mib_s;
     input_.grow = ticket_.grow;
     input_.sshd_is_late = sshd_.ran_before;
+    if (std::count(sshd_.ports.begin(), sshd_.ports.end(), ticket_.rescue_port) != 0)
+      input_.rescue_port = ticket_.rescue_port;
     // Another sshd is started when they are there, whatever the one that runs can do.
     input_.node_host_keys = sshd_.node_host_keys || sshd_.needs_second_sshd ||
                             (ticket_.host_keys && ticket_.entry != EntryKind::chroot);
@@ -382,6 +443,10 @@ class Daemon {
     }
     // First of all: its reads compete with the writing back of what sessions left.
     warming_.request_stop();
+    {
+      std::unique_lock lock(mutex_);
+      led_.wait_for(lock, kReturnLimit, [this] { return !leading_; });
+    }
     const StopReason reason = *stop_.reason();  // run has waited for it
     enter(Stage::draining, reason.word, reason.sentence);
     const ReleaseInput input{ticket_.pool,
@@ -437,9 +502,15 @@ class Daemon {
   Assignment assignment_;
   std::string served_disk_;  ///< written before serving_ is set
   // the ticker's
-  int ebs_silent_ = 0;             ///< attempts in a row
-  std::string pause_, described_;  ///< of the entry, as they were told last
-  std::atomic<bool> serving_ = false, shutting_down_ = false;
+  int ebs_silent_ = 0;               ///< attempts in a row
+  std::string pause_, described_;    ///< of the entry, as they were told last
+  bool sessions_left_ = false;       ///< the volume, which serves them no more
+  std::int64_t next_return_ms_ = 0;  ///< by boottime_ms()
+  /// Sessions were opened and the volume is not given back yet: it is the ticker's to look after.
+  std::atomic<bool> serving_ = false;
+  std::atomic<bool> shutting_down_ = false;
+  bool leading_ = false;         ///< the ticker leads sessions out or back
+  std::condition_variable led_;  ///< with mutex_: not any more
   std::mutex mutex_, stage_mutex_;
   std::optional<std::string> confirmed_, no_volume_;
   Imds identity_;  ///< the reporter's thread's own
@@ -450,33 +521,79 @@ class Daemon {
   BoundedThread agents_, host_keys_, people_;
 };
 
-Result<UniqueFd> lock_pid_file() {
-  UniqueFd file(::open(kPidFile, O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!file) return fail_errno(std::string("opening ") + kPidFile);
+bool lock_for_writing(int fd) {
   struct flock range {};
   range.l_type = F_WRLCK;
-  if (::fcntl(file.get(), F_SETLK, &range) != 0)
+  return ::fcntl(fd, F_SETLK, &range) == 0;
+}
+
+/// Whose write lock is on the file; 0: of a process that is not to be seen from here. Whoever can
+/// read a file can take a read lock on it: those are passed over.
+std::optional<pid_t> writer_of(const char* path) {
+  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  struct flock range {};
+  range.l_type = F_RDLCK;
+  if (::fcntl(file.get(), F_GETLK, &range) != 0 || range.l_type != F_WRLCK) return std::nullopt;
+  return range.l_pid;
+}
+
+Result<UniqueFd> take_lock() {
+  UniqueFd file(::open(kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return fail_errno(std::string("opening ") + kLockFile);
+  // Daemons of older programs have locked the pid file alone.
+  if (!lock_for_writing(file.get()) || writer_of(kPidFile))
     return fail(ErrorKind::refused, "another warmroot-bootstrap is running");
-  const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(file.get(), 0) != 0) return fail_errno("emptying the pid file");
-  TRY(write_fully(file.get(), pid, kPidFile));
   return file;
+}
+
+/// Locked too, for people, who cannot open the other one, and a new file each time, for root alone
+/// until it is: on one that they can read, somebody's read lock would be in the way.
+Result<UniqueFd> make_pid_file() {
+  const std::string fresh = std::string(kPidFile) + ".new";
+  ::unlink(fresh.c_str());
+  UniqueFd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) return fail_errno("creating " + fresh);
+  if (!lock_for_writing(file.get())) return fail_errno("locking " + fresh);
+  TRY(write_fully(file.get(), std::to_string(::getpid()) + "\n", fresh));
+  if (::fchmod(file.get(), 0644) != 0 || ::rename(fresh.c_str(), kPidFile) != 0)
+    return fail_errno(std::string("replacing ") + kPidFile);
+  return file;
+}
+
+std::optional<pid_t> lock_holder() {
+  const auto holder = writer_of(kLockFile);
+  return holder ? holder : writer_of(kPidFile);
+}
+
+/// By what proc(5) shows to everybody. A command's name is cut at 15 bytes.
+bool is_bootstrap_of_root(pid_t pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  const std::string name = read_attribute(folder + "/comm");
+  const std::string status = read_file(folder + "/status", 65536).value_or("");
+  return status.find("\nUid:\t0\t0\t") != std::string::npos &&
+         (name == "warmroot-bootst" || name == read_attribute("/proc/self/comm"));
 }
 
 }  // namespace
 
-/// Whose lock is on the pid file; 0: of a process that is not to be seen from here.
-static std::optional<pid_t> lock_holder() {
-  const UniqueFd file(::open(kPidFile, O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  struct flock range {};
-  range.l_type = F_WRLCK;
-  if (::fcntl(file.get(), F_GETLK, &range) != 0 || range.l_type == F_UNLCK) return std::nullopt;
-  return range.l_pid;
-}
-
 pid_t running_daemon() {
   return lock_holder().value_or(0);
+}
+
+Result<pid_t> signal_daemon(int number) {
+  const pid_t pid = running_daemon();
+  if (pid == 0) return 0;
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  // It has ended, and its number may be another's; while it has the lock the descriptor is its own.
+  if (running_daemon() != pid) return 0;
+  if (!process) return fail_errno("finding process " + std::to_string(pid));
+  if (!is_bootstrap_of_root(pid))
+    return fail(ErrorKind::refused, "process " + std::to_string(pid) +
+                                        " has the bootstrap's lock and is no bootstrap of root's");
+  if (::syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0) != 0)
+    return fail_errno("signalling process " + std::to_string(pid));
+  return pid;
 }
 
 bool daemon_runs() {
@@ -484,7 +601,8 @@ bool daemon_runs() {
 }
 
 Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd) {
-  TRY_ASSIGN(const UniqueFd pid_lock, lock_pid_file());
+  TRY_ASSIGN(const UniqueFd lock, take_lock());
+  TRY_ASSIGN(const UniqueFd pid_file, make_pid_file());
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);

@@ -1,5 +1,5 @@
 // The background process of `up`. Joins the parts: bring_up, warming, the reporter, the notice
-// watcher, release. commands.cpp starts it, and finds it by its locked pid file.
+// watcher, release. commands.cpp starts it, and finds it by its lock.
 #pragma once
 
 #include <sys/types.h>
@@ -20,9 +20,13 @@ inline constexpr char kLateSentence[] =
 /// volume is mounted. Returns an error only when another daemon is running.
 Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd);
 
-/// Pid of a living daemon; 0 for none. The pid file is locked by the daemon for as long as it
-/// lives.
+/// Pid of a living daemon; 0 for none. The daemon, one of an older program too, holds a write lock
+/// on a file of root's for as long as it lives.
 pid_t running_daemon();
+
+/// Signals the living daemon, never somebody who has its number by now. Returns its pid; 0 for
+/// none. Errors: refused when the lock's holder is no bootstrap of root's; errno's.
+Result<pid_t> signal_daemon(int number);
 
 /// Whether one runs, also where it is of another PID namespace, as in the volume's container.
 bool daemon_runs();

@@ -50,14 +50,19 @@ class Entry {
   virtual std::vector<LoginTrial> logins() const = 0;
   /// New sessions land in the volume from now on, and none is refused meanwhile. Returns a detail
   /// for the timeline. Requires: a thread that lives as long as this process. Errors: why they
-  /// cannot, one sentence; they may be half-way, close takes them back.
+  /// cannot, one sentence; they may be half-way, close takes them back. Once it was open and
+  /// closed, it is for check's thread, when check succeeds and pause is empty.
   virtual Result<std::string> open(const EntryInput& input) = 0;
-  /// Whether new sessions land in the volume, put right where that is possible. Cheap, but where an
-  /// sshd has to be started anew. Errors: why not, one sentence.
+  /// Whether new sessions land in the volume, or would, where it was closed; put right where that
+  /// is possible. Cheap, but where an sshd has to be started anew. Errors: why not, one sentence.
   virtual Ok check() = 0;
   /// Why new sessions land on the base for a while although check found nothing wrong, one
   /// sentence; empty while they land in the volume. For check's thread.
   virtual std::string pause() const { return {}; }
+
+  /// What the operator should know of how people get in, one sentence; empty: nothing. For after
+  /// open.
+  virtual std::string remark() const { return {}; }
 
   /// What people have changed in the volume about how they log in counts from now on. Waits for the
   /// volume: for a thread of its own, after open and until it is to be unmounted.

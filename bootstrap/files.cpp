@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cstring>
 #include <ctime>
 
 namespace warmroot::bootstrap {
@@ -176,6 +178,21 @@ Result<int> wait_child(pid_t child, std::chrono::milliseconds limit, const Cance
   return status;
 }
 
+void close_at_exec(int first) {
+  if (::syscall(SYS_close_range, first, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+  // opendir would allocate.
+  const int listed = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  alignas(dirent64) char entries[4096];
+  for (long got; (got = ::syscall(SYS_getdents64, listed, entries, sizeof entries)) > 0;)
+    for (long at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+      int fd = -1;
+      std::from_chars(entry->d_name, entry->d_name + std::strlen(entry->d_name), fd);
+      if (fd >= first) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+      at += entry->d_reclen;
+    }
+}
+
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
                                   std::chrono::milliseconds limit, const Cancelled& cancelled,
                                   int root_fd) {
@@ -198,6 +215,7 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
     ::dup2(null, STDIN_FILENO);
     ::dup2(writing.get(), STDOUT_FILENO);
     ::dup2(writing.get(), STDERR_FILENO);
+    close_at_exec(STDERR_FILENO + 1);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -47,13 +47,18 @@ std::vector<std::string> list_directory(const std::string& path);
 /// Asked several times a second while a child runs: true ends the child, politely at first.
 using Cancelled = std::function<bool()>;
 
+/// Between fork and exec: whatever is open from `first` on is closed by the exec, also what a
+/// library or whoever started this process left open for children. Async-signal-safe; reads /proc
+/// before Linux 5.11.
+void close_at_exec(int first);
+
 struct ProgramResult {
   int exit_status = 0;  ///< 128 + signal when killed
   std::string output;   ///< standard output and standard error, the first 256 KiB
 };
 
 /// Runs a program found by absolute path with standard input from /dev/null; with `root_fd` in that
-/// directory as its root. Errors: retry_later
+/// directory as its root. It inherits no other descriptor. Errors: retry_later
 /// when the time limit passed (the child has been killed), errno's when it could not be started.
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
                                   std::chrono::milliseconds limit, const Cancelled& cancelled = {},

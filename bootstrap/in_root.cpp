@@ -25,6 +25,8 @@ namespace {
 
 /// The kernel gives up after 40 links too.
 constexpr int kMaxLinks = 40;
+/// A path of the kernel's greatest length can have 2048 parts.
+constexpr int kMostParents = 2048;
 constexpr std::size_t kMaxOsRelease = 64 * 1024;
 constexpr std::size_t kMostPrettyName = 200;
 
@@ -47,6 +49,30 @@ Result<std::uint64_t> mount_of(int fd) {
   struct statx facts {};
   if (::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &facts) != 0) return fail_errno("statx");
   return (facts.stx_mask & STATX_MNT_ID) != 0 ? std::uint64_t{facts.stx_mnt_id} : 0;
+}
+
+/// Where it lies now, without links, as this process sees it.
+Result<std::string> path_of(int fd) {
+  char path[4096];
+  const ssize_t length =
+      ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), path, sizeof path);
+  if (length < 0) return fail_errno("looking up a path in the volume");
+  return std::string(path, static_cast<std::size_t>(length));
+}
+
+bool is_same(const struct stat& one, const struct stat& other) {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+/// sshd's StrictModes, with Debian's exception.
+Ok check_theirs(const std::string& path, const struct stat& facts, const FileOwner& owner) {
+  if (facts.st_uid != owner.uid && facts.st_uid != 0)
+    return fail(ErrorKind::refused, "/" + path + " in the volume is somebody else's");
+  const bool is_own_group = owner.alone_in_group && facts.st_gid == owner.gid;
+  if ((facts.st_mode & (is_own_group ? S_IWOTH : S_IWGRP | S_IWOTH)) != 0)
+    return fail(ErrorKind::refused,
+                "/" + path + " in the volume can be written by others than its owner");
+  return {};
 }
 
 }  // namespace
@@ -73,15 +99,14 @@ Result<UniqueFd> RootDirectory::open_inside(const std::string& path, int flags, 
 
 Result<std::string> RootDirectory::read_if(
     const std::string& path, std::size_t limit,
-    const std::function<bool(int fd, const struct stat&)>& allowed) const {
+    const std::function<Ok(int fd, const struct stat&)>& check) const {
   // Opening a device can already do something (rewind, arm a watchdog): look before opening.
   TRY_ASSIGN(const UniqueFd found, open_inside(path, O_PATH));
   struct stat facts {};
   if (::fstat(found.get(), &facts) != 0) return fail_errno("stat of /" + path + " in the volume");
   if (!S_ISREG(facts.st_mode))
     return fail(ErrorKind::refused, "/" + path + " in the volume is no regular file");
-  if (!allowed(found.get(), facts))
-    return fail(ErrorKind::refused, "/" + path + " in the volume is somebody else's file");
+  TRY(check(found.get(), facts));
   const std::string reopened = "/proc/self/fd/" + std::to_string(found.get());
   const UniqueFd file(::open(reopened.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   if (!file) return fail_errno("opening /" + path + " in the volume");
@@ -89,7 +114,7 @@ Result<std::string> RootDirectory::read_if(
 }
 
 Result<std::string> RootDirectory::read(const std::string& path, std::size_t limit) const {
-  return read_if(path, limit, [](int, const struct stat&) { return true; });
+  return read_if(path, limit, [](int, const struct stat&) { return Ok{}; });
 }
 
 namespace {
@@ -127,11 +152,44 @@ bool is_on_disk(int fd) {
 
 }  // namespace
 
-Result<std::string> RootDirectory::read_as(const std::string& path, std::size_t limit, uid_t uid,
-                                           gid_t gid) const {
-  const AsUser user(uid, gid);
-  return read_if(path, limit, [&](int fd, const struct stat& facts) {
-    return (facts.st_uid == uid || facts.st_uid == 0) && is_on_disk(fd);
+/// Walks up from the directory that has the file now, by descriptors: names could be changed behind
+/// the look.
+Ok RootDirectory::check_directories_of(int file, const struct stat& file_facts,
+                                       const std::string& home, const FileOwner& owner) const {
+  TRY_ASSIGN(const std::string whole, path_of(file));
+  TRY_ASSIGN(const std::string root, path_of(fd_.get()));
+  const std::string path = relative(whole.substr(std::min(root.size(), whole.size())));
+  std::string name = parent_of(path);
+  TRY_ASSIGN(UniqueFd directory, open_inside(name, O_PATH | O_DIRECTORY));
+  struct stat entry {};
+  if (::fstatat(directory.get(), leaf_of(path).c_str(), &entry, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !is_same(entry, file_facts))
+    return fail(ErrorKind::retry_later, "a file in the volume was moved while it was looked at");
+  TRY_ASSIGN(const UniqueFd end, open_inside(home, O_PATH | O_DIRECTORY));
+  struct stat end_facts {};
+  struct stat root_facts {};
+  if (::fstat(end.get(), &end_facts) != 0 || ::fstat(fd_.get(), &root_facts) != 0)
+    return fail_errno("stat of " + home + " in the volume");
+  for (int parents = 0; parents < kMostParents; ++parents) {
+    struct stat facts {};
+    if (::fstat(directory.get(), &facts) != 0) return fail_errno("stat in the volume");
+    TRY(check_theirs(without_controls(name), facts, owner));
+    if (is_same(facts, end_facts) || is_same(facts, root_facts)) return {};
+    directory.reset(::openat(directory.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) return fail_errno("opening a directory of the volume");
+    name = parent_of(name);
+  }
+  return fail(ErrorKind::refused, "a file in the volume lies too deep");
+}
+
+Result<std::string> RootDirectory::read_as(const std::string& path, const std::string& home,
+                                           std::size_t limit, const FileOwner& owner) const {
+  const AsUser user(owner.uid, owner.gid);
+  return read_if(path, limit, [&](int fd, const struct stat& facts) -> Ok {
+    TRY(check_theirs(path, facts, owner));
+    if (!is_on_disk(fd))
+      return fail(ErrorKind::refused, "/" + path + " in the volume is not on a disk");
+    return check_directories_of(fd, facts, home, owner);
   });
 }
 

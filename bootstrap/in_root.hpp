@@ -18,6 +18,13 @@
 namespace warmroot::bootstrap {
 
 /// A directory that stands for "/". Holds the file system: let go of it before unmounting.
+/// Whose file somebody reads.
+struct FileOwner {
+  uid_t uid = 0;
+  gid_t gid = 0;
+  bool alone_in_group = false;  ///< nobody else is in that group
+};
+
 class RootDirectory {
  public:
   static Result<RootDirectory> open(const std::string& path);
@@ -28,10 +35,13 @@ class RootDirectory {
   /// than `limit`.
   Result<std::string> read(const std::string& path, std::size_t limit) const;
   /// The same, read as this user, and only a file of theirs or root's on a disk: a link of theirs
-  /// must not make us publish another's file, nor what the kernel tells root alone. Errors: refused
-  /// also for that; retry_later while somebody holds a lease on the file.
-  Result<std::string> read_as(const std::string& path, std::size_t limit, uid_t uid,
-                              gid_t gid) const;
+  /// must not make us publish another's file, nor what the kernel tells root alone. And only where
+  /// nobody but its owner can write it or a directory above it up to `home` (or to the root, where
+  /// it lies elsewhere), and these are theirs or root's, as with sshd's StrictModes on Debian: a
+  /// group of the owner's alone may write. Errors:
+  /// refused also for that; retry_later while somebody holds a lease on the file or moves it.
+  Result<std::string> read_as(const std::string& path, const std::string& home, std::size_t limit,
+                              const FileOwner& owner) const;
   /// Writes a file by create + rename in its own directory; both are synced, so that a power cut
   /// loses neither the content nor the name. The file's directory has to exist.
   Ok write(const std::string& path, std::string_view text, mode_t mode) const;
@@ -51,7 +61,9 @@ class RootDirectory {
 
  private:
   Result<std::string> read_if(const std::string& path, std::size_t limit,
-                              const std::function<bool(int fd, const struct stat&)>& allowed) const;
+                              const std::function<Ok(int fd, const struct stat&)>& check) const;
+  Ok check_directories_of(int file, const struct stat& file_facts, const std::string& home,
+                          const FileOwner& owner) const;
   Ok check_new_place(const std::string& path) const;
   explicit RootDirectory(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;

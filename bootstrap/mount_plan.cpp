@@ -75,7 +75,8 @@ void plan_run(const MountFacts& facts, std::vector<MountStep>& steps) {
   steps.push_back(bind(MountKind::bind, "/tmp", kBaseTmpInVolume));
   steps.back().required = false;
   // A docker of the base may start, or start again, after us: a link follows it, a bound socket
-  // would be the old one.
+  // would be the old one. The paths that it is told are the base's, where the volume's are below
+  // kVolumePoint.
   steps.push_back(bind(MountKind::bind, "/run", kBaseRunInVolume));
   steps.back().read_only = true;
   steps.back().required = false;

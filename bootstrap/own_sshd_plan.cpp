@@ -13,15 +13,44 @@
 namespace warmroot::bootstrap {
 namespace {
 
-/// The value of a keyword in an answer of `sshd -T`, the first; empty where it is not there.
-std::string_view value_of(std::string_view dump, std::string_view keyword) {
+/// The values of a keyword in an answer of `sshd -T`, one a line.
+std::vector<std::string_view> values_of(std::string_view dump, std::string_view keyword) {
+  std::vector<std::string_view> values;
   while (!dump.empty()) {
     const std::string_view line = dump.substr(0, dump.find('\n'));
     if (line.substr(0, keyword.size()) == keyword && line.substr(keyword.size(), 1) == " ")
-      return line.substr(keyword.size() + 1);
+      values.push_back(line.substr(keyword.size() + 1));
     dump.remove_prefix(std::min(line.size() + 1, dump.size()));
   }
+  return values;
+}
+
+/// The first of them; empty where there is none.
+std::string_view value_of(std::string_view dump, std::string_view keyword) {
+  const auto values = values_of(dump, keyword);
+  return values.empty() ? std::string_view() : values.front();
+}
+
+std::string node_key_file(const char* type) {
+  return std::string(kHostKeys) + "/ssh_host_" + type + "_key";
+}
+
+std::string other_host_key(std::string_view dump) {
+  std::vector<std::string> nodes;
+  for (const char* type : kHostKeyTypes) nodes.push_back(node_key_file(type));
+  for (const std::string_view file : values_of(dump, "hostkey"))
+    if (std::find(nodes.begin(), nodes.end(), file) == nodes.end())
+      return "HostKey " + without_controls(std::string(file));
+  for (const char* keyword : {"HostCertificate", "HostKeyAgent"})
+    for (const std::string_view value : values_of(dump, lower(keyword)))
+      // So does OpenSSH 9.2 print a HostCertificate that is none.
+      if (value != "none" && value != "(null)")
+        return std::string(keyword) + " " + without_controls(std::string(value));
   return {};
+}
+
+bool on_loopback(std::string_view address) {
+  return address.starts_with("127.") || address.starts_with("[::1]:");
 }
 
 /// Whether a key alone, or first, gets anybody in.
@@ -139,6 +168,9 @@ OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
   facts.ed25519 = listed.ed25519;
   for (const unsigned port : listed.ports) facts.ports.push_back(static_cast<std::uint16_t>(port));
   facts.authorized_keys = value_of(dump, "authorizedkeysfile");
+  for (const std::string_view address : values_of(dump, "listenaddress"))
+    facts.addresses.push_back(without_controls(std::string(address)));
+  facts.other_host_key = other_host_key(dump);
   return facts;
 }
 
@@ -150,8 +182,7 @@ std::vector<std::string> own_sshd_options(const OwnSshdWishes& wishes) {
   if (wishes.v6) words.insert(words.end(), {"-o", "ListenAddress=[::1]:" + port});
   if (wishes.node_host_keys)
     for (const char* type : kHostKeyTypes)
-      words.insert(words.end(),
-                   {"-o", std::string("HostKey=") + kHostKeys + "/ssh_host_" + type + "_key"});
+      words.insert(words.end(), {"-o", "HostKey=" + node_key_file(type)});
   if (!wishes.authorized_keys.empty()) {
     const std::string own = wishes.authorized_keys == "none" ? "" : wishes.authorized_keys + " ";
     words.insert(words.end(), {"-o", "AuthorizedKeysFile=" + own + kLaunchKeys + "/%u"});
@@ -178,6 +209,16 @@ std::vector<std::string> second_sshd_command(const std::string& program,
                                              const OwnSshdWishes& wishes,
                                              const std::vector<std::string>& options) {
   std::vector<std::string> words{program, "-D", "-o", "PidFile=none"};
+  const auto ours = own_sshd_options(wishes);
+  words.insert(words.end(), ours.begin(), ours.end());
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
+std::vector<std::string> second_sshd_question(const std::string& program,
+                                              const OwnSshdWishes& wishes,
+                                              const std::vector<std::string>& options) {
+  std::vector<std::string> words{program, "-T", "-C", kNobodysConnection};
   const auto ours = own_sshd_options(wishes);
   words.insert(words.end(), ours.begin(), ours.end());
   words.insert(words.end(), options.begin(), options.end());
@@ -212,11 +253,35 @@ Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16
     return fail(ErrorKind::refused,
                 "the node's host key is an ed25519 key, and the volume's HostKeyAlgorithms leave "
                 "ssh-ed25519 out; set session.host_keys = false");
+  if (node_host_keys && !facts.other_host_key.empty())
+    return fail(ErrorKind::refused,
+                "the volume's sshd_config has the line \"" + facts.other_host_key +
+                    "\", by which others of its AMI could pose as the node; remove it, or set "
+                    "session.host_keys = false");
   for (const std::uint16_t port : facts.ports)
     if (std::find(base_ports.begin(), base_ports.end(), port) != base_ports.end())
       return fail(ErrorKind::refused,
                   "the volume's sshd_config has a ListenAddress line with port " +
                       std::to_string(port) + ", where the base's sshd listens; leave the port out");
+  return {};
+}
+
+std::string remark_on_addresses(const OwnSshdFacts& facts) {
+  std::string others;
+  for (const std::string& address : facts.addresses)
+    if (!on_loopback(address)) others += (others.empty() ? "" : ", ") + address;
+  if (others.empty()) return {};
+  return "by ListenAddress lines of its sshd_config the volume's sshd can be reached at " + others +
+         ", too, where the security group lets anybody through";
+}
+
+Ok check_second_sshd_facts(const OwnSshdFacts& facts, std::uint16_t port) {
+  for (const std::string& address : facts.addresses)
+    if (!on_loopback(address) || !address.ends_with(":" + std::to_string(port)))
+      return fail(ErrorKind::refused,
+                  "the base's sshd_config has ListenAddress lines, by which a second sshd would "
+                  "listen at " +
+                      address + ", too; remove them");
   return {};
 }
 

@@ -19,9 +19,13 @@ inline constexpr char kOwnSshd[] = "/usr/sbin/sshd";
 
 /// What `sshd -T` of the volume tells.
 struct OwnSshdFacts {
-  std::string authorized_keys;       ///< AuthorizedKeysFile, as written in a configuration
-  std::vector<std::uint16_t> ports;  ///< that it listens on by ListenAddress lines of its own
-  bool ed25519 = true;               ///< among its HostKeyAlgorithms
+  std::string authorized_keys;           ///< AuthorizedKeysFile, as written in a configuration
+  std::vector<std::uint16_t> ports;      ///< that it listens on by ListenAddress lines of its own
+  bool ed25519 = true;                   ///< among its HostKeyAlgorithms
+  std::vector<std::string> addresses{};  ///< "127.0.0.1:4711", with all ports
+  /// The first line of what it proves itself by that is none of the node's host keys,
+  /// "HostKey /etc/ssh/key"; empty: none. Without the node's it has others by default.
+  std::string other_host_key{};
 };
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump);
 
@@ -43,6 +47,10 @@ std::vector<std::string> own_sshd_command(const OwnSshdWishes& wishes);
 std::vector<std::string> second_sshd_command(const std::string& program,
                                              const OwnSshdWishes& wishes,
                                              const std::vector<std::string>& options);
+/// What that one would be configured to, as `sshd -T` tells.
+std::vector<std::string> second_sshd_question(const std::string& program,
+                                              const OwnSshdWishes& wishes,
+                                              const std::vector<std::string>& options);
 /// What a unit (`systemctl cat`) gives its sshd beside the configuration, without what is said
 /// otherwise here. `environments` are files in which its variables may be set. Source:
 /// systemd.service(5), "Command lines". Errors: refused, where it chooses addresses or host keys.
@@ -51,9 +59,16 @@ Result<std::vector<std::string>> sshd_options_of_unit(std::string_view unit,
 
 /// Not one that would take a port of the base's away, should the base's sshd begin to listen after
 /// it, nor one that could show no host key of the node's: the first is an ed25519 key, and from
-/// OpenSSH 9.8 on the others are never read. Errors: refused, with the remedy.
+/// OpenSSH 9.8 on the others are never read. Nor one that would show others beside them: what an
+/// AMI brings along proves to be each of its nodes. Errors: refused, with the remedy.
 Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,
                         bool node_host_keys);
+/// Where it can be reached but by the base's port, for the remarks; empty: nowhere.
+std::string remark_on_addresses(const OwnSshdFacts& facts);
+/// Not a second sshd that listens anywhere but at `port` of loopback: it could take the base's port
+/// from the first, and nobody would have it once the second has ended. Errors: refused, with the
+/// remedy.
+Ok check_second_sshd_facts(const OwnSshdFacts& facts, std::uint16_t port);
 
 /// What `sshd -T` says of one person's login from this machine.
 struct TrialFacts {

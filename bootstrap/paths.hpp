@@ -21,6 +21,8 @@ inline constexpr char kHooksRun[] = "/run/warmroot/hooks-run";
 inline constexpr char kProgram[] = "/run/warmroot/bin/warmroot-bootstrap";
 inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";
 inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
+/// Root-only: locked by the daemon for as long as it lives.
+inline constexpr char kLockFile[] = "/run/warmroot/bootstrap.lock";
 /// Root-only: the key of this instance's reports.
 inline constexpr char kKeyFile[] = "/run/warmroot/key";
 /// Authorized keys of accounts that came with the volume, one file a user.

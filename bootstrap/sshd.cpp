@@ -102,6 +102,7 @@ struct Login {
 }
 
 [[noreturn]] void log_in(const Login& login) {
+  close_at_exec(STDERR_FILENO + 1);  // the shell and its profiles are the volume's
   ::setsid();
   if (::chdir(login.root) != 0 || ::chroot(login.root) != 0 || ::chdir("/") != 0)
     give_up(login, "entering the volume");
@@ -118,7 +119,7 @@ struct Login {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(login, "following the bootstrap");
   if (::getppid() != login.parent) ::_exit(126);
   if (::chdir(login.home) != 0 && ::chdir("/") != 0) give_up(login, "entering the home directory");
-  const int null = ::open("/dev/null", O_RDWR);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (null < 0) give_up(login, "opening /dev/null");
   ::dup2(null, STDIN_FILENO);
   ::dup2(login.output_fd, STDOUT_FILENO);

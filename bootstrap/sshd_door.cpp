@@ -55,11 +55,15 @@ Ok SshdDoor::prepare(const RootDirectory& root) {
 Result<std::string> SshdDoor::start(const RootDirectory& root, const OwnSshdWishes& wishes,
                                     const Cancelled& cancelled) {
   const std::lock_guard lock(mutex_);
-  wishes_ = wishes;
-  log_ = UniqueFd(::open(log_path_.c_str(),
-                         O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!log_) return fail_errno("opening " + log_path_);
-  TRY(sshd_->start(root, wishes_, log_.get()));
+  if (!steering_) return fail(ErrorKind::refused, sshd_->name() + " was ended");
+  if (!started_) {
+    wishes_ = wishes;
+    log_ = UniqueFd(::open(log_path_.c_str(),
+                           O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!log_) return fail_errno("opening " + log_path_);
+    TRY(sshd_->start(root, wishes_, log_.get()));
+    started_ = true;
+  }
   TRY(wait_until_it_listens(cancelled));
   return read_greeting(port_.number, kProbeLimit, cancelled);
 }
@@ -81,7 +85,11 @@ Ok SshdDoor::wait_until_it_listens(const Cancelled& cancelled) {
 
 Ok SshdDoor::open() {
   const std::lock_guard lock(mutex_);
-  return steering_->begin();
+  // The release may have been faster than who opens it again.
+  if (!steering_) return fail(ErrorKind::refused, sshd_->name() + " was ended");
+  TRY(steering_->begin());
+  closed_ = false;
+  return {};
 }
 
 Ok SshdDoor::check() {
@@ -91,6 +99,7 @@ Ok SshdDoor::check() {
 
 void SshdDoor::close() {
   const std::lock_guard lock(mutex_);
+  closed_ = true;
   if (steering_) steering_->stop();
 }
 
@@ -105,6 +114,7 @@ bool SshdDoor::end(milliseconds limit) {
   if (!listeners.empty()) let_handshakes_end(listeners, ports_, kHandshake);
   listeners.clear();
   const bool ran = sshd_->end(limit);
+  started_ = false;
   steering_.reset();
   return ran;
 }
@@ -143,13 +153,18 @@ Ok SshdDoor::check_process() {
   return fail(ErrorKind::refused, sshd_->name() + " does not listen any more");
 }
 
-/// Until it listens again, the base has the port. A start that failed is tried again, and both only
-/// so often: a volume may reboot itself for ever.
+/// Until it listens again, the base has the port. A start that failed is tried again, and a process
+/// that has died once people were told so; a system that somebody has powered off stays off. All
+/// only so often: a volume may reboot itself for ever.
 Ok SshdDoor::begin_anew(const std::string& how_it_ended) {
-  const bool again = sshd_->wants_restart() || begun_anew_;
+  const bool died = closed_ && !sshd_->holds_sessions();
+  const bool again = sshd_->wants_restart() || begun_anew_ || died;
   if (!again || !restarts_.allow(boottime_ms()))
     return fail(ErrorKind::refused, how_it_ended + last_words());
-  log_event(LogLevel::notice, "the volume's system begins anew", {{"how", how_it_ended}});
+  log_event(LogLevel::notice,
+            sshd_->holds_sessions() ? "the volume's system begins anew"
+                                    : "the volume's own sshd is started anew",
+            {{"how", how_it_ended}});
   sshd_->end(kEndLimit);
   TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(kVolumePoint));
   TRY(sshd_->start(volume, wishes_, log_.get()));
@@ -180,17 +195,21 @@ Result<bool> SshdDoor::steer() {
 }
 
 /// Not under the lock: it may take a while, and port_ stays. While nobody listens nobody greets.
+/// Who was led away from it is led back when it has greeted, and not for want of an answer.
 Ok SshdDoor::check_greeting() {
-  if (not_listening_since_ms_ != 0 || boottime_ms() < next_greeting_ms_) return {};
+  if (not_listening_since_ms_ != 0) return {};
+  if (boottime_ms() < next_greeting_ms_) {
+    if (!closed_ || ungreeted_since_ms_ == 0) return {};
+    return fail(ErrorKind::retry_later, sshd_->name() + " has not greeted yet");
+  }
   const auto greeting = read_greeting(port_.number, kGreetingLimit, {});
   const bool turned_away = !greeting && greeting.error().kind == ErrorKind::refused;
   if (greeting || ungreeted_since_ms_ == 0) ungreeted_since_ms_ = greeting ? 0 : boottime_ms();
   // Stopped, or its volume does not answer: nobody gets in by it.
-  if (!greeting && boottime_ms() - ungreeted_since_ms_ >= kMostSilence.count())
-    return fail(greeting.error());
+  const bool silent = !greeting && boottime_ms() - ungreeted_since_ms_ >= kMostSilence.count();
   ungreeted_ = turned_away ? ungreeted_ + 1 : 0;
   if (!turned_away) next_greeting_ms_ = boottime_ms() + kGreetingEvery.count();
-  if (ungreeted_ < kMostUngreeted) return {};
+  if (greeting || (!closed_ && !silent && ungreeted_ < kMostUngreeted)) return {};
   return fail(greeting.error());
 }
 

@@ -7,6 +7,7 @@
 // outside beside the port.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -25,7 +26,8 @@
 
 namespace warmroot::bootstrap {
 
-/// check, runs and describe may be called by another thread than the rest.
+/// check, runs and describe may be called by another thread than the rest, and so may start and
+/// open once it was closed.
 class SshdDoor {
  public:
   /// `log` is the file to which its sshd writes.
@@ -41,15 +43,16 @@ class SshdDoor {
   std::uint16_t port() const { return port_.number; }
   bool v6() const { return static_cast<bool>(port_.v6); }
 
-  /// Starts sshd and waits until it has greeted a client; still nobody is led to it. Returns the
-  /// greeting. Requires: a thread that lives as long as this process. Errors: why not, one
-  /// sentence.
+  /// Starts sshd, unless it has been, and waits until it has greeted a client; still nobody is led
+  /// to it. Returns the greeting. Requires: a thread that lives as long as this process. Errors:
+  /// why not, one sentence.
   Result<std::string> start(const RootDirectory& root, const OwnSshdWishes& wishes,
                             const Cancelled& cancelled);
   /// New connections go to it from now on.
   Ok open();
 
-  /// Whether they do, put right where that is possible. Cheap. Errors: why not, one sentence.
+  /// Whether they do, or would, where it was closed; put right where that is possible. Cheap.
+  /// Errors: why not, one sentence.
   Ok check();
   /// The base has the ports for a while; since a start that was not the first, where begun_anew.
   bool is_away() const { return not_listening_since_ms_ != 0; }
@@ -84,6 +87,8 @@ class SshdDoor {
   OwnSshdWishes wishes_;
   UniqueFd log_;
   std::optional<PortSteering> steering_;
+  bool started_ = false;
+  std::atomic<bool> closed_ = false;  ///< since it was open
   // check's alone
   std::int64_t not_listening_since_ms_ = 0;  ///< 0: it listens
   std::chrono::milliseconds patience_;       ///< how long it need not

@@ -23,8 +23,6 @@
 namespace warmroot::bootstrap {
 namespace {
 
-constexpr std::size_t kMaxAccountFile = 4 * 1024 * 1024;
-
 class SshdEntry : public Entry {
  public:
   SshdEntry(std::vector<std::uint16_t> ports, std::unique_ptr<SteeredSshd> sshd)
@@ -61,6 +59,7 @@ class SshdEntry : public Entry {
   }
 
   Ok check() override { return door_.check(); }
+  std::string remark() const override { return remark_; }
 
   std::string pause() const override {
     if (!door_.is_away()) return {};
@@ -95,12 +94,14 @@ class SshdEntry : public Entry {
     const OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
     TRY(check_own_sshd_facts(facts, ports_, wishes_.node_host_keys));
     wishes_.authorized_keys = facts.authorized_keys;
+    remark_ = remark_on_addresses(facts);
     return {};
   }
 
   const std::vector<std::uint16_t> ports_;
   AccountEdit accounts_;  ///< the volume's files, nothing of which is changed
   OwnSshdWishes wishes_;
+  std::string remark_;  ///< prepare's
   SshdDoor door_;
 };
 

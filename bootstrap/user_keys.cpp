@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/paths.hpp"
@@ -24,12 +25,23 @@ std::string path_in_volume(const User& user) {
   return user.home.substr(1) + "/.ssh/authorized_keys";
 }
 
-/// Another text when it is another file, or has been written to, or is somebody else's.
+/// Another text when it is another directory, or others can write it.
+std::string state_of_directory(const RootDirectory& volume, const std::string& path) {
+  const auto found = volume.open_inside(path, O_PATH | O_DIRECTORY);
+  struct stat facts {};
+  if (!found || ::fstat(found->get(), &facts) != 0) return "none ";
+  return std::to_string(facts.st_dev) + " " + std::to_string(facts.st_ino) + " " +
+         std::to_string(facts.st_uid) + " " + std::to_string(facts.st_gid) + " " +
+         std::to_string(facts.st_mode) + " ";
+}
+
+/// Another text when it is another file, or has been written to, or may count no more, or again.
 std::string state_of(const RootDirectory& volume, const User& user) {
   const auto found = volume.open_inside(path_in_volume(user), O_PATH);
   struct stat facts {};
   if (!found || ::fstat(found->get(), &facts) != 0) return "none";
-  std::string text;
+  std::string text =
+      state_of_directory(volume, user.home) + state_of_directory(volume, user.home + "/.ssh");
   for (const auto part :
        {static_cast<long long>(facts.st_dev), static_cast<long long>(facts.st_ino),
         static_cast<long long>(facts.st_size), static_cast<long long>(facts.st_uid),
@@ -44,6 +56,13 @@ std::string state_of(const RootDirectory& volume, const User& user) {
 bool passes(const Error& error) {
   return error.kind == ErrorKind::retry_later || error.code == "EIO" || error.code == "EMFILE" ||
          error.code == "ENFILE" || error.code == "ENOMEM";
+}
+
+std::set<std::uint32_t> groups_of_one_in(const RootDirectory& volume) {
+  const auto text = [&volume](const char* file) {
+    return volume.read(file, kMaxAccountFile).value_or("");
+  };
+  return groups_of_one(parse_passwd(text("etc/passwd")), parse_groups(text("etc/group")));
 }
 
 }  // namespace
@@ -63,18 +82,21 @@ Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users
     people_.push_back({user, {}});
     if (!launch_key.empty()) TRY(write_file_atomic(path_on_base(user), launch_key + '\n', 0644));
   }
+  const auto alone = groups_of_one_in(volume);
   for (Person& person : people_) {
     if (cancelled && cancelled()) return {};
-    TRY(write(volume, person));
+    TRY(write(volume, person, alone));
   }
   return {};
 }
 
 /// sshd reads them on the base, from a file of root's that the user cannot change.
-Ok UserKeys::write(const RootDirectory& volume, Person& person) {
+Ok UserKeys::write(const RootDirectory& volume, Person& person,
+                   const std::set<std::uint32_t>& groups_of_one) {
   person.seen = state_of(volume, person.user);
-  const auto own =
-      volume.read_as(path_in_volume(person.user), kMaxKeysFile, person.user.uid, person.user.gid);
+  const User& user = person.user;
+  const auto own = volume.read_as(path_in_volume(user), user.home, kMaxKeysFile,
+                                  {user.uid, user.gid, groups_of_one.contains(user.gid)});
   if (!own && own.error().kind != ErrorKind::gone)
     log_event(LogLevel::warning, "keys that do not count",
               {{"user", person.user.name}, {"why", own.error().message()}});
@@ -95,11 +117,13 @@ Ok UserKeys::write(const RootDirectory& volume, Person& person) {
 }
 
 void UserKeys::follow(const RootDirectory& volume, const Cancelled& cancelled) {
+  std::optional<std::set<std::uint32_t>> alone;  // asked for when something has changed
   for (std::size_t looks = std::min(people_.size(), kMostLooks); looks > 0; --looks) {
     if (cancelled && cancelled()) return;
     Person& person = people_[next_ = (next_ + 1) % people_.size()];
     if (state_of(volume, person.user) == person.seen) continue;
-    if (const Ok written = write(volume, person); !written)
+    if (!alone) alone = groups_of_one_in(volume);
+    if (const Ok written = write(volume, person, *alone); !written)
       log_event(LogLevel::warning, "keys that changed cannot be written",
                 {{"user", person.user.name}, {"why", written.error().message()}});
   }

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +36,8 @@ class UserKeys {
     User user;
     std::string seen;  ///< what their file in the volume was when it was read
   };
-  Ok write(const RootDirectory& volume, Person& person);
+  Ok write(const RootDirectory& volume, Person& person,
+           const std::set<std::uint32_t>& groups_of_one);
 
   std::mutex mutex_;  ///< held while a file is written, never while the volume is read
   bool open_ = false;

@@ -61,6 +61,13 @@ INSTANTIATE_TEST_SUITE_P(
                     NotImported{"a home in the mounted volume",
                                 "eve:x:2000:2000::/run/warmroot/volume/home/eve:/bin/sh"},
                     NotImported{"anybody's home", "eve:x:2000:2000::/tmp:/bin/sh"},
+                    NotImported{"such a home behind two slashes",
+                                "eve:x:2000:2000:://run/warmroot/volume/home/eve:/bin/sh"},
+                    NotImported{"such a home behind a dot", "eve:x:2000:2000::/./tmp:/bin/sh"},
+                    NotImported{"such a home at the end", "eve:x:2000:2000::/tmp/.:/bin/sh"},
+                    NotImported{"a home above itself", "eve:x:2000:2000::/srv/..:/bin/sh"},
+                    NotImported{"a home above /var/lock", "eve:x:2000:2000::/var/lock/..:/bin/sh"},
+                    NotImported{"a home in /var/lock", "eve:x:2000:2000::/var/lock/eve:/bin/sh"},
                     NotImported{"a carriage return", "eve:x:2000:2000::/home/eve:/bin/sh\r"},
                     NotImported{"whom the base knows", "admin:x:1000:1000::/home/admin:/bin/sh"}));
 
@@ -250,6 +257,24 @@ TEST(Accounts, the_number_of_a_privileged_base_group_is_no_primary_group) {
   EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("its sessions land on the base")));
 }
 
+TEST(Accounts, a_primary_group_that_is_another_one_on_the_base_is_not_taken_for_it) {
+  AccountFiles base = kBase;
+  base.group += "lab:x:3000:\nsales:x:3001:\ncrew:x:3002:\nwheels:x:100:\n";
+  const auto edit = merge_accounts(base, volume("ada:x:2001:3000::/home/ada:/bin/sh\n"
+                                                "bob:x:2002:3001::/home/bob:/bin/sh\n"
+                                                "eve:x:2003:3002::/home/eve:/bin/sh\n"
+                                                "ida:x:2004:100::/home/ida:/bin/sh\n",
+                                                "lab:x:3000:\nstudents:x:3001:\nusers:x:100:\n"));
+  EXPECT_THAT(edit.passwd_added, ElementsAre("ada:x:2001:3000::/home/ada:/bin/sh",
+                                             "ida:x:2004:100::/home/ida:/bin/sh"));
+  EXPECT_THAT(edit.notes,
+              ElementsAre("user bob of the volume has gid 3001, which is sales on the base; "
+                          "not added",
+                          "user eve of the volume has gid 3002, which is crew on the base; "
+                          "not added",
+                          HasSubstr("group students of the volume not added")));
+}
+
 TEST(Accounts, a_name_that_comes_twice_is_imported_once_as_getpwnam_would_find_it) {
   const auto edit = merge_accounts(kBase, volume("ada:x:2001:100::/home/ada:/usr/sbin/nologin\n"
                                                  "ada:x:2002:100::/home/ada:/bin/sh\n"));
@@ -302,6 +327,15 @@ TEST(Accounts, people_without_a_login_shell_get_an_entry_but_no_session) {
 TEST(Accounts, without_a_password_hash_only_keys_let_in) {
   const auto edit = merge_accounts(kBase, volume("ada:x:2001:2001::/home/ada:/bin/sh\n"));
   EXPECT_THAT(edit.shadow_added, ElementsAre(testing::StartsWith("ada:!*:")));
+}
+
+TEST(GroupsOfOne, have_one_user_and_no_other_members) {
+  const auto users = parse_passwd(
+      "ada:x:2001:2001::/home/ada:/bin/sh\nbob:x:2002:2002::/home/bob:/bin/sh\n"
+      "cy:x:2003:100::/home/cy:/bin/sh\ndi:x:2004:100::/home/di:/bin/sh\n"
+      "ed:x:2005:2005::/home/ed:/bin/sh\n");
+  const auto groups = parse_groups("ada:x:2001:\nbob:x:2002:ada\nlab:x:2500:ada\ned:x:2005:ed\n");
+  EXPECT_THAT(groups_of_one(users, groups), ElementsAre(2001, 2005));
 }
 
 }  // namespace

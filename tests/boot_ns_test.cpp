@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <thread>
 
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/files.hpp"
@@ -22,6 +23,7 @@
 #include "bootstrap/release.hpp"
 #include "bootstrap/sshd.hpp"
 #include "tests/boot_namespace.hpp"
+#include "tests/refuse_call.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -353,6 +355,28 @@ TEST_F(BootNamespace, a_probe_login_says_what_would_go_wrong) {
                 return root.st_dev;
               }()),
               IsEmpty());
+}
+
+/// user-data's, or a library's: the volume's profiles could read and write them.
+TEST_F(BootNamespace, neither_a_probe_login_nor_a_program_inherits_what_was_left_open) {
+  make_volume(
+      R"(printf '#!/bin/sh\n[ ! -e /proc/$$/fd/57 ]\n' >$t/bin/looks; chmod 755 $t/bin/looks)");
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd left_open(::dup2(null.get(), 57));
+  ASSERT_EQ(::fcntl(left_open.get(), F_GETFD), 0);
+  const auto look = [&] {
+    const Ok login = probe_login(kVolumePoint, ada("/bin/looks"), {2001}, milliseconds(20000));
+    EXPECT_TRUE(login) << login.error().message();
+    EXPECT_TRUE(shell("[ ! -e /proc/$$/fd/57 ]"));
+  };
+  look();
+  std::thread before_5_11([&] {
+    ASSERT_TRUE(refuse_call(SYS_close_range));
+    look();
+  });
+  before_5_11.join();
 }
 
 TEST_F(BootNamespace, a_root_that_others_can_write_is_refused_as_sshd_would) {

@@ -112,6 +112,43 @@ TEST_F(BootWhole, keys_that_people_add_and_take_away_in_a_session_count_at_once)
   EXPECT_TRUE(release(leaving(), assignment_, book_));
 }
 
+/// Another person of the volume's could add a key, or put one of root's files in its place.
+TEST_F(BootWhole, keys_that_others_than_their_owner_can_write_count_only_when_that_has_ended) {
+  make_volume("mkdir $t/srv; echo lab:x:2500:ada >>$t/etc/group");
+  dress_as_disk();
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  const auto keys = [&] {
+    assignment_.entry->follow_people({});
+    return *read_file(std::string(kUserKeysDirectory) + "/ada", 65536);
+  };
+  const std::string launch = "ssh-ed25519 BBBB launch\n";
+  const std::string both = "ssh-ed25519 AAAA ada@volume\n" + launch;
+  ASSERT_EQ(keys(), both);
+  for (const char* part : {"ada/.ssh/authorized_keys", "ada/.ssh", "ada"})
+    for (const char* change : {"chgrp 2500", "chmod o+w", "chown 2002"}) {
+      const auto in_home = [&](const std::string& how) {
+        return shell(how + " " + inside("home/") + part).has_value();
+      };
+      SCOPED_TRACE(std::string(change) + " " + part);
+      ASSERT_TRUE(in_home("chgrp 2001") && in_home("chmod g+w"));
+      EXPECT_EQ(keys(), both) << "a group that ada is alone in";
+      ASSERT_TRUE(in_home(change));
+      EXPECT_EQ(keys(), launch);
+      ASSERT_TRUE(in_home("chmod go-w") && in_home("chown 2001"));
+      EXPECT_EQ(keys(), both);
+    }
+  const std::string touch = "; touch " + inside("home/ada/.ssh/authorized_keys");
+  ASSERT_TRUE(shell("chmod 777 " + inside("home") + touch));
+  EXPECT_EQ(keys(), both) << "above the home, as with sshd";
+  ASSERT_TRUE(shell("cd " + inside("home/ada") +
+                    "; mv .ssh ../../srv/keys; ln -s /srv/keys .ssh"
+                    "; touch ../../srv/keys/authorized_keys"));
+  EXPECT_EQ(keys(), both);
+  ASSERT_TRUE(shell("cd " + inside("srv") + "; chmod 777 .; touch keys/authorized_keys"));
+  EXPECT_EQ(keys(), launch) << "another could rename the directory that a link leads to";
+  EXPECT_TRUE(release(leaving(), assignment_, book_));
+}
+
 struct Refusal {
   const char* name;
   const char* changes;
@@ -415,6 +452,26 @@ TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_not
   ASSERT_TRUE(unmount_tree(kVolumePoint));
   EXPECT_THAT(trouble(), HasSubstr("unmounted"));
   EXPECT_TRUE(undo_bring_up(assignment_));
+}
+
+TEST_F(BootWhole, an_sshd_that_ran_before_has_no_rescue_port_and_that_is_told) {
+  make_volume();
+  dress_as_disk();
+  const auto remarks_on_it = [&](bool late, unsigned port) {
+    input_.sshd_is_late = late;
+    input_.rescue_port = port;
+    Assignment assignment;
+    const Ok done = bring_up(input_, assignment, book_, stop_);
+    EXPECT_TRUE(done) << done.error().message();
+    const auto remarks = book_.snapshot().remarks;
+    EXPECT_TRUE(undo_bring_up(assignment));
+    return std::count_if(remarks.begin(), remarks.end(), [](const auto& remark) {
+      return remark.find("the rescue port 2222 is closed until it is restarted") != remark.npos;
+    });
+  };
+  EXPECT_EQ(remarks_on_it(true, 2222), 1);
+  EXPECT_EQ(remarks_on_it(true, 0), 0);
+  EXPECT_EQ(remarks_on_it(false, 2222), 0);
 }
 
 TEST_F(BootWhole, nothing_is_written_to_a_foreign_disk_that_was_not_left_clean) {

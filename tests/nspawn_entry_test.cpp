@@ -214,6 +214,8 @@ TEST_F(NspawnEntryTest, a_system_that_powers_off_gives_the_port_back_and_says_so
   ASSERT_FALSE(works);
   EXPECT_THAT(works.error().message(), HasSubstr("the volume's container ended with 0"));
   EXPECT_THAT(greeting(), EndsWith(kBase));
+  EXPECT_TRUE(assignment_.entry->close());
+  EXPECT_FALSE(assignment_.entry->check()) << "it stays off";
 }
 
 TEST_F(NspawnEntryTest, a_system_that_is_rebooted_by_a_person_comes_back) {

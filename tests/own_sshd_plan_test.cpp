@@ -60,6 +60,38 @@ TEST(OwnSshd, that_may_not_use_the_node_s_first_key_would_keep_everybody_out) {
       parse_own_sshd_facts("hostkeyalgorithms rsa-sha2-512,ssh-ed25519\n"), {22}, true));
 }
 
+/// Each line of the file adds one to those of the command line.
+TEST(OwnSshd, that_shows_a_host_key_of_its_image_beside_the_node_s_is_none_for_the_node) {
+  const std::string nodes =
+      "hostkeyagent none\nhostkey /run/warmroot/host_keys/ssh_host_ed25519_key\n"
+      "hostkey /run/warmroot/host_keys/ssh_host_ecdsa_key\n"
+      "hostkey /run/warmroot/host_keys/ssh_host_rsa_key\nhostcertificate (null)\n"
+      "hostcertificate none\n";
+  EXPECT_TRUE(check_own_sshd_facts(parse_own_sshd_facts(nodes), {22}, true));
+  const std::pair<const char*, const char*> table[] = {
+      {"hostkey /etc/ssh/ssh_host_ed25519_key\n", "HostKey /etc/ssh/ssh_host_ed25519_key\""},
+      {"hostkey /run/warmroot/host_keys/../../../etc/ssh/key\n", "HostKey /run/warmroot/host_keys"},
+      {"hostcertificate /etc/ssh/cert.pub\n", "HostCertificate /etc/ssh/cert.pub"},
+      {"hostkeyagent SSH_AUTH_SOCK\n", "HostKeyAgent SSH_AUTH_SOCK"},
+  };
+  for (const auto& [line, told] : table) {
+    const OwnSshdFacts facts = parse_own_sshd_facts(nodes + line);
+    const Ok shown = check_own_sshd_facts(facts, {22}, true);
+    ASSERT_FALSE(shown) << line;
+    EXPECT_THAT(shown.error().message(), HasSubstr(told));
+    EXPECT_TRUE(check_own_sshd_facts(facts, {22}, false)) << "it shows its own then";
+  }
+}
+
+TEST(OwnSshd, that_can_be_reached_beside_the_base_s_port_is_remarked_on) {
+  const std::string ours = "listenaddress 127.0.0.1:4711\nlistenaddress [::1]:4711\n";
+  EXPECT_EQ(remark_on_addresses(parse_own_sshd_facts(ours)), "");
+  EXPECT_EQ(remark_on_addresses(parse_own_sshd_facts(ours + "listenaddress 127.0.0.2:2022\n")), "");
+  EXPECT_THAT(remark_on_addresses(parse_own_sshd_facts(
+                  ours + "listenaddress 0.0.0.0:4711\nlistenaddress [::]:4711\n")),
+              HasSubstr("can be reached at 0.0.0.0:4711, [::]:4711, too"));
+}
+
 TEST(OwnSshd, tells_whether_a_login_can_be_tried_and_by_what_key) {
   const std::string keys = "authorizedkeysfile .ssh/keys /run/warmroot/launch_keys/%u\n";
   struct Case {
@@ -209,6 +241,27 @@ TEST(SecondSshd, is_none_where_the_unit_chooses_addresses_or_host_keys) {
                              "-h /etc/ssh/key", "-o HostKey=/etc/ssh/key"})
     EXPECT_FALSE(sshd_options_of_unit(std::string("ExecStart=/usr/sbin/sshd -D ") + option, {}))
         << option;
+}
+
+/// Of a base whose configuration says so, whatever port the command line names.
+TEST(SecondSshd, is_none_that_could_take_the_base_s_port_or_be_reached_from_outside) {
+  const std::string ours = "listenaddress 127.0.0.1:4022\nlistenaddress [::1]:4022\n";
+  EXPECT_TRUE(check_second_sshd_facts(parse_own_sshd_facts(ours), 4022));
+  for (const char* address : {"0.0.0.0:22", "[::]:22", "127.0.0.1:22", "0.0.0.0:4022",
+                              "10.0.0.5:4022", "127.0.0.1:14022", "127.0.0.1:4022 rdomain blue"}) {
+    const Ok alone = check_second_sshd_facts(
+        parse_own_sshd_facts(ours + "listenaddress " + address + "\n"), 4022);
+    ASSERT_FALSE(alone) << address;
+    EXPECT_THAT(alone.error().message(), HasSubstr("would listen at " + std::string(address)));
+  }
+}
+
+TEST(SecondSshd, is_asked_with_the_options_that_it_would_be_started_with) {
+  OwnSshdWishes wishes;
+  wishes.port = 4022;
+  const auto question = second_sshd_question("/usr/sbin/sshd", wishes, {"-u0"});
+  EXPECT_THAT(joined(question), testing::StartsWith("/usr/sbin/sshd -T -C user="));
+  EXPECT_THAT(joined(question), testing::EndsWith("-o ListenAddress=127.0.0.1:4022 -u0"));
 }
 
 TEST(SecondSshd, leaves_the_first_one_s_process_file_alone_and_is_on_loopback) {

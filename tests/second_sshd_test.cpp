@@ -117,7 +117,8 @@ TEST_F(SecondSshdTest, a_successor_has_read_what_was_changed_and_a_broken_change
 
 TEST_F(SecondSshdTest, where_it_cannot_be_had_the_base_s_sshd_lets_people_in_and_status_says_why) {
   ASSERT_NO_FATAL_FAILURE(make_volume());
-  input_.second_sshd.program = "/bin/false";
+  ASSERT_TRUE(
+      write_file_atomic(input_.second_sshd.program, "#!/bin/sh\n[ $1 = -T ] || exit 1\n", 0755));
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_TRUE(done) << done.error().message();
   EXPECT_THAT(book_.snapshot().entry,
@@ -126,6 +127,44 @@ TEST_F(SecondSshdTest, where_it_cannot_be_had_the_base_s_sshd_lets_people_in_and
   EXPECT_TRUE(assignment_.entry->waits_for_base_sshd());
   EXPECT_THAT(greeting(), EndsWith(kBase));
   EXPECT_TRUE(assignment_.entry->check());
+}
+
+/// It listened there, too, behind the first one's back: a base's sshd that was restarted had none.
+TEST_F(SecondSshdTest, is_not_started_where_it_would_listen_at_the_base_s_port) {
+  ASSERT_NO_FATAL_FAILURE(make_volume());
+  for (const std::string address : {"0.0.0.0:22", "0.0.0.0"}) {
+    SCOPED_TRACE(address);
+    const std::string before = read_file("/etc/ssh/sshd_config", 65536).value_or("");
+    ASSERT_TRUE(write_file_atomic("/etc/ssh/sshd_config",
+                                  "ListenAddress " + address + "\n" + before, 0644));
+    Assignment assignment;
+    const Ok done = bring_up(input_, assignment, book_, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_THAT(book_.snapshot().entry,
+                testing::AllOf(StartsWith("chroot: the base's sshd, with its own host keys"),
+                               HasSubstr("would listen at 0.0.0.0:")));
+    EXPECT_THAT(greeting(), EndsWith(kBase));
+    EXPECT_TRUE(undo_bring_up(assignment));
+    ASSERT_TRUE(write_file_atomic("/etc/ssh/sshd_config", before, 0644));
+  }
+}
+
+TEST_F(SecondSshdTest, goes_on_where_sessions_have_left_the_volume_and_come_back) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_second_sshd());
+  const pid_t second = second_sshd(*assignment_.entry);
+  ASSERT_EQ(::chmod(kVolumePoint, 0775), 0);
+  EXPECT_FALSE(assignment_.entry->check());
+  EXPECT_TRUE(assignment_.entry->close());
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_FALSE(assignment_.entry->check()) << "nothing is mended";
+  ASSERT_EQ(::chmod(kVolumePoint, 0755), 0);
+  EXPECT_TRUE(assignment_.entry->check());
+  const auto opened = assignment_.entry->open({input_.launch.public_key, {}});
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_TRUE(assignment_.entry->check());
+  EXPECT_EQ(second_sshd(*assignment_.entry), second);
+  ASSERT_NO_FATAL_FAILURE(know("ed25519"));
+  EXPECT_EQ(shell(client(kAsk)).value_or("") + "\n", kInVolume);
 }
 
 TEST_F(SecondSshdTest, a_bootstrap_that_is_killed_leaves_the_base_its_port) {

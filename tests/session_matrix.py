@@ -193,7 +193,9 @@ def docker(m):
     ask = ("python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.connect('/var/run/docker.sock')\n"
            "s.sendall(b'GET /version HTTP/1.0\\r\\n\\r\\n'); print(s.makefile().read())\"")
     refused, done = m.ssh(ask), m.ssh("sudo -n " + ask)
-    m.row("the base's docker, by /var/run/docker.sock", WORKS, "for root, and for whom the base's group docker has",
+    m.row("the base's docker, by /var/run/docker.sock", DIFFERS,
+          "for root, and for whom the base's group docker has; paths of `-v`, images and data are the base's and end with the instance: "
+          "`-v /run/warmroot/volume/home/...` binds the volume's",
           "of the base" in done.stdout and "PermissionError" in refused.stderr, (done, refused))
 
 

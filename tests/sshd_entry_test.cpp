@@ -138,6 +138,26 @@ TEST_F(SshdEntryTest, what_differs_is_where_the_volume_s_own_pam_shows_it) {
   const std::string shown = read_file(inside("run/motd.d/warmroot"), 65536).value_or("");
   EXPECT_THAT(shown, HasSubstr("file systems of the network are not mounted"));
   EXPECT_EQ(shown, read_file(kMessageOfTheDay, 65536).value_or(""));
+  // The volume's sshd_config has ListenAddress 0.0.0.0.
+  EXPECT_THAT(book_.snapshot().remarks,
+              testing::Contains(HasSubstr("the volume's sshd can be reached at 0.0.0.0:")));
+}
+
+/// An explicit HostKey line adds to those of the command line.
+TEST_F(SshdEntryTest, a_volume_that_names_its_image_s_host_key_lets_people_in_by_chroot) {
+  make_volume_with_sshd();
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  mount_volume();
+  ASSERT_TRUE(
+      shell("echo 'HostKey /etc/ssh/ssh_host_ed25519_key' >>" + inside("etc/ssh/sshd_config")));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_THAT(book_.snapshot().entry,
+              AllOf(testing::StartsWith("chroot: the base's sshd instead of sshd: "),
+                    HasSubstr("the line \"HostKey /etc/ssh/ssh_host_ed25519_key\"")));
+  EXPECT_THAT(greeting(), EndsWith(kBase));
 }
 
 TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_volume_s_sshd_is_dead) {
@@ -152,6 +172,39 @@ TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_volume_s_sshd_is_dead
   const Ok works = assignment_.entry->check();
   ASSERT_FALSE(works);
   EXPECT_THAT(works.error().message(), HasSubstr("was killed by signal 9"));
+}
+
+/// As the daemon does, which looks every 5 s.
+TEST_F(SshdEntryTest, one_that_died_is_started_anew_and_has_the_port_once_it_lets_people_in) {
+  make_volume_with_sshd();
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  const pid_t first = own_sshd();
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
+  const auto deadline = steady_clock::now() + kLimit;
+  Ok works = assignment_.entry->check();
+  while (works && steady_clock::now() < deadline) works = assignment_.entry->check();
+  ASSERT_FALSE(works);
+  EXPECT_TRUE(assignment_.entry->close());
+  works = assignment_.entry->check();
+  EXPECT_TRUE(works) << works.error().message();
+  EXPECT_THAT(assignment_.entry->pause(), testing::Not(IsEmpty())) << "it is only starting";
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  while ((!works || !assignment_.entry->pause().empty()) && steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 10);
+    works = assignment_.entry->check();
+  }
+  ASSERT_TRUE(works) << works.error().message();
+  EXPECT_THAT(greeting(), EndsWith(kBase)) << "nobody is led to it by a look";
+  const auto opened = assignment_.entry->open({input_.launch.public_key, {}});
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_THAT(*opened, HasSubstr("a login as ada was tried"));
+  EXPECT_THAT(greeting(), EndsWith(kVolume));
+  EXPECT_TRUE(assignment_.entry->check());
+  EXPECT_THAT(assignment_.entry->describe(),
+              testing::Not(HasSubstr("process " + std::to_string(first) + ")")));
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
 TEST_F(SshdEntryTest, a_reload_of_the_volume_s_sshd_keeps_it_serving) {
@@ -202,6 +255,13 @@ TEST_F(SshdEntryTest, one_that_lives_and_greets_nobody_any_more_is_noticed) {
   EXPECT_THAT(works.error().message(), HasSubstr("greets nobody"));
   EXPECT_TRUE(assignment_.entry->close());
   EXPECT_THAT(greeting(), EndsWith(kBase));
+  EXPECT_FALSE(assignment_.entry->check()) << "once turned away is enough for one that was left";
+  ASSERT_TRUE(shell("mkdir " + inside("run/sshd")));
+  works = assignment_.entry->check();
+  ASSERT_TRUE(works) << works.error().message();
+  const auto opened = assignment_.entry->open({input_.launch.public_key, {}});
+  ASSERT_TRUE(opened) << opened.error().message();
+  EXPECT_THAT(greeting(), EndsWith(kVolume));
 }
 
 TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) {

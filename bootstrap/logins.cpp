@@ -1,0 +1,68 @@
+#include "bootstrap/logins.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "bootstrap/files.hpp"
+#include "bootstrap/login_plan.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/process_stat.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr int kLookMs = 20;
+
+LoginProcess::Root root_of(const std::string& place) {
+  struct stat root {};
+  struct stat base {};
+  struct stat volume {};
+  const auto is = [&root](const struct stat& other) {
+    return root.st_dev == other.st_dev && root.st_ino == other.st_ino;
+  };
+  if (::stat((place + "/root").c_str(), &root) != 0) return LoginProcess::Root::other;
+  if (::stat("/", &base) == 0 && is(base)) return LoginProcess::Root::base;
+  if (::stat(kVolumePoint, &volume) == 0 && is(volume)) return LoginProcess::Root::volume;
+  return LoginProcess::Root::other;
+}
+
+std::set<pid_t> logins_now() {
+  std::vector<LoginProcess> all;
+  for (const auto& name : list_directory("/proc")) {
+    const pid_t pid = static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10));
+    if (pid <= 0) continue;
+    const std::string place = "/proc/" + name;
+    const auto stat = parse_process_stat(read_attribute(place + "/stat"));
+    struct stat owner {};
+    if (!stat || ::stat(place.c_str(), &owner) != 0) continue;
+    all.push_back(
+        {pid, stat->parent, read_attribute(place + "/comm"), owner.st_uid == 0, root_of(place)});
+  }
+  return logins_under_way(all);
+}
+
+}  // namespace
+
+unsigned let_logins_end(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  std::set<pid_t> waited_for = logins_now();
+  while (!waited_for.empty() && std::chrono::steady_clock::now() < end) {
+    ::poll(nullptr, 0, kLookMs);
+    const std::set<pid_t> now = logins_now();
+    std::set<pid_t> left;
+    std::set_intersection(waited_for.begin(), waited_for.end(), now.begin(), now.end(),
+                          std::inserter(left, left.end()));
+    waited_for = std::move(left);
+  }
+  for (const pid_t pid : waited_for) ::kill(pid, SIGTERM);
+  return static_cast<unsigned>(waited_for.size());
+}
+
+}  // namespace warmroot::bootstrap
