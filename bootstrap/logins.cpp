@@ -18,7 +18,7 @@
 namespace warmroot::bootstrap {
 namespace {
 
-constexpr int kLookMs = 20;
+constexpr int kLoginLookMs = 20;
 
 LoginProcess::Root root_of(const std::string& place) {
   struct stat root {};
@@ -54,7 +54,7 @@ unsigned let_logins_end(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   std::set<pid_t> waited_for = logins_now();
   while (!waited_for.empty() && std::chrono::steady_clock::now() < end) {
-    ::poll(nullptr, 0, kLookMs);
+    ::poll(nullptr, 0, kLoginLookMs);
     const std::set<pid_t> now = logins_now();
     std::set<pid_t> left;
     std::set_intersection(waited_for.begin(), waited_for.end(), now.begin(), now.end(),

@@ -13,8 +13,8 @@ namespace {
 
 constexpr Milliseconds kSsoTimeout{10'000};
 /// As the SDKs' standard mode.
-constexpr int kAttempts = 3;
-constexpr Milliseconds kPause{200};
+constexpr int kPortalAttempts = 3;
+constexpr Milliseconds kPortalPause{200};
 /// As botocore's: a token is renewed a quarter of an hour before its end.
 constexpr std::chrono::minutes kRenewBefore{15};
 
@@ -97,8 +97,8 @@ Result<HttpReply> ask_for_keys(const Lookup& lookup, const SsoSettings& sso,
     auto reply = ask(lookup, sso, Service::sso, request, path);
     const bool again = reply ? reply->status >= 500 || reply->status == 429
                              : reply.error().kind != ErrorKind::misconfigured;
-    if (!again || attempt == kAttempts) return reply;
-    if (lookup.from.sleep) lookup.from.sleep(kPause);
+    if (!again || attempt == kPortalAttempts) return reply;
+    if (lookup.from.sleep) lookup.from.sleep(kPortalPause);
   }
 }
 
