@@ -69,7 +69,7 @@ class SecondDoor {
   void open(const Cancelled& cancelled) {
     if (wish_.program.empty()) return;
     serve(true);
-    if (is_open()) return;
+    if (const auto there = door(); there && there->check()) return;
     auto opened = opened_door(cancelled);
     replace(opened ? std::move(*opened) : nullptr, opened ? "" : opened.error().message());
     serve(is_open());

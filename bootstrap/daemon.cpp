@@ -371,7 +371,10 @@ class Daemon {
     input_.disk_likely = [this](const std::string& disk_node) { warming_.disk_likely(disk_node); };
     input_.let_go = [this] { stop_own_users(kWarmerLimit); };
     const Ok done = bring_up(input_, assignment_, book_, stop_);
-    if (done) return {};
+    if (done) {
+      warming_.logins_tried();
+      return {};
+    }
     reporter_.report_often(false);
     stop_own_users(kWarmerLimit);
     return done;

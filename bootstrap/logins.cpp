@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -19,6 +20,8 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr int kLoginLookMs = 20;
+/// sshd's own LoginGraceTime.
+constexpr std::chrono::milliseconds kLoginGrace{120'000};
 
 LoginProcess::Root root_of(const std::string& place) {
   struct stat root {};
@@ -42,8 +45,10 @@ std::set<pid_t> logins_now() {
     const auto stat = parse_process_stat(read_attribute(place + "/stat"));
     struct stat owner {};
     if (!stat || ::stat(place.c_str(), &owner) != 0) continue;
-    all.push_back(
-        {pid, stat->parent, read_attribute(place + "/comm"), owner.st_uid == 0, root_of(place)});
+    const auto age = boottime_ms() -
+                     static_cast<std::int64_t>(stat->started_ticks) * 1000 / ::sysconf(_SC_CLK_TCK);
+    all.push_back({pid, stat->parent, stat->session, read_attribute(place + "/comm"),
+                   owner.st_uid == 0, root_of(place), age > kLoginGrace.count()});
   }
   return logins_under_way(all);
 }

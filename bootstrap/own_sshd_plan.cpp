@@ -35,18 +35,19 @@ std::string node_key_file(const char* type) {
   return std::string(kHostKeys) + "/ssh_host_" + type + "_key";
 }
 
-std::string other_host_key(std::string_view dump) {
+std::vector<std::string> other_host_keys(std::string_view dump) {
+  std::vector<std::string> others;
   std::vector<std::string> nodes;
   for (const char* type : kHostKeyTypes) nodes.push_back(node_key_file(type));
   for (const std::string_view file : values_of(dump, "hostkey"))
     if (std::find(nodes.begin(), nodes.end(), file) == nodes.end())
-      return "HostKey " + without_controls(std::string(file));
+      others.push_back(std::string(kHostKeyLine) + without_controls(std::string(file)));
   for (const char* keyword : {"HostCertificate", "HostKeyAgent"})
     for (const std::string_view value : values_of(dump, lower(keyword)))
       // So does OpenSSH 9.2 print a HostCertificate that is none.
       if (value != "none" && value != "(null)")
-        return std::string(keyword) + " " + without_controls(std::string(value));
-  return {};
+        others.push_back(std::string(keyword) + " " + without_controls(std::string(value)));
+  return others;
 }
 
 bool on_loopback(std::string_view address) {
@@ -170,7 +171,7 @@ OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
   facts.authorized_keys = value_of(dump, "authorizedkeysfile");
   for (const std::string_view address : values_of(dump, "listenaddress"))
     facts.addresses.push_back(without_controls(std::string(address)));
-  facts.other_host_key = other_host_key(dump);
+  facts.other_host_keys = other_host_keys(dump);
   return facts;
 }
 
@@ -253,9 +254,9 @@ Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16
     return fail(ErrorKind::refused,
                 "the node's host key is an ed25519 key, and the volume's HostKeyAlgorithms leave "
                 "ssh-ed25519 out; set session.host_keys = false");
-  if (node_host_keys && !facts.other_host_key.empty())
+  if (node_host_keys && !facts.other_host_keys.empty())
     return fail(ErrorKind::refused,
-                "the volume's sshd_config has the line \"" + facts.other_host_key +
+                "the volume's sshd_config has the line \"" + facts.other_host_keys.front() +
                     "\", by which others of its AMI could pose as the node; remove it, or set "
                     "session.host_keys = false");
   for (const std::uint16_t port : facts.ports)

@@ -17,15 +17,18 @@ namespace warmroot::bootstrap {
 /// In the volume.
 inline constexpr char kOwnSshd[] = "/usr/sbin/sshd";
 
+/// How a line of other_host_keys begins that names a file.
+inline constexpr std::string_view kHostKeyLine = "HostKey ";
+
 /// What `sshd -T` of the volume tells.
 struct OwnSshdFacts {
   std::string authorized_keys;           ///< AuthorizedKeysFile, as written in a configuration
   std::vector<std::uint16_t> ports;      ///< that it listens on by ListenAddress lines of its own
   bool ed25519 = true;                   ///< among its HostKeyAlgorithms
   std::vector<std::string> addresses{};  ///< "127.0.0.1:4711", with all ports
-  /// The first line of what it proves itself by that is none of the node's host keys,
-  /// "HostKey /etc/ssh/key"; empty: none. Without the node's it has others by default.
-  std::string other_host_key{};
+  /// What it proves itself by that is none of the node's host keys: "HostKey /etc/ssh/key", ...
+  /// Without the node's it has others by default.
+  std::vector<std::string> other_host_keys{};
 };
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump);
 

@@ -18,10 +18,14 @@ std::optional<ProcessStat> parse_process_stat(std::string_view text) {
   ProcessStat stat;
   int parent = 0, group = 0, session = 0;
   unsigned terminal = 0;
-  if (std::sscanf(rest.c_str(), " %c %d %d %d %u", &stat.state, &parent, &group, &session,
-                  &terminal) != 5)
+  unsigned long long started = 0;
+  if (std::sscanf(rest.c_str(),
+                  " %c %d %d %d %u %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                  &stat.state, &parent, &group, &session, &terminal, &started) < 5)
     return std::nullopt;
   stat.parent = parent;
+  stat.session = session;
+  stat.started_ticks = started;
   const unsigned major = (terminal >> 8) & 0xfff;
   const unsigned minor = (terminal & 0xff) | ((terminal >> 12) & 0xfff00);
   if (major >= kFirstPtsMajor && major <= kLastPtsMajor)

@@ -28,6 +28,8 @@ constexpr std::chrono::minutes kRecordFor{10};
 constexpr std::chrono::milliseconds kTakenLimit{500};
 constexpr int kTakenPollMs = 20;
 constexpr std::size_t kMostOwnerBytes = 256;
+/// Behind the volume's id, while others do not know what it has recorded.
+constexpr const char* kUntold = "\nuntold\n";
 /// Nodes that start beside this one, or soon after, need not wait for its end. From the first
 /// session on.
 constexpr std::chrono::seconds kTellAfter[] = {std::chrono::seconds{20}, std::chrono::seconds{60},
@@ -58,15 +60,17 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
   // Recognised again by its device: once the root is gone, nothing is saved to what lies below.
   if (auto file = warm::VolumeFile::at(mount_point, kVolumeHotList, "the hot list")) {
     file_.emplace(std::move(*file));
-    const bool is_ours = is_owner(mount_point, volume_id);
+    volume_id_ = volume_id;
+    read_owner(mount_point);
     const auto bytes = file_->load(warm::kMostListBytes);
     if (!bytes) note_(bytes.error().message());
     if (bytes && *bytes) {
       auto own = warm::decode_hot_list(**bytes);
       if (!own) note_(own.error().message());
       const std::lock_guard lock(mutex_);
-      of_volume_ = is_ours && own.has_value();
       if (own) own_ = std::move(*own);
+      // Nobody can tell it from another volume with the same list.
+      if (volume_id_.empty()) has_taught_ = was_used_ = own_.has_value();
     }
   }
   if (!recorder_) return;
@@ -84,14 +88,20 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
 
 /// A snapshot may hold the list of the volume that it was made of: each of its children would count
 /// as used before, and what they read would never reach the others.
-bool Recording::is_owner(const std::string& mount_point, const std::string& volume_id) {
-  if (volume_id.empty()) return true;
-  volume_id_ = volume_id;
+void Recording::read_owner(const std::string& mount_point) {
   auto file = warm::VolumeFile::at(mount_point, kVolumeHotListOf, "the hot list's volume");
-  if (!file) return false;
+  if (!file || volume_id_.empty()) return;
   owner_.emplace(std::move(*file));
   const auto owner = owner_->load(kMostOwnerBytes);
-  return owner && *owner && **owner == volume_id + "\n";
+  if (!owner || !*owner) return;
+  has_taught_ = **owner == volume_id_ + "\n";
+  const std::lock_guard lock(mutex_);
+  was_used_ = has_taught_ || **owner == volume_id_ + kUntold;
+}
+
+Ok Recording::write_owner(bool has_taught) {
+  if (!owner_ || (was_used_ && has_taught == has_taught_)) return {};
+  return owner_->save(volume_id_ + (has_taught ? "\n" : kUntold));
 }
 
 Ok Recording::take(std::string_view list) {
@@ -106,9 +116,9 @@ bool Recording::was_told() const {
   return told_.has_value();
 }
 
-bool Recording::is_of_volume() const {
+bool Recording::was_used() const {
   const std::lock_guard lock(mutex_);
-  return of_volume_;
+  return was_used_;
 }
 
 Ok Recording::take_elsewhere(std::string_view list) {
@@ -127,7 +137,7 @@ std::vector<warm::WantedFile> Recording::files_elsewhere() const {
 std::vector<warm::HotList> Recording::lists() const {
   const std::lock_guard lock(mutex_);
   std::vector<warm::HotList> lists;
-  for (const auto* list : {of_volume_ ? &own_ : &told_, of_volume_ ? &told_ : &own_})
+  for (const auto* list : {was_used_ ? &own_ : &told_, was_used_ ? &told_ : &own_})
     if (*list) lists.push_back(**list);
   return lists;
 }
@@ -145,14 +155,14 @@ std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const
   return blocks;
 }
 
-/// Whoever is asked before sessions were open has tried a login: that is nobody. Our reading of
-/// people's keys opens no program. Where opened files cannot be watched, somebody always comes.
+/// Shells before that were logins that we have tried. Where opened files cannot be watched,
+/// somebody always comes.
 bool Recording::somebody_came() {
   if (!open_) return false;
   if (!std::exchange(saw_open_, true)) return false;  // what was opened before is still to be taken
-  const auto programs = recorder_->programs_opened();
-  if (!programs_before_) programs_before_ = programs;
-  return !programs || *programs > *programs_before_;
+  const auto shells = recorder_->shells_opened();
+  if (!shells_before_) shells_before_ = shells;
+  return !shells || *shells > *shells_before_;
 }
 
 void Recording::run(const std::stop_token& stop) {
@@ -161,7 +171,7 @@ void Recording::run(const std::stop_token& stop) {
   while (!stop.stop_requested() && (!first || SteadyClock::now() < *first + kRecordFor)) {
     if (first && tell != std::end(kTellAfter) && SteadyClock::now() >= *first + *tell) {
       ++tell;
-      if (const auto list = recorder_->list(); !is_of_volume() && !list.ranges.empty())
+      if (const auto list = recorder_->list(); !has_taught_ && !list.ranges.empty())
         recorded_(warm::encode_hot_list(list), true, [](bool) {});
     }
     ::poll(nullptr, 0, warm::kRecordPollMs);
@@ -176,6 +186,7 @@ void Recording::run(const std::stop_token& stop) {
   if (first) return save(stop);
   recorder_.reset();
   note_("nobody came: nothing was kept");
+  std::ignore = write_owner(has_taught_);
 }
 
 void Recording::save(const std::stop_token& stop) {
@@ -185,15 +196,14 @@ void Recording::save(const std::stop_token& stop) {
   if (list.ranges.empty()) return;
   enum class Answer { none, yes, no };
   const auto answer = std::make_shared<std::atomic<Answer>>(Answer::none);
-  const bool of_volume = is_of_volume();
-  if (!of_volume)
+  if (!has_taught_)
     recorded_(warm::encode_hot_list(list), false,
               [answer](bool taken) { *answer = taken ? Answer::yes : Answer::no; });
   auto before = lists();
   before.resize(std::min<std::size_t>(before.size(), 1));
   // `record` may have added to the volume's list since the mount.
   if (const auto bytes = file_ ? file_->load(warm::kMostListBytes) : std::nullopt; bytes && *bytes)
-    if (auto now = warm::decode_hot_list(**bytes); now && (of_volume || *now != own_))
+    if (auto now = warm::decode_hot_list(**bytes); now && (was_used_ || *now != own_))
       before.assign(1, std::move(*now));
   before.push_back(std::move(list));
   list = warm::merge_hot_lists(before);
@@ -202,13 +212,13 @@ void Recording::save(const std::stop_token& stop) {
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +
                     std::to_string(list.recordings) + " recordings; this one from " + source
               : "the hot list was not kept: " + saved.error().message());
-  if (!saved || !owner_ || of_volume) return;
+  if (!saved || !write_owner(has_taught_) || has_taught_) return;
   std::optional<SteadyClock::time_point> limit;
   while (*answer == Answer::none && (!limit || SteadyClock::now() < *limit)) {
     if (!limit && stop.stop_requested()) limit = SteadyClock::now() + kTakenLimit;
     ::poll(nullptr, 0, limit ? kTakenPollMs : warm::kRecordPollMs);
   }
-  if (*answer == Answer::yes) std::ignore = owner_->save(volume_id_ + "\n");
+  if (*answer == Answer::yes) std::ignore = write_owner(true);
 }
 
 bool Recording::finish(std::chrono::milliseconds limit) {

@@ -30,7 +30,7 @@ class Recording {
   /// Gets what the first lease of a volume recorded, as text: so far, some times soon after the
   /// first session has begun, and whole when it ends. A later lease reads where files have moved to
   /// since, which is nowhere on another volume. Until the whole has been taken, the next lease
-  /// counts as the first.
+  /// tells what it records.
   using Recorded = std::function<void(std::string, bool so_far, Taken)>;
   Recording(Note note, Recorded recorded)
       : note_(std::move(note)), recorded_(std::move(recorded)) {}
@@ -47,15 +47,16 @@ class Recording {
   /// Requires the volume's id, or none where nobody knows it.
   void mounted(const std::string& mount_point, std::uint64_t partition_offset,
                const std::string& volume_id);
-  /// Sessions may begin: from the first on, ten minutes are recorded. Of a lease in which nobody
-  /// ran a program of the volume's nothing is kept, and nobody is taught.
+  /// Sessions may begin, and we run nothing of the volume's any more: from the first on, ten
+  /// minutes are recorded. Of a lease in which nobody started a shell of the volume's nothing is
+  /// kept, and nobody is taught.
   void sessions_open() { open_ = true; }
   /// Neither the volume nor the manager has told what sessions read first.
   bool knows_nothing() const { return lists().empty(); }
   /// The manager has told it.
   bool was_told() const;
-  /// The volume itself brought the list along: it has been used before.
-  bool is_of_volume() const;
+  /// The volume itself says that it had a lease before, and not that of which it is a copy.
+  bool was_used() const;
   /// A list of the volume's lineage, from elsewhere. Errors: decode_hot_list's.
   Ok take(std::string_view list);
   /// A list of another lineage: only its files mean anything, and it is merged into nothing.
@@ -76,7 +77,8 @@ class Recording {
   void run(const std::stop_token& stop);
   bool somebody_came();
   void save(const std::stop_token& stop);
-  bool is_owner(const std::string& mount_point, const std::string& volume_id);
+  void read_owner(const std::string& mount_point);
+  Ok write_owner(bool has_taught);
 
   Note note_;
   Recorded recorded_;
@@ -85,12 +87,13 @@ class Recording {
   std::optional<warm::VolumeFile> file_, owner_;
   std::string volume_id_;
   mutable std::mutex mutex_;
-  bool of_volume_ = false;
+  bool was_used_ = false;
+  bool has_taught_ = false;                  // others know what was recorded
   std::optional<warm::HotList> own_, told_;  // the volume's, and the manager's
   std::vector<warm::WantedFile> elsewhere_;
   std::atomic<bool> open_ = false;
-  bool saw_open_ = false;                         // the thread's
-  std::optional<std::uint64_t> programs_before_;  // sessions could begin
+  bool saw_open_ = false;                       // the thread's
+  std::optional<std::uint64_t> shells_before_;  // sessions could begin
   std::future<void> ended_;
   std::jthread thread_;
 };

@@ -1,6 +1,7 @@
 // The entries `sshd` and `nspawn`: the volume's own sshd, run in the volume's root or by the
 // volume's init in a container, with its own configuration and accounts, gets the connections to
 // the base's port.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <memory>
@@ -91,7 +92,12 @@ class SshdEntry : public Entry {
     if (answer.exit_status != 0)
       return fail(ErrorKind::refused, "the volume's own sshd rejects its configuration: " +
                                           without_controls(sshd_complaint(answer.output)));
-    const OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
+    OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
+    // What stands in the stock configuration of some distributions proves nothing without a file.
+    std::erase_if(facts.other_host_keys, [&root](const std::string& line) {
+      return line.starts_with(kHostKeyLine) &&
+             !root.open_inside(line.substr(kHostKeyLine.size()), O_PATH);
+    });
     TRY(check_own_sshd_facts(facts, ports_, wishes_.node_host_keys));
     wishes_.authorized_keys = facts.authorized_keys;
     remark_ = remark_on_addresses(facts);

@@ -104,7 +104,7 @@ void Warming::start_warmer(const Assignment& assignment) {
   request.volume_id = assignment.volume_id;
   request.max_depth = ticket_.max_depth;
   request.max_mib_s = ticket_.max_mib_s;
-  request.used_before = recording_.is_of_volume();
+  request.used_before = recording_.was_used();
   request.listed = [this, volume_id = assignment.volume_id,
                     root = assignment.partition.offset_bytes](std::uint64_t device_bytes) {
     return volume_blocks_.on_device(volume_id, device_bytes, root);
@@ -153,7 +153,6 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
 }
 
 void Warming::sessions_open() {
-  recording_.sessions_open();
   if (!ticket_.warm_enabled) return;
   reporter_.report_often(true);
   enter_(Stage::warming);

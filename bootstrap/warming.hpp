@@ -52,6 +52,9 @@ class Warming {
   /// From now on the manager hears about warming; anew where sessions had left the volume.
   void sessions_open();
 
+  /// Nobody but people runs programs of the volume's any more.
+  void logins_tried() { recording_.sessions_open(); }
+
   /// No read of the warmer is started any more. Does not wait.
   void request_stop() { warmer_.request_stop(); }
   /// Ends all of it; nothing of the mount is held afterwards. False when something has not ended in

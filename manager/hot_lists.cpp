@@ -78,7 +78,10 @@ void HotLists::has_taught_now(const Teacher& from) const {
 Ok HotLists::add(const Teacher& from, std::string_view recording) {
   const std::lock_guard merging(merging_);
   TRY_ASSIGN(auto recorded, recording_of(from.lineage, recording));
-  if (has_taught(from)) return {};
+  if (has_taught(from)) {
+    forget_so_far(from);
+    return {};
+  }
   std::vector<warm::HotList> lists;
   const std::string path = path_of(from.lineage, kSuffix);
   if (const auto kept = read_text_file(path, warm::kMostListBytes))
@@ -88,14 +91,19 @@ Ok HotLists::add(const Teacher& from, std::string_view recording) {
   has_taught_now(from);
   remember(from.pool, from.lineage);
   forget_others();
+  forget_so_far(from);
+  return {};
+}
+
+void HotLists::forget_so_far(const Teacher& from) {
   const std::lock_guard lock(mutex_);
   so_far_.erase(from.instance_id);
   merged_[from.lineage].stale = true;
-  return {};
 }
 
 Ok HotLists::add_so_far(const Teacher& from, std::string_view recording) {
   TRY_ASSIGN(auto recorded, recording_of(from.lineage, recording));
+  if (has_taught(from)) return {};
   const std::lock_guard lock(mutex_);
   so_far_.insert_or_assign(from.instance_id, SoFar{++heard_, std::move(recorded)});
   if (so_far_.size() > kMostSoFar)

@@ -38,7 +38,8 @@ class HotLists {
   Ok add(const Teacher& from, std::string_view recording);
 
   /// What an instance has recorded so far: handed out with the lineage's list until it is replaced,
-  /// many others have spoken since, or this process ends. Errors: refused, as add().
+  /// many others have spoken since, or this process ends; not of a volume that has taught. Errors:
+  /// refused, as add().
   Ok add_so_far(const Teacher& from, std::string_view recording);
 
   /// The lineage's list as text; nullopt when nobody has recorded one. In a storm of recordings and
@@ -58,6 +59,7 @@ class HotLists {
   std::optional<std::optional<std::string>> merged(const std::string& lineage);
   bool has_taught(const Teacher& from) const;
   void has_taught_now(const Teacher& from) const;
+  void forget_so_far(const Teacher& from);
   void forget_others() const;
   std::optional<std::string> read(const std::string& lineage) const;
   std::vector<std::string> lineages_of(const std::string& pool) const;

@@ -196,7 +196,8 @@ TEST(RunProgram, what_it_runs_ends_with_the_process_that_ran_it) {
   const pid_t bootstrap = ::fork();
   if (bootstrap == 0) {
     std::ignore = run_program(
-        {"/bin/sh", "-c", "echo $$ >&" + std::to_string(ends[1]) + "; exec sleep 60"}, seconds(60));
+        {"/bin/sh", "-c", "echo $$ >/proc/$PPID/fd/" + std::to_string(ends[1]) + "; exec sleep 60"},
+        seconds(60));
     ::_exit(0);
   }
   ::close(ends[1]);

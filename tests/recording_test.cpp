@@ -50,12 +50,13 @@ class RecordingTest : public warm::WarmerTest {
     return hot;
   }
 
-  /// Sessions open, and the first runs a program of the volume's.
+  /// Sessions may begin, and somebody starts a shell of the volume's.
   void begin_session(Recording& recording) const {
     recording.sessions_open();
     std::this_thread::sleep_for(std::chrono::milliseconds(3 * warm::kRecordPollMs));
-    const std::string program = root().string() + "/d9/29";
-    EXPECT_TRUE(warm::shell("chmod +x " + program + " && cat " + program + " > /dev/null"));
+    EXPECT_TRUE(warm::shell("cd " + root().string() +
+                            " && { test -e d9/bash || cp d9/29 d9/bash; } && chmod +x d9/bash && "
+                            "cat d9/bash > /dev/null"));
   }
 
   std::optional<HotList> read_list() {
@@ -98,15 +99,17 @@ TEST_F(RecordingTest, a_list_that_came_with_the_snapshot_of_another_volume_is_no
 }
 
 /// The volume was marked as known to all when its list had gone to a manager that was down.
-TEST_F(RecordingTest, what_nobody_has_taken_is_told_by_the_next_lease) {
+TEST_F(RecordingTest,
+       what_nobody_has_taken_is_told_by_the_next_lease_and_is_the_volumes_all_the_same) {
   others_take_it = false;
   lease({"/d1/1"});
   ASSERT_TRUE(kept);
   EXPECT_NE(recorded, "");
   recorded.clear();
   others_take_it = true;
-  lease({"/d1/1"});
+  lease({"/d2/2"});
   EXPECT_NE(recorded, "");
+  EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d2/2"}));
   recorded.clear();
   lease({"/d1/1"});
   EXPECT_EQ(recorded, "");
@@ -119,6 +122,11 @@ TEST_F(RecordingTest, a_lease_in_which_nobody_came_teaches_nobody) {
   EXPECT_FALSE(kept);
   EXPECT_EQ(recorded, "");
   EXPECT_THAT(notes, Contains(HasSubstr("nobody came")));
+  mount_root();
+  Recording recording([](const std::string&) {}, kToNobody);
+  recording.mounted(root().string(), 0, volume);
+  EXPECT_TRUE(recording.was_used()) << "its map is worth a look";
+  unmount();
   somebody_comes = true;
   lease({"/d1/1"});
   EXPECT_TRUE(kept);
@@ -174,7 +182,7 @@ TEST_F(RecordingTest, a_list_from_elsewhere_comes_behind_the_volumes_own_and_bef
     EXPECT_TRUE(recording.was_told());
     expected.insert(is_of_volume ? expected.end() : expected.begin(), 300U);
     EXPECT_EQ(recording.hot_blocks(warm::kFsBytes), expected);
-    EXPECT_EQ(recording.is_of_volume(), is_of_volume);
+    EXPECT_EQ(recording.was_used(), is_of_volume);
     EXPECT_TRUE(recording.finish(seconds(20)));
     unmount();
   }

@@ -97,10 +97,13 @@ TEST(ReleasePlan, dirty_memory_is_what_is_written_in_the_time_kept_for_it) {
 }
 
 TEST(ProcessStat, is_read_behind_a_command_that_looks_like_more_fields) {
-  const auto stat = parse_process_stat("812 (a) D 9 (b) R) S 77 812 812 34818 812 4194304 1 2");
+  const auto stat = parse_process_stat(
+      "812 (a) D 9 (b) R) S 77 812 811 34818 812 4194304 1 2 3 4 5 6 7 8 20 0 1 0 5417 9 9");
   ASSERT_TRUE(stat);
   EXPECT_EQ(stat->state, 'S');
   EXPECT_EQ(stat->parent, 77);
+  EXPECT_EQ(stat->session, 811);
+  EXPECT_EQ(stat->started_ticks, 5417u);
   EXPECT_EQ(stat->terminal, 2u);  // 136:2
 }
 

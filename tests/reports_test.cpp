@@ -354,6 +354,9 @@ TEST_F(Reports, a_volume_teaches_its_lineage_once) {
   ASSERT_TRUE(list);
   EXPECT_EQ(list->recordings, 2u);
   EXPECT_THAT(warm::hot_blocks(*list, 64), testing::UnorderedElementsAre(1, 2, 40, 41));
+  const auto before = lists.of(lineage);
+  ASSERT_TRUE(lists.add_so_far(honest, recording({50})));
+  EXPECT_EQ(lists.of(lineage), before) << "of a later lease, or late";
   HotLists begun_again(directory);
   ASSERT_TRUE(begun_again.add(honest, recording({9})));
   EXPECT_EQ(begun_again.of(lineage), lists.of(lineage)) << "as after an answer that was lost";

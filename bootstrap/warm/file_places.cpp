@@ -25,6 +25,12 @@ namespace {
 constexpr std::size_t kMostFiles = 8'192;
 constexpr unsigned kExtentsPerCall = 64;
 
+/// By the name: sshd starts the person's, whatever else it is asked for.
+bool is_shell(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return (name.ends_with("sh") && name != "ssh") || name == "busybox" || name == "nu";
+}
+
 /// The path by which the open file was found; empty when it has none any more.
 std::string path_of(int fd) {
   char text[PATH_MAX];
@@ -173,9 +179,11 @@ void OpenedFiles::opened(int root, char* info_record, PlaceMap& places) {
   if (!place || ::fstat(place.get(), &status) != 0 ||
       !(S_ISREG(status.st_mode) || S_ISDIR(status.st_mode)))
     return;
-  if (S_ISREG(status.st_mode) && (status.st_mode & 0111) != 0) ++programs_;
-  if (seen_.contains(status.st_ino)) return;
+  const bool is_program = S_ISREG(status.st_mode) && (status.st_mode & 0111) != 0;
+  if (!is_program && seen_.contains(status.st_ino)) return;
   std::string path = path_of(place.get());
+  if (is_program && is_shell(path)) ++shells_;
+  if (seen_.contains(status.st_ino)) return;
   if (path == mount_point_) path = "/";
   // A session's own root is another mount of it, or the same one under another name.
   if (path.starts_with(mount_point_ + "/")) path.erase(0, mount_point_.size());

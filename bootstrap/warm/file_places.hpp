@@ -82,8 +82,9 @@ class OpenedFiles {
 
   /// One above a file that was opened.
   bool is_directory(const std::string& path) const { return directories_.contains(path); }
-  /// Opens of what may be executed; some that follow each other closely count as one.
-  std::uint64_t programs() const { return programs_; }
+  /// Opens of programs whose names are those of shells, by which sessions begin; some that follow
+  /// each other closely count as one.
+  std::uint64_t shells() const { return shells_; }
   /// Opens whose file could not be told, and what did not fit any more.
   std::size_t missed() const { return missed_; }
 
@@ -96,7 +97,7 @@ class OpenedFiles {
   std::string mount_point_;
   std::set<std::uint64_t> seen_;  // inodes
   std::set<std::string> directories_;
-  std::uint64_t programs_ = 0;
+  std::uint64_t shells_ = 0;
   std::size_t missed_ = 0;
 };
 

@@ -62,10 +62,10 @@ class Recorder {
   /// memory.
   HotList list();
 
-  /// How often a program of the volume's was opened by other processes than this one; nullopt where
+  /// How often a shell of the volume's was opened by other processes than this one; nullopt where
   /// opened files are not watched.
-  std::optional<std::uint64_t> programs_opened() const {
-    return opened_ ? std::optional(opened_->programs()) : std::nullopt;
+  std::optional<std::uint64_t> shells_opened() const {
+    return opened_ ? std::optional(opened_->shells()) : std::nullopt;
   }
 
   /// "trace and opened files", "trace", or "opened files and pages in memory"; empty: nothing can
