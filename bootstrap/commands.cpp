@@ -14,6 +14,7 @@
 #include "bootstrap/boot_pin_io.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/daemon.hpp"
+#include "bootstrap/daemon_lock.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/host_keys.hpp"

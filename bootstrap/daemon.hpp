@@ -2,8 +2,6 @@
 // watcher, release. commands.cpp starts it, and finds it by its lock.
 #pragma once
 
-#include <sys/types.h>
-
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/sshd_config.hpp"
 #include "bootstrap/status.hpp"
@@ -19,16 +17,5 @@ inline constexpr char kLateSentence[] =
 /// released). `sshd` is an error where sshd could not be configured: that is reported then, and no
 /// volume is mounted. Returns an error only when another daemon is running.
 Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd);
-
-/// Pid of a living daemon; 0 for none. The daemon, one of an older program too, holds a write lock
-/// on a file of root's for as long as it lives.
-pid_t running_daemon();
-
-/// Signals the living daemon, never somebody who has its number by now. Returns its pid; 0 for
-/// none. Errors: refused when the lock's holder is no bootstrap of root's; errno's.
-Result<pid_t> signal_daemon(int number);
-
-/// Whether one runs, also where it is of another PID namespace, as in the volume's container.
-bool daemon_runs();
 
 }  // namespace warmroot::bootstrap

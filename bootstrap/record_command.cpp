@@ -13,7 +13,7 @@
 #include <set>
 
 #include "bootstrap/base/sector.hpp"
-#include "bootstrap/daemon.hpp"
+#include "bootstrap/daemon_lock.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/mount_exec.hpp"

@@ -18,6 +18,7 @@
 
 #include "bootstrap/commands.hpp"
 #include "bootstrap/daemon.hpp"
+#include "bootstrap/daemon_lock.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/sshd_listeners.hpp"
 #include "tests/refuse_call.hpp"

@@ -1,0 +1,31 @@
+// Which process is the daemon: whoever has a lock on a file of root's, which no other process can
+// pretend to have. Used by the daemon, and by the commands that look for it or signal it.
+#pragma once
+
+#include <sys/types.h>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+
+namespace warmroot::bootstrap {
+
+/// This process is the daemon for as long as these are open.
+struct DaemonLock {
+  UniqueFd lock;
+  UniqueFd pid_file;  ///< locked, too: for people, who may not open the other one
+};
+
+/// Errors: refused when another daemon is running, of an older program too; errno's.
+Result<DaemonLock> lock_daemon();
+
+/// Pid of a living daemon; 0 for none.
+pid_t running_daemon();
+
+/// Signals the living daemon, never somebody who has its number by now. Returns its pid; 0 for
+/// none. Errors: refused when the lock's holder is no bootstrap of root's; errno's.
+Result<pid_t> signal_daemon(int number);
+
+/// Whether one runs, also where it is of another PID namespace, as in the volume's container.
+bool daemon_runs();
+
+}  // namespace warmroot::bootstrap
