@@ -67,7 +67,7 @@ inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
 inline constexpr char kVolumeHostKeys[] = "var/lib/warmroot/host_keys";
 inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";
 inline constexpr char kVolumeHotList[] = "var/lib/warmroot/hot.list";
-/// The id of the volume that the list was recorded on.
+/// The id of the volume that had leases here, and whether others have its recording.
 inline constexpr char kVolumeHotListOf[] = "var/lib/warmroot/hot.list.volume";
 /// The base's /run as seen in the volume: the socket of a docker that runs there is in it.
 inline constexpr char kBaseRunInVolume[] = "run/base-run";

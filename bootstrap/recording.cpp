@@ -186,7 +186,8 @@ void Recording::run(const std::stop_token& stop) {
   if (first) return save(stop);
   recorder_.reset();
   note_("nobody came: nothing was kept");
-  std::ignore = write_owner(has_taught_);
+  // A list that its snapshot brought along would count as the volume's own from then on.
+  if (was_used_ || !own_) std::ignore = write_owner(has_taught_);
 }
 
 void Recording::save(const std::stop_token& stop) {

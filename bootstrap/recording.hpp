@@ -1,6 +1,6 @@
 // The hot list of this lease. What the volume brings along is read for the warmer; what the first
-// sessions read is recorded, merged into it and kept on the volume for the next cold one. A thread
-// of its own; only the unmount waits for it. Called by warming.
+// sessions read is recorded, merged into it, kept on the volume for its next lease and, once, told
+// to others. A thread of its own; only the unmount waits for it. Called by warming.
 #pragma once
 
 #include <atomic>
@@ -47,10 +47,10 @@ class Recording {
   /// Requires the volume's id, or none where nobody knows it.
   void mounted(const std::string& mount_point, std::uint64_t partition_offset,
                const std::string& volume_id);
-  /// Sessions may begin, and we run nothing of the volume's any more: from the first on, ten
-  /// minutes are recorded. Of a lease in which nobody started a shell of the volume's nothing is
-  /// kept, and nobody is taught.
-  void sessions_open() { open_ = true; }
+  /// Sessions may begin, and we run nothing of the volume's any more: from the first session on,
+  /// ten minutes are recorded. Of a lease in which nobody started a shell of the volume's nothing
+  /// is kept, and nobody is taught.
+  void logins_tried() { open_ = true; }
   /// Neither the volume nor the manager has told what sessions read first.
   bool knows_nothing() const { return lists().empty(); }
   /// The manager has told it.

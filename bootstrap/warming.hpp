@@ -53,7 +53,7 @@ class Warming {
   void sessions_open();
 
   /// Nobody but people runs programs of the volume's any more.
-  void logins_tried() { recording_.sessions_open(); }
+  void logins_tried() { recording_.logins_tried(); }
 
   /// No read of the warmer is started any more. Does not wait.
   void request_stop() { warmer_.request_stop(); }

@@ -1,4 +1,5 @@
-// Where the daemon's block lists come from: EBS direct, for the snapshots of the spec's pools.
+// Whose lists the daemon keeps: block lists of the pools' snapshots, which it fetches from EBS
+// direct, and hot lists of the lineages in use.
 #pragma once
 
 #include <set>

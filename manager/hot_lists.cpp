@@ -67,7 +67,7 @@ bool HotLists::has_taught(const Teacher& from) const {
 
 /// The latest first. Who taught so long ago that it has left the file has a share of next to
 /// nothing by now.
-void HotLists::has_taught_now(const Teacher& from) const {
+void HotLists::mark_taught(const Teacher& from) const {
   if (from.volume_id.empty()) return;
   const std::string path = path_of(from.lineage, kTaughtSuffix);
   std::string lines = from.volume_id + "\n" + read_text_file(path, kMostTaughtBytes).value_or("");
@@ -88,7 +88,7 @@ Ok HotLists::add(const Teacher& from, std::string_view recording) {
     if (auto list = warm::decode_hot_list(*kept)) lists.push_back(std::move(*list));
   lists.push_back(std::move(recorded));
   TRY(replace_file(path, warm::encode_hot_list(warm::merge_hot_lists(lists))));
-  has_taught_now(from);
+  mark_taught(from);
   remember(from.pool, from.lineage);
   forget_others();
   forget_so_far(from);

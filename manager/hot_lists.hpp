@@ -1,6 +1,7 @@
 // What sessions of each lineage read first, as their nodes recorded it: the first node teaches the
-// ones that get a cold volume after it. One file a lineage in the state directory; a list that is
-// lost is learned again. Called from the report server's threads.
+// ones that get a cold volume after it. A file a lineage in the state directory; a list that is
+// lost is learned again by new volumes. Called from the report server's threads and the daemon's
+// loop.
 #pragma once
 
 #include <chrono>
@@ -58,7 +59,7 @@ class HotLists {
   std::string path_of(const std::string& lineage, const char* suffix) const;
   std::optional<std::optional<std::string>> merged(const std::string& lineage);
   bool has_taught(const Teacher& from) const;
-  void has_taught_now(const Teacher& from) const;
+  void mark_taught(const Teacher& from) const;
   void forget_so_far(const Teacher& from);
   void forget_others() const;
   std::optional<std::string> read(const std::string& lineage) const;

@@ -52,7 +52,7 @@ class RecordingTest : public warm::WarmerTest {
 
   /// Sessions may begin, and somebody starts a shell of the volume's.
   void begin_session(Recording& recording) const {
-    recording.sessions_open();
+    recording.logins_tried();
     std::this_thread::sleep_for(std::chrono::milliseconds(3 * warm::kRecordPollMs));
     EXPECT_TRUE(warm::shell("cd " + root().string() +
                             " && { test -e d9/bash || cp d9/29 d9/bash; } && chmod +x d9/bash && "
@@ -131,6 +131,20 @@ TEST_F(RecordingTest, a_lease_in_which_nobody_came_teaches_nobody) {
   lease({"/d1/1"});
   EXPECT_TRUE(kept);
   EXPECT_NE(recorded, "");
+}
+
+TEST_F(RecordingTest,
+       a_lease_in_which_nobody_came_does_not_make_the_snapshots_list_the_volumes_own) {
+  lease({"/d1/1"});
+  ASSERT_TRUE(kept);
+  volume = "vol-0def";
+  somebody_comes = false;
+  lease({});
+  mount_root();
+  Recording recording([](const std::string&) {}, kToNobody);
+  recording.mounted(root().string(), 0, volume);
+  EXPECT_FALSE(recording.was_used());
+  unmount();
 }
 
 TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {

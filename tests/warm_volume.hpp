@@ -191,6 +191,20 @@ class WarmerTest : public testing::Test {
     }
   }
 
+  /// The same volume id from its snapshot: all is cold again, and a map of before claims otherwise.
+  /// Requires a mounted root with a map; leaves it mounted.
+  void restore_under_its_map() {
+    ASSERT_TRUE(shell("cp " + (root() / kMap).string() + " " + (top_ / "map").string()));
+    unmount();
+    disk_loop_.detach();
+    ebs_->delete_volume(kVolume);
+    ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
+    ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
+    mount_root();
+    fs::create_directories((root() / kMap).parent_path());
+    fs::copy_file(top_ / "map", root() / kMap);
+  }
+
   void mount_root() {
     const std::string& device = offset_ != 0 ? fs_loop_.device() : disk_loop_.device();
     ASSERT_EQ(::mount(device.c_str(), root().c_str(), "ext4", 0, "noinit_itable"), 0) << device;

@@ -372,16 +372,7 @@ TEST_F(WarmerTest, a_map_that_claims_too_much_is_not_believed) {
   attach({});
   mount_root();
   expect_whole_run(run(request()));
-  ASSERT_TRUE(shell("cp " + (root() / kMap).string() + " " + (top_ / "map").string()));
-  unmount();
-  disk_loop_.detach();
-  // The same volume id, restored from its snapshot: everything is cold again.
-  ebs_->delete_volume(kVolume);
-  ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
-  ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
-  mount_root();
-  fs::create_directories((root() / kMap).parent_path());
-  fs::copy_file(top_ / "map", root() / kMap);
+  ASSERT_NO_FATAL_FAILURE(restore_under_its_map());
   const WarmProgress progress = run(request());
   EXPECT_EQ(progress.state, WarmState::done);
   EXPECT_THAT(progress.note, HasSubstr("not believed"));

@@ -28,6 +28,20 @@ class TroubledWarmer : public WarmerTest {
     wanted.max_mib_s = mib_s;
     return wanted;
   }
+  /// Of a disk that is a loop over this plain file, which is cut down after half a second.
+  WarmProgress run_while_it_shrinks(const fs::path& file, std::uint64_t to_bytes) {
+    std::jthread shrinks([&] {
+      std::this_thread::sleep_for(milliseconds(500));
+      fs::resize_file(file, to_bytes);
+      const UniqueFd loop(::open(disk_loop_.device().c_str(), O_RDONLY | O_CLOEXEC));
+      EXPECT_EQ(::ioctl(loop.get(), LOOP_SET_CAPACITY, 0), 0);
+    });
+    WarmRequest wanted;
+    wanted.device_path = disk_loop_.device();
+    wanted.volume_id = kVolume;
+    wanted.max_mib_s = 20;
+    return run(wanted);
+  }
   /// Asked of the file system itself, once nobody has it.
   void expect_sound() {
     unmount();
@@ -194,18 +208,8 @@ TEST_F(TroubledWarmer, a_disk_that_becomes_smaller_is_given_up_in_bounded_time) 
   ASSERT_TRUE(shell("head -c " + std::to_string(kBefore) + " /dev/urandom > " + file.string()));
   ASSERT_TRUE(disk_loop_.attach(file, 0));
   const auto sum = shell("head -c " + std::to_string(kAfter) + " " + file.string() + " | md5sum");
-  std::jthread shrinks([&] {
-    std::this_thread::sleep_for(milliseconds(500));
-    fs::resize_file(file, kAfter);
-    const UniqueFd loop(::open(disk_loop_.device().c_str(), O_RDONLY | O_CLOEXEC));
-    EXPECT_EQ(::ioctl(loop.get(), LOOP_SET_CAPACITY, 0), 0);
-  });
-  WarmRequest wanted;
-  wanted.device_path = disk_loop_.device();
-  wanted.volume_id = kVolume;
-  wanted.max_mib_s = 20;
   const auto start = Clock::now();
-  const WarmProgress progress = run(wanted);
+  const WarmProgress progress = run_while_it_shrinks(file, kAfter);
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(15));
   EXPECT_EQ(progress.state, WarmState::done);
   EXPECT_GT(progress.errors, 0U);
@@ -221,18 +225,8 @@ TEST_F(TroubledWarmer, a_disk_that_has_gone_is_lost_and_has_not_become_smaller) 
   const fs::path file = top_ / "plain";
   ASSERT_TRUE(shell("head -c 67108864 /dev/urandom > " + file.string()));
   ASSERT_TRUE(disk_loop_.attach(file, 0));
-  std::jthread leaves([&] {
-    std::this_thread::sleep_for(milliseconds(500));
-    fs::resize_file(file, 0);
-    const UniqueFd loop(::open(disk_loop_.device().c_str(), O_RDONLY | O_CLOEXEC));
-    EXPECT_EQ(::ioctl(loop.get(), LOOP_SET_CAPACITY, 0), 0);
-  });
-  WarmRequest wanted;
-  wanted.device_path = disk_loop_.device();
-  wanted.volume_id = kVolume;
-  wanted.max_mib_s = 20;
   const auto start = Clock::now();
-  const WarmProgress progress = run(wanted);
+  const WarmProgress progress = run_while_it_shrinks(file, 0);
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
   EXPECT_EQ(progress.state, WarmState::failed);
   EXPECT_LT(progress.warmth, 1);
@@ -248,17 +242,8 @@ TEST_F(TroubledWarmer, is_asked_to_stop_while_its_map_is_tried_and_keeps_the_map
   ASSERT_EQ(run(request()).state, WarmState::done);
   const auto before = shell("md5sum < " + (root() / kMap).string());
   ASSERT_TRUE(before);
-  // The same volume from its snapshot again, in which each first touch takes two seconds.
-  ASSERT_TRUE(shell("cp " + (root() / kMap).string() + " " + (top_ / "map").string()));
-  unmount();
-  disk_loop_.detach();
-  ebs_->delete_volume(kVolume);
-  ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
-  ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
-  mount_root();
-  fs::create_directories((root() / kMap).parent_path());
-  fs::copy_file(top_ / "map", root() / kMap);
-  sim::VolumeProfile slow;
+  ASSERT_NO_FATAL_FAILURE(restore_under_its_map());
+  sim::VolumeProfile slow;  // each first touch takes two seconds
   slow.latency_median_ms = 2000;
   ebs_->set_profile(kVolume, slow);
   WarmRequest wanted = request();
