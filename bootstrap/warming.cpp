@@ -124,6 +124,15 @@ void Warming::confine() {
               {{"why", done.error().message()}});
 }
 
+/// A manager that is being restarted while the root is mounted answers some seconds later.
+void Warming::hear_of_list_later(warm::WarmRequest& request, std::uint64_t device_bytes) {
+  if (ticket_.manager_url.empty()) return;
+  request.late_hot = [this, device_bytes]() -> std::optional<std::vector<warm::Block>> {
+    if (!recording_.was_told()) return std::nullopt;
+    return recording_.hot_blocks(device_bytes);
+  };
+}
+
 void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   if (recording_.knows_nothing() && list_answered_.valid()) list_answered_.wait_for(kListLimit);
   // Of a disk that does not answer, which may not even be this one, nothing is waited for.
@@ -132,8 +141,10 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
     request.under_way = early_.under_way();
     request.depth = early_.depth();
   }
-  if (const auto disk = warm::BlockDevice::open(request.device_path))
+  if (const auto disk = warm::BlockDevice::open(request.device_path)) {
+    if (!recording_.was_told()) hear_of_list_later(request, disk->size_bytes());
     request.hot = recording_.hot_blocks(disk->size_bytes());
+  }
   if (request.hot.empty()) request.files = recording_.files_elsewhere();
   request.guess = [] { return warm::first_run_files(login_users()); };
   const auto show = [this](const warm::WarmProgress& progress) {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -66,6 +67,7 @@ class Warming {
   void ask_for_block_list();
   void start_warmer(const Assignment& assignment);
   void confine();
+  void hear_of_list_later(warm::WarmRequest& request, std::uint64_t device_bytes);
   void warm_up(warm::WarmRequest request, std::stop_token token);
   void tell_warm(bool is_warm, bool has_ended);
 

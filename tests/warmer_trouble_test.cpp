@@ -118,6 +118,45 @@ TEST_F(TroubledWarmer, lets_the_root_be_unmounted_and_writes_nowhere_else) {
   expect_sound();
 }
 
+/// A manager that was being restarted while the root was mounted told its list seconds later, and
+/// none of it was read before its turn by address.
+TEST_F(TroubledWarmer, a_hot_list_that_comes_late_is_read_before_what_is_left) {
+  make_image(0);
+  attach({});
+  mount_root();
+  const auto used = used_blocks(fs_device());
+  const auto at_start = touched().size();
+  WarmRequest wanted = bounded(20);
+  constexpr std::size_t kPastMetadata = 60;  // from then on in the order of addresses
+  std::vector<Block> list;
+  std::set<std::uint64_t> before;
+  wanted.late_hot = [&]() -> std::optional<std::vector<Block>> {
+    EXPECT_TRUE(list.empty()) << "it has answered";
+    before = touched();
+    if (before.size() < at_start + kPastMetadata) return std::nullopt;
+    for (auto block = used.rbegin(); block != used.rend() && list.size() < 6; ++block)
+      if (!before.contains(*block)) list.push_back(static_cast<Block>(*block));
+    std::vector<Block> told = list;
+    told.insert(told.begin(), grid_blocks(kFsBytes));  // beyond the device
+    return told;
+  };
+  const WarmProgress progress = run(wanted);
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.warmth, 1);
+  ASSERT_EQ(list.size(), 6U);
+  EXPECT_EQ(progress.hot_blocks, 6U);
+  EXPECT_EQ(progress.hot_present, 6U);
+  ASSERT_TRUE(progress.hot_ms);
+  EXPECT_LT(*progress.hot_ms, progress.elapsed_ms);
+  constexpr std::size_t kOnTheirWay = 8;  // when the list came, and what the map's file touches
+  std::vector<Block> next;
+  for (const sim::FirstTouch& touch : ebs_->touch_log(kVolume))
+    if (!before.contains(touch.block) && next.size() < list.size() + kOnTheirWay)
+      next.push_back(static_cast<Block>(touch.block));
+  std::erase_if(next, [&](Block block) { return std::ranges::count(list, block) == 0; });
+  EXPECT_EQ(next, list);
+}
+
 /// A session that wanted 43 blocks which its list had not waited for one after the other, 2.5 s
 /// where it takes 1.8 without a list: what a first run guesses was not asked beside a list.
 TEST_F(TroubledWarmer, a_list_of_another_workload_is_followed_by_the_first_runs_guess) {

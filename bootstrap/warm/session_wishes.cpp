@@ -16,7 +16,6 @@ void SessionWishes::start(const std::string& device_path, const std::string& mou
                           std::function<std::vector<WantedFile>()> guess, bool has_list) {
   if (mount_point.empty()) return;
   mount_point_ = mount_point;
-  expected_ = missed_.size();
   if (has_list) guess_ = std::exchange(guess, {});
   if (!files.empty() || guess)
     finder_.emplace(mount_point_, std::move(files), std::move(guess), lookups_);

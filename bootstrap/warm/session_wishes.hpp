@@ -40,7 +40,11 @@ class SessionWishes {
              bool has_list);
   static constexpr std::size_t kForeignMisses = 8;  ///< with its own list a session has 3 or 4
   /// These come anyway: that a session waits for one says nothing of what it will want next.
-  void expect(std::span<const Block> blocks) { missed_.insert(blocks.begin(), blocks.end()); }
+  void expect(std::span<const Block> blocks) {
+    const std::size_t before = missed_.size();
+    missed_.insert(blocks.begin(), blocks.end());
+    expected_ += missed_.size() - before;
+  }
   /// No lookup is begun any more; waits for none.
   void stop_lookups() {
     guess_ = {};
@@ -75,7 +79,7 @@ class SessionWishes {
   std::optional<SessionTrace> session_;
   DemandFollow follow_;
   std::unordered_set<Block> missed_;  // by the session, or expected
-  std::size_t expected_ = 0;          // of them, at the start
+  std::size_t expected_ = 0;          // of them, and not missed before
   SteadyClock::time_point last_follow_{};
 };
 

@@ -75,6 +75,7 @@ class Run {
 
   void on_present(Block block, microseconds latency);
   void look_at_hot();
+  void take_late_hot();
   void start_wishes();
   std::vector<Block> on_tick();
   void report(bool now);
@@ -101,7 +102,7 @@ class Run {
   std::optional<RootMetadata> metadata_;
   std::optional<NeededSet> needed_;
   BlockSet hot_;
-  bool hot_started_ = false;  // all of the hot list
+  bool hot_started_ = false;  // all of the hot list that was there at the start
   bool filling_ = false;      // what is needed is known and being read
 
   WarmProgress progress_;
@@ -282,7 +283,10 @@ Result<ReadPump::End> Run::read_hot() {
   for (const Block block : request_.hot)
     if (block < hot_.size()) hot_.insert(block);
   progress_.hot_blocks = hot_.count();
-  if (progress_.hot_blocks == 0) return ReadPump::End::finished;
+  if (progress_.hot_blocks == 0) {
+    hot_started_ = true;
+    return ReadPump::End::finished;
+  }
   // Two reads of one block bring no more than one, and the pipe has room for few: what is under way
   // is asked for when the others have been, and is there by then.
   BlockSet under_way(presence_.size());
@@ -299,6 +303,24 @@ Result<ReadPump::End> Run::read_hot() {
   hot_started_ = true;
   look_at_hot();
   return end;
+}
+
+/// A manager that was away at the mount tells when the rest is being read: what of that is left
+/// takes minutes, and sessions want this first.
+void Run::take_late_hot() {
+  if (!hot_started_ || !request_.late_hot) return;
+  auto late = request_.late_hot();
+  if (!late) return;
+  request_.late_hot = {};
+  std::erase_if(*late, [this](Block block) { return block >= hot_.size(); });
+  for (const Block block : *late) hot_.insert(block);
+  progress_.hot_blocks = hot_.count();
+  if (hot_.difference(presence_.present()).count() > 0)
+    progress_.hot_ms.reset();
+  else if (progress_.hot_blocks > 0 && !progress_.hot_ms)
+    look_at_hot();
+  wishes_->expect(*late);
+  pump_->prefer_to_all(*late);
 }
 
 Result<ReadPump::End> Run::find_needed() {
@@ -434,6 +456,7 @@ std::vector<Block> Run::on_tick() {
     last_foreground_ = now;
     const auto in_flight = device_->in_flight();
     control_->foreground(in_flight && *in_flight > engine_->in_flight());
+    take_late_hot();
   }
   const BlockSet any;
   const bool reads_list = progress_.hot_blocks > 0 && !hot_started_;

@@ -55,6 +55,10 @@ struct WarmRequest {
   /// the needed ones, and no other is read. Asked at the start, and again when it matters;
   /// nullopt, or empty: the file system is asked.
   std::function<std::optional<BlockSet>(std::uint64_t device_bytes)> listed{};
+  /// More of the hot list, from whoever answers only while the run goes on: read from then on
+  /// before all else but `hot` and what a session misses. Asked by run's thread some times a second
+  /// until there is an answer; nullopt: not yet. Must not wait. May be empty.
+  std::function<std::optional<std::vector<Block>>()> late_hot{};
   /// Called by run's thread once all that the run needs is open: from then on it and the threads
   /// that it starts make no other calls than those of confine.hpp. May be empty.
   std::function<void()> set_up{};
