@@ -13,6 +13,7 @@
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/block_device.hpp"
 #include "bootstrap/warm/block_trace.hpp"
+#include "bootstrap/warm/read_pump.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -256,6 +257,38 @@ TEST_F(TroubledWarmer, a_disk_that_becomes_smaller_is_given_up_in_bounded_time) 
   EXPECT_THAT(progress.note, testing::HasSubstr("the device has become smaller: 67108864 bytes, "
                                                 "25165824 now"));
   EXPECT_EQ(shell("head -c " + std::to_string(kAfter) + " " + file.string() + " | md5sum"), sum);
+}
+
+/// And counts once as unread, however often it was given up; not at all where it has come in.
+TEST_F(TroubledWarmer, what_was_given_up_is_tried_once_more_when_all_else_is_there) {
+  constexpr std::uint64_t kBytes = 64 * kMiB;
+  const fs::path file = top_ / "plain";
+  ASSERT_TRUE(shell("head -c " + std::to_string(kBytes) + " /dev/urandom > " + file.string()));
+  ASSERT_TRUE(disk_loop_.attach(file, 0));
+  for (const bool comes_back : {true, false}) {
+    SCOPED_TRACE(comes_back ? "it comes back" : "it does not");
+    fs::resize_file(file, kBytes - 2 * kGridBytes);  // the loop keeps its size, and answers EIO
+    std::atomic<unsigned> asked = 0;
+    WarmRequest wanted;
+    wanted.device_path = disk_loop_.device();
+    wanted.volume_id = kVolume;
+    wanted.listed = [&](std::uint64_t) {
+      ++asked;
+      return std::optional<BlockSet>();
+    };
+    constexpr unsigned kInFirstRound = 3;
+    std::jthread outage([&](const std::stop_token& stop) {
+      while (asked <= kInFirstRound && !stop.stop_requested())
+        std::this_thread::sleep_for(milliseconds(5));
+      if (comes_back) fs::resize_file(file, kBytes);
+    });
+    const WarmProgress progress = run(wanted);
+    EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+    EXPECT_EQ(progress.needed_blocks - progress.present_blocks, comes_back ? 0U : 2U);
+    EXPECT_GE(progress.errors, 2U * ReadPump::kAttempts * (comes_back ? 1 : 2));
+    EXPECT_EQ(progress.note.find("could not be read") == std::string::npos, comes_back);
+    EXPECT_EQ(progress.note.find("2 blocks could not be read") == std::string::npos, comes_back);
+  }
 }
 
 /// One without any bytes was told as "smaller: 0 now", its blocks were given up at once, and the

@@ -101,6 +101,7 @@ class Run {
   std::optional<ListReader> reader_;
   std::optional<RootMetadata> metadata_;
   std::optional<NeededSet> needed_;
+  BlockSet given_up_;  // by any round; a later one may have read them
   BlockSet hot_;
   bool hot_started_ = false;  // all of the hot list that was there at the start
   bool filling_ = false;      // what is needed is known and being read
@@ -165,7 +166,10 @@ Ok Run::open() {
         --progress_.blocks_read;
   };
   events.exists = [this](Block block) { return reaches(block); };
-  events.given_up = [this](Block block) { reader_->give_up(block); };
+  events.given_up = [this](Block block) {
+    given_up_.insert(block);
+    reader_->give_up(block);
+  };
   events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
   events.tick = [this] { return on_tick(); };
   events.wanted = [this](Block block) {
@@ -175,6 +179,7 @@ Ok Run::open() {
                 RateCap(std::uint64_t{request_.max_mib_s} * kMib));
   const Block blocks = grid_blocks(device_->size_bytes());
   presence_ = Presence(blocks);
+  given_up_ = BlockSet(blocks);
   hot_ = BlockSet(blocks);
   reader_.emplace(*pump_, presence_, stop_);
   const auto on_note = [this](std::string text) { note(std::move(text)); };
@@ -516,8 +521,9 @@ Ok Run::finish(ReadPump::End end) {
       note(errno_error("the device answers errors only", pump_->last_error()).message());
       break;
   }
-  if (pump_->given_up() > 0 && progress_.state != WarmState::failed)
-    note(std::to_string(pump_->given_up()) + " blocks could not be read: " +
+  const Block unread = given_up_.difference(presence_.present()).count();
+  if (unread > 0 && progress_.state != WarmState::failed)
+    note(std::to_string(unread) + " blocks could not be read: " +
          errno_error("the last error", pump_->last_error()).message());
   if (stop_.stop_requested() && progress_.state == WarmState::done &&
       !needed_->blocks().difference(presence_.present()).members().empty())
