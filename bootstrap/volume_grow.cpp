@@ -18,6 +18,7 @@
 #include "bootstrap/partition.hpp"
 #include "bootstrap/partition_grow.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/warm/xfs_geometry.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -26,21 +27,11 @@ namespace {
 /// fs/ext4/ext4.h; not in the kernel's exported headers.
 constexpr unsigned long kExt4Resize = _IOW('f', 16, std::uint64_t);
 
-/// fs/xfs/libxfs/xfs_fs.h, the first version of each, which every kernel knows.
-struct XfsGeometry {
-  std::uint32_t blocksize, rtextsize, agblocks, agcount, logblocks, sectsize, inodesize, imaxpct;
-  std::uint64_t datablocks, rtblocks, rtextents, logstart;
-  unsigned char uuid[16];
-  std::uint32_t sunit, swidth;
-  std::int32_t version;
-  std::uint32_t flags, logsectsize, rtsectsize, dirblocksize;
-};
-static_assert(sizeof(XfsGeometry) == 112);
+/// fs/xfs/libxfs/xfs_fs.h, the first version, which every kernel knows.
 struct XfsGrow {
   std::uint64_t newblocks;
   std::uint32_t imaxpct;
 };
-constexpr unsigned long kXfsGeometry = _IOR('X', 100, XfsGeometry);
 constexpr unsigned long kXfsGrow = _IOW('X', 110, XfsGrow);
 
 std::string mib(std::uint64_t bytes) {
@@ -106,8 +97,8 @@ Ok grow_ext(const UniqueFd& root, std::uint64_t bytes) {
 }
 
 Ok grow_xfs(const UniqueFd& root, std::uint64_t bytes) {
-  XfsGeometry geometry{};
-  if (::ioctl(root.get(), kXfsGeometry, &geometry) != 0)
+  warm::XfsGeometry geometry{};
+  if (::ioctl(root.get(), warm::kXfsGeometry, &geometry) != 0)
     return fail_errno("asking the file system");
   XfsGrow grow{bytes / geometry.blocksize, geometry.imaxpct};
   if (grow.newblocks <= geometry.datablocks) return {};

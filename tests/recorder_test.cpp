@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "bootstrap/warm/own_threads.hpp"
+#include "bootstrap/warm/xfs_geometry.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -159,6 +160,76 @@ TEST_F(RecorderTest, directories_that_our_lookups_brought_in_are_in_the_list_of_
   EXPECT_THAT(paths, Not(Contains("/d6"))) << "nobody opened anything there";
   asked.set_value();
   finder.join();
+}
+
+/// xfs has its inodes among the files, where nobody else looks for them. Who says where: xfs_db.
+TEST_F(RecorderTest, inodes_of_xfs_that_our_lookups_brought_in_are_in_the_list_of_who_used_them) {
+  if (!shell("command -v mkfs.xfs xfs_db && { grep -qw xfs /proc/filesystems || modprobe xfs; }")) {
+    if (must_run()) FAIL() << "this machine lacks xfs";
+    GTEST_SKIP() << "NOT TESTED: this machine lacks xfs";
+  }
+  const std::string image = (top_ / "image").string();
+  make_files();
+  ASSERT_TRUE(shell("truncate -s 320M " + image + " && mkfs.xfs -q -f " + image));
+  ASSERT_TRUE(disk_loop_.attach(image, 0));
+  const auto mount_xfs = [&] {
+    mounted_ = ::mount(disk_loop_.device().c_str(), root().c_str(), "xfs", 0, nullptr) == 0;
+    ASSERT_TRUE(mounted_);
+  };
+  ASSERT_NO_FATAL_FAILURE(mount_xfs());
+  // Each new directory begins in the next group; the root's has inodes that the mount reads.
+  ASSERT_TRUE(shell("mkdir " + (root() / "first").string()));
+  for (const char* directory : {"d5", "d6"})
+    ASSERT_TRUE(shell("cp -r " + (top_ / "files" / directory).string() + " " + root().string()));
+  std::map<std::string, std::uint64_t> inodes;
+  for (const char* path : {"d5", "d5/22", "d6/22"}) {
+    struct stat status {};
+    ASSERT_EQ(::stat((root() / path).c_str(), &status), 0);
+    inodes[path] = status.st_ino;
+  }
+  unmount();
+  ASSERT_NO_FATAL_FAILURE(mount_xfs());
+  auto wanted = request_for(request(), disk_loop_.device());
+  wanted.device_bytes = 320 * kMiB;
+  auto recorder = start(wanted);
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  std::thread([&] {
+    enlist_own_thread();
+    for (const char* directory : {"d5", "d6"})
+      for (const auto& entry : fs::directory_iterator(root() / directory))
+        std::ignore = entry.file_size();
+  }).join();
+  ASSERT_TRUE(shell("cat " + root().string() + "/d5/22 > /dev/null"));
+  ASSERT_TRUE(recorder->poll());
+  const auto list = recorder->list();
+  unmount();
+  for (const auto& [path, inode] : inodes) {
+    const auto told = shell("xfs_db -r -c 'convert inode " + std::to_string(inode) + " byte' " +
+                            image + " | sed 's/.*(//'");  // "0x10600 (67072)"
+    ASSERT_TRUE(told) << path;
+    const std::uint64_t at = std::stoull(*told);
+    const bool listed = std::ranges::any_of(list.ranges, [at](const HotRange& range) {
+      return range.path.empty() && range.device.offset <= at &&
+             at < range.device.offset + range.device.length;
+    });
+    EXPECT_EQ(listed, path.starts_with("d5")) << path << ", inode at " << at;
+  }
+}
+
+TEST(XfsInodes, lie_where_xfs_db_says) {
+  XfsGeometry xfs{};
+  xfs.blocksize = 4096;
+  xfs.inodesize = 512;
+  xfs.agblocks = 20'480;  // 15 bits of 32,768
+  EXPECT_EQ(xfs_inode_byte(xfs, 128), 65'536U);
+  EXPECT_EQ(xfs_inode_byte(xfs, 131), 67'072U);
+  EXPECT_EQ(xfs_inode_byte(xfs, 262'273), 83'952'128U);
+  EXPECT_FALSE(xfs_inode_byte(xfs, 8 * 20'480)) << "behind the group's end";
+  for (const std::uint32_t nonsense : {0U, 4095U, 8192U}) {
+    xfs.inodesize = nonsense;
+    EXPECT_FALSE(xfs_inode_byte(xfs, 128)) << nonsense;
+  }
+  EXPECT_FALSE(xfs_inode_byte({}, 128));
 }
 
 TEST_F(RecorderTest, without_a_trace_pages_in_memory_of_opened_files_stand_in_for_it) {

@@ -42,6 +42,17 @@ std::string path_of(int fd) {
   return path.ends_with(kDeleted) ? std::string() : path;
 }
 
+/// Of the file system mounted there, where it is one.
+std::optional<XfsGeometry> xfs_geometry(const std::string& mount_point) {
+  const UniqueFd root(::open(mount_point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct statfs filesystem {};
+  XfsGeometry geometry{};
+  if (!root || ::fstatfs(root.get(), &filesystem) != 0 || filesystem.f_type != XFS_SUPER_MAGIC ||
+      ::ioctl(root.get(), kXfsGeometry, &geometry) != 0)
+    return std::nullopt;
+  return geometry;
+}
+
 /// One event by handle. The kernel's handles have 128 bytes at most (MAX_HANDLE_SZ).
 struct Event {
   fanotify_event_metadata metadata{};
@@ -138,6 +149,7 @@ Result<OpenedFiles> OpenedFiles::watch(const std::string& mount_point) {
   if (::fanotify_mark(files.group_.get(), FAN_MARK_ADD | FAN_MARK_FILESYSTEM, FAN_OPEN | FAN_ONDIR,
                       AT_FDCWD, mount_point.c_str()) != 0)
     return fail_errno("watching which files of " + mount_point + " are opened");
+  files.xfs_ = xfs_geometry(mount_point);
   return files;
 }
 
@@ -192,6 +204,7 @@ void OpenedFiles::opened(int root, char* info_record, PlaceMap& places) {
     return;
   }
   seen_.insert(status.st_ino);
+  note_inode(status.st_ino);
   const UniqueFd file = reopen_plain(place.get());
   const auto extents = file ? extents_of(file.get(), kMostFileExtents)
                             : Result<std::vector<FileExtent>>(std::vector<FileExtent>{});
@@ -199,6 +212,11 @@ void OpenedFiles::opened(int root, char* info_record, PlaceMap& places) {
   for (const FileExtent& extent : *extents)
     if (!places.add(path, extent)) ++missed_;
   note_directories(root, path, places);
+}
+
+void OpenedFiles::note_inode(std::uint64_t inode) {
+  if (!xfs_) return;
+  if (const auto at = xfs_inode_byte(*xfs_, inode)) inodes_at_.insert(*at);
 }
 
 /// Whoever opens a file has read the directories above it; nobody opens those.
@@ -209,6 +227,7 @@ void OpenedFiles::note_directories(int root, const std::string& path, PlaceMap& 
     if (seen_.size() + directories_.size() >= kMostFiles || !directories_.insert(directory).second)
       return;
     const UniqueFd fd = open_plain(root, directory);
+    if (struct stat status{}; fd && ::fstat(fd.get(), &status) == 0) note_inode(status.st_ino);
     const auto extents = fd ? extents_of(fd.get(), kMostFileExtents)
                             : Result<std::vector<FileExtent>>(std::vector<FileExtent>{});
     if (!extents) continue;

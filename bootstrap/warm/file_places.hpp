@@ -14,6 +14,7 @@
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/xfs_geometry.hpp"
 
 namespace warmroot::warm {
 
@@ -82,6 +83,13 @@ class OpenedFiles {
 
   /// One above a file that was opened.
   bool is_directory(const std::string& path) const { return directories_.contains(path); }
+  /// In a range that begins and ends so (relative to the file system's start) lies the inode of a
+  /// file that was opened, or of a directory above one. Known of xfs alone: ext's tables are read
+  /// behind every hot list.
+  bool holds_inode(ByteRange range) const {
+    const auto first = inodes_at_.lower_bound(range.offset);
+    return first != inodes_at_.end() && *first - range.offset < range.length;
+  }
   /// Opens of programs whose names are those of shells, by which sessions begin; some that follow
   /// each other closely count as one.
   std::uint64_t shells() const { return shells_; }
@@ -92,11 +100,14 @@ class OpenedFiles {
   OpenedFiles() = default;
   void opened(int root, char* info_record, PlaceMap& places);
   void note_directories(int root, const std::string& path, PlaceMap& places);
+  void note_inode(std::uint64_t inode);
 
   UniqueFd group_;
   std::string mount_point_;
   std::set<std::uint64_t> seen_;  // inodes
   std::set<std::string> directories_;
+  std::optional<XfsGeometry> xfs_;
+  std::set<std::uint64_t> inodes_at_;  // first bytes
   std::uint64_t shells_ = 0;
   std::size_t missed_ = 0;
 };

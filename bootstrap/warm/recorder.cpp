@@ -122,7 +122,10 @@ void Recorder::forget_own_reads() {
 bool Recorder::is_of_session(const Read& read) const {
   if (!read.own) return true;
   if (!opened_ || read.range.offset < request_.partition_offset) return false;
-  const auto place = places_.at(read.range.offset - request_.partition_offset);
+  const ByteRange in_fs{read.range.offset - request_.partition_offset, read.range.length};
+  // What is longer is no lookup's, but a block that the warmer reads whole.
+  if (in_fs.length <= kMostXfsInodeRead && opened_->holds_inode(in_fs)) return true;
+  const auto place = places_.at(in_fs.offset);
   return place && opened_->is_directory(place->path);
 }
 

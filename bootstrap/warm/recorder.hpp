@@ -58,8 +58,8 @@ class Recorder {
   Ok poll();
 
   /// The list of all that was taken, one recording. Directories above the files that sessions
-  /// opened are in it whoever read them: where our lookups came first, sessions found them in
-  /// memory.
+  /// opened are in it whoever read them, and on xfs the inodes of both: where our lookups came
+  /// first, sessions found them in memory.
   HotList list();
 
   /// How often a shell of the volume's was opened by other processes than this one; nullopt where
