@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 
 #include "bootstrap/base/unique_fd.hpp"
@@ -289,8 +290,15 @@ class FileFinderTest : public EarlyReadsTest {
  protected:
   std::vector<ByteRange> find(std::vector<WantedFile> files) {
     FileFinder finder(root().string(), std::move(files));
-    while (!finder.is_done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return finder.take();
+    std::vector<ByteRange> ranges;
+    for (bool done = false; !done; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+      done = finder.is_done();
+      for (const FoundFile& file : finder.take()) {
+        ranges.insert(ranges.end(), file.ranges.begin(), file.ranges.end());
+        if (!file.program.empty()) finder.read_needs(file.program, file.rank);
+      }
+    }
+    return ranges;
   }
   /// What the file system's driver says of a file.
   ByteRange place_of(const std::string& path) const {
@@ -355,6 +363,26 @@ TEST_F(FileFinderTest, a_program_brings_its_loader_and_libraries_along) {
                     "/usr/lib64/libc.so.6 && sync -f " + root().string()));
   EXPECT_THAT(find({{"/bin/sh", 0, UINT64_MAX, true}}), Contains(place_of("/usr/lib64/libc.so.6")));
   EXPECT_THAT(find({{"/bin/sh"}}), Not(Contains(place_of("/usr/lib64/libc.so.6"))));
+  // A lookup does not wait for the program's content: whoever reads it says when it is there.
+  FileFinder finder(root().string(), {{"/d3/7"}, {"/bin/sh", 0, UINT64_MAX, true}, {"/d3/8"}});
+  std::map<std::uint32_t, FoundFile> found;
+  const auto take = [&](std::size_t files) {
+    for (int i = 0; i < 2000 && found.size() < files; ++i) {
+      for (FoundFile& file : finder.take()) found[file.rank] = std::move(file);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  take(3);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].program, "");
+  EXPECT_EQ(found[1].program, "/bin/sh");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_THAT(finder.take(), IsEmpty());
+  EXPECT_FALSE(finder.is_done());
+  finder.read_needs("/bin/sh", 1);
+  found.clear();
+  take(1);
+  EXPECT_THAT(found[1].ranges, testing::ElementsAre(place_of("/usr/lib64/libc.so.6")));
 }
 
 TEST_F(FileFinderTest, wanted_files_are_read_before_the_rest) {

@@ -278,7 +278,8 @@ TEST_F(Pump, preferred_blocks_come_before_the_list_and_needless_ones_not_at_all)
   events.present = [&](Block block, microseconds) {
     order.push_back(block);
     if (order.size() != 2) return;
-    reader->prefer(std::vector<Block>{90, 3, 91});
+    reader->prefer(std::vector<Block>{3, 91}, 2);
+    reader->prefer(std::vector<Block>{90}, 1);
     reader->prefer_to_all(std::vector<Block>{70, 71});
   };
   events.wanted = [&](Block block) { return block != 91 && asked.insert(block).second; };

@@ -44,7 +44,7 @@ ByteRange cut(const FileExtent& extent, std::uint64_t from, std::uint64_t end) {
 FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files,
                        std::function<std::vector<WantedFile>()> guess, unsigned at_once)
     : root_(::open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
-  want_first(std::move(files));
+  want_next(std::move(files));
   if (guess) busy_ = 1;  // take_guess's
   for (unsigned i = 0; root_ && i < at_once; ++i) try {
       threads_.emplace_back([this, guess = std::exchange(guess, {})](std::stop_token stop) {
@@ -64,9 +64,7 @@ FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files,
 void FileFinder::take_guess(const std::function<std::vector<WantedFile>()>& guess) {
   std::vector<WantedFile> files = guess();
   const std::lock_guard lock(mutex_);
-  files = not_known(std::move(files));
-  wanted_.insert(wanted_.end(), std::make_move_iterator(files.begin()),
-                 std::make_move_iterator(files.end()));
+  want_next(std::move(files));
   --busy_;
   changed_.notify_all();
 }
@@ -79,26 +77,34 @@ void FileFinder::stop() {
   for (auto& thread : threads_) thread.request_stop();
 }
 
-std::vector<ByteRange> FileFinder::take() {
+std::vector<FoundFile> FileFinder::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(found_, {});
 }
 
+void FileFinder::read_needs(const std::string& program, std::uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  --programs_;
+  wanted_.push_front({{program}, rank, true});
+  changed_.notify_all();
+}
+
 bool FileFinder::is_done() const {
   const std::lock_guard lock(mutex_);
-  return wanted_.empty() && busy_ == 0;
+  return wanted_.empty() && busy_ == 0 && programs_ == 0;
 }
 
 void FileFinder::work(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   while (!stop.stop_requested()) {
-    if (!changed_.wait(lock, stop, [this] { return !wanted_.empty() || busy_ == 0; })) return;
+    const auto is_next = [this] { return !wanted_.empty() || (busy_ == 0 && programs_ == 0); };
+    if (!changed_.wait(lock, stop, is_next)) return;
     if (wanted_.empty()) return;
-    const WantedFile file = std::move(wanted_.front());
+    const Wanted wanted = std::move(wanted_.front());
     wanted_.pop_front();
     ++busy_;
     lock.unlock();
-    find(file, stop);
+    find(wanted, stop);
     lock.lock();
     if (--busy_ == 0) changed_.notify_all();
   }
@@ -113,31 +119,37 @@ UniqueFd FileFinder::open_inside(const std::string& path) const {
   return place ? reopen_plain(place.get()) : UniqueFd();
 }
 
-void FileFinder::find(const WantedFile& file, const std::stop_token& stop) {
+void FileFinder::find(const Wanted& wanted, const std::stop_token& stop) {
+  const WantedFile& file = wanted.file;
   const bool deep = file.path.ends_with(kAllBelow);
   if (deep || file.path.ends_with(kAllIn)) {
     const std::string path = file.path.substr(0, file.path.rfind('/') + 1);
     const UniqueFd directory = open_inside(path);
-    if (directory && !stop.stop_requested()) list_directory(directory.get(), path, deep);
+    if (directory && !stop.stop_requested())
+      list_directory(directory.get(), path, deep, wanted.rank);
     return;
   }
   const UniqueFd fd = open_inside(file.path);
   if (!fd || stop.stop_requested()) return;
+  if (wanted.needs) return want_libraries(fd.get(), wanted.rank);
   const auto extents = extents_of(fd.get(), kMostFileExtents);
   if (!extents) return;
   const std::uint64_t length = std::min(file.length, kMostFileRead);
   const std::uint64_t end = file.offset + std::min(length, UINT64_MAX - file.offset);
-  {
-    const std::lock_guard lock(mutex_);
-    for (const FileExtent& extent : *extents)
-      if (const ByteRange range = cut(extent, file.offset, end); range.length > 0)
-        found_.push_back(range);
-  }
-  if (file.is_program && !stop.stop_requested()) want_libraries(fd.get());
+  FoundFile found{{}, wanted.rank, {}};
+  for (const FileExtent& extent : *extents)
+    if (const ByteRange range = cut(extent, file.offset, end); range.length > 0)
+      found.ranges.push_back(range);
+  if (found.ranges.empty()) return;
+  if (file.is_program) found.program = file.path;
+  const std::lock_guard lock(mutex_);
+  if (file.is_program) ++programs_;
+  found_.push_back(std::move(found));
 }
 
 /// `path` ends with a slash.
-void FileFinder::list_directory(int directory, const std::string& path, bool deep) {
+void FileFinder::list_directory(int directory, const std::string& path, bool deep,
+                                std::uint32_t rank) {
   const int again = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
   DIR* stream = again >= 0 ? ::fdopendir(again) : nullptr;
   if (stream == nullptr) {
@@ -155,10 +167,10 @@ void FileFinder::list_directory(int directory, const std::string& path, bool dee
   ::closedir(stream);
   std::sort(files.begin(), files.end(),
             [](const WantedFile& a, const WantedFile& b) { return a.path < b.path; });
-  want_first(std::move(files));
+  want_first(std::move(files), rank);
 }
 
-void FileFinder::want_libraries(int file) {
+void FileFinder::want_libraries(int file, std::uint32_t rank) {
   struct stat status {};
   if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return;
   const ElfNeeds needs = elf_needs([file](ByteRange range) { return read_at(file, range); });
@@ -169,7 +181,7 @@ void FileFinder::want_libraries(int file) {
     for (const char* directory : kLibraryDirectories)
       files.push_back({directory + library, 0, UINT64_MAX, true});
   }
-  want_first(std::move(files));
+  want_first(std::move(files), rank);
 }
 
 /// Under the lock.
@@ -182,12 +194,19 @@ std::vector<WantedFile> FileFinder::not_known(std::vector<WantedFile> files) {
   return files;
 }
 
-void FileFinder::want_first(std::vector<WantedFile> files) {
+/// What another file leads to, of its rank.
+void FileFinder::want_first(std::vector<WantedFile> files, std::uint32_t rank) {
   const std::lock_guard lock(mutex_);
   files = not_known(std::move(files));
-  wanted_.insert(wanted_.begin(), std::make_move_iterator(files.begin()),
-                 std::make_move_iterator(files.end()));
+  for (auto file = files.rbegin(); file != files.rend(); ++file)
+    wanted_.push_front({std::move(*file), rank});
   changed_.notify_all();
+}
+
+/// Behind all others. Under the lock, or before there are threads.
+void FileFinder::want_next(std::vector<WantedFile> files) {
+  for (WantedFile& file : not_known(std::move(files)))
+    wanted_.push_back({std::move(file), next_rank_++});
 }
 
 }  // namespace warmroot::warm

@@ -27,6 +27,13 @@ inline constexpr std::uint64_t kMostFileRead = 64 * 1024 * 1024;
 /// A list and what it leads to: entries of directories, libraries.
 inline constexpr std::size_t kMostWanted = 32'768;
 
+/// Of a wanted file.
+struct FoundFile {
+  std::vector<ByteRange> ranges;  ///< relative to the file system's start
+  std::uint32_t rank = 0;         ///< the lower, the more it is wanted
+  std::string program;            ///< what read_needs wants to be told; empty: nothing
+};
+
 class FileFinder {
  public:
   /// Begins at once. Only regular files and directories are ever opened; links are followed inside
@@ -46,29 +53,40 @@ class FileFinder {
   /// No lookup is begun any more; waits for none.
   void stop();
 
-  /// What was found since the last call, relative to the file system's start, roughly in the order
-  /// in which it was wanted.
-  std::vector<ByteRange> take();
-  /// Nothing more will be found.
+  /// What was found since the last call, roughly in the order in which it was wanted.
+  std::vector<FoundFile> take();
+  /// The content of a program that was found is there now: to ask it for its libraries before would
+  /// keep a lookup waiting for what the caller reads anyway. They have the program's rank.
+  void read_needs(const std::string& program, std::uint32_t rank);
+  /// Nothing more will be found, and no program waits for read_needs.
   bool is_done() const;
 
  private:
+  struct Wanted {
+    WantedFile file;
+    std::uint32_t rank = 0;
+    bool needs = false;  // its libraries, not its place
+  };
+
   void work(const std::stop_token& stop);
   void take_guess(const std::function<std::vector<WantedFile>()>& guess);
-  void find(const WantedFile& file, const std::stop_token& stop);
-  void list_directory(int directory, const std::string& path, bool deep);
-  void want_libraries(int file);
-  void want_first(std::vector<WantedFile> files);
+  void find(const Wanted& wanted, const std::stop_token& stop);
+  void list_directory(int directory, const std::string& path, bool deep, std::uint32_t rank);
+  void want_libraries(int file, std::uint32_t rank);
+  void want_first(std::vector<WantedFile> files, std::uint32_t rank);
+  void want_next(std::vector<WantedFile> files);
   std::vector<WantedFile> not_known(std::vector<WantedFile> files);
   UniqueFd open_inside(const std::string& path) const;
 
   UniqueFd root_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<WantedFile> wanted_;
+  std::deque<Wanted> wanted_;
   std::set<std::string> known_;
-  std::vector<ByteRange> found_;
+  std::vector<FoundFile> found_;
+  std::uint32_t next_rank_ = 0;
   unsigned busy_ = 0;
+  unsigned programs_ = 0;              // that wait for read_needs
   std::vector<std::jthread> threads_;  // last, so that they end first
 };
 

@@ -51,7 +51,7 @@ bool ReadPump::is_lost() const {
 }
 
 bool ReadPump::is_started() const {
-  return next_ == blocks_.size() && preferred_.empty() && again_.empty();
+  return next_ == blocks_.size() && preferred_.empty() && ranked_.empty() && again_.empty();
 }
 
 bool ReadPump::is_done() const {
@@ -75,12 +75,18 @@ std::optional<Block> ReadPump::next_block() {
   return std::nullopt;
 }
 
+std::optional<Block> ReadPump::next_preferred() {
+  const auto first = ranked_.begin();
+  if (preferred_.empty() && first == ranked_.end()) return std::nullopt;
+  std::deque<Block>& from = preferred_.empty() ? first->second : preferred_;
+  const Block block = from.front();
+  from.pop_front();
+  if (&from != &preferred_ && from.empty()) ranked_.erase(first);
+  return block;
+}
+
 std::optional<Block> ReadPump::next_listed() {
-  if (!preferred_.empty()) {
-    const Block block = preferred_.front();
-    preferred_.pop_front();
-    return block;
-  }
+  if (const auto block = next_preferred()) return block;
   if (next_ < blocks_.size()) return blocks_[next_++];
   return std::nullopt;
 }

@@ -79,12 +79,16 @@ class ReadPump {
   Result<End> read(std::span<const Block> blocks, const std::stop_token& stop,
                    const Enough& enough = {});
 
-  /// These are read before what is left of the list, behind those preferred earlier, or before
-  /// them; beyond kMostPreferred the last are forgotten, and left to the lists. Requires blocks of
-  /// the device. For the owner's callbacks, and between calls.
-  void prefer(std::span<const Block> blocks) {
-    preferred_.insert(preferred_.end(), blocks.begin(), blocks.end());
+  /// These are read before what is left of the list, those of a lower rank first, of one rank
+  /// behind those preferred earlier. Requires blocks of the device. For the owner's callbacks, and
+  /// between calls.
+  void prefer(std::span<const Block> blocks, std::uint32_t rank = 0) {
+    if (blocks.empty()) return;
+    auto& same = ranked_[rank];
+    same.insert(same.end(), blocks.begin(), blocks.end());
   }
+  /// Before all ranks, and before those preferred to all earlier; beyond kMostPreferred the last
+  /// are forgotten, and left to the lists. Requires the same.
   void prefer_to_all(std::span<const Block> blocks) {
     preferred_.insert(preferred_.begin(), blocks.begin(), blocks.end());
     preferred_.resize(std::min(preferred_.size(), kMostPreferred));
@@ -149,6 +153,7 @@ class ReadPump {
   std::uint64_t block_bytes(Block block) const;
   Ok fill(const std::stop_token& stop);
   std::optional<Block> next_block();
+  std::optional<Block> next_preferred();
   std::optional<Block> next_listed();
   void start_block(Block block);
   bool start(const Flight& flight, std::uint64_t within, std::uint32_t length);
@@ -175,7 +180,8 @@ class ReadPump {
 
   std::span<const Block> blocks_;
   std::size_t next_ = 0;
-  std::deque<Block> preferred_;
+  std::deque<Block> preferred_;  // to all
+  std::map<std::uint32_t, std::deque<Block>> ranked_;
   std::deque<Block> again_;  // touched blocks that have to be read whole
   std::deque<Retry> retries_;
   std::deque<Block> samples_;

@@ -1,5 +1,6 @@
 #include "bootstrap/warm/session_wishes.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace warmroot::warm {
@@ -26,22 +27,39 @@ void SessionWishes::start(const std::string& device_path, const std::string& mou
 
 void SessionWishes::prefer(SteadyClock::time_point now, const BlockSet& present,
                            const BlockSet& wanted, bool reads_list) {
-  prefer_files();
+  prefer_files(present);
   if (now - last_follow_ < kFollowEvery) return;
   last_follow_ = now;
   follow_session(present, wanted, reads_list ? DemandFollow::kBesideList : DemandFollow::kMost);
 }
 
 /// Before all lists: files as they are found.
-void SessionWishes::prefer_files() {
+void SessionWishes::prefer_files(const BlockSet& present) {
   if (!finder_) return;
   const bool done = finder_->is_done();
-  for (const ByteRange& range : finder_->take()) {
-    const auto blocks = blocks_of({offset_bytes_ + range.offset, range.length}, files_.size());
-    for (const Block block : blocks) files_.insert(block);
-    pump_.prefer(blocks);
-  }
+  for (const FoundFile& file : finder_->take()) prefer_file(file);
+  std::erase_if(programs_, [&](const Program& program) {
+    for (const Block block : program.ends)
+      if (!present.contains(block)) return false;
+    finder_->read_needs(program.path, program.rank);
+    return true;
+  });
   if (done) finder_.reset();  // it holds the root
+}
+
+void SessionWishes::prefer_file(const FoundFile& file) {
+  std::vector<Block> blocks;
+  for (const ByteRange& range : file.ranges)
+    for (const Block block : blocks_of({offset_bytes_ + range.offset, range.length}, files_.size()))
+      blocks.push_back(block);
+  for (const Block block : blocks) files_.insert(block);
+  if (!file.program.empty()) {
+    // What it is linked with stands near its end.
+    if (blocks.size() > 2) std::rotate(blocks.begin() + 1, blocks.end() - 1, blocks.end());
+    const std::size_t ends = std::min<std::size_t>(blocks.size(), 2);
+    programs_.push_back({file.program, file.rank, {blocks.begin(), blocks.begin() + ends}});
+  }
+  pump_.prefer(blocks, file.rank);
 }
 
 /// What the session waits for comes by itself; what it will want next comes before all else.

@@ -65,7 +65,8 @@ class SessionWishes {
   const BlockSet& files() const { return files_; }
 
  private:
-  void prefer_files();
+  void prefer_files(const BlockSet& present);
+  void prefer_file(const FoundFile& file);
   void follow_session(const BlockSet& present, const BlockSet& wanted, Block most);
 
   ReadPump& pump_;
@@ -75,7 +76,13 @@ class SessionWishes {
   UniqueFd trace_place_ = BlockTrace::open_place();
   std::string mount_point_;
   std::function<std::vector<WantedFile>()> guess_;  // until it is asked
+  struct Program {  // found, to be asked for its libraries once it is there
+    std::string path;
+    std::uint32_t rank = 0;
+    std::vector<Block> ends;  // the first block, the last
+  };
   std::optional<FileFinder> finder_;
+  std::vector<Program> programs_;
   std::optional<SessionTrace> session_;
   DemandFollow follow_;
   std::unordered_set<Block> missed_;  // by the session, or expected
