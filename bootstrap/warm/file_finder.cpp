@@ -24,6 +24,11 @@ constexpr std::string_view kAllBelow = "/**";
 constexpr const char* kLibraryDirectories[] = {
     "/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/lib/"};
 
+/// An interpreter's extension: whoever imports it has its libraries read next.
+bool is_module(std::string_view name) {
+  return name.ends_with(".so");
+}
+
 std::string read_at(int fd, ByteRange range) {
   std::string bytes(range.length, '\0');
   const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(range.offset));
@@ -160,7 +165,7 @@ void FileFinder::list_directory(int directory, const std::string& path, bool dee
   while (const dirent* entry = ::readdir(stream)) {
     if (files.size() == kMostEntries) break;
     if (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
-      files.push_back({path + entry->d_name});
+      files.push_back({path + entry->d_name, 0, UINT64_MAX, is_module(entry->d_name)});
     else if (deep && entry->d_type == DT_DIR && entry->d_name[0] != '.')
       files.push_back({path + entry->d_name + std::string(kAllBelow)});
   }

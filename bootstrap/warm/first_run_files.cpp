@@ -4,8 +4,16 @@ namespace warmroot::warm {
 namespace {
 
 /// The loader and the C library's name services, before any program's first line.
-constexpr const char* kEveryProgram[] = {"/etc/ld.so.cache", "/etc/nsswitch.conf", "/etc/passwd",
-                                         "/etc/group", "/usr/lib/locale/locale-archive"};
+constexpr const char* kEveryProgram[] = {"/lib64/ld-linux-x86-64.so.2",
+                                         "/lib/ld-linux-aarch64.so.1",
+                                         "/usr/lib/x86_64-linux-gnu/libc.so.6",
+                                         "/usr/lib/aarch64-linux-gnu/libc.so.6",
+                                         "/usr/lib64/libc.so.6",
+                                         "/etc/ld.so.cache",
+                                         "/etc/nsswitch.conf",
+                                         "/etc/passwd",
+                                         "/etc/group",
+                                         "/usr/lib/locale/locale-archive"};
 
 constexpr const char* kLogin[] = {
     "/etc/profile",
@@ -13,8 +21,10 @@ constexpr const char* kLogin[] = {
     "/etc/bashrc",
     "/etc/profile.d/*",
     "/etc/environment",
+    "/etc/os-release",
     "/etc/default/locale",
     "/etc/locale.conf",
+    "/usr/share/locale/locale.alias",
     "/etc/inputrc",
     "/etc/zsh/*",
     "/etc/localtime",
@@ -38,12 +48,14 @@ constexpr const char* kHome[] = {
 /// What the profiles of the large distributions run, then what people type first.
 constexpr const char* kLoginPrograms[] = {
     "/usr/bin/id",
+    "/usr/bin/mesg",
     "/usr/bin/dircolors",
     "/usr/bin/lesspipe",
     "/usr/bin/basename",
     "/usr/bin/tput",
     "/usr/bin/ls",
     "/usr/bin/cat",
+    "/usr/bin/cp",
     "/usr/bin/uname",
     "/usr/bin/grep",
     "/usr/bin/sed",
@@ -54,12 +66,14 @@ constexpr const char* kLoginPrograms[] = {
     "/usr/bin/locale",
     "/usr/bin/dirname",
     "/usr/bin/mkdir",
+    "/usr/bin/mktemp",
     "/usr/bin/rm",
     "/usr/bin/sudo",
     "/usr/bin/less",
     "/usr/bin/which",
     "/usr/bin/head",
     "/usr/bin/tail",
+    "/usr/bin/sort",
     "/usr/bin/ps",
     "/usr/bin/find",
     "/usr/bin/df",
@@ -94,9 +108,12 @@ constexpr const char* kProgramFiles[] = {"/etc/ssl/openssl.cnf",
                                          "/usr/lib/aarch64-linux-gnu/perl-base/**"};
 
 /// In the order in which an interpreter's start needs them; then what it imports.
-constexpr const char* kPythonParts[] = {"/encodings/__pycache__/*",   "/__pycache__/*",
-                                        "/collections/__pycache__/*", "/importlib/__pycache__/*",
-                                        "/re/__pycache__/*",          "/lib-dynload/*"};
+constexpr const char* kPythonParts[] = {
+    "/encodings/__pycache__/*", "/__pycache__/*",         "/collections/__pycache__/*",
+    "/importlib/__pycache__/*", "/re/__pycache__/*",      "/lib-dynload/*",
+    "/json/__pycache__/*",      "/logging/__pycache__/*", "/urllib/__pycache__/*",
+    "/http/__pycache__/*",      "/email/__pycache__/*",   "/concurrent/__pycache__/*",
+    "/asyncio/__pycache__/*"};
 
 /// Modules that people's scripts import; those of one version are found below.
 constexpr const char* kModules[] = {"/usr/lib/python3/dist-packages/**", "/usr/share/perl5/**",
@@ -109,7 +126,14 @@ constexpr int kNewestPerl = 42;
 /// A compiler's first headers.
 constexpr const char* kHeaders[] = {"/usr/include/stdc-predef.h",
                                     "/usr/include/x86_64-linux-gnu/bits/*",
-                                    "/usr/include/aarch64-linux-gnu/bits/*", "/usr/include/*"};
+                                    "/usr/include/aarch64-linux-gnu/bits/*",
+                                    "/usr/include/*",
+                                    "/usr/include/x86_64-linux-gnu/sys/*",
+                                    "/usr/include/aarch64-linux-gnu/sys/*",
+                                    "/usr/include/x86_64-linux-gnu/asm/*",
+                                    "/usr/include/aarch64-linux-gnu/asm/*",
+                                    "/usr/include/asm-generic/*",
+                                    "/usr/include/linux/*"};
 constexpr const char* kCxxHeaders[] = {"/usr/include/c++/", "/usr/include/x86_64-linux-gnu/c++/",
                                        "/usr/include/aarch64-linux-gnu/c++/"};
 constexpr int kOldestPython = 6;  // 3.6, RHEL 8
@@ -165,7 +189,8 @@ std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
     for (const char* place : kGccPlaces) of_gccs(place, program, true);
   for (const char* path : kHeaders) add(path);
   for (const char* place : kCxxHeaders)
-    for (const char* part : {"/*", "/bits/*"}) of_gccs(place, part, false);
+    for (const char* part : {"/*", "/bits/*", "/ext/*"}) of_gccs(place, part, false);
+  for (const char* place : kGccPlaces) of_gccs(place, "/include/*", false);
   of_pythons("/**");
   for (const char* place : kGccPlaces) of_gccs(place, "/cc1", true);
   for (const char* place : kGccPlaces) of_gccs(place, "/*", false);
