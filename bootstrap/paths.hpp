@@ -8,8 +8,10 @@ inline constexpr char kRunDirectory[] = "/run/warmroot";
 /// ChrootDirectory of every session: a symbolic link, root-owned in a root-owned directory, to "/"
 /// (sessions land on the base) or to kVolumePoint. Replacing it by rename is the whole switch.
 inline constexpr char kSessionRoot[] = "/run/warmroot/root";
-/// Where the volume's root file system is mounted.
-inline constexpr char kVolumePoint[] = "/run/warmroot/volume";
+/// Root's alone: a user of the base's system must not walk to the volume's set-user-ID programs.
+inline constexpr char kVolumeParent[] = "/run/warmroot/private";
+/// Where the volume's root file system is mounted. Made by make_volume_point.
+inline constexpr char kVolumePoint[] = "/run/warmroot/private/volume";
 inline constexpr char kStatusFile[] = "/run/warmroot/status.json";
 /// The same for Prometheus: the node exporter's textfile collector may be pointed here.
 inline constexpr char kMetricsFile[] = "/run/warmroot/warmroot.prom";

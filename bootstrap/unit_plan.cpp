@@ -7,11 +7,10 @@ std::vector<UnitFile> unit_order() {
       "# Written by warmroot-bootstrap: at a shutdown it gives the volume back before.\n"
       "[Unit]\nBefore=" +
       std::string(kOwnUnit) + "\n";
-  // By the names' beginnings: of every session, of what is mounted at /run/warmroot/volume and
-  // below.
+  // By the names' beginnings: of every session, of what is mounted at kVolumePoint and below.
   std::vector<UnitFile> files;
-  for (const char* unit :
-       {"session-.scope", "run-warmroot-volume.mount", "run-warmroot-volume-.mount"})
+  for (const char* unit : {"session-.scope", "run-warmroot-private-volume.mount",
+                           "run-warmroot-private-volume-.mount"})
     files.push_back({std::string(unit) + ".d/50-warmroot.conf", text});
   return files;
 }

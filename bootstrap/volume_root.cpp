@@ -91,7 +91,7 @@ class RootSearch {
   /// confirmed one may be half a root until its journal was replayed, and is ours to repair.
   Result<std::string> prove() {
     const std::string& type = assignment_.partition.content;
-    TRY(make_directory(kVolumePoint, 0755));
+    TRY(make_volume_point());
     TRY(mount_at_point(untouched_mount_options(type)));
     assignment_.mounted = true;
     auto accepted = accept_root();
@@ -110,7 +110,7 @@ class RootSearch {
 
   Result<std::string> mount_candidate() {
     const std::string& type = assignment_.partition.content;
-    TRY(make_directory(kVolumePoint, 0755));
+    TRY(make_volume_point());
     // Read-only until it has proved to be a root: another system's data partition is left as it is.
     TRY(mount_at_point(root_mount_options(type, false)));
     assignment_.mounted = true;
@@ -159,6 +159,11 @@ class RootSearch {
 };
 
 }  // namespace
+
+Ok make_volume_point() {
+  TRY(make_directory(kVolumeParent, 0700));
+  return make_directory(kVolumePoint, 0755);
+}
 
 Result<std::string> mount_volume_root(const RootOrder& order, Assignment& assignment,
                                       StatusBook& book, const StopRequest& stop) {

@@ -24,6 +24,10 @@ struct RootOrder {
   std::function<void()> read{};     ///< called once the partitions are known
 };
 
+/// Makes kVolumePoint, behind a directory that only root may enter: sshd, probes and containers
+/// enter the volume as root, and sessions in it do not pass there. Requires: nothing is mounted.
+Ok make_volume_point();
+
 /// Mounts the largest partition that turns out to be a root, writable, and remembers it in
 /// `assignment`. Unless the disk is confirmed, nothing is written to a partition that is no root.
 /// Returns the name of the system on it. Errors: refused, one sentence, when there is no usable

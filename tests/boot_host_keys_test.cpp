@@ -68,8 +68,8 @@ TEST_F(BootHostKeys, a_copy_of_a_volume_and_one_whose_keys_are_damaged_get_keys_
   ASSERT_TRUE(show_base_host_keys());
   input_.node_host_keys = true;
   std::string before;
-  for (const char* change :
-       {":", "echo vol0def >/run/block/vdz/serial", "echo rubbish >>/run/warmroot/volume/$keys"}) {
+  for (const char* change : {":", "echo vol0def >/run/block/vdz/serial",
+                             "echo rubbish >>/run/warmroot/private/volume/$keys"}) {
     SCOPED_TRACE(change);
     if (const std::string script = change; script.find("$keys") == std::string::npos) {
       ASSERT_TRUE(shell(script));

@@ -107,8 +107,9 @@ TEST_F(BootKilled, its_probe_login_ends_with_it_and_is_not_taken_for_a_person) {
   EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 
-/// Seen once in twenty runs of boot_up_test: "unmounting /run/warmroot/volume: EBUSY", while nobody
-/// was there. Here a file of the volume is on its way through a socket, where no process has it.
+/// Seen once in twenty runs of boot_up_test: "unmounting /run/warmroot/private/volume: EBUSY",
+/// while nobody was there. Here a file of the volume is on its way through a socket, where no
+/// process has it.
 TEST_F(BootKilled, what_a_dying_process_has_still_open_is_waited_for) {
   make_volume();
   dress_as_disk();

@@ -17,6 +17,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
+#include "bootstrap/volume_root.hpp"
 #include "tests/must_run.hpp"
 
 namespace warmroot::bootstrap {
@@ -84,7 +85,7 @@ class BootNamespace : public testing::Test {
       GTEST_SKIP() << "SKIPPED, not tested: " << reason_;
     }
     ASSERT_TRUE(make_directory(kRunDirectory, 0755));
-    ASSERT_TRUE(make_directory(kVolumePoint, 0755));
+    ASSERT_TRUE(make_volume_point());
     ASSERT_TRUE(write_in_place(kResolvConf, "nameserver 192.0.2.1\n"));
   }
 

@@ -379,6 +379,33 @@ TEST_F(BootNamespace, neither_a_probe_login_nor_a_program_inherits_what_was_left
   before_5_11.join();
 }
 
+/// Its set-user-ID programs ran for everybody on the base who knew the path.
+TEST_F(BootNamespace, a_user_of_the_base_cannot_walk_into_the_volume_and_its_people_log_in) {
+  make_volume("chmod 4755 $t/bin/bash");
+  ASSERT_TRUE(make_volume_point());
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  ASSERT_TRUE(point_sessions_at(kVolumePoint));
+  const auto as_nobody = [](const std::string& path) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      if (::syscall(SYS_setresuid, 65534, 65534, 65534) != 0) ::_exit(255);
+      ::_exit(::access(path.c_str(), R_OK) == 0 ? 0 : errno);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  EXPECT_EQ(as_nobody(inside("bin/bash")), EACCES);
+  EXPECT_EQ(as_nobody(std::string(kSessionRoot) + "/bin/bash"), EACCES);
+  EXPECT_EQ(as_nobody(kResolvConf), 0) << "what is beside it is for everybody";
+  const Ok path = check_chroot_path(kSessionRoot);
+  EXPECT_TRUE(path) << path.error().message();
+  const Ok login = probe_login(kVolumePoint, ada(), {2001}, milliseconds(20000));
+  EXPECT_TRUE(login) << login.error().message();
+  ASSERT_TRUE(point_sessions_at("/"));
+}
+
 TEST_F(BootNamespace, a_root_that_others_can_write_is_refused_as_sshd_would) {
   make_volume("chmod 775 $t");
   mount_volume();

@@ -42,7 +42,7 @@ SSHD_SECONDS = 900
 COMMAND_SECONDS = 600
 # The instance is looked at after it has given its volume back; without this EC2 would have taken it by then.
 NOTICE_MS = 600_000
-VOLUME = "/run/warmroot/volume"
+VOLUME = "/run/warmroot/private/volume"
 KEEPER = "warmroot-test-keeper"
 PRIVATE = "warmroot-test-private"
 

@@ -240,9 +240,9 @@ TEST(StopRequest, who_waits_for_the_next_attempt_hears_of_another_reason) {
 TEST(KernelUsers, are_swap_files_by_the_names_that_the_kernel_writes) {
   EXPECT_THAT(swap_files("Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
                          "/dev/zram0 partition\t1024\t0\t100\n"
-                         "/run/warmroot/volume/swap\\040file          file\t\t1020\t0\t-2\n"
+                         "/run/warmroot/private/volume/swap\\040file          file\t\t1020\t0\t-2\n"
                          "/swap\\04"),
-              testing::ElementsAre("/run/warmroot/volume/swap file"));
+              testing::ElementsAre("/run/warmroot/private/volume/swap file"));
   EXPECT_THAT(swap_files(""), testing::IsEmpty());
 }
 

@@ -212,14 +212,14 @@ TEST_F(Hooks, no_hook_and_no_signal_reaches_the_base_once_somebody_else_unmounte
   ASSERT_NO_FATAL_FAILURE(bring_up_with("hook works 'echo $0 >>/var/lib/heard'"));
   ASSERT_TRUE(unmount_tree(kVolumePoint));
   ASSERT_TRUE(
-      shell("mkdir -p /run/warmroot/volume/etc/warmroot/hooks.d\n"
-            "cd /run/warmroot/volume/etc/warmroot/hooks.d\n"
+      shell("mkdir -p /run/warmroot/private/volume/etc/warmroot/hooks.d\n"
+            "cd /run/warmroot/private/volume/etc/warmroot/hooks.d\n"
             "printf '#!/bin/sh\\n: >/run/ran-on-the-base\\n' >bad; chmod 755 bad"));
   const pid_t service = child_that([] {
     return ::open("/run/service.pid", O_CREAT | O_RDWR, 0600) >= 0 && ::chdir(kVolumePoint) == 0;
   });
   const Ok released = release(leaving(), assignment_, book_);
-  EXPECT_TRUE(shell("rm -r /run/warmroot/volume/etc"));
+  EXPECT_TRUE(shell("rm -r /run/warmroot/private/volume/etc"));
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_EQ(::waitpid(service, nullptr, WNOHANG), 0) << "a process of the base was killed";
   end(service);

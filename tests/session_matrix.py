@@ -195,7 +195,7 @@ def docker(m):
     refused, done = m.ssh(ask), m.ssh("sudo -n " + ask)
     m.row("the base's docker, by /var/run/docker.sock", DIFFERS,
           "for root, and for whom the base's group docker has; paths of `-v`, images and data are the base's and end with the instance: "
-          "`-v /run/warmroot/volume/home/...` binds the volume's",
+          "`-v /run/warmroot/private/volume/home/...` binds the volume's",
           "of the base" in done.stdout and "PermissionError" in refused.stderr, (done, refused))
 
 
@@ -388,7 +388,7 @@ def node_by_name(m):
 
 
 # What the volume needs for the entry `sshd`, from the base, whose own PAM lines and drop-in stay out.
-INSTALL_SSHD = """set -e; v=/run/warmroot/volume
+INSTALL_SSHD = """set -e; v=/run/warmroot/private/volume
 cp -a /usr/sbin/sshd $v/usr/sbin/
 for file in $(ldd /usr/sbin/sshd | grep -o '/[^ )]*'); do [ -e $v$file ] || cp -L $file $v$file; done
 mkdir -p $v/etc/ssh; cp -L /etc/ssh/sshd_config /etc/ssh/moduli $v/etc/ssh/

@@ -41,11 +41,11 @@ TEST(OwnUnit, comes_after_sessions_and_the_volume_s_mounts_so_that_it_ends_befor
     paths.push_back(file.path);
     EXPECT_THAT(file.text, HasSubstr("\n[Unit]\nBefore=warmroot-bootstrap.scope\n"));
   }
-  // systemd's names of /run/warmroot/volume and, by their beginning, of what is mounted below it.
-  EXPECT_THAT(paths,
-              testing::UnorderedElementsAre("session-.scope.d/50-warmroot.conf",
-                                            "run-warmroot-volume.mount.d/50-warmroot.conf",
-                                            "run-warmroot-volume-.mount.d/50-warmroot.conf"));
+  // systemd's names of kVolumePoint and, by their beginning, of what is mounted below it.
+  EXPECT_THAT(paths, testing::UnorderedElementsAre(
+                         "session-.scope.d/50-warmroot.conf",
+                         "run-warmroot-private-volume.mount.d/50-warmroot.conf",
+                         "run-warmroot-private-volume-.mount.d/50-warmroot.conf"));
 }
 
 TEST(OwnUnit, sshd_waits_for_the_volume_and_for_nothing_that_waits_for_sshd) {

@@ -87,7 +87,7 @@ def run(checks):
         base = Base(world, node["instance_id"])
         own = pinned(world, checks, base, node["volume_id"])
         # The volume has its own, which nobody changes.
-        text = base.run(f"cat /run/warmroot/volume{GRUB}")
+        text = base.run(f"cat /run/warmroot/private/volume{GRUB}")
         checks.that("the volume's own boot loader is as it was", f"root=UUID={UUID}" in text, text)
         base = reset(world, checks, node, base, own)
         wait_for(world, "the node to be the manager's again", lambda found: found.get("lease") == "active", 300)
