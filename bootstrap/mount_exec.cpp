@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <libmount/libmount.h>
+#include <linux/openat2.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +103,27 @@ bool below(const std::string& path, const std::string& point) {
   return path == point || path.rfind(point + "/", 0) == 0;
 }
 
+/// umount2(2) of a path of the mount table. Those have no links: one that stands there by now is
+/// the volume's, and would lead to a mount of the base's. 0, or errno.
+int unmount_at(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  // Of the directory that it is in: a descriptor of its own would keep it busy.
+  const UniqueFd parent(static_cast<int>(
+      ::syscall(SYS_openat2, AT_FDCWD, path.substr(0, slash + 1).c_str(), &how, sizeof how)));
+  if (!parent) return errno;
+  const std::string place = descriptor_path(parent) + path.substr(slash);
+  return ::umount2(place.c_str(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
+}
+
+/// Of unmount_at: something else is at the path than the table said.
+bool is_not_there(int error_number) {
+  return error_number == EINVAL || error_number == ENOENT || error_number == ENOTDIR ||
+         error_number == ELOOP;
+}
+
 }  // namespace
 
 Ok mount_device(const std::string& node, const std::string& point, const std::string& filesystem,
@@ -184,8 +207,10 @@ Ok unmount_tree(const std::string& point, bool keep_top) {
     // One over whose parent another was mounted, or moved, is not at its path before that has gone.
     bool done = false;
     for (auto place = points.rbegin(); !done && place != points.rend(); ++place) {
-      done = ::umount2(place->c_str(), UMOUNT_NOFOLLOW) == 0;
-      if (!done && errno != EINVAL && errno != ENOENT) return fail_errno("unmounting " + *place);
+      const int error_number = unmount_at(*place);
+      done = error_number == 0;
+      if (!done && !is_not_there(error_number))
+        return fail(errno_error("unmounting " + *place, error_number));
     }
     if (!done && before == mounts_at(point))
       return fail(ErrorKind::broken, "no path leads to what is mounted at " + points.back());

@@ -22,8 +22,8 @@ Ok mount_device(const std::string& node, const std::string& point, const std::st
                 const std::string& options);
 /// Makes the directory a mount whose events reach only the mount namespaces that are copied from
 /// ours from now on. A service with a namespace of its own that runs already would otherwise get
-/// the volume, too, and keep it: the copies that it gets of a bound tree follow the base's tree, not
-/// our unmounts. Requires: nothing is mounted inside.
+/// the volume, too, and keep it: the copies that it gets of a bound tree follow the base's tree,
+/// not our unmounts. Requires: nothing is mounted inside.
 Ok renew_mount_group(const std::string& directory);
 
 /// Changes options of a mounted file system, e.g. from read-only to writable.
@@ -40,8 +40,8 @@ Ok perform_all(const std::vector<MountStep>& steps, const std::string& point,
                const std::function<void(const MountStep&, const Ok&)>& on_step);
 
 /// Unmounts everything below `point`, the last mounted first, and then `point` itself unless
-/// `keep_top`. Nothing mounted there is success. Errors: refused (EBUSY) with the mount that is
-/// held.
+/// `keep_top`; no symbolic link leads it out of there. Nothing mounted there is success. Errors:
+/// refused (EBUSY) with the mount that is held.
 Ok unmount_tree(const std::string& point, bool keep_top = false);
 
 /// Mount points at or below `point` in this namespace, in mount order.

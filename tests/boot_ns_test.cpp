@@ -162,6 +162,26 @@ TEST_F(BootNamespace, a_mount_whose_parent_was_hidden_by_a_moved_one_is_unmounte
   EXPECT_TRUE(mounts_at(kVolumePoint).empty());
 }
 
+/// As somebody renames a directory above a mount and leaves a link in its place, but at rest.
+TEST_F(BootNamespace, a_link_in_the_path_of_a_mount_does_not_lead_the_unmount_onto_the_base) {
+  make_volume();
+  mount_volume();
+  const std::string base = "/run/base-mounts";
+  const auto made = shell("mkdir -p " + base + "/newer; mount -t tmpfs base " + base +
+                          "/newer\ncd " + kVolumePoint +
+                          "; mkdir -p older parent\n"
+                          "mount -t tmpfs older older; ln -s " +
+                          base +
+                          " older/between; mkdir -p parent/between/newer\n"
+                          "mount -t tmpfs newer parent/between/newer; mount --move older parent");
+  ASSERT_TRUE(made) << made.error().message();
+  const Ok done = unmount_tree(kVolumePoint);
+  EXPECT_TRUE(done) << done.error().message();
+  EXPECT_TRUE(mounts_at(kVolumePoint).empty());
+  EXPECT_THAT(mounts_at(base), ElementsAre(base + "/newer"));
+  EXPECT_TRUE(shell("umount " + base + "/newer; rm -r " + base));
+}
+
 /// Links of the volume's led into what is bound into it from the base, and files were made there.
 TEST_F(BootNamespace, makes_no_file_on_the_base_where_a_link_of_the_volume_leads_there) {
   make_volume();
