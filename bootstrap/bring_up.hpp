@@ -53,11 +53,11 @@ struct BringUpInput {
 /// when Stage::ready is entered; what follows is said about them and takes up to 20 s.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
-/// Whether sessions still work, or would, where the entry was closed: the volume is mounted, its
-/// disk exists, the entry lets them in.
-/// Cheap, reads nothing from the volume. `disk_node` is Assignment's. Errors: refused, one
-/// sentence.
-Ok check_still_serving(Entry& entry, const std::string& disk_node);
+/// Whether sessions still work, or would, where the entry was closed: the volume is mounted, and
+/// nothing else in its place, its disk exists, the entry lets them in.
+/// Cheap, reads nothing from the volume. `disk_node` and `root_device` are Assignment's; 0: any.
+/// Errors: refused, one sentence.
+Ok check_still_serving(Entry& entry, const std::string& disk_node, dev_t root_device);
 
 /// Unmounts what a bootstrap that was killed left mounted, and undoes what belongs to it, so that
 /// the next one begins as the first did. Only where nobody is in the volume: their sessions go on.

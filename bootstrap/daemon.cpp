@@ -207,7 +207,7 @@ class Daemon {
   /// volume stays mounted for whoever is in it, and they are led there again once they would work.
   void check_serving() {
     if (!serving_) return;
-    const Ok works = check_still_serving(*assignment_.entry, served_disk_);
+    const Ok works = check_still_serving(*assignment_.entry, served_disk_, served_root_);
     if (works && !sessions_left_) return tell_of_entry();
     if (!works && sessions_left_) return;
     if (works && !may_return()) return;
@@ -382,6 +382,7 @@ class Daemon {
     reporter_.report_often(false);
     enter(Stage::ready, "", what_is_otherwise());
     served_disk_ = assignment_.disk_node;
+    served_root_ = assignment_.root_device;
     described_ = assignment_.entry->describe();
     serving_ = true;
     if (assignment_.entry->by_base_sshd())
@@ -502,6 +503,7 @@ class Daemon {
   BringUpInput input_;
   Assignment assignment_;
   std::string served_disk_;  ///< written before serving_ is set
+  dev_t served_root_ = 0;    ///< the same
   // the ticker's
   int ebs_silent_ = 0;               ///< attempts in a row
   std::string pause_, described_;    ///< of the entry, as they were told last

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "bootstrap/base_accounts.hpp"
+#include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/mount_exec.hpp"
@@ -423,6 +424,28 @@ TEST_F(BootNamespace, a_user_of_the_base_cannot_walk_into_the_volume_and_its_peo
   EXPECT_TRUE(path) << path.error().message();
   const Ok login = probe_login(kVolumePoint, ada(), {2001}, milliseconds(20000));
   EXPECT_TRUE(login) << login.error().message();
+  ASSERT_TRUE(point_sessions_at("/"));
+}
+
+TEST_F(BootNamespace, what_is_mounted_in_the_volume_s_place_or_over_it_does_not_serve) {
+  make_volume();
+  mount_volume();
+  ASSERT_TRUE(point_sessions_at(kVolumePoint));
+  const auto entry = chroot_entry();
+  const dev_t root_device = mounted_root().value_or(0);
+  const auto trouble = [&] {
+    const Ok works = check_still_serving(*entry, loop_, root_device);
+    return works ? std::string() : works.error().message();
+  };
+  EXPECT_EQ(trouble(), "");
+  ASSERT_EQ(::mount("other", kVolumePoint, "tmpfs", 0, "mode=0755"), 0);
+  EXPECT_THAT(trouble(), HasSubstr("something else is mounted in the volume's place"));
+  ASSERT_EQ(::umount(kVolumePoint), 0);
+  EXPECT_EQ(trouble(), "") << "it serves again";
+  ASSERT_EQ(::umount(kVolumePoint), 0);
+  EXPECT_THAT(trouble(), HasSubstr("unmounted"));
+  ASSERT_EQ(::mount("other", kVolumePoint, "tmpfs", 0, "mode=0755"), 0);
+  EXPECT_THAT(trouble(), HasSubstr("something else is mounted in the volume's place"));
   ASSERT_TRUE(point_sessions_at("/"));
 }
 

@@ -439,7 +439,8 @@ TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_not
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   ASSERT_TRUE(done) << done.error().message();
   const auto trouble = [&] {
-    const Ok works = check_still_serving(*assignment_.entry, assignment_.disk_node);
+    const Ok works =
+        check_still_serving(*assignment_.entry, assignment_.disk_node, assignment_.root_device);
     return works ? std::string() : works.error().message();
   };
   EXPECT_EQ(trouble(), "");
