@@ -161,6 +161,52 @@ std::vector<std::string> values_of_word(const std::string& word,
   return unit_words(value);
 }
 
+std::vector<std::string> words_of_command(const std::string& command,
+                                          const std::vector<std::string>& environments) {
+  std::vector<std::string> words;
+  for (const auto& word : unit_words(command)) {
+    const auto values = values_of_word(word, environments);
+    words.insert(words.end(), values.begin(), values.end());
+  }
+  return words;
+}
+
+/// A word of a hostile volume's that means the same to systemd, to sshd and here.
+bool is_plain(const std::string& word) {
+  constexpr std::size_t kMost = 1024;
+  return word.size() <= kMost && std::all_of(word.begin(), word.end(), [](char c) {
+           return c >= ' ' && c <= '~' && c != '\\' && c != '$';
+         });
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
+/// "Keyword=value" or "Keyword value", and nothing of where sshd listens and what it proves itself
+/// by.
+bool is_free_setting(std::string_view setting) {
+  const std::size_t end = setting.find_first_of("= ");
+  const std::string keyword = lower(setting.substr(0, end));
+  if (end == setting.npos || end == 0 ||
+      keyword.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") != keyword.npos)
+    return false;
+  constexpr std::string_view kOurs[] = {"port",       "listenaddress",   "addressfamily", "hostkey",
+                                        "hostdsakey", "hostcertificate", "hostkeyagent",  "match"};
+  return std::find(std::begin(kOurs), std::end(kOurs), keyword) == std::end(kOurs);
+}
+
+enum class OptionUse { counts, ours, left_out };
+
+/// Of one that the volume's unit gives its sshd. Source: sshd(8).
+OptionUse use_of(char option, const std::string& value) {
+  const auto if_so = [](bool so) { return so ? OptionUse::counts : OptionUse::left_out; };
+  if (std::string_view("De46p").find(option) != std::string_view::npos) return OptionUse::ours;
+  if (option == 'o') return if_so(is_free_setting(value));
+  if (option == 'f') return if_so(value.starts_with('/'));
+  return if_so((option == 'u' || option == 'g') && is_number(value));
+}
+
 }  // namespace
 
 OwnSshdFacts parse_own_sshd_facts(std::string_view dump) {
@@ -188,6 +234,8 @@ std::vector<std::string> own_sshd_options(const OwnSshdWishes& wishes) {
     const std::string own = wishes.authorized_keys == "none" ? "" : wishes.authorized_keys + " ";
     words.insert(words.end(), {"-o", "AuthorizedKeysFile=" + own + kLaunchKeys + "/%u"});
   }
+  // Last: of each setting sshd takes the first.
+  words.insert(words.end(), wishes.options.begin(), wishes.options.end());
   return words;
 }
 
@@ -228,11 +276,7 @@ std::vector<std::string> second_sshd_question(const std::string& program,
 
 Result<std::vector<std::string>> sshd_options_of_unit(
     std::string_view unit, const std::vector<std::string>& environments) {
-  std::vector<std::string> words;
-  for (const auto& word : unit_words(command_of_unit(unit))) {
-    const auto values = values_of_word(word, environments);
-    words.insert(words.end(), values.begin(), values.end());
-  }
+  const auto words = words_of_command(command_of_unit(unit), environments);
   std::vector<std::string> options;
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "-p") ++i;
@@ -246,6 +290,39 @@ Result<std::vector<std::string>> sshd_options_of_unit(
     options.push_back(words[i]);
   }
   return options;
+}
+
+UnitOptions own_unit_options(const std::string& command,
+                             const std::vector<std::string>& environments) {
+  constexpr std::size_t kMostWords = 64;
+  constexpr std::string_view kWithValue = "CEbcfghkopu";
+  const auto words = words_of_command(command, environments);
+  // What is not understood as a whole may mean anything.
+  const UnitOptions none{{}, words};
+  if (words.empty() || words.size() > kMostWords || !words.front().ends_with("/sshd") ||
+      !std::all_of(words.begin(), words.end(), is_plain))
+    return none;
+  UnitOptions found;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word.size() < 2 || word.front() != '-') return none;
+    const bool with_value = kWithValue.find(word[1]) != kWithValue.npos;
+    if (!with_value && word.size() > 2) return none;
+    std::vector<std::string> option{word.substr(0, 2)};
+    if (with_value && word.size() == 2 && i + 1 == words.size()) return none;
+    if (with_value) option.push_back(word.size() > 2 ? word.substr(2) : words[++i]);
+    const OptionUse use = use_of(word[1], option.back());
+    auto& list = use == OptionUse::counts ? found.options : found.left_out;
+    if (use != OptionUse::ours) list.insert(list.end(), option.begin(), option.end());
+  }
+  return found;
+}
+
+std::string remark_on_options(const UnitOptions& found) {
+  constexpr std::size_t kMost = 200;
+  if (found.left_out.empty()) return {};
+  return "the volume's unit starts its sshd with options that do not count here: " +
+         shortened(without_controls(joined(found.left_out)), kMost);
 }
 
 Ok check_own_sshd_facts(const OwnSshdFacts& facts, const std::vector<std::uint16_t>& base_ports,

@@ -37,7 +37,8 @@ struct OwnSshdWishes {
   std::uint16_t port = 0;  ///< on loopback alone
   bool v6 = false;         ///< there is a ::1
   bool node_host_keys = false;
-  std::string authorized_keys;  ///< of facts; empty: not known yet
+  std::string authorized_keys;         ///< of facts; empty: not known yet
+  std::vector<std::string> options{};  ///< of own_unit_options
 };
 
 /// Options for both asking and starting.
@@ -59,6 +60,22 @@ std::vector<std::string> second_sshd_question(const std::string& program,
 /// systemd.service(5), "Command lines". Errors: refused, where it chooses addresses or host keys.
 Result<std::vector<std::string>> sshd_options_of_unit(std::string_view unit,
                                                       const std::vector<std::string>& environments);
+
+/// How the units of Debian's and Red Hat's families start it.
+inline constexpr char kUnitCommand[] = "/usr/sbin/sshd -D $SSHD_OPTS $OPTIONS";
+/// What the volume's unit gives its sshd beside the configuration.
+struct UnitOptions {
+  std::vector<std::string> options;   ///< that it is to have here, too
+  std::vector<std::string> left_out;  ///< that it would have on its own machine alone
+};
+/// The volume may be hostile: settings (-o), -f, -u and -g count where they are plain words; what
+/// chooses ports, addresses or host keys, or is for another way to run it, does not; and nothing
+/// does where not all of it is understood. -D, -e, -p, -4 and -6 are ours to say. `environments` as
+/// for sshd_options_of_unit.
+UnitOptions own_unit_options(const std::string& command,
+                             const std::vector<std::string>& environments);
+/// For the remarks, one sentence; empty: nothing is left out.
+std::string remark_on_options(const UnitOptions& found);
 
 /// Not one that would take a port of the base's away, should the base's sshd begin to listen after
 /// it, nor one that could show no host key of the node's: the first is an ed25519 key, and from

@@ -24,6 +24,8 @@
 namespace warmroot::bootstrap {
 namespace {
 
+constexpr std::size_t kMaxDefaults = 64 * 1024;
+
 class SshdEntry : public Entry {
  public:
   SshdEntry(std::vector<std::uint16_t> ports, std::unique_ptr<SteeredSshd> sshd)
@@ -87,6 +89,10 @@ class SshdEntry : public Entry {
 
  private:
   Ok ask(const RootDirectory& root, const Cancelled& cancelled) {
+    const UnitOptions given = own_unit_options(
+        kUnitCommand, {root.read("etc/default/ssh", kMaxDefaults).value_or(""),
+                       root.read("etc/sysconfig/sshd", kMaxDefaults).value_or("")});
+    wishes_.options = given.options;
     TRY_ASSIGN(const auto answer,
                run_program(own_sshd_question(wishes_), kProbeLimit, cancelled, root.fd()));
     if (answer.exit_status != 0)
@@ -101,6 +107,8 @@ class SshdEntry : public Entry {
     TRY(check_own_sshd_facts(facts, ports_, wishes_.node_host_keys));
     wishes_.authorized_keys = facts.authorized_keys;
     remark_ = remark_on_addresses(facts);
+    if (const std::string options = remark_on_options(given); !options.empty())
+      remark_ += (remark_.empty() ? "" : "; ") + options;
     return {};
   }
 

@@ -199,6 +199,77 @@ TEST(OwnSshd, gives_the_launch_key_to_people_alone) {
   EXPECT_EQ(people[0].name, "ada");
 }
 
+// ---- options of the volume's unit ----
+
+struct OwnUnitCase {
+  const char* name;
+  std::string command;
+  const char* options;        ///< that are honoured
+  const char* left_out;       ///< and that are said
+  const char* defaults = "";  ///< etc/default/ssh
+};
+
+class OwnSshdOptions : public testing::TestWithParam<OwnUnitCase> {};
+
+/// They were not honoured: people met another sshd than on the volume's own machine.
+TEST_P(OwnSshdOptions, of_the_volume_s_unit_count_or_are_said) {
+  const auto& c = GetParam();
+  const UnitOptions found = own_unit_options(c.command, {c.defaults, "OPTIONS=-u0\n"});
+  EXPECT_EQ(joined(found.options), c.options);
+  EXPECT_EQ(joined(found.left_out), c.left_out);
+  EXPECT_EQ(remark_on_options(found).empty(), found.left_out.empty());
+}
+
+/// The command line of a unit.
+std::string sshd(const std::string& options) {
+  return "/usr/sbin/sshd " + options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, OwnSshdOptions,
+    testing::Values(
+        OwnUnitCase{"stock", kUnitCommand, "-o LogLevel=VERBOSE -u 0", "",
+                    "SSHD_OPTS=-oLogLevel=VERBOSE"},
+        OwnUnitCase{"debian", sshd("-D $SSHD_OPTS"), "-o MaxStartups=100", "",
+                    "# Options\nSSHD_OPTS=\"-o MaxStartups=100 -4 -p 2222\"\n"},
+        OwnUnitCase{"red_hat", sshd("-D $OPTIONS $CRYPTO_POLICY"), "-u 0", ""},
+        OwnUnitCase{"another_configuration", sshd("-f /etc/ssh/own"), "-f /etc/ssh/own", ""},
+        OwnUnitCase{"instance_connect", sshd("-D -o \"AuthorizedKeysCommand /eic %%u %%f\""),
+                    "-o AuthorizedKeysCommand /eic %u %f", ""},
+        OwnUnitCase{"ports_and_keys",
+                    sshd("-o ListenAddress=0.0.0.0 -o \"port 22\" -h /k -o HostKey=/k "
+                         "-o HostDSAKey=/k -o LogLevel=INFO"),
+                    "-o LogLevel=INFO",
+                    "-o ListenAddress=0.0.0.0 -o port 22 -h /k -o HostKey=/k -o HostDSAKey=/k"},
+        OwnUnitCase{"another_way_to_run", sshd("-i -d -E /log -f own -q"), "",
+                    "-i -d -E /log -f own -q"},
+        OwnUnitCase{"a_wrapper", "/bin/sh -c 'exec sshd -D'", "", "/bin/sh -c exec sshd -D"},
+        OwnUnitCase{"no_option", sshd("-u0 own"), "", "/usr/sbin/sshd -u0 own"},
+        OwnUnitCase{"no_value", sshd("-u0 -o"), "", "/usr/sbin/sshd -u0 -o"},
+        OwnUnitCase{"a_quoted_keyword", sshd("-o '\"Port\" 22' -o ' Port 22'"), "",
+                    "-o \"Port\" 22 -o  Port 22"},
+        OwnUnitCase{"no_plain_word", sshd("-o 'Banner /a\x1b[2J'"), "",
+                    "/usr/sbin/sshd -o Banner /a\x1b[2J"},
+        OwnUnitCase{"a_variable_in_a_word", sshd("-o Banner=${WHERE}"), "",
+                    "/usr/sbin/sshd -o Banner=${WHERE}"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+TEST(OwnSshd, is_asked_and_started_with_its_unit_s_options_after_ours) {
+  OwnSshdWishes wishes;
+  wishes.port = 4022;
+  wishes.options = {"-u", "0"};
+  for (const auto& words :
+       {own_sshd_question(wishes), own_sshd_command(wishes), trial_question(wishes, "ada")})
+    EXPECT_THAT(joined(words), testing::EndsWith("-o ListenAddress=127.0.0.1:4022 -u 0"));
+}
+
+TEST(OwnSshd, a_remark_on_its_options_is_short_and_has_no_control_bytes) {
+  const std::string remark =
+      remark_on_options({{}, {std::string(5000, 'x'), std::string("\x1b[2J")}});
+  EXPECT_LT(remark.size(), 300u);
+  EXPECT_EQ(remark_on_options({{}, {"\x1b[2J"}}).find('\x1b'), std::string::npos);
+}
+
 // ---- a second sshd of the base ----
 
 struct Unit {

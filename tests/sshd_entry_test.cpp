@@ -129,6 +129,19 @@ TEST_F(SshdEntryTest, a_person_gets_in_by_the_launch_key_and_the_base_s_accounts
   EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
+TEST_F(SshdEntryTest, options_that_the_volume_gives_its_sshd_by_defaults_count_or_are_said) {
+  make_volume_with_sshd();
+  mount_volume();
+  ASSERT_TRUE(shell("mkdir -p " + inside("etc/default")));
+  ASSERT_TRUE(write_file_atomic(inside("etc/default/ssh"),
+                                "SSHD_OPTS=\"-o SetEnv=FROM=defaults -p 2222 -q\"\n", 0644));
+  ASSERT_TRUE(unmount_tree(kVolumePoint));
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  EXPECT_EQ(shell(client("echo $FROM")).value_or("no"), "defaults");
+  EXPECT_THAT(book_.snapshot().remarks,
+              testing::Contains(HasSubstr("options that do not count here: -q")));
+}
+
 TEST_F(SshdEntryTest, what_differs_is_where_the_volume_s_own_pam_shows_it) {
   make_volume_with_sshd();
   mount_volume();
