@@ -15,6 +15,10 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr int kStopLookMs = 500;
+/// Anybody can make directories there, also from within the volume; a login has one.
+constexpr std::size_t kMostLinks = 4096;
+/// For taking the links away: those that are left lead nowhere, and nobody minds them.
+constexpr std::int64_t kUnlinkMs = 500;
 
 bool is_agent_directory(const std::string& name) {
   return name.rfind("ssh-", 0) == 0;
@@ -26,6 +30,7 @@ class Mirror {
       : base_tmp_(std::move(base_tmp)), point_(std::move(point)) {}
 
   void link(const std::string& name) {
+    if (links_.size() >= kMostLinks) return;
     const UniqueFd tmp = open_tmp();
     const std::string target = std::string("/") + kBaseTmpInVolume + "/" + name;
     if (tmp && ::symlinkat(target.c_str(), tmp.get(), name.c_str()) == 0) links_.insert(name);
@@ -34,12 +39,15 @@ class Mirror {
     if (links_.erase(name) == 0) return;
     if (const UniqueFd tmp = open_tmp()) ::unlinkat(tmp.get(), name.c_str(), 0);
   }
-  void link_present() {
-    for (const auto& name : list_directory(base_tmp_))
+  void link_present(const std::stop_token& stop) {
+    each_name(base_tmp_, [&](const char* name) {
       if (is_agent_directory(name)) link(name);
+      return !stop.stop_requested() && links_.size() < kMostLinks;
+    });
   }
   void unlink_all() {
-    while (!links_.empty()) unlink(std::string(*links_.begin()));
+    const std::int64_t end_ms = boottime_ms() + kUnlinkMs;
+    while (!links_.empty() && boottime_ms() < end_ms) unlink(std::string(*links_.begin()));
   }
 
  private:
@@ -62,7 +70,7 @@ void mirror_agent_sockets(const std::string& base_tmp, const std::string& point,
                                     IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM) < 0)
     return;
   Mirror mirror(base_tmp, point);
-  mirror.link_present();
+  mirror.link_present(stop);
   while (!stop.stop_requested()) {
     pollfd item{watch.get(), POLLIN, 0};
     if (::poll(&item, 1, kStopLookMs) <= 0) continue;

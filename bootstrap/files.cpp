@@ -148,15 +148,24 @@ Ok make_directory(const std::string& path, mode_t mode) {
   return {};
 }
 
-std::vector<std::string> list_directory(const std::string& path) {
-  std::vector<std::string> names;
+bool each_name(const std::string& path, const std::function<bool(const char*)>& show) {
   DIR* directory = ::opendir(path.c_str());
-  if (directory == nullptr) return names;
-  while (const dirent* entry = ::readdir(directory)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
+  if (directory == nullptr) return true;
+  bool goes_on = true;
+  while (const dirent* entry = goes_on ? ::readdir(directory) : nullptr) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") goes_on = show(entry->d_name);
   }
   ::closedir(directory);
+  return goes_on;
+}
+
+std::vector<std::string> list_directory(const std::string& path) {
+  std::vector<std::string> names;
+  each_name(path, [&](const char* name) {
+    names.emplace_back(name);
+    return true;
+  });
   return names;
 }
 

@@ -41,7 +41,10 @@ Ok write_fully(int fd, std::string_view text, const std::string& name);
 Ok replace_symlink(const std::string& target, const std::string& path);
 /// Creates one directory with exactly this mode; an existing directory is fine.
 Ok make_directory(const std::string& path, mode_t mode);
-/// Names in a directory without "." and ".."; empty when it cannot be read.
+/// Shows the names in a directory without "." and "..", one by one, until `show` says false. False
+/// when it did; true also where the directory cannot be read.
+bool each_name(const std::string& path, const std::function<bool(const char*)>& show);
+/// All of them; empty when it cannot be read.
 std::vector<std::string> list_directory(const std::string& path);
 
 /// Asked several times a second while a child runs: true ends the child, politely at first.

@@ -3,15 +3,21 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <future>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -26,8 +32,11 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kNamedHolders = 4;
-/// Usually below 200 bytes; an inotify or epoll descriptor lists what it watches.
-constexpr std::size_t kMaxFdinfo = 4 * 1024 * 1024;
+/// "pos", "flags" and "mnt_id" come first; then an inotify or epoll descriptor lists what it
+/// watches.
+constexpr std::size_t kFdinfoStart = 256;
+/// More than nearly every program has. Looking at one costs some microseconds.
+constexpr std::size_t kFewDescriptors = 4096;
 
 /// Majors of /dev/pts/N. Source: Documentation/admin-guide/devices.txt.
 constexpr unsigned kFirstTerminal = 136, kLastTerminal = 143;
@@ -48,16 +57,26 @@ std::string link_text(const std::string& path) {
 
 std::string mount_id_of(const std::string& fdinfo) {
   constexpr std::string_view kKey = "mnt_id:";
-  const std::string text = read_file(fdinfo, kMaxFdinfo).value_or("");
+  const UniqueFd file(::open(fdinfo.c_str(), O_RDONLY | O_CLOEXEC));
+  char start[kFdinfoStart];
+  const ssize_t got = file ? ::read(file.get(), start, sizeof start) : -1;
+  const std::string text(start, got > 0 ? static_cast<std::size_t>(got) : 0);
   std::size_t at = text.find(kKey);
   if (at == std::string::npos) return {};
   at = text.find_first_of("0123456789", at);
   return at == std::string::npos ? std::string() : text.substr(at, text.find('\n', at) - at);
 }
 
+/// By what the kernel knows: a server in user space may be the person's own, and never answer.
 bool on_device(const std::string& path, dev_t device) {
-  struct stat facts {};
-  return ::stat(path.c_str(), &facts) == 0 && facts.st_dev == device;
+  struct statx facts {};
+  return ::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE,
+                 &facts) == 0 &&
+         makedev(facts.stx_dev_major, facts.stx_dev_minor) == device;
+}
+
+bool is_over(const Cancelled& over) {
+  return over && over();
 }
 
 /// Tells by names and mount ids. A stat(2) of every open file would wait for ever for the one on an
@@ -75,21 +94,40 @@ class Search {
     mounts_ = mounts_of_devices(own, numbers_);
   }
 
-  bool held_by(const std::string& process) const {
-    const bool ours = link_text(process + "/ns/mnt") == namespace_;
-    const MountIds theirs = ours ? MountIds{} : mounts_of_devices(mounts_of(process), numbers_);
-    const MountIds& ids = ours ? mounts_ : theirs;
-    if (ids.empty()) return false;
+  /// By its root, working directory or program.
+  bool linked_by(const std::string& process) const {
+    const bool ours = is_ours(process);
+    if ((ours ? mounts_ : mounts_of_devices(mounts_of(process), numbers_)).empty()) return false;
     // A container of the volume sees other paths; its links are looked at, and only its.
     for (const char* link : {"/root", "/cwd", "/exe"})
       if (below_volume(link_text(process + link)) || (!ours && on_device(process + link, device_)))
         return true;
-    for (const auto& fd : list_directory(process + "/fdinfo"))
-      if (ids.count(mount_id_of(process + "/fdinfo/" + fd)) != 0) return true;
     return false;
   }
 
+  enum class Open { nothing, something, not_all_seen };
+  /// By its first descriptors, so many.
+  Open opened_by(const std::string& process, std::size_t most, const Cancelled& over) const {
+    const bool ours = is_ours(process);
+    const MountIds theirs = ours ? MountIds{} : mounts_of_devices(mounts_of(process), numbers_);
+    const MountIds& ids = ours ? mounts_ : theirs;
+    if (ids.empty()) return Open::nothing;
+    Open open = Open::nothing;
+    std::size_t seen = 0;
+    each_name(process + "/fdinfo", [&](const char* name) {
+      if (seen++ == most || is_over(over))
+        open = Open::not_all_seen;
+      else if (ids.count(mount_id_of(process + "/fdinfo/" + name)) != 0)
+        open = Open::something;
+      return open == Open::nothing;
+    });
+    return open;
+  }
+
  private:
+  bool is_ours(const std::string& process) const {
+    return link_text(process + "/ns/mnt") == namespace_;
+  }
   static std::vector<MountRow> mounts_of(const std::string& process) {
     return parse_mount_table(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""));
   }
@@ -107,30 +145,156 @@ std::optional<ProcessStat> stat_of(const std::string& process) {
 /// Where proc shows what a process holds. One whose first thread has ended shows it by the others
 /// alone; until the last has, it is there.
 std::string living_part(const std::string& process) {
-  const auto lives = [](const std::string& path) {
+  if (!link_text(process + "/root").empty()) return process;
+  for (const auto& thread : list_directory(process + "/task")) {
+    const std::string path = process + "/task/" + thread;
     const auto stat = stat_of(path);
-    return stat && stat->state != 'Z' && stat->state != 'X';
-  };
-  if (lives(process)) return process;
-  for (const auto& thread : list_directory(process + "/task"))
-    if (const std::string path = process + "/task/" + thread; lives(path)) return path;
+    if (stat && stat->state != 'Z' && stat->state != 'X') return path;
+  }
   return process;
 }
 
-template <typename Predicate>
-std::vector<Holder> processes_that(Predicate predicate) {
-  std::vector<Holder> holders;
-  for (const auto& name : list_directory("/proc")) {
-    char* end = nullptr;
-    const long pid = std::strtol(name.c_str(), &end, 10);
-    if (pid <= 1 || *end != '\0' || pid == ::getpid()) continue;
-    const std::string process = living_part("/proc/" + name);
-    if (predicate(process))
-      holders.push_back({static_cast<pid_t>(pid), read_attribute(process + "/comm"),
-                         stat_of(process).value_or(ProcessStat{}).state == 'D'});
-  }
-  return holders;
+std::string place_of(pid_t pid) {
+  return living_part("/proc/" + std::to_string(pid));
 }
+
+Holder as_holder(pid_t pid, const std::string& process) {
+  return {pid, read_attribute(process + "/comm"),
+          stat_of(process).value_or(ProcessStat{}).state == 'D'};
+}
+
+/// All but this one and pid 1. False when it was cut short.
+bool each_process(const Cancelled& over, const std::function<void(pid_t)>& show) {
+  return each_name("/proc", [&](const char* name) {
+    if (is_over(over)) return false;
+    char* end = nullptr;
+    const long pid = std::strtol(name, &end, 10);
+    if (pid > 1 && *end == '\0' && pid != ::getpid()) show(static_cast<pid_t>(pid));
+    return true;
+  });
+}
+
+/// A process, whoever gets its number afterwards.
+class ProcessHandle {
+ public:
+  explicit ProcessHandle(pid_t pid)
+      : pid_(pid),
+        fd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
+        error_(fd_ ? 0 : errno) {}
+  /// False for a thread, too, that is not its process's first.
+  bool is_there() const { return error_ == 0; }
+  bool is_gone() const { return error_ == ESRCH || error_ == ENOENT || error_ == EINVAL; }
+  /// Before Linux 5.3, and where there is no descriptor to be had, by its number.
+  void signal(int number) const {
+    if (fd_)
+      ::syscall(SYS_pidfd_send_signal, fd_.get(), number, nullptr, 0);
+    else if (!is_gone())
+      ::kill(pid_, number);
+  }
+
+ private:
+  const pid_t pid_;
+  const UniqueFd fd_;
+  const int error_;
+};
+
+/// The process that was made last. Of a program that forks and ends without a pause each one is
+/// gone when a walk through /proc gets to its number, but the next one has the newest.
+class Newest {
+ public:
+  /// nullopt when it was met already. Source: proc(5), the fifth field of loadavg.
+  std::optional<pid_t> next() const {
+    char text[128];
+    const ssize_t got = ::pread(file_.get(), text, sizeof text - 1, 0);
+    if (got <= 0) return std::nullopt;
+    text[got] = '\0';
+    const char* last = std::strrchr(text, ' ');
+    const pid_t pid = last == nullptr ? 0 : static_cast<pid_t>(std::strtol(last, nullptr, 10));
+    return pid <= 1 || pid == met_ || pid == ::getpid() ? std::nullopt : std::optional(pid);
+  }
+  void met(pid_t pid) { met_ = pid; }
+
+ private:
+  const UniqueFd file_{::open("/proc/loadavg", O_RDONLY | O_CLOEXEC)};
+  pid_t met_ = 0;
+};
+
+/// One search, which signals whom it finds.
+class Hunt {
+ public:
+  Hunt(dev_t device, const Cancelled& over, std::vector<int> signals)
+      : search_(device), over_(over), signals_(std::move(signals)) {}
+
+  void by_links() {
+    Newest newest;
+    complete_ = each_process(over_, [&](pid_t pid) {
+      look_at_links(pid);
+      const auto last = newest.next();
+      if (!last) return;
+      const ProcessHandle process(*last);
+      if (!process.is_there()) return;
+      newest.met(*last);
+      if (const std::string place = place_of(*last); search_.linked_by(place))
+        take(process, *last, place);
+    });
+  }
+
+  void by_descriptors() {
+    for (const std::size_t most : {kFewDescriptors, std::numeric_limits<std::size_t>::max()})
+      for (const pid_t pid : std::exchange(others_, {})) {
+        if (is_over(over_)) {
+          complete_ = false;
+          return;
+        }
+        look_at_descriptors(pid, most);
+      }
+    complete_ = complete_ && others_.empty();
+  }
+
+  /// To whom it has found by a link and is still there.
+  void signal_found(int number) const {
+    for (const auto& [pid, holder] : found_) {
+      const ProcessHandle process(pid);
+      if (search_.linked_by(place_of(pid))) process.signal(number);
+    }
+  }
+
+  HolderSearch result() const {
+    HolderSearch result{{}, complete_};
+    for (const auto& [pid, holder] : found_) result.found.push_back(holder);
+    return result;
+  }
+
+ private:
+  void look_at_links(pid_t pid) {
+    const ProcessHandle process(pid);
+    if (process.is_gone()) return;
+    if (const std::string place = place_of(pid); search_.linked_by(place))
+      take(process, pid, place);
+    else
+      others_.push_back(pid);
+  }
+
+  void look_at_descriptors(pid_t pid, std::size_t most) {
+    const ProcessHandle process(pid);
+    const std::string place = place_of(pid);
+    const auto open = search_.opened_by(place, most, over_);
+    if (open == Search::Open::something) take(process, pid, place);
+    if (open == Search::Open::not_all_seen) others_.push_back(pid);
+  }
+
+  void take(const ProcessHandle& process, pid_t pid, const std::string& place) {
+    for (const int number : signals_) process.signal(number);
+    found_.emplace(pid, as_holder(pid, place));
+  }
+
+  const Search search_;
+  const Cancelled& over_;
+  const std::vector<int> signals_;
+  std::map<pid_t, Holder> found_;
+  std::vector<pid_t> others_;  ///< whose descriptors have not all been looked at
+  bool complete_ = true;
+};
 
 /// What is no terminal is not opened.
 bool write_to_terminal(const std::string& path, const std::string& text) {
@@ -146,18 +310,36 @@ bool write_to_terminal(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-std::vector<Holder> holders_of(dev_t device) {
-  const Search search(device);
-  return processes_that([&](const std::string& process) { return search.held_by(process); });
+HolderSearch search_holders(dev_t device, const Cancelled& over, const std::vector<int>& signals) {
+  Hunt hunt(device, over, signals);
+  hunt.by_links();
+  hunt.by_descriptors();
+  return hunt.result();
 }
 
-std::vector<Holder> namespaces_holding(dev_t device) {
+std::vector<Holder> holders_of(dev_t device) {
+  return search_holders(device, {}).found;
+}
+
+HolderSearch kill_holders(dev_t device, const Cancelled& over) {
+  Hunt hunt(device, over, {SIGSTOP});
+  hunt.by_links();
+  // At once: where there are very many processes, another search would not come this far in time.
+  hunt.signal_found(SIGKILL);
+  return search_holders(device, over, {SIGKILL});
+}
+
+std::vector<Holder> namespaces_holding(dev_t device, const Cancelled& over) {
   const std::string pattern = " " + device_number(device) + " ";
   const std::string own = read_file("/proc/self/mountinfo", kMaxMountinfo).value_or("");
-  return processes_that([&](const std::string& process) {
+  std::vector<Holder> holders;
+  each_process(over, [&](pid_t pid) {
+    const std::string process = place_of(pid);
     const std::string mounts = read_file(process + "/mountinfo", kMaxMountinfo).value_or("");
-    return mounts != own && mounts.find(pattern) != std::string::npos;
+    if (mounts != own && mounts.find(pattern) != std::string::npos)
+      holders.push_back(as_holder(pid, process));
   });
+  return holders;
 }
 
 std::string holders_text(const std::vector<Holder>& holders) {
@@ -168,10 +350,6 @@ std::string holders_text(const std::vector<Holder>& holders) {
   if (holders.size() > kNamedHolders)
     text += " and " + std::to_string(holders.size() - kNamedHolders) + " more";
   return text;
-}
-
-void signal_all(const std::vector<Holder>& holders, int signal_number) {
-  for (const auto& holder : holders) ::kill(holder.pid, signal_number);
 }
 
 std::size_t warn_terminals(const std::vector<Holder>& holders, const std::string& message) {

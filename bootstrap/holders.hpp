@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/files.hpp"
+
 namespace warmroot::bootstrap {
 
 struct Holder {
@@ -15,19 +17,37 @@ struct Holder {
   bool stuck = false;  ///< waits in the kernel, mostly for a disk: no signal ends it before that
 };
 
+struct HolderSearch {
+  std::vector<Holder> found;
+  bool complete = true;  ///< false: it was cut short, and there may be more
+  bool none() const { return complete && found.empty(); }
+};
+
 /// Every process that holds something on `device`, which is mounted at kVolumePoint, or in what is
 /// mounted inside it; in any mount namespace. This process and pid 1 are left out. Asks no file
 /// system but proc about the processes of this mount namespace.
+///
+/// Each gets the signals at the moment it is found, and nobody else who has its number by then.
+/// `over` is asked before each step, and true cuts the search short. What is quick to see comes
+/// first: roots, directories and programs of all processes, then their first few thousand
+/// descriptors, then the rest; so that nobody hides behind one with a million of them.
+HolderSearch search_holders(dev_t device, const Cancelled& over,
+                            const std::vector<int>& signals = {});
+
+/// The same search, however long it takes.
 std::vector<Holder> holders_of(dev_t device);
 
+/// One round of killing, for which what has its root, directory or program there is stopped first:
+/// programs that start each other anew have no room for it then. Returns who was there; a killed
+/// one is there until it has ended.
+HolderSearch kill_holders(dev_t device, const Cancelled& over);
+
 /// Processes whose mount namespace still has `device` mounted; this process's own namespace is left
-/// out.
-std::vector<Holder> namespaces_holding(dev_t device);
+/// out. Not all of them once `over` says true.
+std::vector<Holder> namespaces_holding(dev_t device, const Cancelled& over = {});
 
 /// "bash (812), cp (840, waits in the kernel) and 3 more"; empty for nobody.
 std::string holders_text(const std::vector<Holder>& holders);
-
-void signal_all(const std::vector<Holder>& holders, int signal_number);
 
 /// Writes to the terminals of these processes' sessions, once to each, in a container to the
 /// container's. One that is full or gone, or does not answer, keeps nobody waiting for longer than

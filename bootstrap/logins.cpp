@@ -1,8 +1,10 @@
 #include "bootstrap/logins.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,14 +25,19 @@ constexpr int kLoginLookMs = 20;
 /// sshd's own LoginGraceTime.
 constexpr std::chrono::milliseconds kLoginGrace{120'000};
 
+/// The root may be a person's own file system, whose server never answers: by what the kernel
+/// knows.
 LoginProcess::Root root_of(const std::string& place) {
-  struct stat root {};
+  struct statx root {};
   struct stat base {};
   struct stat volume {};
   const auto is = [&root](const struct stat& other) {
-    return root.st_dev == other.st_dev && root.st_ino == other.st_ino;
+    return makedev(root.stx_dev_major, root.stx_dev_minor) == other.st_dev &&
+           root.stx_ino == other.st_ino;
   };
-  if (::stat((place + "/root").c_str(), &root) != 0) return LoginProcess::Root::other;
+  if (::statx(AT_FDCWD, (place + "/root").c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_INO,
+              &root) != 0)
+    return LoginProcess::Root::other;
   if (::stat("/", &base) == 0 && is(base)) return LoginProcess::Root::base;
   if (::stat(kVolumePoint, &volume) == 0 && is(volume)) return LoginProcess::Root::volume;
   return LoginProcess::Root::other;
@@ -45,10 +52,13 @@ std::set<pid_t> logins_now() {
     const auto stat = parse_process_stat(read_attribute(place + "/stat"));
     struct stat owner {};
     if (!stat || ::stat(place.c_str(), &owner) != 0) continue;
+    const std::string command = read_attribute(place + "/comm");
+    // Of all others only parent and session count; there may be very many.
+    const auto root = command.starts_with("sshd") ? root_of(place) : LoginProcess::Root::other;
     const auto age = boottime_ms() -
                      static_cast<std::int64_t>(stat->started_ticks) * 1000 / ::sysconf(_SC_CLK_TCK);
-    all.push_back({pid, stat->parent, stat->session, read_attribute(place + "/comm"),
-                   owner.st_uid == 0, root_of(place), age > kLoginGrace.count()});
+    all.push_back({pid, stat->parent, stat->session, command, owner.st_uid == 0, root,
+                   age > kLoginGrace.count()});
   }
   return logins_under_way(all);
 }

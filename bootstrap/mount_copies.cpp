@@ -99,7 +99,8 @@ std::string MountCopies::take(dev_t device) {
   const std::string number = device_number(device);
   std::vector<std::string> whose;
   std::set<std::string> seen;
-  for (const Holder& each : namespaces_holding(device)) {
+  for (const Holder& each :
+       namespaces_holding(device, [until] { return SteadyClock::now() >= until; })) {
     UniqueFd space = namespace_of("/proc/" + std::to_string(each.pid));
     struct stat facts {};
     if (!space || ::fstat(space.get(), &facts) != 0) continue;

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <limits>
@@ -35,6 +37,11 @@ constexpr int kPauseMs = 100;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 /// While people save: each look reads what all processes of the machine have open.
 constexpr int kPeoplePauseMs = 500;
+/// A look is had for so long even where its step has no time left: without one nobody would be
+/// ended, and nothing could be unmounted. Enough for the links of some ten thousand processes.
+constexpr std::int64_t kLeastLookMs = 500;
+/// Between two rounds of killing.
+constexpr int kKillPauseMs = 20;
 /// What run_hooks takes beyond its limit to end a hook that hangs.
 constexpr Milliseconds kHooksGrace{4000};
 /// For what the kernel used, once the volume is unmounted.
@@ -57,6 +64,39 @@ Result<std::string> write_back(const std::vector<std::string>& places) {
   TRY_ASSIGN(const UniqueFd top, root.open_inside(".", O_RDONLY | O_DIRECTORY));
   if (::syncfs(top.get()) != 0) return fail_errno("writing the volume back");
   return done;
+}
+
+/// While it lives, this thread comes before everything that runs for people: behind thousands of
+/// their programs it would wait for its turn for seconds. What it starts does not.
+class AheadOfPeople {
+ public:
+  AheadOfPeople() {
+    sched_param first{};
+    first.sched_priority = 1;
+    done_ = ::sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first) == 0;
+  }
+  ~AheadOfPeople() {
+    const sched_param usual{};
+    if (done_) ::sched_setscheduler(0, SCHED_OTHER, &usual);
+  }
+  AheadOfPeople(const AheadOfPeople&) = delete;
+  AheadOfPeople& operator=(const AheadOfPeople&) = delete;
+
+ private:
+  bool done_ = false;
+};
+
+/// Milliseconds until the next round: not fewer than this one took, because those who were killed
+/// need the processor to end.
+int pause_after(std::int64_t began_ms, int least) {
+  return std::max(least, static_cast<int>(boottime_ms() - began_ms));
+}
+
+/// For the timeline and for the person who reads it.
+std::string in_words(const HolderSearch& search) {
+  if (search.complete) return search.found.empty() ? "there were none" : holders_text(search.found);
+  return search.found.empty() ? "not every process could be looked at in time"
+                              : holders_text(search.found) + ", and there may be more";
 }
 
 Result<std::vector<TimedStep>> hooks_of_volume(const HookOrder& order, dev_t device) {
@@ -134,6 +174,24 @@ class Release {
     return std::min(end_ms, boottime_ms() + (budget().*step).count());
   }
 
+  /// True once the step's time, from now on, is over.
+  Cancelled over(Milliseconds ReleaseBudget::*step, std::int64_t end_ms = kNever) const {
+    return [this, step, end_ms = nearest(end_ms, step)]() mutable {
+      end_ms = nearest(end_ms, step);
+      return boottime_ms() >= end_ms;
+    };
+  }
+
+  /// The same, but not before the least that a look has.
+  static Cancelled after_a_look(Cancelled over) {
+    return [over = std::move(over), least_ms = boottime_ms() + kLeastLookMs] {
+      return boottime_ms() >= least_ms && over();
+    };
+  }
+  static Cancelled after_a_look() {
+    return after_a_look([] { return true; });
+  }
+
   /// True when it has ended in the step's time; asks again and again how much that is.
   bool ended(const Work& work, Milliseconds ReleaseBudget::*step, std::int64_t& end_ms) const {
     while (runs(work)) {
@@ -193,22 +251,25 @@ class Release {
   }
 
   /// Without what the entry itself runs, which nobody has to wait for.
-  std::vector<Holder> people() const {
-    auto holders = holders_of(*device_);
-    std::erase_if(holders, [&](const auto& each) { return assignment_.entry->runs(each.pid); });
-    return holders;
+  HolderSearch people(const Cancelled& over) const {
+    HolderSearch search = search_holders(*device_, over);
+    std::erase_if(search.found,
+                  [&](const auto& each) { return assignment_.entry->runs(each.pid); });
+    return search;
   }
 
+  /// Those who are seen at once: a warning must not come late.
   Result<std::string> warn(std::int64_t end_ms) const {
-    const auto holders = people();
-    if (holders.empty()) return std::string("there were none");
+    const HolderSearch search = people(after_a_look());
+    const auto& holders = search.found;
+    if (holders.empty()) return in_words(search);
     const std::int64_t seconds = std::max<std::int64_t>(0, end_ms - boottime_ms() + 500) / 1000;
     const std::string when =
         seconds == 0 ? "sessions end now"
                      : "Save your work: sessions end in " + std::to_string(seconds) + " seconds";
     const std::size_t terminals =
         warn_terminals(holders, "warmroot: " + input_.sentence + ". " + when + ".");
-    return std::to_string(terminals) + " terminals, " + when + ": " + holders_text(holders);
+    return std::to_string(terminals) + " terminals, " + when + ": " + in_words(search);
   }
 
   /// Their time begins with the people's, and may be longer.
@@ -241,36 +302,47 @@ class Release {
   }
 
   /// Until nobody is left or their time is over; it may be shortened meanwhile.
-  void wait_for_people(std::int64_t end_ms) {
-    while (!people().empty()) {
-      const std::int64_t left =
-          std::min(end_ms - boottime_ms(), static_cast<std::int64_t>(budget().warn.count()));
-      if (left <= 0) return;
-      ::poll(nullptr, 0, kPeoplePauseMs);
-    }
+  void wait_for_people(std::int64_t end_ms) const {
+    const Cancelled over = this->over(&ReleaseBudget::warn, end_ms);
+    while (!over() && !people(over).none()) ::poll(nullptr, 0, kPeoplePauseMs);
   }
 
   Result<std::string> end_sessions() const {
-    auto holders = holders_of(*device_);
-    if (holders.empty()) return std::string("there were none");
-    const std::string who = holders_text(holders);
+    const Cancelled told = over(&ReleaseBudget::terminate);
     // An interactive shell ignores SIGTERM and obeys SIGHUP; a stopped program hears neither before
     // SIGCONT.
-    for (const int signal_number : {SIGHUP, SIGTERM, SIGCONT}) signal_all(holders, signal_number);
-    if (wait_for_none(&ReleaseBudget::terminate)) return who;
-    signal_all(holders_of(*device_), SIGKILL);
-    if (wait_for_none(&ReleaseBudget::kill)) return who + "; not all obeyed, the rest was killed";
-    holders = holders_of(*device_);
-    return fail(ErrorKind::retry_later, holders_text(holders) + " did not end when killed");
+    const HolderSearch search =
+        search_holders(*device_, after_a_look(told), {SIGHUP, SIGTERM, SIGCONT});
+    const std::string who = in_words(search);
+    if (search.none() || wait_for_none(told)) return who;
+    const HolderSearch left = kill_all(over(&ReleaseBudget::kill));
+    if (left.none()) return who + "; not all obeyed, the rest was killed";
+    return fail(ErrorKind::retry_later,
+                left.found.empty() ? in_words(left) : in_words(left) + " did not end when killed");
   }
 
-  bool wait_for_none(Milliseconds ReleaseBudget::*step) const {
-    for (std::int64_t end_ms = nearest(kNever, step); boottime_ms() < end_ms;
-         end_ms = nearest(end_ms, step)) {
-      if (holders_of(*device_).empty()) return true;
+  bool wait_for_none(const Cancelled& over) const {
+    while (!over()) {
+      if (search_holders(*device_, over).none()) return true;
       ::poll(nullptr, 0, kPauseMs);
     }
-    return holders_of(*device_).empty();
+    return false;
+  }
+
+  /// Round after round, until two have found nobody: one may miss a program that forks and ends all
+  /// the time. Returns who was there in the last.
+  HolderSearch kill_all(const Cancelled& over) const {
+    const AheadOfPeople ahead;
+    std::int64_t began_ms = boottime_ms();
+    HolderSearch round = kill_holders(*device_, after_a_look(over));
+    for (bool none = round.none(); !over(); none = round.none()) {
+      ::poll(nullptr, 0, pause_after(began_ms, kKillPauseMs));
+      began_ms = boottime_ms();
+      HolderSearch next = kill_holders(*device_, over);
+      if (next.complete || !next.found.empty()) round = std::move(next);
+      if (none && round.none()) break;
+    }
+    return round;
   }
 
   Result<std::string> stop_own_users() {
@@ -314,11 +386,13 @@ class Release {
 
   Result<std::string> unmount() {
     const std::int64_t deadline = boottime_ms() + budget().unmount.count();
+    const AheadOfPeople ahead;
     while (true) {
       Ok done = unmount_tree(kVolumePoint);
       if (done) break;
-      const auto holders = device_ ? holders_of(*device_) : std::vector<Holder>();
-      signal_all(holders, SIGKILL);
+      const std::int64_t began_ms = boottime_ms();
+      const auto holders =
+          device_ ? kill_holders(*device_, after_a_look()).found : std::vector<Holder>();
       if (boottime_ms() >= deadline) {
         Error error = std::move(done).error();
         if (!holders.empty()) error.context += ", held by " + holders_text(holders);
@@ -328,7 +402,7 @@ class Release {
         return fail(std::move(error));
       }
       end_kernel_users_beside();
-      ::poll(nullptr, 0, kPauseMs);
+      ::poll(nullptr, 0, pause_after(began_ms, kPauseMs));
     }
     assignment_.mounted = false;
     if (assignment_.kernel_work.valid()) assignment_.kernel_work.wait_for(kKernelWordLimit);
@@ -363,7 +437,8 @@ class Release {
         Error error = unused.error();
         std::vector<Holder> keepers;
         for (const dev_t device : devices)
-          for (auto& keeper : namespaces_holding(device)) keepers.push_back(std::move(keeper));
+          for (auto& keeper : namespaces_holding(device, after_a_look()))
+            keepers.push_back(std::move(keeper));
         if (!keepers.empty())
           error.context += "; still mounted in the namespace of " + holders_text(keepers);
         return fail(std::move(error));

@@ -103,7 +103,7 @@ TEST_F(BootKilled, its_probe_login_ends_with_it_and_is_not_taken_for_a_person) {
     ::poll(nullptr, 0, 10);
   const Ok cleared = clear_leftovers();
   EXPECT_TRUE(cleared) << (cleared ? "" : cleared.error().message());
-  if (const auto device = mounted_root()) signal_all(holders_of(*device), SIGKILL);
+  if (const auto device = mounted_root()) search_holders(*device, {}, {SIGKILL});
   EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 

@@ -6,14 +6,19 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <new>
 #include <thread>
 #include <tuple>
 
@@ -24,6 +29,7 @@
 #include "bootstrap/paths.hpp"
 #include "bootstrap/process_stat.hpp"
 #include "bootstrap/stop_request.hpp"
+#include "bootstrap/volume_root.hpp"
 #include "tests/handover.hpp"
 
 namespace warmroot::bootstrap {
@@ -159,6 +165,93 @@ TEST_F(Handover, a_program_whose_first_thread_has_ended_is_ended_too) {
   EXPECT_EQ(::waitpid(session, &status, WNOHANG), session) << "it lives";
   EXPECT_TRUE(WIFSIGNALED(status));
   if (!released) end(session);
+}
+
+/// Programs of which each starts the next one and ends, as fast as the kernel lets them, with their
+/// root in the volume. Who has them for children, and nothing in the volume, is `keeper`.
+struct Chain {
+  Chain() {
+    void* page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    links = new (page) std::atomic<int>(0);
+    keeper = child_that([this] {
+      // Theirs are reaped by nobody else.
+      if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || ::signal(SIGCHLD, SIG_IGN) == SIG_ERR)
+        return false;
+      if (::fork() == 0) run();
+      return true;
+    });
+  }
+  ~Chain() {
+    links->store(kOver);
+    end(keeper);
+    ::munmap(links, 4096);
+  }
+  [[noreturn]] void run() const {
+    const std::int64_t end_ms = boottime_ms() + 120'000;
+    if (::chroot(kVolumePoint) != 0 || ::chdir("/") != 0) ::_exit(1);
+    while (links->fetch_add(1) >= 0 && boottime_ms() < end_ms) {
+      if (::fork() != 0) ::_exit(0);
+      ::setsid();
+    }
+    ::_exit(0);
+  }
+  bool runs() const {
+    const int before = *links;
+    for (const std::int64_t limit = boottime_ms() + 500; boottime_ms() < limit;) {
+      if (*links > before + 20) return true;
+      ::poll(nullptr, 0, 10);
+    }
+    return false;
+  }
+  static constexpr int kOver = -1'000'000'000;
+  std::atomic<int>* links = nullptr;
+  pid_t keeper = -1;
+};
+
+/// None was there any more when it was its turn to be killed, and the volume stayed busy.
+TEST_F(Handover, programs_that_fork_and_end_without_a_pause_do_not_outrun_the_release) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  const Chain chain;
+  ASSERT_TRUE(chain.runs());
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_FALSE(chain.runs());
+  EXPECT_EQ(::waitpid(chain.keeper, nullptr, WNOHANG), 0) << "it holds nothing and was ended";
+}
+
+bool has(const HolderSearch& search, pid_t pid) {
+  return std::any_of(search.found.begin(), search.found.end(),
+                     [&](const Holder& holder) { return holder.pid == pid; });
+}
+
+/// The search looked at each of a million before it looked at the next process, in no bounded time.
+TEST_F(Handover, nobody_hides_behind_a_process_with_very_many_descriptors) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  constexpr unsigned kMany = 20'000, kLooks = 15'000;
+  const pid_t many = child_that([] {
+    const rlimit limit{kMany + 100, kMany + 100};
+    const int null = ::open("/dev/null", O_RDONLY);
+    bool opened = ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+    for (unsigned i = 0; opened && i < kMany; ++i) opened = ::dup(null) >= 0;
+    return opened && ::open(inside("etc/os-release").c_str(), O_RDONLY) >= 0;
+  });
+  const pid_t session = child_that([] { return ::chroot(kVolumePoint) == 0 && ::chdir("/") == 0; });
+  const dev_t device = *mounted_root();
+  unsigned looks = 0;
+  const HolderSearch cut = search_holders(device, [&] { return ++looks > kLooks; });
+  EXPECT_TRUE(has(cut, session));
+  EXPECT_FALSE(has(cut, many));
+  EXPECT_FALSE(cut.complete);
+  EXPECT_LT(looks, kLooks + 1000) << "it went on although its time was over";
+  const HolderSearch whole = search_holders(device, {});
+  EXPECT_TRUE(has(whole, session) && has(whole, many) && whole.complete);
+  const HolderSearch none = search_holders(device, [] { return true; });
+  EXPECT_TRUE(none.found.empty());
+  EXPECT_FALSE(none.none()) << "who was not looked for may be there";
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  end(many);
+  end(session);
 }
 
 /// Taken away by force, it was never released: the node tried on until its end, with the volume's
