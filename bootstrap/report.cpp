@@ -66,6 +66,7 @@ void Reporter::exchange(std::string method, std::string path, std::string body, 
     const std::lock_guard lock(mutex_);
     exchanges_.push_back(
         {std::move(method), std::move(path), std::move(body), std::move(done), 0});
+    ++unanswered_;
   }
   changed_.notify_all();
 }
@@ -88,25 +89,41 @@ void Reporter::run_exchanges() {
           {{"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});
     constexpr int kUnavailable = 503;
     const bool may_be_good_yet = !reply || reply->status == kUnavailable;
-    if (may_be_good_yet && ++next.tries < kExchangeTries)
+    if (may_be_good_yet && ++next.tries < kExchangeTries) {
       later_.push_back(std::move(next));
-    else
-      next.done(good ? std::optional(std::move(reply->body)) : std::nullopt);
+      continue;
+    }
+    next.done(good ? std::optional(std::move(reply->body)) : std::nullopt);
+    const std::lock_guard lock(mutex_);
+    --unanswered_;
   }
 }
 
 bool Reporter::flush(milliseconds limit) {
   if (!thread_.joinable()) return true;
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit,
-                           [&] { return (events_.empty() && exchanges_.empty()) || stopping_; });
+  const auto delivered = [this] { return events_.empty() && unanswered_ == 0; };
+  ++flushing_;
+  changed_.notify_all();
+  changed_.wait_for(lock, limit, [&] { return delivered() || stopping_; });
+  --flushing_;
+  return delivered();
 }
 
-bool Reporter::pause(milliseconds time, bool wake_for_events) {
+bool Reporter::pause(milliseconds time) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, time, [&] {
-    return stopping_ || (wake_for_events && !(events_.empty() && exchanges_.empty()));
-  });
+  changed_.wait_for(lock, time, [this] { return stopping_; });
+  return !stopping_;
+}
+
+bool Reporter::rest() {
+  const auto began = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (!stopping_ && events_.empty() && exchanges_.empty()) {
+    const bool is_awaited = flushing_ > 0 && unanswered_ > 0;
+    const milliseconds time = is_awaited ? kFirstRetry : often_ ? kOften : kSeldom;
+    if (changed_.wait_until(lock, began + time) == std::cv_status::timeout) break;
+  }
   return !stopping_;
 }
 
@@ -220,7 +237,7 @@ void Reporter::skip_numbers() {
 void Reporter::run() {
   milliseconds retry = kFirstRetry;
   const auto back_off = [&] {
-    const bool go_on = pause(retry, false);
+    const bool go_on = pause(retry);
     retry = std::min(retry * 2, kLastRetry);
     return go_on;
   };
@@ -248,7 +265,7 @@ void Reporter::run() {
     }
     run_exchanges();
     changed_.notify_all();
-    if (!pause(often_ ? kOften : kSeldom, true)) return;
+    if (!rest()) return;
     const std::lock_guard lock(mutex_);
     for (Exchange& exchange : later_) exchanges_.push_back(std::move(exchange));
     later_.clear();

@@ -46,7 +46,9 @@ class Reporter {
   using Answered = std::function<void(std::optional<std::string>)>;
   void exchange(std::string method, std::string path, std::string body, Answered done);
 
-  /// Waits until everything queued has been delivered, at most `limit`. False when it has not.
+  /// Waits until everything queued has been delivered, and every request answered or given up, at
+  /// most `limit`. What waits to be tried again is tried sooner meanwhile. False when something is
+  /// left.
   bool flush(std::chrono::milliseconds limit);
   void stop();
 
@@ -69,7 +71,9 @@ class Reporter {
   bool ask_for_key();
   bool recall_key();
   bool send(const Event& event);
-  bool pause(std::chrono::milliseconds time, bool wake_for_events);
+  bool pause(std::chrono::milliseconds time);
+  /// Until the next report is due; false when there will be none.
+  bool rest();
   std::uint64_t next_sequence();
   void skip_numbers();
 
@@ -89,6 +93,8 @@ class Reporter {
   Event latest_{Stage::hello, {}, {}};
   std::deque<Exchange> exchanges_;
   std::deque<Exchange> later_;  ///< the thread's: to be tried again behind the next report
+  unsigned unanswered_ = 0;     ///< exchanges, wherever they wait
+  unsigned flushing_ = 0;       ///< callers of flush
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -350,6 +350,39 @@ TEST_F(Manager, what_it_cannot_answer_yet_is_asked_again_and_a_no_is_taken) {
   }
 }
 
+/// At a shutdown the list of what sessions read was lost so, although it was said to be delivered.
+TEST_F(Manager, a_request_that_waits_to_be_tried_again_is_not_delivered_yet) {
+  std::atomic<int> asked = 0;
+  std::atomic<bool> away = true;
+  server_.http.Post("/v1/list", [&](const httplib::Request&, httplib::Response& reply) {
+    reply.status = ++asked < 3 || away ? 503 : 200;
+  });
+  std::atomic<int> answered = 0;
+  const auto reports = reporter();
+  reports->start();
+  const auto send = [&] {
+    reports->exchange(
+        "POST", "/v1/list", "x",
+        [&](const std::optional<std::string>& said) { answered += said ? 1 : 100; });
+  };
+  send();
+  for (int waits = 0; waits < 200 && asked == 0; ++waits)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(reports->flush(std::chrono::milliseconds(200)));
+  EXPECT_EQ(answered, 0);
+  away = false;
+  const auto since = std::chrono::steady_clock::now();
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20)));
+  EXPECT_EQ(answered, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - since, std::chrono::seconds(4))
+      << "else it is tried every five seconds";
+  away = true;
+  send();
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20))) << "it is given up after some tries";
+  EXPECT_EQ(answered, 101);
+  reports->stop();
+}
+
 TEST_F(Manager, one_that_is_away_holds_nobody_up) {
   Reporter lonely(
       book_, "http://127.0.0.1:9", key_file_, [this] { return identity_; }, [](const Wishes&) {});
