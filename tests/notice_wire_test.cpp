@@ -361,9 +361,8 @@ TEST_F(Manager, a_request_that_waits_to_be_tried_again_is_not_delivered_yet) {
   const auto reports = reporter();
   reports->start();
   const auto send = [&] {
-    reports->exchange(
-        "POST", "/v1/list", "x",
-        [&](const std::optional<std::string>& said) { answered += said ? 1 : 100; });
+    reports->exchange("POST", "/v1/list", "x",
+                      [&](const std::optional<std::string>& said) { answered += said ? 1 : 100; });
   };
   send();
   for (int waits = 0; waits < 200 && asked == 0; ++waits)

@@ -4,15 +4,14 @@
 #include <string_view>
 
 #include "manager/aws/credentials_provider.hpp"
+#include "manager/aws/retry.hpp"
 
 namespace warmroot::aws {
 namespace {
 
 constexpr const char* kEcs = "http://169.254.170.2";
-/// As botocore's: 2 s, three attempts.
+/// As botocore's.
 constexpr Milliseconds kContainerTimeout{2'000};
-constexpr int kAttempts = 3;
-constexpr Milliseconds kPause{200};
 
 /// Where plain HTTP may go: this host, ECS, and EKS in both families.
 bool may_be_plain(const std::string& host) {
@@ -83,11 +82,8 @@ Looked find_container(const Lookup& lookup) {
   request.connect_timeout = kContainerTimeout;
   request.timeout = kContainerTimeout;
   const std::string source = "the container's credentials endpoint";
-  Result<HttpReply> reply = from.http(request);
-  for (int attempt = 1; attempt < kAttempts && (!reply || reply->status >= 500); ++attempt) {
-    if (from.sleep) from.sleep(kPause);
-    reply = from.http(request);
-  }
+  const auto reply = ask_repeatedly(
+      from, [&] { return from.http(request); }, has_trouble);
   if (!reply) return fail(ErrorKind::retry_later, source + " does not answer");
   if (reply->status != 200) {
     const ErrorKind kind = reply->status >= 500 ? ErrorKind::retry_later : ErrorKind::unauthorised;

@@ -7,14 +7,12 @@
 
 #include "manager/aws/credentials_provider.hpp"
 #include "manager/aws/form.hpp"
+#include "manager/aws/retry.hpp"
 
 namespace warmroot::aws {
 namespace {
 
 constexpr Milliseconds kSsoTimeout{10'000};
-/// As the SDKs' standard mode.
-constexpr int kPortalAttempts = 3;
-constexpr Milliseconds kPortalPause{200};
 /// As botocore's: a token is renewed a quarter of an hour before its end.
 constexpr std::chrono::minutes kRenewBefore{15};
 
@@ -93,13 +91,12 @@ Result<HttpReply> ask(const Lookup& lookup, const SsoSettings& sso, Service serv
 /// Reading the role's keys may be repeated, unlike using up a refresh token.
 Result<HttpReply> ask_for_keys(const Lookup& lookup, const SsoSettings& sso,
                                const HttpRequest& request, const std::string& path) {
-  for (int attempt = 1;; ++attempt) {
-    auto reply = ask(lookup, sso, Service::sso, request, path);
-    const bool again = reply ? reply->status >= 500 || reply->status == 429
-                             : reply.error().kind != ErrorKind::misconfigured;
-    if (!again || attempt == kPortalAttempts) return reply;
-    if (lookup.from.sleep) lookup.from.sleep(kPortalPause);
-  }
+  const auto ask_once = [&] { return ask(lookup, sso, Service::sso, request, path); };
+  return ask_repeatedly(lookup.from, ask_once, [](const Result<HttpReply>& reply) {
+    constexpr int kTooMany = 429;
+    return reply ? has_trouble(reply) || reply->status == kTooMany
+                 : reply.error().kind != ErrorKind::misconfigured;
+  });
 }
 
 /// A new token for the old one; nullopt where it cannot be renewed now. The cache file gets it too:

@@ -2,15 +2,13 @@
 #include "manager/aws/sts_client.hpp"
 
 #include "manager/aws/http_date.hpp"
+#include "manager/aws/retry.hpp"
 
 namespace warmroot::aws {
 namespace {
 
 constexpr const char* kFormType = "application/x-www-form-urlencoded; charset=utf-8";
 constexpr Milliseconds kStsTimeout{10'000};
-/// As the SDKs' standard mode.
-constexpr int kAttempts = 3;
-constexpr Milliseconds kPause{200};
 /// STS refuses signatures that are five minutes off; less than this is not the reason.
 constexpr std::chrono::minutes kStsSkewWorthCorrecting{4};
 
@@ -59,19 +57,14 @@ HttpRequest StsClient::request_for(const std::string& body, const Credentials* c
 
 Result<HttpReply> StsClient::post(const std::string& body, const Credentials* credentials) const {
   Milliseconds skew{0};
-  for (int attempt = 1;; ++attempt) {
-    Result<HttpReply> reply = from_->http(request_for(body, credentials, skew));
-    if (attempt == kAttempts) return reply;
-    if (reply && reply->status < 500) {
-      const bool clock_may_be_wrong = reply->status >= 400 && credentials != nullptr;
-      const Milliseconds found =
-          clock_may_be_wrong ? skew_of(*reply, from_->now()) : Milliseconds(0);
-      if (found == Milliseconds(0) || skew != Milliseconds(0)) return reply;
-      skew = found;
-      continue;
-    }
-    if (from_->sleep) from_->sleep(kPause);
-  }
+  const auto ask = [&] { return from_->http(request_for(body, credentials, skew)); };
+  return ask_repeatedly(*from_, ask, [&](const Result<HttpReply>& reply) {
+    if (has_trouble(reply)) return true;
+    const bool clock_may_be_wrong =
+        reply->status >= 400 && credentials != nullptr && skew == Milliseconds(0);
+    if (clock_may_be_wrong) skew = skew_of(*reply, from_->now());
+    return clock_may_be_wrong && skew != Milliseconds(0);
+  });
 }
 
 Result<CallerIdentity> StsClient::get_caller_identity(const Credentials& credentials) const {
