@@ -14,8 +14,9 @@
 namespace warmroot::bootstrap {
 namespace {
 
-constexpr int kStopLookMs = 500;
-/// Anybody can make directories there, also from within the volume; a login has one.
+constexpr int kStopLookMs = 200;
+/// Anybody can make directories there, also from within the volume, and so take the place of
+/// others' agents; a login has one.
 constexpr std::size_t kMostLinks = 4096;
 /// For taking the links away: those that are left lead nowhere, and nobody minds them.
 constexpr std::int64_t kUnlinkMs = 500;

@@ -482,7 +482,7 @@ class Daemon {
     while (!shutting_down_ && std::chrono::steady_clock::now() < end &&
            !reporter_.flush(kShutdownLook)) {
     }
-    if (shutting_down_) reporter_.flush(kLastReportsAtShutdown);
+    if (shutting_down_) reporter_.flush(kLastReportsAtShutdown, true);
     stay_until_shutdown();
     reporter_.stop();
     return {};

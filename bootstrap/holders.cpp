@@ -97,7 +97,8 @@ class Search {
   /// By its root, working directory or program.
   bool linked_by(const std::string& process) const {
     const bool ours = is_ours(process);
-    if ((ours ? mounts_ : mounts_of_devices(mounts_of(process), numbers_)).empty()) return false;
+    if (ours ? mounts_.empty() : mounts_of_devices(mounts_of(process), numbers_).empty())
+      return false;
     // A container of the volume sees other paths; its links are looked at, and only its.
     for (const char* link : {"/root", "/cwd", "/exe"})
       if (below_volume(link_text(process + link)) || (!ours && on_device(process + link, device_)))
@@ -251,11 +252,11 @@ class Hunt {
     complete_ = complete_ && others_.empty();
   }
 
-  /// To whom it has found by a link and is still there.
-  void signal_found(int number) const {
+  /// Whom it has stopped. One that was on its way out of the volume goes on.
+  void kill_found() const {
     for (const auto& [pid, holder] : found_) {
       const ProcessHandle process(pid);
-      if (search_.linked_by(place_of(pid))) process.signal(number);
+      process.signal(search_.linked_by(place_of(pid)) ? SIGKILL : SIGCONT);
     }
   }
 
@@ -284,6 +285,8 @@ class Hunt {
   }
 
   void take(const ProcessHandle& process, pid_t pid, const std::string& place) {
+    // Met before as the newest: to some programs a second SIGTERM means not to save anything.
+    if (found_.contains(pid)) return;
     for (const int number : signals_) process.signal(number);
     found_.emplace(pid, as_holder(pid, place));
   }
@@ -325,8 +328,10 @@ HolderSearch kill_holders(dev_t device, const Cancelled& over) {
   Hunt hunt(device, over, {SIGSTOP});
   hunt.by_links();
   // At once: where there are very many processes, another search would not come this far in time.
-  hunt.signal_found(SIGKILL);
-  return search_holders(device, over, {SIGKILL});
+  hunt.kill_found();
+  HolderSearch all = search_holders(device, over, {SIGKILL});
+  if (all.complete || !all.found.empty()) return all;
+  return {hunt.result().found, false};
 }
 
 std::vector<Holder> namespaces_holding(dev_t device, const Cancelled& over) {

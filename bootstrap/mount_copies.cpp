@@ -99,8 +99,9 @@ std::string MountCopies::take(dev_t device) {
   const std::string number = device_number(device);
   std::vector<std::string> whose;
   std::set<std::string> seen;
+  const auto looked = until - kCopiesLimit / 2;
   for (const Holder& each :
-       namespaces_holding(device, [until] { return SteadyClock::now() >= until; })) {
+       namespaces_holding(device, [looked] { return SteadyClock::now() >= looked; })) {
     UniqueFd space = namespace_of("/proc/" + std::to_string(each.pid));
     struct stat facts {};
     if (!space || ::fstat(space.get(), &facts) != 0) continue;

@@ -40,6 +40,7 @@ constexpr int kPeoplePauseMs = 500;
 /// A look is had for so long even where its step has no time left: without one nobody would be
 /// ended, and nothing could be unmounted. Enough for the links of some ten thousand processes.
 constexpr std::int64_t kLeastLookMs = 500;
+constexpr std::int64_t kMostLookMs = 30'000;
 /// Between two rounds of killing.
 constexpr int kKillPauseMs = 20;
 /// What run_hooks takes beyond its limit to end a hook that hangs.
@@ -188,8 +189,8 @@ class Release {
       return boottime_ms() >= least_ms && over();
     };
   }
-  static Cancelled after_a_look() {
-    return after_a_look([] { return true; });
+  static Cancelled after(std::int64_t look_ms) {
+    return [end_ms = boottime_ms() + look_ms] { return boottime_ms() >= end_ms; };
   }
 
   /// True when it has ended in the step's time; asks again and again how much that is.
@@ -260,7 +261,7 @@ class Release {
 
   /// Those who are seen at once: a warning must not come late.
   Result<std::string> warn(std::int64_t end_ms) const {
-    const HolderSearch search = people(after_a_look());
+    const HolderSearch search = people(after(kLeastLookMs));
     const auto& holders = search.found;
     if (holders.empty()) return in_words(search);
     const std::int64_t seconds = std::max<std::int64_t>(0, end_ms - boottime_ms() + 500) / 1000;
@@ -384,18 +385,25 @@ class Release {
     return joined(*assignment_.kernel_users, ", ");
   }
 
+  HolderSearch kill_for(std::int64_t look_ms) const {
+    if (!device_) return {};
+    const AheadOfPeople ahead;
+    return kill_holders(*device_, after(look_ms));
+  }
+
   Result<std::string> unmount() {
     const std::int64_t deadline = boottime_ms() + budget().unmount.count();
-    const AheadOfPeople ahead;
-    while (true) {
+    // Longer each time: where there are very many processes, one that is cut short ends at the same
+    // place again.
+    for (std::int64_t look_ms = kLeastLookMs;; look_ms = std::min(2 * look_ms, kMostLookMs)) {
       Ok done = unmount_tree(kVolumePoint);
       if (done) break;
       const std::int64_t began_ms = boottime_ms();
-      const auto holders =
-          device_ ? kill_holders(*device_, after_a_look()).found : std::vector<Holder>();
+      const HolderSearch held = kill_for(std::clamp(deadline - began_ms, kLeastLookMs, look_ms));
       if (boottime_ms() >= deadline) {
         Error error = std::move(done).error();
-        if (!holders.empty()) error.context += ", held by " + holders_text(holders);
+        if (!held.none())
+          error.context += (held.found.empty() ? ", " : ", held by ") + in_words(held);
         if (const auto users = kernel_users_text(); !users.empty())
           error.context += ", used by the kernel: " + users;
         if (runs(assignment_.write_back)) error.context += ", still being written back";
@@ -437,7 +445,7 @@ class Release {
         Error error = unused.error();
         std::vector<Holder> keepers;
         for (const dev_t device : devices)
-          for (auto& keeper : namespaces_holding(device, after_a_look()))
+          for (auto& keeper : namespaces_holding(device, after(kLeastLookMs)))
             keepers.push_back(std::move(keeper));
         if (!keepers.empty())
           error.context += "; still mounted in the namespace of " + holders_text(keepers);

@@ -77,7 +77,7 @@ void Reporter::run_exchanges() {
     {
       const std::lock_guard lock(mutex_);
       // A stage is waited for, by the manager and by whoever releases: it goes first.
-      if (exchanges_.empty() || !events_.empty()) return;
+      if (stopping_ || exchanges_.empty() || !events_.empty()) return;
       next = std::move(exchanges_.front());
       exchanges_.pop_front();
     }
@@ -99,14 +99,16 @@ void Reporter::run_exchanges() {
   }
 }
 
-bool Reporter::flush(milliseconds limit) {
+bool Reporter::flush(milliseconds limit, bool hurry) {
   if (!thread_.joinable()) return true;
   std::unique_lock lock(mutex_);
   const auto delivered = [this] { return events_.empty() && unanswered_ == 0; };
-  ++flushing_;
-  changed_.notify_all();
+  if (hurry) {
+    ++hurried_;
+    changed_.notify_all();
+  }
   changed_.wait_for(lock, limit, [&] { return delivered() || stopping_; });
-  --flushing_;
+  if (hurry) --hurried_;
   return delivered();
 }
 
@@ -120,7 +122,7 @@ bool Reporter::rest() {
   const auto began = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
   while (!stopping_ && events_.empty() && exchanges_.empty()) {
-    const bool is_awaited = flushing_ > 0 && unanswered_ > 0;
+    const bool is_awaited = hurried_ > 0 && unanswered_ > 0;
     const milliseconds time = is_awaited ? kFirstRetry : often_ ? kOften : kSeldom;
     if (changed_.wait_until(lock, began + time) == std::cv_status::timeout) break;
   }

@@ -47,9 +47,9 @@ class Reporter {
   void exchange(std::string method, std::string path, std::string body, Answered done);
 
   /// Waits until everything queued has been delivered, and every request answered or given up, at
-  /// most `limit`. What waits to be tried again is tried sooner meanwhile. False when something is
-  /// left.
-  bool flush(std::chrono::milliseconds limit);
+  /// most `limit`. In a `hurry` requests that wait to be tried again are tried sooner meanwhile,
+  /// and so given up sooner. False when something is left.
+  bool flush(std::chrono::milliseconds limit, bool hurry = false);
   void stop();
 
  private:
@@ -94,7 +94,7 @@ class Reporter {
   std::deque<Exchange> exchanges_;
   std::deque<Exchange> later_;  ///< the thread's: to be tried again behind the next report
   unsigned unanswered_ = 0;     ///< exchanges, wherever they wait
-  unsigned flushing_ = 0;       ///< callers of flush
+  unsigned hurried_ = 0;        ///< callers of flush in a hurry
   bool stopping_ = false;
   std::thread thread_;
 };
