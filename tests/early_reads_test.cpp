@@ -374,15 +374,45 @@ TEST_F(FileFinderTest, a_program_brings_its_loader_and_libraries_along) {
   };
   take(3);
   ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(found[0].program, "");
-  EXPECT_EQ(found[1].program, "/bin/sh");
+  EXPECT_EQ(found[1].program, "");
+  EXPECT_EQ(found[2].program, "/bin/sh");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_THAT(finder.take(), IsEmpty());
   EXPECT_FALSE(finder.is_done());
-  finder.read_needs("/bin/sh", 1);
+  finder.read_needs("/bin/sh", 2);
   found.clear();
   take(1);
-  EXPECT_THAT(found[1].ranges, testing::ElementsAre(place_of("/usr/lib64/libc.so.6")));
+  EXPECT_THAT(found[2].ranges, testing::ElementsAre(place_of("/usr/lib64/libc.so.6")));
+}
+
+/// Its directory is looked up long before anybody can say what a program is linked with.
+TEST_F(FileFinderTest, a_library_that_a_directory_named_before_has_its_programs_rank_all_the_same) {
+  make_image(0);
+  attach({});
+  mount_root();
+  ASSERT_TRUE(shell("mkdir -p " + root().string() + "/usr/lib64 " + root().string() +
+                    "/bin && cp /bin/sh " + root().string() + "/bin/sh && cp " + root().string() +
+                    "/d1/1 " + root().string() + "/usr/lib64/libc.so.6 && sync -f " +
+                    root().string()));
+  FileFinder finder(root().string(), {{"/bin/sh", 0, UINT64_MAX, true}, {"/usr/lib64/*"}});
+  const ByteRange library = place_of("/usr/lib64/libc.so.6");
+  std::vector<std::uint32_t> ranks;
+  const auto find_library = [&](std::size_t times) {
+    for (int i = 0; i < 2000 && ranks.size() < times; ++i) {
+      for (const FoundFile& file : finder.take())
+        if (file.ranges == std::vector{library}) ranks.push_back(file.rank);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  find_library(1);
+  EXPECT_THAT(ranks, testing::ElementsAre(2U));
+  finder.read_needs("/bin/sh", 1);
+  find_library(2);
+  EXPECT_THAT(ranks, testing::ElementsAre(2U, 1U));
+  finder.forget_needs();  // of the library, which is looked at as a program now
+  for (int i = 0; i < 2000 && !finder.is_done(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(finder.is_done());
 }
 
 TEST_F(FileFinderTest, wanted_files_are_read_before_the_rest) {

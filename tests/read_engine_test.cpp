@@ -280,6 +280,7 @@ TEST_F(Pump, preferred_blocks_come_before_the_list_and_needless_ones_not_at_all)
     if (order.size() != 2) return;
     reader->prefer(std::vector<Block>{3, 91}, 2);
     reader->prefer(std::vector<Block>{90}, 1);
+    reader->prefer(std::vector<Block>{80}, 2);
     reader->prefer_to_all(std::vector<Block>{70, 71});
   };
   events.wanted = [&](Block block) { return block != 91 && asked.insert(block).second; };
@@ -289,7 +290,7 @@ TEST_F(Pump, preferred_blocks_come_before_the_list_and_needless_ones_not_at_all)
   ASSERT_EQ(one.read(blocks, {}), ReadPump::End::finished);
   // The next of the list may be on its way already when the second comes back.
   std::erase(order, 2U);
-  EXPECT_EQ(order, (std::vector<Block>{0, 1, 70, 71, 90, 3, 4, 5}));
+  EXPECT_EQ(order, (std::vector<Block>{0, 1, 70, 71, 90, 3, 80, 4, 5}));
 }
 
 /// A disk under virtual time, whose guest has a session beside us: 8 MiB every quarter of a second,

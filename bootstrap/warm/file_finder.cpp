@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <system_error>
 
 #include "bootstrap/warm/elf_needs.hpp"
@@ -24,9 +25,10 @@ constexpr std::string_view kAllBelow = "/**";
 constexpr const char* kLibraryDirectories[] = {
     "/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/", "/usr/lib64/", "/usr/lib/"};
 
-/// An interpreter's extension: whoever imports it has its libraries read next.
-bool is_module(std::string_view name) {
-  return name.ends_with(".so");
+/// An interpreter's extension: whoever imports it has its libraries read next. A link of that name
+/// is for compilers.
+bool is_module(const dirent& entry) {
+  return entry.d_type != DT_LNK && std::string_view(entry.d_name).ends_with(".so");
 }
 
 std::string read_at(int fd, ByteRange range) {
@@ -90,7 +92,14 @@ std::vector<FoundFile> FileFinder::take() {
 void FileFinder::read_needs(const std::string& program, std::uint32_t rank) {
   const std::lock_guard lock(mutex_);
   --programs_;
-  wanted_.push_front({{program}, rank, true});
+  const auto place = std::ranges::lower_bound(wanted_, rank, {}, &Wanted::rank);
+  wanted_.insert(place, {{program}, rank, true});
+  changed_.notify_all();
+}
+
+void FileFinder::forget_needs() {
+  const std::lock_guard lock(mutex_);
+  --programs_;
   changed_.notify_all();
 }
 
@@ -145,7 +154,7 @@ void FileFinder::find(const Wanted& wanted, const std::stop_token& stop) {
   for (const FileExtent& extent : *extents)
     if (const ByteRange range = cut(extent, file.offset, end); range.length > 0)
       found.ranges.push_back(range);
-  if (found.ranges.empty()) return;
+  if (found.ranges.empty() && !file.is_program) return;
   if (file.is_program) found.program = file.path;
   const std::lock_guard lock(mutex_);
   if (file.is_program) ++programs_;
@@ -165,14 +174,14 @@ void FileFinder::list_directory(int directory, const std::string& path, bool dee
   while (const dirent* entry = ::readdir(stream)) {
     if (files.size() == kMostEntries) break;
     if (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
-      files.push_back({path + entry->d_name, 0, UINT64_MAX, is_module(entry->d_name)});
+      files.push_back({path + entry->d_name, 0, UINT64_MAX, is_module(*entry)});
     else if (deep && entry->d_type == DT_DIR && entry->d_name[0] != '.')
       files.push_back({path + entry->d_name + std::string(kAllBelow)});
   }
   ::closedir(stream);
   std::sort(files.begin(), files.end(),
             [](const WantedFile& a, const WantedFile& b) { return a.path < b.path; });
-  want_first(std::move(files), rank);
+  want(std::move(files), rank);
 }
 
 void FileFinder::want_libraries(int file, std::uint32_t rank) {
@@ -182,29 +191,38 @@ void FileFinder::want_libraries(int file, std::uint32_t rank) {
   std::vector<WantedFile> files;
   if (needs.interpreter.starts_with('/')) files.push_back({needs.interpreter});
   for (const std::string& library : needs.libraries) {
-    if (library.find('/') != std::string::npos) continue;  // relative to who knows what
+    // A path is relative to who knows what.
+    if (library.size() > NAME_MAX || library.find('/') != std::string::npos) continue;
     for (const char* directory : kLibraryDirectories)
       files.push_back({directory + library, 0, UINT64_MAX, true});
   }
-  want_first(std::move(files), rank);
+  want(std::move(files), rank);
 }
 
-/// Under the lock.
+/// Under the lock. Ranges of one file may be many; a whole file is looked up once, and once more
+/// where it turns out to be a program.
 std::vector<WantedFile> FileFinder::not_known(std::vector<WantedFile> files) {
   std::erase_if(files, [this](const WantedFile& file) {
-    if (!file.path.starts_with('/') || known_.size() >= kMostWanted) return true;
-    // Ranges of one file may be many; a whole file is looked up once.
-    return file.length == UINT64_MAX && !known_.insert(file.path).second;
+    if (!file.path.starts_with('/')) return true;
+    const bool full = known_.size() >= kMostWanted || known_bytes_ >= kMostWantedBytes;
+    if (file.length != UINT64_MAX) return full;
+    const auto known = known_.find(file.path);
+    if (known != known_.end()) return !file.is_program || std::exchange(known->second, true);
+    if (full) return true;
+    known_.emplace(file.path, file.is_program);
+    known_bytes_ += file.path.size();
+    return false;
   });
   return files;
 }
 
-/// What another file leads to, of its rank.
-void FileFinder::want_first(std::vector<WantedFile> files, std::uint32_t rank) {
+/// What another file leads to, of its rank, before what else has that.
+void FileFinder::want(std::vector<WantedFile> files, std::uint32_t rank) {
   const std::lock_guard lock(mutex_);
-  files = not_known(std::move(files));
-  for (auto file = files.rbegin(); file != files.rend(); ++file)
-    wanted_.push_front({std::move(*file), rank});
+  std::vector<Wanted> wanted;
+  for (WantedFile& file : not_known(std::move(files))) wanted.push_back({std::move(file), rank});
+  wanted_.insert(std::ranges::lower_bound(wanted_, rank, {}, &Wanted::rank),
+                 std::make_move_iterator(wanted.begin()), std::make_move_iterator(wanted.end()));
   changed_.notify_all();
 }
 

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -26,11 +26,12 @@ namespace warmroot::warm {
 inline constexpr std::uint64_t kMostFileRead = 64 * 1024 * 1024;
 /// A list and what it leads to: entries of directories, libraries.
 inline constexpr std::size_t kMostWanted = 32'768;
+inline constexpr std::size_t kMostWantedBytes = 4 * 1024 * 1024;  // of their paths
 
 /// Of a wanted file.
 struct FoundFile {
   std::vector<ByteRange> ranges;  ///< relative to the file system's start
-  std::uint32_t rank = 0;         ///< the lower, the more it is wanted
+  std::uint32_t rank = 1;         ///< 1 and more: the lower, the more it is wanted
   std::string program;            ///< what read_needs wants to be told; empty: nothing
 };
 
@@ -58,6 +59,8 @@ class FileFinder {
   /// The content of a program that was found is there now: to ask it for its libraries before would
   /// keep a lookup waiting for what the caller reads anyway. They have the program's rank.
   void read_needs(const std::string& program, std::uint32_t rank);
+  /// That content never comes.
+  void forget_needs();
   /// Nothing more will be found, and no program waits for read_needs.
   bool is_done() const;
 
@@ -73,7 +76,7 @@ class FileFinder {
   void find(const Wanted& wanted, const std::stop_token& stop);
   void list_directory(int directory, const std::string& path, bool deep, std::uint32_t rank);
   void want_libraries(int file, std::uint32_t rank);
-  void want_first(std::vector<WantedFile> files, std::uint32_t rank);
+  void want(std::vector<WantedFile> files, std::uint32_t rank);
   void want_next(std::vector<WantedFile> files);
   std::vector<WantedFile> not_known(std::vector<WantedFile> files);
   UniqueFd open_inside(const std::string& path) const;
@@ -81,10 +84,11 @@ class FileFinder {
   UniqueFd root_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::deque<Wanted> wanted_;
-  std::set<std::string> known_;
+  std::deque<Wanted> wanted_;          // by rank
+  std::map<std::string, bool> known_;  // true: as a program
+  std::size_t known_bytes_ = 0;        // of paths
   std::vector<FoundFile> found_;
-  std::uint32_t next_rank_ = 0;
+  std::uint32_t next_rank_ = 1;
   unsigned busy_ = 0;
   unsigned programs_ = 0;              // that wait for read_needs
   std::vector<std::jthread> threads_;  // last, so that they end first

@@ -51,7 +51,7 @@ bool ReadPump::is_lost() const {
 }
 
 bool ReadPump::is_started() const {
-  return next_ == blocks_.size() && preferred_.empty() && ranked_.empty() && again_.empty();
+  return next_ == blocks_.size() && !has_preferred() && again_.empty();
 }
 
 bool ReadPump::is_done() const {
@@ -76,12 +76,14 @@ std::optional<Block> ReadPump::next_block() {
 }
 
 std::optional<Block> ReadPump::next_preferred() {
-  const auto first = ranked_.begin();
-  if (preferred_.empty() && first == ranked_.end()) return std::nullopt;
-  std::deque<Block>& from = preferred_.empty() ? first->second : preferred_;
-  const Block block = from.front();
-  from.pop_front();
-  if (&from != &preferred_ && from.empty()) ranked_.erase(first);
+  if (!preferred_.empty()) {
+    const Block block = preferred_.front();
+    preferred_.pop_front();
+    return block;
+  }
+  if (ranked_.empty()) return std::nullopt;
+  const Block block = ranked_.top().block;
+  ranked_.pop();
   return block;
 }
 

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <optional>
+#include <queue>
 #include <span>
 #include <stop_token>
 #include <unordered_map>
@@ -80,20 +82,20 @@ class ReadPump {
                    const Enough& enough = {});
 
   /// These are read before what is left of the list, those of a lower rank first, of one rank
-  /// behind those preferred earlier. Requires blocks of the device. For the owner's callbacks, and
-  /// between calls.
+  /// behind those preferred earlier; beyond kMostPreferred they are left to the lists. Requires
+  /// blocks of the device. For the owner's callbacks, and between calls.
   void prefer(std::span<const Block> blocks, std::uint32_t rank = 0) {
-    if (blocks.empty()) return;
-    auto& same = ranked_[rank];
-    same.insert(same.end(), blocks.begin(), blocks.end());
+    for (const Block block : blocks)
+      if (ranked_.size() < kMostPreferred) ranked_.push({rank, next_turn_++, block});
   }
   /// Before all ranks, and before those preferred to all earlier; beyond kMostPreferred the last
-  /// are forgotten, and left to the lists. Requires the same.
+  /// are left to the lists. Requires the same.
   void prefer_to_all(std::span<const Block> blocks) {
     preferred_.insert(preferred_.begin(), blocks.begin(), blocks.end());
     preferred_.resize(std::min(preferred_.size(), kMostPreferred));
   }
   static constexpr std::size_t kMostPreferred = 65'536;
+  bool has_preferred() const { return !preferred_.empty() || !ranked_.empty(); }
 
   /// Starts what comes next, as far as the depth allows, without waiting for the end of the owner's
   /// tick, from which it is called. Errors: the engine's own.
@@ -145,6 +147,12 @@ class ReadPump {
     int error = 0;
     std::chrono::microseconds slowest{0};
   };
+  struct Ranked {
+    std::uint32_t rank = 0;
+    std::uint32_t turn = 0;
+    Block block = 0;
+    auto operator<=>(const Ranked&) const = default;
+  };
   struct Retry {
     Block block = 0;
     SteadyClock::time_point due;
@@ -180,8 +188,9 @@ class ReadPump {
 
   std::span<const Block> blocks_;
   std::size_t next_ = 0;
-  std::deque<Block> preferred_;  // to all
-  std::map<std::uint32_t, std::deque<Block>> ranked_;
+  std::deque<Block> preferred_;                                              // to all
+  std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>> ranked_;  // the first on top
+  std::uint32_t next_turn_ = 0;
   std::deque<Block> again_;  // touched blocks that have to be read whole
   std::deque<Retry> retries_;
   std::deque<Block> samples_;

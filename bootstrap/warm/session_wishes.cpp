@@ -37,17 +37,17 @@ void SessionWishes::prefer(SteadyClock::time_point now, const BlockSet& present,
 void SessionWishes::prefer_files(const BlockSet& present) {
   if (!finder_) return;
   const bool done = finder_->is_done();
-  for (const FoundFile& file : finder_->take()) prefer_file(file);
+  for (const FoundFile& file : finder_->take()) prefer_file(file, present);
   std::erase_if(programs_, [&](const Program& program) {
     for (const Block block : program.ends)
       if (!present.contains(block)) return false;
     finder_->read_needs(program.path, program.rank);
     return true;
   });
-  if (done) finder_.reset();  // it holds the root
+  if (done) finder_.reset();  // it holds the root, and no program waits
 }
 
-void SessionWishes::prefer_file(const FoundFile& file) {
+void SessionWishes::prefer_file(const FoundFile& file, const BlockSet& present) {
   std::vector<Block> blocks;
   for (const ByteRange& range : file.ranges)
     for (const Block block : blocks_of({offset_bytes_ + range.offset, range.length}, files_.size()))
@@ -59,7 +59,16 @@ void SessionWishes::prefer_file(const FoundFile& file) {
     const std::size_t ends = std::min<std::size_t>(blocks.size(), 2);
     programs_.push_back({file.program, file.rank, {blocks.begin(), blocks.begin() + ends}});
   }
+  std::erase_if(blocks, [&](Block block) { return present.contains(block); });
   pump_.prefer(blocks, file.rank);
+}
+
+void SessionWishes::give_up(Block block) {
+  std::erase_if(programs_, [&](const Program& program) {
+    if (std::ranges::find(program.ends, block) == program.ends.end()) return false;
+    finder_->forget_needs();
+    return true;
+  });
 }
 
 /// What the session waits for comes by itself; what it will want next comes before all else.

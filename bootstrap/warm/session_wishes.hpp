@@ -45,6 +45,8 @@ class SessionWishes {
     missed_.insert(blocks.begin(), blocks.end());
     expected_ += missed_.size() - before;
   }
+  /// This one cannot be read.
+  void give_up(Block block);
   /// No lookup is begun any more; waits for none.
   void stop_lookups() {
     guess_ = {};
@@ -66,7 +68,7 @@ class SessionWishes {
 
  private:
   void prefer_files(const BlockSet& present);
-  void prefer_file(const FoundFile& file);
+  void prefer_file(const FoundFile& file, const BlockSet& present);
   void follow_session(const BlockSet& present, const BlockSet& wanted, Block most);
 
   ReadPump& pump_;

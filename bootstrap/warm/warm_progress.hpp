@@ -30,9 +30,9 @@ struct WarmProgress {
   std::uint64_t present_blocks = 0;  ///< needed blocks known to be on the volume
   std::uint64_t present_device_blocks = 0;  ///< blocks of the whole device that are, with those
                                             ///< that a list says are not in the snapshot
-  std::uint64_t blocks_read = 0;  ///< blocks this run brought in
-  std::uint64_t bytes_read = 0;   ///< bytes this run asked the device for, samples included
-  double warmth = 0;              ///< present / needed, 0..1
+  std::uint64_t blocks_read = 0;            ///< blocks this run brought in
+  std::uint64_t bytes_read = 0;  ///< bytes this run asked the device for, samples included
+  double warmth = 0;             ///< present / needed, 0..1
   std::uint64_t elapsed_ms = 0;
   std::optional<std::uint64_t> eta_ms;
   std::string engine;                ///< "io_uring" or "pread"; empty before the probe
@@ -41,7 +41,8 @@ struct WarmProgress {
   std::uint64_t resumed_blocks = 0;  ///< needed blocks that an earlier run's map vouched for
   std::uint64_t hot_blocks = 0;      ///< blocks of the hot list; 0: there is none
   std::uint64_t hot_present = 0;
-  std::optional<std::uint64_t> hot_ms;  ///< when all of them were present
+  std::optional<std::uint64_t> hot_ms;  ///< when all of them were present; unset
+                                        ///< again while some that came late are missing
   std::uint64_t file_blocks = 0;        ///< blocks of files that were wanted by name, as found
   std::string needed_source;            ///< "snapshot", "fsmap" or "whole"; empty until known
   unsigned touch_bytes =

@@ -47,6 +47,7 @@ constexpr unsigned kLookupsPart = 10;
 constexpr unsigned kFewestLookups = 2;
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
+constexpr std::uint32_t kBeforeFiles = 0;  // of the pump's ranks
 
 std::uint64_t milliseconds_since(SteadyClock::time_point start) {
   return static_cast<std::uint64_t>(
@@ -104,6 +105,7 @@ class Run {
   BlockSet given_up_;  // by any round; a later one may have read them
   BlockSet hot_;
   bool hot_started_ = false;  // all of the hot list that was there at the start
+  bool late_left_ = false;    // of the list that came later
   bool filling_ = false;      // what is needed is known and being read
 
   WarmProgress progress_;
@@ -168,6 +170,7 @@ Ok Run::open() {
   events.exists = [this](Block block) { return reaches(block); };
   events.given_up = [this](Block block) {
     given_up_.insert(block);
+    wishes_->give_up(block);
     reader_->give_up(block);
   };
   events.sampled = [this](microseconds latency) { warm_reads_.record(latency); };
@@ -325,7 +328,8 @@ void Run::take_late_hot() {
   else if (progress_.hot_blocks > 0 && !progress_.hot_ms)
     look_at_hot();
   wishes_->expect(*late);
-  pump_->prefer_to_all(*late);
+  late_left_ = !progress_.hot_ms;
+  pump_->prefer(*late, kBeforeFiles);
 }
 
 Result<ReadPump::End> Run::find_needed() {
@@ -464,7 +468,8 @@ std::vector<Block> Run::on_tick() {
     take_late_hot();
   }
   const BlockSet any;
-  const bool reads_list = progress_.hot_blocks > 0 && !hot_started_;
+  late_left_ = late_left_ && !progress_.hot_ms && pump_->has_preferred();
+  const bool reads_list = late_left_ || (progress_.hot_blocks > 0 && !hot_started_);
   wishes_->prefer(now, presence_.present(), needed_->is_known() ? needed_->blocks() : any,
                   reads_list);
   map_.keep_up(now, presence_);
@@ -521,6 +526,7 @@ Ok Run::finish(ReadPump::End end) {
       note(errno_error("the device answers errors only", pump_->last_error()).message());
       break;
   }
+  if (hot_started_ && progress_.hot_blocks > 0 && !progress_.hot_ms) look_at_hot();
   const Block unread = given_up_.difference(presence_.present()).count();
   if (unread > 0 && progress_.state != WarmState::failed)
     note(std::to_string(unread) + " blocks could not be read: " +

@@ -55,8 +55,8 @@ struct WarmRequest {
   /// the needed ones, and no other is read. Asked at the start, and again when it matters;
   /// nullopt, or empty: the file system is asked.
   std::function<std::optional<BlockSet>(std::uint64_t device_bytes)> listed{};
-  /// More of the hot list, from whoever answers only while the run goes on: read from then on
-  /// before all else but `hot` and what a session misses. Asked by run's thread some times a second
+  /// More of the hot list, from whoever answers only while the run goes on: read from then on,
+  /// behind `hot` and what a session misses. Asked by run's thread some times a second
   /// until there is an answer; nullopt: not yet. Must not wait. May be empty.
   std::function<std::optional<std::vector<Block>>()> late_hot{};
   /// Called by run's thread once all that the run needs is open: from then on it and the threads
@@ -74,8 +74,8 @@ class Warmer {
   /// Reads until every needed block is present or `stop` is requested; returns the last progress,
   /// with state done, stopped or failed. After a stop request no read is started, those in flight
   /// are given 150 ms, and the map is saved (fsync) before it returns. Never writes to the device;
-  /// holds files of the mount only while saving the map or asking for the free list. Errors: the
-  /// device cannot be opened for direct reads, or it has no size. Once.
+  /// holds files of the mount only while saving the map, asking for the free list or looking files
+  /// up by name. Errors: the device cannot be opened for direct reads, or it has no size. Once.
   Result<WarmProgress> run(std::stop_token stop, const OnProgress& on_progress);
 
  private:
