@@ -403,6 +403,7 @@ TEST_F(BootNamespace, neither_a_probe_login_nor_a_program_inherits_what_was_left
 /// Its set-user-ID programs ran for everybody on the base who knew the path.
 TEST_F(BootNamespace, a_user_of_the_base_cannot_walk_into_the_volume_and_its_people_log_in) {
   make_volume("chmod 4755 $t/bin/bash");
+  ASSERT_EQ(::chmod(kVolumeParent, 0755), 0);
   ASSERT_TRUE(make_volume_point());
   mount_volume();
   ASSERT_TRUE(perform_plan());
