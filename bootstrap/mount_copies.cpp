@@ -20,6 +20,7 @@
 #include "bootstrap/base/words.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
+#include "bootstrap/mount_exec.hpp"
 #include "bootstrap/mount_table.hpp"
 
 namespace warmroot::bootstrap {
@@ -42,13 +43,22 @@ std::string own_mounts(int proc) {
   return text;
 }
 
-/// A path may lead to what somebody has mounted over it meanwhile, and "/" cannot be unmounted.
+/// A path may lead to what somebody has mounted over it meanwhile.
 bool leads_to(const std::string& point, const std::string& mount_id) {
   struct statx facts {};
-  if (point == "/" || ::statx(AT_FDCWD, point.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT,
-                              STATX_MNT_ID, &facts) != 0)
+  if (::statx(AT_FDCWD, point.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_MNT_ID,
+              &facts) != 0)
     return false;
   return (facts.stx_mask & STATX_MNT_ID) == 0 || std::to_string(facts.stx_mnt_id) == mount_id;
+}
+
+/// From the directory that it is in, to which no link led. "/" cannot be unmounted.
+bool unmount_one(const std::string& point, const std::string& mount_id) {
+  const UniqueFd parent = open_parent(point);
+  const std::string name = point.substr(point.rfind('/') + 1);
+  if (!parent || name.empty() || ::fchdir(parent.get()) != 0) return false;
+  const bool gone = leads_to(name, mount_id) && ::umount2(name.c_str(), UMOUNT_NOFOLLOW) == 0;
+  return ::chdir("/") == 0 && gone;  // else it would keep the one below busy
 }
 
 /// Runs on a thread that ends afterwards: it stays in the other namespace.
@@ -59,8 +69,7 @@ bool unmount_there(int proc, int space, const std::string& device) {
   bool some = false;
   for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount) {
     const std::string point = without_octal_escapes(mount->point);
-    if (copies.count(mount->id) != 0 && leads_to(point, mount->id))
-      some |= ::umount2(point.c_str(), UMOUNT_NOFOLLOW) == 0;
+    if (copies.count(mount->id) != 0) some |= unmount_one(point, mount->id);
   }
   return some;
 }

@@ -103,18 +103,11 @@ bool below(const std::string& path, const std::string& point) {
   return path == point || path.rfind(point + "/", 0) == 0;
 }
 
-/// umount2(2) of a path of the mount table. Those have no links: one that stands there by now is
-/// the volume's, and would lead to a mount of the base's. 0, or errno.
+/// umount2(2) of a path of the mount table. 0, or errno.
 int unmount_at(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  open_how how{};
-  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  // Of the directory that it is in: a descriptor of its own would keep it busy.
-  const UniqueFd parent(static_cast<int>(
-      ::syscall(SYS_openat2, AT_FDCWD, path.substr(0, slash + 1).c_str(), &how, sizeof how)));
+  const UniqueFd parent = open_parent(path);
   if (!parent) return errno;
-  const std::string place = descriptor_path(parent) + path.substr(slash);
+  const std::string place = descriptor_path(parent) + path.substr(path.rfind('/'));
   return ::umount2(place.c_str(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
 }
 
@@ -125,6 +118,15 @@ bool is_not_there(int error_number) {
 }
 
 }  // namespace
+
+UniqueFd open_parent(const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  const std::string parent = path.substr(0, path.rfind('/') + 1);
+  return UniqueFd(
+      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, parent.c_str(), &how, sizeof how)));
+}
 
 Ok mount_device(const std::string& node, const std::string& point, const std::string& filesystem,
                 const std::string& options) {
