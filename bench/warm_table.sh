@@ -18,7 +18,7 @@ sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$seed" --r
 sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$((seed + 1))" --repetitions 2 --limit 20 --reader \
   --contenders none,touch,ours,ours-nolist --workloads bench/workloads/perl-git.sh --json "$name-reader.json" >>"$name.md"
 sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$((seed + 2))" --repetitions 3 \
-  --change-to bench/profiles/c.toml --change-after 2 --contenders ours --workloads bench/workloads/perl-git.sh \
+  --change-to "bench/profiles/$([ "$profile" = c ] && echo b || echo c).toml" --change-after 2 --contenders ours --workloads bench/workloads/perl-git.sh \
   --json "$name-change.json" >>"$name.md"
 step "warm table: $name.md"
 cat "$name.md"

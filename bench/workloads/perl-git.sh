@@ -1,5 +1,5 @@
 # A login, a repository made and looked at, Perl, and network tools' start-up: run by `bash -l` in the warmed root.
-# Fixed: results name its hash.
+# Fixed: a result names the revision that it is of.
 set -eu
 id >/dev/null
 cat /etc/os-release >/dev/null

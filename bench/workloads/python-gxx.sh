@@ -1,4 +1,4 @@
-# A login, an interpreter with numpy, a compiler: run by `bash -l` in the warmed root. Fixed: results name its hash.
+# A login, an interpreter with numpy, a compiler: run by `bash -l` in the warmed root. Fixed: a result names the revision that it is of.
 set -eu
 id >/dev/null
 ls -l /etc >/dev/null
