@@ -180,6 +180,17 @@ TEST_F(FakeSys, an_nvme_ebs_disk_shows_its_padded_serial_and_model) {
   EXPECT_FALSE(disks[0].holds_base);
 }
 
+TEST_F(FakeSys, reads_of_a_disk_never_run_into_the_drivers_time_limit) {
+  put("nvme1n1/queue/io_timeout", "30000\n");
+  ASSERT_TRUE(raise_io_timeout(root_, "nvme1n1"));
+  std::string limit;
+  std::getline(std::ifstream(root_ + "/block/nvme1n1/queue/io_timeout"), limit);
+  EXPECT_THAT(limit, testing::StartsWith("4294967295")) << "all that the kernel's 32 bits hold";
+  const Ok absent = raise_io_timeout(root_, "vda");
+  ASSERT_FALSE(absent);
+  EXPECT_THAT(absent.error().message(), testing::HasSubstr("vda/queue/io_timeout"));
+}
+
 TEST_F(FakeSys, a_disk_with_a_mounted_partition_or_something_stacked_on_it_holds_the_base) {
   put("nvme0n1/size", "100\n");
   put("nvme0n1/dev", "259:0\n");
