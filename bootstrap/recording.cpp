@@ -111,6 +111,18 @@ Ok Recording::take(std::string_view list) {
   return {};
 }
 
+void Recording::made_from(const std::string& snapshot_id) {
+  const std::lock_guard lock(mutex_);
+  lineage_ = snapshot_id;
+}
+
+/// With its lineage, as far as that is known.
+std::string Recording::encoded(warm::HotList list) const {
+  const std::lock_guard lock(mutex_);
+  if (!lineage_.empty()) list.lineage = lineage_;
+  return warm::encode_hot_list(list);
+}
+
 bool Recording::was_told() const {
   const std::lock_guard lock(mutex_);
   return told_.has_value();
@@ -172,7 +184,7 @@ void Recording::run(const std::stop_token& stop) {
     if (first && tell != std::end(kTellAfter) && SteadyClock::now() >= *first + *tell) {
       ++tell;
       if (const auto list = recorder_->list(); !has_taught_ && !list.ranges.empty())
-        recorded_(warm::encode_hot_list(list), true, [](bool) {});
+        recorded_(encoded(list), true, [](bool) {});
     }
     ::poll(nullptr, 0, warm::kRecordPollMs);
     if (const auto taken = recorder_->poll(); !taken) {
@@ -198,7 +210,7 @@ void Recording::save(const std::stop_token& stop) {
   enum class Answer { none, yes, no };
   const auto answer = std::make_shared<std::atomic<Answer>>(Answer::none);
   if (!has_taught_)
-    recorded_(warm::encode_hot_list(list), false,
+    recorded_(encoded(list), false,
               [answer](bool taken) { *answer = taken ? Answer::yes : Answer::no; });
   auto before = lists();
   before.resize(std::min<std::size_t>(before.size(), 1));
@@ -208,8 +220,8 @@ void Recording::save(const std::stop_token& stop) {
       before.assign(1, std::move(*now));
   before.push_back(std::move(list));
   list = warm::merge_hot_lists(before);
-  const Ok saved = file_ ? file_->save(warm::encode_hot_list(list))
-                         : Ok{fail(ErrorKind::gone, "the root is not mounted")};
+  const Ok saved =
+      file_ ? file_->save(encoded(list)) : Ok{fail(ErrorKind::gone, "the root is not mounted")};
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +
                     std::to_string(list.recordings) + " recordings; this one from " + source
               : "the hot list was not kept: " + saved.error().message());

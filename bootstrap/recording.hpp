@@ -51,6 +51,8 @@ class Recording {
   /// ten minutes are recorded. Of a lease in which nobody started a shell of the volume's nothing
   /// is kept, and nobody is taught.
   void logins_tried() { open_ = true; }
+  /// The snapshot that the volume was made from: of what is recorded from now on. Any thread.
+  void made_from(const std::string& snapshot_id);
   /// Neither the volume nor the manager has told what sessions read first.
   bool knows_nothing() const { return lists().empty(); }
   /// The manager has told it.
@@ -74,6 +76,7 @@ class Recording {
 
  private:
   std::vector<warm::HotList> lists() const;
+  std::string encoded(warm::HotList list) const;
   void run(const std::stop_token& stop);
   bool somebody_came();
   void save(const std::stop_token& stop);
@@ -87,6 +90,7 @@ class Recording {
   std::optional<warm::VolumeFile> file_, owner_;
   std::string volume_id_;
   mutable std::mutex mutex_;
+  std::string lineage_;
   bool was_used_ = false;
   bool has_taught_ = false;                  // others know what was recorded
   std::optional<warm::HotList> own_, told_;  // the volume's, and the manager's

@@ -42,6 +42,7 @@ class Warming {
   /// The manager says what the volume was made from.
   void made_from(const std::string& volume_id, const std::string& snapshot_id) {
     volume_blocks_.made_from(volume_id, snapshot_id);
+    recording_.made_from(snapshot_id);
   }
 
   /// This disk ("/dev/nvme1n1") may be the volume; the next call may name another.
@@ -88,11 +89,10 @@ class Warming {
                        },
                        [this](std::string list, bool so_far, const Recording::Taken& taken) {
                          if (ticket_.manager_url.empty()) return taken(true);
-                         reporter_.exchange("POST",
-                                            so_far ? "/v1/hot-list?so-far=1" : "/v1/hot-list",
-                                            std::move(list), [taken](const auto& answer) {
-                                              taken(answer.has_value());
-                                            });
+                         reporter_.exchange(
+                             "POST", so_far ? "/v1/hot-list?so-far=1" : "/v1/hot-list",
+                             std::move(list),
+                             [taken](const auto& answer) { taken(answer.has_value()); });
                        }};
   BoundedThread warmer_;  ///< last, so that it ends first
 };

@@ -39,6 +39,7 @@ class RecordingTest : public warm::WarmerTest {
                         });
     recording.start(disk_loop_.device());
     mount_root();
+    recording.made_from("snap-0a1");
     recording.mounted(root().string(), 0, volume);
     if (somebody_comes) begin_session(recording);
     for (const auto& file : files)
@@ -153,6 +154,8 @@ TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
   const auto alone = warm::decode_hot_list(recorded);
   ASSERT_TRUE(alone) << alone.error().message();
   EXPECT_EQ(alone->recordings, 1u) << "others merge it with theirs";
+  EXPECT_EQ(alone->lineage, "snap-0a1");
+  EXPECT_EQ(kept->lineage, "snap-0a1");
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3"}));
   EXPECT_THAT(notes, ElementsAre("recording from trace and opened files",
                                  HasSubstr("of 1 recordings; this one from trace and opened")));
