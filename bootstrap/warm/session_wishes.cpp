@@ -12,10 +12,10 @@ constexpr auto kFollowEvery = std::chrono::milliseconds(10);
 
 }  // namespace
 
-void SessionWishes::start(const std::string& device_path, const std::string& mount_point,
+bool SessionWishes::start(const std::string& device_path, const std::string& mount_point,
                           std::vector<WantedFile> files,
                           std::function<std::vector<WantedFile>()> guess, bool has_list) {
-  if (mount_point.empty()) return;
+  if (mount_point.empty()) return true;
   mount_point_ = mount_point;
   if (has_list) guess_ = std::exchange(guess, {});
   if (!files.empty() || guess)
@@ -23,6 +23,7 @@ void SessionWishes::start(const std::string& device_path, const std::string& mou
   if (auto session =
           SessionTrace::start(device_path, mount_point, offset_bytes_, std::move(trace_place_)))
     session_.emplace(std::move(*session));
+  return session_.has_value();
 }
 
 void SessionWishes::prefer(SteadyClock::time_point now, const BlockSet& present,

@@ -34,8 +34,9 @@ class SessionWishes {
 
   /// Begins the lookups in the root and the session's trace. An empty `mount_point`: there is
   /// neither. With a list, `guess` is asked only when sessions have missed kForeignMisses blocks
-  /// that were not expected: the list is another workload's.
-  void start(const std::string& device_path, const std::string& mount_point,
+  /// that were not expected: the list is another workload's. False when what sessions miss cannot
+  /// be followed: the kernel shows no trace of reads.
+  bool start(const std::string& device_path, const std::string& mount_point,
              std::vector<WantedFile> files, std::function<std::vector<WantedFile>()> guess,
              bool has_list);
   static constexpr std::size_t kForeignMisses = 8;  ///< with its own list a session has 3 or 4

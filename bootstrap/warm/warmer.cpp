@@ -454,8 +454,9 @@ Result<ReadPump::End> Run::read_everything() {
 /// meanwhile, none of which tells by its latency whether a touch suffices.
 void Run::start_wishes() {
   if (!std::exchange(wishes_due_, false)) return;
-  wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
-                 std::move(request_.guess), progress_.hot_blocks > 0);
+  if (!wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
+                      std::move(request_.guess), progress_.hot_blocks > 0))
+    note("what sessions miss is not followed: the kernel shows no trace of reads");
 }
 
 std::vector<Block> Run::on_tick() {
