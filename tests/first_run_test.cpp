@@ -340,6 +340,8 @@ TEST(FirstRunFiles, begin_with_what_a_login_opens_and_know_its_users) {
   EXPECT_TRUE(files[static_cast<std::size_t>(at("/usr/bin/fish"))].is_program);
   EXPECT_LT(at("/home/ann/.bashrc"), at("/usr/bin/python3"));
   EXPECT_LT(at("/usr/bin/python3"), at("/usr/bin/*"));
+  EXPECT_LT(at("/etc/pam.d/*"), at("/usr/bin/python3"));
+  EXPECT_TRUE(files[static_cast<std::size_t>(at("/usr/sbin/sshd"))].is_program);
   for (const WantedFile& file : files) EXPECT_TRUE(file.path.starts_with('/')) << file.path;
 }
 

@@ -99,6 +99,23 @@ constexpr const char* kPrograms[] = {"/usr/bin/python3",
                                      "/usr/bin/as",
                                      "/usr/bin/ld"};
 
+/// Of who lets people in, and of sudo and su.
+constexpr const char* kAccess[] = {"/etc/shadow",
+                                   "/etc/login.defs",
+                                   "/etc/sudoers",
+                                   "/etc/sudoers.d/*",
+                                   "/etc/pam.d/*",
+                                   "/etc/security/*",
+                                   "/etc/ssh/*",
+                                   "/etc/ssh/sshd_config.d/*",
+                                   "/usr/lib/x86_64-linux-gnu/libnss_files.so.2",
+                                   "/usr/lib/x86_64-linux-gnu/libpam.so.0",
+                                   "/usr/lib/x86_64-linux-gnu/security/*",
+                                   "/usr/lib/aarch64-linux-gnu/libpam.so.0",
+                                   "/usr/lib/aarch64-linux-gnu/security/*",
+                                   "/usr/lib64/libpam.so.0",
+                                   "/usr/lib64/security/*"};
+
 /// What those read at their start.
 constexpr const char* kProgramFiles[] = {"/etc/ssl/openssl.cnf",
                                          "/etc/ssh/ssh_config",
@@ -170,6 +187,8 @@ std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
     if (user.home.size() > 1)
       for (const char* name : kHome) add(user.home + name);
   for (const char* path : kLoginPrograms) add(path, true);
+  for (const char* path : kAccess) add(path);
+  for (const char* path : {"/usr/sbin/sshd", "/usr/lib/openssh/sshd-session"}) add(path, true);
   for (const char* path : kPrograms) add(path, true);
   for (const char* path : kProgramFiles) add(path);
   const auto of_pythons = [&add](const char* part) {
