@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <tuple>
@@ -165,6 +166,15 @@ std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const
       blocks.push_back(block);
     }
   return blocks;
+}
+
+std::size_t Recording::ranges_beyond(std::uint64_t device_bytes) const {
+  std::size_t beyond = 0;
+  for (const warm::HotList& list : lists())
+    beyond += static_cast<std::size_t>(std::ranges::count_if(
+        list.ranges,
+        [&](const warm::HotRange& range) { return range.device.offset >= device_bytes; }));
+  return beyond;
 }
 
 /// Shells before that were logins that we have tried. Where opened files cannot be watched,

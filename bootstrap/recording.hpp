@@ -70,6 +70,8 @@ class Recording {
   /// those of the volume's own sessions before those of others, and these before what a snapshot
   /// brought along.
   std::vector<warm::Block> hot_blocks(std::uint64_t device_bytes) const;
+  /// Ranges of all lists that lie beyond a device of this size, which hot_blocks leaves out.
+  std::size_t ranges_beyond(std::uint64_t device_bytes) const;
   /// Ends the recording and keeps it on the volume; nothing of the mount is held afterwards. False
   /// when the volume has not taken it in time; then it may be called again.
   bool finish(std::chrono::milliseconds limit);

@@ -144,6 +144,9 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   if (const auto disk = warm::BlockDevice::open(request.device_path)) {
     if (!recording_.was_told()) hear_of_list_later(request, disk->size_bytes());
     request.hot = recording_.hot_blocks(disk->size_bytes());
+    if (const auto beyond = recording_.ranges_beyond(disk->size_bytes()); beyond > 0)
+      log_event(LogLevel::warning, "hot list",
+                {{"what", std::to_string(beyond) + " ranges lie beyond the device: left out"}});
   }
   if (request.hot.empty()) request.files = recording_.files_elsewhere();
   request.guess = [] { return warm::first_run_files(login_users()); };

@@ -178,7 +178,9 @@ TEST_F(RecordingTest, a_cold_volume_begins_with_what_another_node_of_its_lineage
   ASSERT_TRUE(other.take(recorded));
   const auto whole = other.hot_blocks(warm::kFsBytes);
   EXPECT_GT(whole.size(), 2u);
+  EXPECT_EQ(other.ranges_beyond(warm::kFsBytes), 0u);
   EXPECT_THAT(other.hot_blocks(4 * warm::kGridBytes), testing::Each(testing::Lt(4u)));
+  EXPECT_GT(other.ranges_beyond(4 * warm::kGridBytes), 0u);
 }
 
 /// What came with a snapshot, or was recorded in a lease of a minute, hid what fifteen others had
