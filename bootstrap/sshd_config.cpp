@@ -151,7 +151,7 @@ std::optional<std::string> why_no_node_host_keys(const SshdFacts& facts) {
 
 std::string sshd_complaint(std::string_view output) {
   while (output.find(" host key") < output.find('\n'))
-    output.remove_prefix(std::min(output.find('\n') + 1, output.size()));
+    output.remove_prefix(std::min(output.find('\n'), output.size() - 1) + 1);
   return std::string(output.substr(0, output.find('\n')));
 }
 

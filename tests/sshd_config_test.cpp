@@ -180,6 +180,7 @@ TEST(SshdFacts, the_reason_of_a_refusal_is_not_a_host_key_that_is_made_later) {
             "/etc/ssh/sshd_config line 3: Bad");
   EXPECT_EQ(sshd_complaint("Unable to load host key: /x\n"), "");
   EXPECT_EQ(sshd_complaint("no line's end"), "no line's end");
+  EXPECT_EQ(sshd_complaint("Unable to load host key: /x"), "") << "it never came to an end";
   EXPECT_EQ(sshd_complaint(""), "");
 }
 
