@@ -48,6 +48,8 @@ constexpr const char* kFallbackShells[] = {"/bin/bash", "/bin/sh"};
 constexpr std::size_t kMaxLineBytes = 4096;
 /// With the blank behind it: what stands before a line in the record.
 constexpr std::size_t kLongestWord = 7;
+/// A line becomes longer where it is added: by "x" for no password, a shell for none, other ages.
+constexpr std::size_t kMostGrowth = 64;
 constexpr std::size_t kMaxEntries = 10000;
 /// useradd's limit.
 constexpr std::size_t kMaxNameBytes = 32;
@@ -496,7 +498,7 @@ AccountEdit parse_record(std::string_view text) {
         if (kind == "group") edit.group_added.push_back(added);
         if (kind == "shadow") edit.shadow_added.push_back(added);
       },
-      kMaxLineBytes + kLongestWord);
+      kMaxLineBytes + kLongestWord + kMostGrowth);
   return edit;
 }
 

@@ -311,6 +311,22 @@ TEST(Accounts, the_record_takes_back_a_line_of_the_greatest_length_too) {
   EXPECT_EQ(revert_accounts(edit.files, parse_record(record_of(edit))).passwd, kBase.passwd);
 }
 
+/// It was too long for the record, and the base kept the volume's person, with the hash.
+TEST(Accounts, the_record_takes_back_a_line_that_became_longer_than_that) {
+  const std::string ends = ":/home/ada:", begins = "ada::2001:2001:";
+  const std::string line = begins + std::string(4096 - begins.size() - ends.size(), 'a') + ends;
+  AccountFiles files = volume(line + "\n");
+  const std::string shadow = "ada:", ages = ":1::::::";
+  files.shadow = shadow + std::string(4096 - shadow.size() - ages.size(), '$') + ages + "\n";
+  const auto edit = merge_accounts(kBase, files);
+  ASSERT_EQ(edit.passwd_added.size(), 1u);
+  ASSERT_EQ(edit.shadow_added.size(), 1u);
+  EXPECT_GT(edit.passwd_added[0].size(), 4096u);
+  const auto reverted = revert_accounts(edit.files, parse_record(record_of(edit)));
+  EXPECT_EQ(reverted.passwd, kBase.passwd);
+  EXPECT_EQ(reverted.shadow, kBase.shadow);
+}
+
 TEST(Accounts, a_last_line_without_an_end_is_not_glued_to_the_next) {
   AccountFiles base = kBase;
   base.passwd.pop_back();
