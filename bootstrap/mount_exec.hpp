@@ -40,9 +40,9 @@ Ok perform(const MountStep& step, const std::string& point);
 Ok perform_all(const std::vector<MountStep>& steps, const std::string& point,
                const std::function<void(const MountStep&, const Ok&)>& on_step);
 
-/// The directory that a path of the mount table is in, O_PATH; invalid, with errno, where a symbolic
-/// link is on the way. Those of the table have none: one that stands there by now is the volume's,
-/// and would lead elsewhere.
+/// The directory that a path of the mount table is in, O_PATH; invalid, with errno, where a
+/// symbolic link is on the way. Those of the table have none: one that stands there by now is the
+/// volume's, and would lead elsewhere.
 UniqueFd open_parent(const std::string& path);
 
 /// Unmounts everything below `point`, the last mounted first, and then `point` itself unless

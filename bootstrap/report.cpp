@@ -64,8 +64,7 @@ void Reporter::stage_changed(Stage stage, std::string reason, std::string messag
 void Reporter::exchange(std::string method, std::string path, std::string body, Answered done) {
   {
     const std::lock_guard lock(mutex_);
-    exchanges_.push_back(
-        {std::move(method), std::move(path), std::move(body), std::move(done), 0});
+    exchanges_.push_back({std::move(method), std::move(path), std::move(body), std::move(done), 0});
     ++unanswered_;
   }
   changed_.notify_all();
@@ -214,8 +213,8 @@ bool Reporter::send(const Event& event) {
     on_wishes_(parse_wishes(reply->body));
     return true;
   }
-  // It never takes this one (it cannot read it, or the volume is another instance's by now): what comes behind it must not
-  // wait for that.
+  // It never takes this one (it cannot read it, or the volume is another instance's by now): what
+  // comes behind it must not wait for that.
   constexpr int kBadRequest = 400;
   constexpr int kGone = 410;
   if (reply && (reply->status == kBadRequest || reply->status == kGone)) return true;

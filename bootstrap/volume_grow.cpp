@@ -23,7 +23,6 @@
 namespace warmroot::bootstrap {
 namespace {
 
-
 /// fs/ext4/ext4.h; not in the kernel's exported headers.
 constexpr unsigned long kExt4Resize = _IOW('f', 16, std::uint64_t);
 
