@@ -112,15 +112,16 @@ Ok Recording::take(std::string_view list) {
   return {};
 }
 
-void Recording::made_from(const std::string& snapshot_id) {
+void Recording::made_from(const std::string& volume_id, const std::string& snapshot_id) {
   const std::lock_guard lock(mutex_);
+  lineage_of_ = volume_id;
   lineage_ = snapshot_id;
 }
 
 /// With its lineage, as far as that is known.
 std::string Recording::encoded(warm::HotList list) const {
   const std::lock_guard lock(mutex_);
-  if (!lineage_.empty()) list.lineage = lineage_;
+  if (!lineage_.empty() && lineage_of_ == volume_id_) list.lineage = lineage_;
   return warm::encode_hot_list(list);
 }
 

@@ -51,8 +51,9 @@ class Recording {
   /// ten minutes are recorded. Of a lease in which nobody started a shell of the volume's nothing
   /// is kept, and nobody is taught.
   void logins_tried() { open_ = true; }
-  /// The snapshot that the volume was made from: of what is recorded from now on. Any thread.
-  void made_from(const std::string& snapshot_id);
+  /// The snapshot that a volume was made from: the lineage of what is recorded of that volume. Any
+  /// thread.
+  void made_from(const std::string& volume_id, const std::string& snapshot_id);
   /// Neither the volume nor the manager has told what sessions read first.
   bool knows_nothing() const { return lists().empty(); }
   /// The manager has told it.
@@ -92,7 +93,7 @@ class Recording {
   std::optional<warm::VolumeFile> file_, owner_;
   std::string volume_id_;
   mutable std::mutex mutex_;
-  std::string lineage_;
+  std::string lineage_, lineage_of_;  // a snapshot, and the volume that was made from it
   bool was_used_ = false;
   bool has_taught_ = false;                  // others know what was recorded
   std::optional<warm::HotList> own_, told_;  // the volume's, and the manager's

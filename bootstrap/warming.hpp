@@ -42,7 +42,7 @@ class Warming {
   /// The manager says what the volume was made from.
   void made_from(const std::string& volume_id, const std::string& snapshot_id) {
     volume_blocks_.made_from(volume_id, snapshot_id);
-    recording_.made_from(snapshot_id);
+    recording_.made_from(volume_id, snapshot_id);
   }
 
   /// This disk ("/dev/nvme1n1") may be the volume; the next call may name another.

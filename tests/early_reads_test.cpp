@@ -300,6 +300,14 @@ class FileFinderTest : public EarlyReadsTest {
     }
     return ranges;
   }
+  /// A copy of this machine's /bin/sh, with a file in the place of its C library.
+  bool put_program() const {
+    return shell(
+               "cd " + root().string() +
+               " && mkdir -p usr/lib64 bin && cp /bin/sh bin/sh && cp d1/1 usr/lib64/libc.so.6 && "
+               "sync -f .")
+        .has_value();
+  }
   /// What the file system's driver says of a file.
   ByteRange place_of(const std::string& path) const {
     const auto text = shell("filefrag -b1 -v " + (root().string() + path));
@@ -356,11 +364,7 @@ TEST_F(FileFinderTest, a_program_brings_its_loader_and_libraries_along) {
   make_image(0);
   attach({});
   mount_root();
-  // A copy of a program of this machine's, with files in the place of its libraries.
-  ASSERT_TRUE(shell("mkdir -p " + root().string() + "/usr/lib/x86_64-linux-gnu " + root().string() +
-                    "/usr/lib64 " + root().string() + "/bin && cp /bin/sh " + root().string() +
-                    "/bin/sh && cp " + root().string() + "/d1/1 " + root().string() +
-                    "/usr/lib64/libc.so.6 && sync -f " + root().string()));
+  ASSERT_TRUE(put_program());
   EXPECT_THAT(find({{"/bin/sh", 0, UINT64_MAX, true}}), Contains(place_of("/usr/lib64/libc.so.6")));
   EXPECT_THAT(find({{"/bin/sh"}}), Not(Contains(place_of("/usr/lib64/libc.so.6"))));
   // A lookup does not wait for the program's content: whoever reads it says when it is there.
@@ -390,10 +394,7 @@ TEST_F(FileFinderTest, a_library_that_a_directory_named_before_has_its_programs_
   make_image(0);
   attach({});
   mount_root();
-  ASSERT_TRUE(shell("mkdir -p " + root().string() + "/usr/lib64 " + root().string() +
-                    "/bin && cp /bin/sh " + root().string() + "/bin/sh && cp " + root().string() +
-                    "/d1/1 " + root().string() + "/usr/lib64/libc.so.6 && sync -f " +
-                    root().string()));
+  ASSERT_TRUE(put_program());
   FileFinder finder(root().string(), {{"/bin/sh", 0, UINT64_MAX, true}, {"/usr/lib64/*"}});
   const ByteRange library = place_of("/usr/lib64/libc.so.6");
   std::vector<std::uint32_t> ranks;

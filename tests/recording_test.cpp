@@ -39,7 +39,7 @@ class RecordingTest : public warm::WarmerTest {
                         });
     recording.start(disk_loop_.device());
     mount_root();
-    recording.made_from("snap-0a1");
+    recording.made_from("vol-0abc", "snap-0a1");
     recording.mounted(root().string(), 0, volume);
     if (somebody_comes) begin_session(recording);
     for (const auto& file : files)

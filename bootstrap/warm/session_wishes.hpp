@@ -57,6 +57,7 @@ class SessionWishes {
   void end_lookups() {
     guess_ = {};
     finder_.reset();
+    programs_.clear();  // nobody is left to be told of them
   }
 
   /// Prefers in the pump what is wanted by now, of `wanted` (empty: of any) where a session has
