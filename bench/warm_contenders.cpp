@@ -15,6 +15,22 @@ std::optional<Contender> find(std::string_view name) {
   return {};
 }
 
+bool takes_depth(Method method) {
+  switch (method) {
+    case Method::oracle:
+    case Method::dd:
+    case Method::fio:
+    case Method::touch:
+    case Method::cat:
+      return true;
+    case Method::none:
+    case Method::local:
+    case Method::ours:
+      return false;
+  }
+  return false;
+}
+
 Result<Contender> parse_contender(std::string_view word) {
   const auto at = word.find('@');
   auto contender = find(word.substr(0, at));
@@ -29,11 +45,10 @@ Result<Contender> parse_contender(std::string_view word) {
   const auto [end, error] =
       std::from_chars(depth.data(), depth.data() + depth.size(), contender->depth);
   if (contender->depth == 0 || end != depth.data() + depth.size() || error != std::errc{} ||
-      (contender->method != Method::fio && contender->method != Method::touch &&
-       contender->method != Method::oracle))
-    return fail(
-        ErrorKind::misconfigured,
-        "\"" + std::string(word) + "\": only fio, touch and oracle take a depth, from 1 on");
+      !takes_depth(contender->method))
+    return fail(ErrorKind::misconfigured,
+                "\"" + std::string(word) +
+                    "\": only dd, fio, touch, cat and oracle take a depth, from 1 on");
   contender->name = word;
   return *contender;
 }
@@ -65,11 +80,24 @@ const std::vector<Contender>& all_contenders() {
        .depth = 32,
        .block_size = "1M",
        .what = "the same with bs=1M (AWS, current text)"},
+      {.name = "fio256k",
+       .method = Method::fio,
+       .depth = 128,
+       .block_size = "256k",
+       .jobs = 10,
+       .what =
+           "fio bs=256k iodepth=128 in ten jobs, a tenth of the device each (TiDB's ebs-warmup)"},
+      {.name = "fio4k",
+       .method = Method::fio,
+       .depth = 32,
+       .block_size = "4k",
+       .skip = "508k",
+       .what = "fio at its best here: 4 KiB of every 512 KiB"},
       {.name = "touch",
        .method = Method::touch,
        .depth = 128,
        .what = "4 KiB of every 512 KiB of the device, 128 in flight (ebs-folder-warmer's default)"},
-      {.name = "cat", .method = Method::cat, .what = "cat of all files by 8 readers"},
+      {.name = "cat", .method = Method::cat, .depth = 8, .what = "cat of all files by 8 readers"},
       {.name = "ours",
        .method = Method::ours,
        .list = ListFrom::this_workload,
@@ -123,6 +151,42 @@ bool starts_after_mount(const Contender& contender) {
   return contender.method == Method::cat;
 }
 
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// As AWS documents it, or as many slices of the device side by side, past the page cache.
+Words dd_words(const Contender& contender, const Places& places) {
+  if (contender.depth == 0) return {"/usr/bin/dd", "if=" + places.disk, "of=/dev/null", "bs=1M"};
+  return {"/bin/sh", "-ec",
+          R"(mib=$(($(blockdev --getsize64 "$0") / 1048576))
+each=$(((mib + $1 - 1) / $1))
+for slice in $(seq 0 $(($1 - 1))); do
+  dd if="$0" of=/dev/null bs=1M iflag=direct skip=$((slice * each)) count="$each" &
+done
+wait)",
+          places.disk, std::to_string(contender.depth)};
+}
+
+Words fio_words(const Contender& contender, const Places& places) {
+  Words words = {"/usr/bin/fio",
+                 "--filename=" + places.disk,
+                 contender.skip.empty() ? "--rw=read" : "--rw=read:" + contender.skip,
+                 "--bs=" + contender.block_size,
+                 "--iodepth=" + std::to_string(contender.depth),
+                 "--ioengine=libaio",
+                 "--direct=1",
+                 "--name=volume-initialize"};
+  if (contender.jobs > 1) {
+    const std::string share = std::to_string(100 / contender.jobs) + "%";
+    words.insert(words.end(), {"--numjobs=" + std::to_string(contender.jobs),
+                               "--offset_increment=" + share, "--size=" + share});
+  }
+  return words;
+}
+
+}  // namespace
+
 std::optional<Command> command_of(const Contender& contender, const Places& places) {
   Command command;
   command.output = places.output;
@@ -136,23 +200,16 @@ std::optional<Command> command_of(const Contender& contender, const Places& plac
                        places.blocks_file};
       break;
     case Method::dd:
-      command.words = {"/usr/bin/dd", "if=" + places.disk, "of=/dev/null", "bs=1M"};
+      command.words = dd_words(contender, places);
       break;
     case Method::fio:
-      command.words = {"/usr/bin/fio",
-                       "--filename=" + places.disk,
-                       "--rw=read",
-                       "--bs=" + contender.block_size,
-                       "--iodepth=" + std::to_string(contender.depth),
-                       "--ioengine=libaio",
-                       "--direct=1",
-                       "--name=volume-initialize"};
+      command.words = fio_words(contender, places);
       break;
     case Method::cat:
-      command.words = {
-          "/bin/sh", "-c",
-          "cd \"$0\" && find . -xdev -type f -print0 | xargs -0 -P 8 -n 16 cat >/dev/null",
-          places.root};
+      command.words = {"/bin/sh", "-c",
+                       "cd \"$0\" && find . -xdev -type f -print0 | "
+                       "xargs -0 -P \"$1\" -n 16 cat >/dev/null",
+                       places.root, std::to_string(contender.depth)};
       break;
     case Method::ours:
       command.words = {places.self,

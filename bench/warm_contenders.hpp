@@ -23,8 +23,12 @@ struct Contender {
   std::string name;
   Method method = Method::none;
   ListFrom list = ListFrom::nobody;
-  unsigned depth = 0;        ///< oracle, touch, fio; ours: 0, its own
+  /// Reads in flight of oracle, touch and each job of fio; readers of cat; slices that dd reads
+  /// past the page cache, 0: as documented. Ours: 0, its own.
+  unsigned depth = 0;
   std::string block_size{};  ///< of fio
+  std::string skip{};        ///< of fio: left out behind each block
+  unsigned jobs = 1;         ///< of fio: each has its share of the device
   bool volume_is_warm = false;
   bool plain_mount = false;     ///< by mount(8), which looks for itself what is there
   bool without_ring = false;    ///< ours: where io_uring is refused
@@ -35,8 +39,8 @@ struct Contender {
 /// All that there are, in the table's order.
 const std::vector<Contender>& all_contenders();
 
-/// "none,local,..." or "all"; `NAME@DEPTH` is a fio, touch or oracle with another depth than the
-/// documented one. Errors: misconfigured for a name that there is not.
+/// "none,local,..." or "all"; `NAME@DEPTH` is a dd, fio, touch, cat or oracle with another depth
+/// than the documented one. Errors: misconfigured for a name that there is not.
 Result<std::vector<Contender>> parse_contenders(std::string_view list);
 
 /// What a run puts where.

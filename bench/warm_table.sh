@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 . tests/lib.sh
 
 profile=${1:-b} seed=${2:-$(date +%Y%m%d)} repetitions=${3:-7}
-rare=dd,fio128k,fio1m,touch,touch@25,cat,ours-pread
+rare=dd,dd@8,fio128k,fio1m,fio256k,fio4k,fio4k@25,touch,touch@25,cat,cat@64,ours-pread
 name=bench/results/warm-$(date +%F)-$profile
 step "warm table: profile $profile, seed $seed, $repetitions repetitions, load $(cut -d' ' -f1-3 /proc/loadavg)"
 sh bench/run.sh warm --profile "bench/profiles/$profile.toml" --seed "$seed" --repetitions "$repetitions" --limit 70 \

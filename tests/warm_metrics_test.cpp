@@ -20,6 +20,7 @@ using sim::DeviceRequest;
 using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 
 constexpr std::uint64_t kUnit = 512 * kKiB;
 
@@ -222,7 +223,7 @@ TEST(WarmContenders, lists_are_names_with_depths_where_there_is_one) {
   EXPECT_EQ((*chosen)[1].name, "fio1m@16");
   EXPECT_EQ((*chosen)[1].depth, 16u);
   EXPECT_EQ(parse_contenders("all")->size(), all_contenders().size());
-  for (const char* wrong : {"", "dd,", "fio", "dd@4", "ours@4", "fio1m@0", "fio1m@x", "none,none"})
+  for (const char* wrong : {"", "dd,", "fio", "none@4", "ours@4", "dd@0", "fio1m@0", "fio1m@x", "none,none"})
     EXPECT_FALSE(parse_contenders(wrong)) << wrong;
 }
 
@@ -233,6 +234,19 @@ TEST(WarmContenders, fio_is_called_as_aws_documents_it) {
   EXPECT_THAT(command->words, ElementsAre("/usr/bin/fio", "--filename=/dev/loop9", "--rw=read",
                                           "--bs=1M", "--iodepth=32", "--ioengine=libaio",
                                           "--direct=1", "--name=volume-initialize"));
+}
+
+TEST(WarmContenders, tuned_ones_are_told_their_depth_slices_and_readers) {
+  const auto chosen = parse_contenders("fio4k@25,fio256k,dd@8,cat@64");
+  ASSERT_TRUE(chosen) << chosen.error().message();
+  const auto words = [&](std::size_t which) {
+    return command_of(chosen->at(which), {.disk = "/dev/loop9", .root = "/root"})->words;
+  };
+  EXPECT_THAT(words(0), IsSupersetOf({"--rw=read:508k", "--bs=4k", "--iodepth=25"}));
+  EXPECT_THAT(words(1), IsSupersetOf({"--iodepth=128", "--numjobs=10", "--offset_increment=10%",
+                                      "--size=10%"}));
+  EXPECT_THAT(words(2), ElementsAre("/bin/sh", "-ec", HasSubstr("iflag=direct"), "/dev/loop9", "8"));
+  EXPECT_THAT(words(3), ElementsAre("/bin/sh", "-c", HasSubstr("xargs"), "/root", "64"));
 }
 
 Row row_of(unsigned repetition, const char* contender, double session_s) {
