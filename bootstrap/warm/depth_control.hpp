@@ -4,6 +4,7 @@
 // it everything). Fed by the pump. Pure: time is an argument.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -63,8 +64,10 @@ class DepthControl {
 
   /// Goes on with what it knows, for another reader of the same device within these limits. What
   /// the one before has `under_way` still is in none of its windows, and takes its room below the
-  /// ceiling until as many have come back.
+  /// ceiling until as many have come back, or the device is seen to have fewer of others'.
   void hand_over(DepthLimits limits, unsigned under_way = 0);
+  bool waits_for_others() const { return elsewhere_ > 0; }
+  void others_in_flight(unsigned count) { elsewhere_ = std::min(elsewhere_, count); }
 
   /// The search begins anew with so many, as far as the limits allow: what is in flight is too much
   /// for what is wanted next, and nothing is known yet.

@@ -462,10 +462,12 @@ void Run::start_wishes() {
 std::vector<Block> Run::on_tick() {
   if (!pump_->is_probing()) start_wishes();
   const auto now = SteadyClock::now();
-  if (now - last_foreground_ >= kForegroundEvery) {
+  if (now - last_foreground_ >= kForegroundEvery || control_->waits_for_others()) {
     last_foreground_ = now;
-    const auto in_flight = device_->in_flight();
-    control_->foreground(in_flight && *in_flight > engine_->in_flight());
+    const unsigned ours = engine_->in_flight();
+    const auto all = device_->in_flight();
+    control_->foreground(all && *all > ours);
+    if (all) control_->others_in_flight(*all - std::min(*all, ours));
     take_late_hot();
   }
   const BlockSet any;
