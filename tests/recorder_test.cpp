@@ -164,9 +164,9 @@ TEST_F(RecorderTest, directories_that_our_lookups_brought_in_are_in_the_list_of_
 
 /// xfs has its inodes among the files, where nobody else looks for them. Who says where: xfs_db.
 TEST_F(RecorderTest, inodes_of_xfs_that_our_lookups_brought_in_are_in_the_list_of_who_used_them) {
-  if (!shell("command -v mkfs.xfs xfs_db && { grep -qw xfs /proc/filesystems || modprobe xfs; }")) {
-    if (must_run()) FAIL() << "this machine lacks xfs";
-    GTEST_SKIP() << "NOT TESTED: this machine lacks xfs";
+  if (const auto missing = lacking_xfs(); !missing.empty()) {
+    if (must_run()) FAIL() << "this machine lacks " << missing;
+    GTEST_SKIP() << "NOT TESTED: this machine lacks " << missing;
   }
   const std::string image = (top_ / "image").string();
   make_files();

@@ -1,6 +1,6 @@
-// A root on a lazily initialised volume for the warmer's tests: an ext4 image served by FUSE,
-// behind loop devices with direct I/O and EBS-like queue limits, mounted in a mount namespace of
-// the test's own. Everything is undone in the order that leaves no task hanging: umount, loops,
+// A root on a lazily initialised volume for the warmer's tests: an ext4 or xfs image served by
+// FUSE, behind loop devices with direct I/O and EBS-like queue limits, mounted in a mount namespace
+// of the test's own. Everything is undone in the order that leaves no task hanging: umount, loops,
 // FUSE.
 #pragma once
 
@@ -18,11 +18,13 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
 #include <sstream>
 #include <thread>
+#include <tuple>
 
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/warm/block_set.hpp"
@@ -91,6 +93,16 @@ class Loop {
   std::string device_;
 };
 
+/// What the root's file system is, how large, and what makes it, with the device or image behind.
+struct RootKind {
+  std::string filesystem;
+  std::uint64_t bytes;
+  std::string mkfs;
+};
+inline const RootKind kExt4{"ext4", kFsBytes, "mkfs.ext4 -q -F -E nodiscard"};
+/// mkfs.xfs makes none below 300 MiB.
+inline const RootKind kXfs{"xfs", 320 * kMiB, "mkfs.xfs -q -f -K"};
+
 /// For WarmRequest::set_up and its like.
 inline void confine_here() {
   const Ok done = confine_thread();
@@ -111,6 +123,12 @@ class WarmerTest : public testing::Test {
     if (!fs::exists("/dev/loop-control")) return "loop devices";
     if (!shell("command -v mkfs.ext4 dumpe2fs losetup mount")) return "mkfs.ext4, losetup or mount";
     return {};
+  }
+
+  /// Which part of an xfs root this machine lacks, or empty.
+  static std::string lacking_xfs() {
+    if (!shell("command -v mkfs.xfs xfs_db xfs_repair")) return "xfsprogs";
+    return shell("grep -qw xfs /proc/filesystems || modprobe xfs") ? "" : "xfs in the kernel";
   }
 
   void SetUp() override {
@@ -136,21 +154,38 @@ class WarmerTest : public testing::Test {
 
   /// A disk image of which every grid block has data, so that each costs a first touch: what is
   /// free in the file system still lies in the snapshot.
-  void make_image(std::uint64_t offset) {
+  void make_image(std::uint64_t offset, const RootKind& kind = kExt4) {
     offset_ = offset;
+    kind_ = kind;
     const fs::path image = top_ / "image";
     const int fd = ::open(image.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     ASSERT_GE(fd, 0);
-    ASSERT_EQ(::ftruncate(fd, static_cast<off_t>(offset + kFsBytes)), 0);
+    ASSERT_EQ(::ftruncate(fd, static_cast<off_t>(offset + kind.bytes)), 0);
     const std::string page(4096, '\xAA');
-    for (std::uint64_t at = 0; at < offset + kFsBytes; at += kGridBytes)
+    for (std::uint64_t at = 0; at < offset + kind.bytes; at += kGridBytes)
       ASSERT_EQ(::pwrite(fd, page.data(), page.size(), static_cast<off_t>(at)), 4096);
     ::close(fd);
     make_files();
-    ASSERT_TRUE(shell("mkfs.ext4 -q -F -E nodiscard,offset=" + std::to_string(offset) + " -d " +
-                      (top_ / "files").string() + " " + image.string() + " " +
-                      std::to_string(kFsBytes / 1024)));
+    if (kind.filesystem == "ext4") {
+      ASSERT_TRUE(shell(kind.mkfs + " -E offset=" + std::to_string(offset) + " -d " +
+                        (top_ / "files").string() + " " + image.string() + " " +
+                        std::to_string(kind.bytes / 1024)));
+    } else {
+      Loop loop;
+      ASSERT_TRUE(loop.attach(image, offset));
+      ASSERT_TRUE(shell(kind.mkfs + " " + loop.device()));
+      ASSERT_NO_FATAL_FAILURE(fill_mounted(loop.device(), [this] {
+        ASSERT_TRUE(shell("cp -a " + (top_ / "files").string() + "/. " + root().string()));
+      }));
+    }
     fill_holes(image);
+  }
+
+  /// What is to be in the image, put there through a mount of its own.
+  void fill_mounted(const std::string& device, const std::function<void()>& fill) {
+    ASSERT_NO_FATAL_FAILURE(mount_device(device));
+    fill();
+    unmount();
   }
 
   /// mke2fs punches holes where it zeroes (its journal), and a hole costs no first touch.
@@ -205,9 +240,11 @@ class WarmerTest : public testing::Test {
     fs::copy_file(top_ / "map", root() / kMap);
   }
 
-  void mount_root() {
-    const std::string& device = offset_ != 0 ? fs_loop_.device() : disk_loop_.device();
-    ASSERT_EQ(::mount(device.c_str(), root().c_str(), "ext4", 0, "noinit_itable"), 0) << device;
+  void mount_root() { mount_device(fs_device()); }
+  void mount_device(const std::string& device) {
+    const char* options = kind_.filesystem == "ext4" ? "noinit_itable" : nullptr;
+    ASSERT_EQ(::mount(device.c_str(), root().c_str(), kind_.filesystem.c_str(), 0, options), 0)
+        << device;
     mounted_ = true;
   }
   void unmount() {
@@ -220,9 +257,9 @@ class WarmerTest : public testing::Test {
   WarmRequest request() const {
     return {.device_path = disk_loop_.device(),
             .partition_offset_bytes = offset_,
-            .partition_size_bytes = kFsBytes,
+            .partition_size_bytes = kind_.bytes,
             .mount_point = root().string(),
-            .filesystem = "ext4",
+            .filesystem = kind_.filesystem,
             .map_path = kMap,
             .volume_id = kVolume};
   }
@@ -245,33 +282,66 @@ class WarmerTest : public testing::Test {
     return result ? *result : WarmProgress{};
   }
 
-  /// Grid blocks in use, by dumpe2fs: an opinion that shares no code with the warmer's.
+  /// Grid blocks in use, by dumpe2fs or xfs_db: an opinion that shares no code with the warmer's.
   std::set<std::uint64_t> used_blocks(const std::string& device) const {
+    std::set<std::uint64_t> used;
+    std::uint64_t at = 0;
+    const auto use_until = [&](std::uint64_t end) {
+      for (; at < end; at = ((offset_ + at) / kGridBytes + 1) * kGridBytes - offset_)
+        used.insert((offset_ + at) / kGridBytes);
+    };
+    for (const auto& [start, length] :
+         kind_.filesystem == "ext4" ? free_by_dumpe2fs(device) : free_by_xfs_db(device)) {
+      use_until(start);
+      at = std::max(at, start + length);
+    }
+    use_until(kind_.bytes);
+    return used;
+  }
+
+  /// Free bytes of the file system: where they start, how many.
+  using Free = std::map<std::uint64_t, std::uint64_t>;
+
+  static Free free_by_dumpe2fs(const std::string& device) {
     const auto text = shell("dumpe2fs " + device);
     EXPECT_TRUE(text);
     std::uint64_t block_bytes = 0;
-    std::vector<bool> free;
+    Free free;
     std::istringstream lines(text.value_or(""));
     for (std::string line; std::getline(lines, line);) {
-      std::uint64_t number = 0;
-      if (std::sscanf(line.c_str(), "Block size: %lu", &number) == 1) {
-        block_bytes = number;
-        free.resize(kFsBytes / number);
-      }
+      std::ignore = std::sscanf(line.c_str(), "Block size: %lu", &block_bytes);
       if (!line.starts_with("  Free blocks:")) continue;
       std::istringstream ranges(line.substr(14));
       for (std::string range; std::getline(ranges, range, ',');) {
         std::uint64_t first = 0;
         std::uint64_t last = 0;
         const int count = std::sscanf(range.c_str(), " %lu-%lu", &first, &last);
-        for (std::uint64_t b = first; count > 0 && b <= (count == 2 ? last : first); ++b)
-          free.at(b) = true;
+        if (count == 1) last = first;
+        if (count > 0) free[first * block_bytes] = (last + 1 - first) * block_bytes;
       }
     }
-    std::set<std::uint64_t> used;
-    for (std::uint64_t b = 0; b < free.size(); ++b)
-      if (!free[b]) used.insert((offset_ + b * block_bytes) / kGridBytes);
-    return used;
+    return free;
+  }
+
+  static Free free_by_xfs_db(const std::string& device) {
+    const auto text =
+        shell("xfs_db -r -c 'sb 0' -c 'p blocksize agblocks' -c 'freesp -d' " + device);
+    EXPECT_TRUE(text);
+    std::uint64_t block_bytes = 0;
+    std::uint64_t group_blocks = 0;
+    Free free;
+    std::istringstream lines(text.value_or(""));
+    for (std::string line; std::getline(lines, line) && line.find("from") == std::string::npos;) {
+      std::uint64_t group = 0;
+      std::uint64_t start = 0;
+      std::uint64_t count = 0;
+      std::ignore = std::sscanf(line.c_str(), "blocksize = %lu", &block_bytes);
+      std::ignore = std::sscanf(line.c_str(), "agblocks = %lu", &group_blocks);
+      if (std::sscanf(line.c_str(), "%lu %lu %lu", &group, &start, &count) == 3)
+        free[(group * group_blocks + start) * block_bytes] = count * block_bytes;
+    }
+    EXPECT_FALSE(free.empty());
+    return free;
   }
 
   std::set<std::uint64_t> touched() const {
@@ -290,6 +360,7 @@ class WarmerTest : public testing::Test {
 
   fs::path top_;
   std::uint64_t offset_ = 0;
+  RootKind kind_ = kExt4;
   std::optional<sim::EbsServer> ebs_;
   Loop disk_loop_, fs_loop_;
   bool mounted_ = false;

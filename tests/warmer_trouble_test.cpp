@@ -46,9 +46,26 @@ class TroubledWarmer : public WarmerTest {
   /// Asked of the file system itself, once nobody has it.
   void expect_sound() {
     unmount();
-    EXPECT_TRUE(shell("e2fsck -fn " + fs_device()));
+    EXPECT_TRUE(
+        shell((kind_.filesystem == "xfs" ? "xfs_repair -n " : "e2fsck -fn ") + fs_device()));
   }
 };
+
+class TroubledRoot : public TroubledWarmer, public testing::WithParamInterface<RootKind> {
+ protected:
+  void SetUp() override {
+    if (const auto missing = lacking_xfs(); GetParam().filesystem == "xfs" && !missing.empty()) {
+      if (must_run()) FAIL() << "this machine lacks " << missing;
+      GTEST_SKIP() << "NOT TESTED: this machine lacks " << missing;
+    }
+    ASSERT_NO_FATAL_FAILURE(TroubledWarmer::SetUp());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TroubledRoot, testing::Values(kExt4, kXfs),
+                         [](const testing::TestParamInfo<RootKind>& one) {
+                           return one.param.filesystem;
+                         });
 
 TEST_F(TroubledWarmer, brings_in_no_more_a_second_than_the_operator_allows) {
   make_image(0);
@@ -65,8 +82,8 @@ TEST_F(TroubledWarmer, brings_in_no_more_a_second_than_the_operator_allows) {
   EXPECT_LE(seconds, 3 * brought_in / 40 + 2) << "and uses what it may";
 }
 
-TEST_F(TroubledWarmer, files_that_come_and_go_meanwhile_cost_it_nothing_and_keep_what_they_hold) {
-  make_image(0);
+TEST_P(TroubledRoot, files_that_come_and_go_meanwhile_cost_it_nothing_and_keep_what_they_hold) {
+  ASSERT_NO_FATAL_FAILURE(make_image(0, GetParam()));
   attach({});
   mount_root();
   std::jthread session([this](const std::stop_token& stop) {
@@ -93,8 +110,8 @@ TEST_F(TroubledWarmer, files_that_come_and_go_meanwhile_cost_it_nothing_and_keep
   expect_sound();
 }
 
-TEST_F(TroubledWarmer, lets_the_root_be_unmounted_and_writes_nowhere_else) {
-  make_image(0);
+TEST_P(TroubledRoot, lets_the_root_be_unmounted_and_writes_nowhere_else) {
+  ASSERT_NO_FATAL_FAILURE(make_image(0, GetParam()));
   attach({});
   mount_root();
   std::stop_source stop;
