@@ -17,6 +17,7 @@
 #include "bootstrap/warm/first_run_files.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
 #include "bootstrap/warm/mount_reads.hpp"
+#include "bootstrap/warm/xfs_super.hpp"
 #include "tests/must_run.hpp"
 
 namespace warmroot::warm {
@@ -186,7 +187,7 @@ TEST(MountReads, nonsense_asks_for_nothing_beyond_the_file_system_and_ends) {
         for (char& c : bytes) c = static_cast<char>(random());
         if (rounds == 1 && bytes.size() >= kSuperblockBytes) {
           if (trial % 2 == 0)
-            bytes.replace(0, 4, "XFSB").replace(4, 4, std::string("\0\0\x10\0", 4));
+            bytes.replace(0, 4, "XFSB").replace(4, 8, std::string("\0\0\x10\0\0\0\0\0", 8));
           bytes[kExtSuperAt + 0x38] = 0x53;
           bytes[kExtSuperAt + 0x39] = static_cast<char>(0xEF);
           bytes.replace(kExtSuperAt + 0x18, 4, std::string("\2\0\0\0", 4));

@@ -20,13 +20,6 @@ constexpr std::uint64_t kLongestExtent = 32768;
 
 }  // namespace
 
-std::uint64_t big(std::string_view bytes, std::size_t at, std::size_t width) {
-  std::uint64_t value = 0;
-  for (std::size_t i = 0; i < width; ++i)
-    value = value << 8 | static_cast<unsigned char>(bytes[at + i]);
-  return value;
-}
-
 ExtSuper parse_ext(std::string_view first_bytes) {
   if (first_bytes.size() < kSuperblockBytes) return {};
   const std::string_view super = first_bytes.substr(kExtSuperAt, kExtSuperBytes);

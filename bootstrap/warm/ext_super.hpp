@@ -15,9 +15,6 @@ inline constexpr std::size_t kExtSuperAt = 1024;
 inline constexpr std::uint64_t kExtSuperBytes = 1024;
 inline constexpr std::uint16_t kExtentMagic = 0xF30A;
 
-/// The big-endian number of `width` bytes at `at`. Requires them inside `bytes`.
-std::uint64_t big(std::string_view bytes, std::size_t at, std::size_t width);
-
 struct ExtSuper {
   std::uint64_t blocks = 0;
   std::uint64_t block_bytes = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bootstrap/warm/ext_super.hpp"
+#include "bootstrap/warm/xfs_super.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -25,13 +26,8 @@ std::vector<ByteRange> journal_ranges(std::string_view super, const ExtSuper& ex
 FsSummary summarise_superblock(std::string_view first_bytes) {
   FsSummary summary;
   if (first_bytes.size() < kSuperblockBytes) return summary;
-  if (first_bytes.substr(0, 4) == "XFSB") {
-    const std::uint64_t block_bytes = big(first_bytes, 4, 4);
-    const std::uint64_t blocks = big(first_bytes, 8, 8);
-    if (block_bytes >= 512 && block_bytes <= 65536 && blocks < UINT64_MAX / block_bytes)
-      summary.size_bytes = blocks * block_bytes;
-    return summary;
-  }
+  summary.size_bytes = parse_xfs(first_bytes).size_bytes;
+  if (summary.size_bytes > 0) return summary;
   const ExtSuper ext = parse_ext(first_bytes);
   if (ext.groups == 0) return summary;
   summary.size_bytes = ext.blocks * ext.block_bytes;

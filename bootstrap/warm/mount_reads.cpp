@@ -4,6 +4,7 @@
 
 #include "bootstrap/base/sector.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
+#include "bootstrap/warm/xfs_super.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -24,42 +25,6 @@ constexpr std::uint64_t kLogSamples = 16;
 constexpr std::uint64_t kLogBeforeHead = 2 * 1024 * 1024;
 constexpr std::uint64_t kLogSector = 512;
 constexpr std::uint32_t kLogHeaderMagic = 0xFEEDBABE;
-
-struct XfsSuper {
-  std::uint64_t block_bytes = 0;
-  std::uint64_t log_start = 0;  // fs block number; 0: the log is elsewhere
-  std::uint64_t log_blocks = 0;
-  std::uint64_t root_inode = 0;
-  std::uint64_t ag_blocks = 0;
-  std::uint64_t ag_count = 0;
-  unsigned inodes_per_block_log = 0;
-  unsigned ag_blocks_log = 0;
-};
-
-/// Zero allocation groups when it makes no sense. Source: struct xfs_dsb in xfs_format.h.
-XfsSuper parse_xfs(std::string_view super) {
-  XfsSuper xfs;
-  xfs.block_bytes = big(super, 4, 4);
-  xfs.log_start = big(super, 48, 8);
-  xfs.root_inode = big(super, 56, 8);
-  xfs.ag_blocks = big(super, 84, 4);
-  xfs.log_blocks = big(super, 96, 4);
-  xfs.inodes_per_block_log = static_cast<unsigned>(big(super, 123, 1));
-  xfs.ag_blocks_log = static_cast<unsigned>(big(super, 124, 1));
-  const bool sane = xfs.block_bytes >= 512 && xfs.block_bytes <= 65536 && xfs.ag_blocks > 0 &&
-                    xfs.inodes_per_block_log <= 8 && xfs.ag_blocks_log > 0 &&
-                    xfs.ag_blocks_log <= 31 && xfs.ag_blocks <= 1ULL << xfs.ag_blocks_log;
-  if (sane) xfs.ag_count = std::min(big(super, 88, 4), kMostAgs);
-  return xfs;
-}
-
-/// A block number with the allocation group in its high bits, as a byte of the file system.
-std::uint64_t xfs_byte(const XfsSuper& xfs, std::uint64_t block) {
-  const std::uint64_t group = block >> xfs.ag_blocks_log;
-  const std::uint64_t within = block & ((1ULL << xfs.ag_blocks_log) - 1);
-  if (group >= kMostAgs) return UINT64_MAX;
-  return (group * xfs.ag_blocks + within) * xfs.block_bytes;
-}
 
 /// Every sector of the log begins with its cycle, a record's header with a magic number before it.
 std::uint64_t cycle_of(std::string_view sector) {
@@ -237,12 +202,12 @@ MountRound MountReads::blocks_of(std::span<const std::string> inodes) {
 MountRound MountReads::after_xfs_superblock(std::string_view super) {
   const XfsSuper xfs = parse_xfs(super);
   MountRound round;
-  for (std::uint64_t group = 0; group < xfs.ag_count; ++group)
-    add(round.touches, {group * xfs.ag_blocks * xfs.block_bytes, kSuperblockBytes});
-  if (xfs.ag_count == 0) return round;
-  const std::uint64_t root = xfs_byte(xfs, xfs.root_inode >> xfs.inodes_per_block_log);
+  for (std::uint64_t group = 0; group < std::min(xfs.groups, kMostAgs); ++group)
+    add(round.touches, {xfs.byte_in(group, 0), kSuperblockBytes});
+  if (xfs.groups == 0) return round;
+  const std::uint64_t root = xfs.byte_of(xfs.root_inode >> xfs.inodes_per_block_log);
   add(round.touches, {root, 1});
-  const std::uint64_t log = xfs_byte(xfs, xfs.log_start);
+  const std::uint64_t log = xfs.byte_of(xfs.log_start);
   if (xfs.log_start == 0 || log >= file_system_.length) return round;
   log_ = {log, std::min({xfs.log_blocks * xfs.block_bytes, file_system_.length - log,
                          std::uint64_t{2} << 30})};
