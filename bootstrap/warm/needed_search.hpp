@@ -1,6 +1,6 @@
 // Which blocks a mounted root needs, asked of its file system. The kernel answers in its own time
-// (it reads each group's bitmaps one after the other), so that the warmer asks on a thread beside
-// its reads. Called by needed_set; the arithmetic is needed_blocks'.
+// (it reads each group's bitmaps or free-space tree, one block after the other), so that the warmer
+// asks on a thread beside its reads. Called by needed_set; the arithmetic is needed_blocks'.
 #pragma once
 
 #include <atomic>

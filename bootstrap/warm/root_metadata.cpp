@@ -1,6 +1,9 @@
 #include "bootstrap/warm/root_metadata.hpp"
 
+#include <utility>
+
 #include "bootstrap/warm/needed_search.hpp"
+#include "bootstrap/warm/xfs_free_trees.hpp"
 
 namespace warmroot::warm {
 
@@ -40,8 +43,14 @@ Result<ReadPump::End> RootMetadata::read_superblock() {
 }
 
 Result<ReadPump::End> RootMetadata::read() {
-  TRY_ASSIGN(auto end, read_superblock());
-  if (end != ReadPump::End::finished || summary_.descriptors.length == 0 || is_read_) return end;
+  TRY_ASSIGN(const auto end, read_superblock());
+  if (end != ReadPump::End::finished || is_read_) return end;
+  if (summary_.descriptors.length > 0) return read_ext();
+  return summary_.size_bytes > 0 ? read_free_trees() : end;
+}
+
+Result<ReadPump::End> RootMetadata::read_ext() {
+  auto end = ReadPump::End::finished;
   const ByteRange table = on_device(summary_.descriptors);
   TRY_ASSIGN(const auto descriptors, read_content(table, end));
   if (!descriptors) return end;
@@ -53,6 +62,36 @@ Result<ReadPump::End> RootMetadata::read() {
   unused_tables_ = on_device(metadata.unused_tables);
   tables_ = reader_.absent_of(on_device(metadata.inode_tables));
   return reader_.read(reader_.absent_of(on_device(metadata.bitmaps)), [] { return true; });
+}
+
+/// A round's contents are waited for together, its touches not at all. What could not be read ends
+/// the look there.
+Result<ReadPump::End> RootMetadata::read_free_trees() {
+  XfsFreeTrees trees(superblock_, device_.size_bytes() - offset_bytes_);
+  std::vector<std::string> contents;
+  for (FreeTreesRound round = trees.next(contents); !round.empty(); round = trees.next(contents)) {
+    const std::vector<ByteRange> nodes = on_device(round.contents);
+    const std::vector<ByteRange> leaves = on_device(round.touches);
+    for (const auto* ranges : {&nodes, &leaves})
+      ranges_.insert(ranges_.end(), ranges->begin(), ranges->end());
+    const std::vector<Block> waited = reader_.absent_of(nodes);
+    std::vector<Block> blocks = waited;
+    const std::vector<Block> others = reader_.absent_of(leaves);
+    blocks.insert(blocks.end(), others.begin(), others.end());
+    TRY_ASSIGN(auto end, reader_.read(blocks, [&] { return reader_.have_ended(waited); }));
+    contents.clear();
+    for (const ByteRange& node : nodes) {
+      if (end != ReadPump::End::finished) return end;
+      std::optional<std::string> content;
+      if (reader_.absent_of(std::span(&node, 1)).empty()) {
+        TRY_ASSIGN(content, read_content(node, end));
+      }
+      contents.push_back(std::move(content).value_or(std::string()));
+    }
+    if (end != ReadPump::End::finished) return end;
+  }
+  is_read_ = true;
+  return ReadPump::End::finished;
 }
 
 }  // namespace warmroot::warm

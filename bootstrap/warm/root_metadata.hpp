@@ -37,9 +37,10 @@ class RootMetadata {
   /// file system that cannot say what is free.
   Result<ReadPump::End> read_superblock();
 
-  /// What GETFSMAP would read one after the other, read in parallel: superblock, group descriptors,
-  /// bitmaps. Leaves the ranges that plan_reads wants first and last. A second
-  /// call does nothing.
+  /// What GETFSMAP would read one after the other, read in parallel: superblock, and of ext group
+  /// descriptors and bitmaps, of xfs the groups' headers and free-space trees. Leaves the ranges
+  /// that plan_reads wants first and last. The last of them may still be in flight. A second call
+  /// does nothing.
   Result<ReadPump::End> read();
 
   /// The file system's own size; 0 while it is not known.
@@ -53,6 +54,8 @@ class RootMetadata {
   std::vector<Block> take_tables() { return std::exchange(tables_, {}); }
 
  private:
+  Result<ReadPump::End> read_ext();
+  Result<ReadPump::End> read_free_trees();
   Result<std::optional<std::string>> read_content(ByteRange range, ReadPump::End& end);
   ByteRange on_device(ByteRange in_partition) const;
   std::vector<ByteRange> on_device(std::span<const ByteRange> in_partition) const;

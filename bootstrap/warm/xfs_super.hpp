@@ -1,5 +1,5 @@
 // An xfs superblock's fields, and the helper for reading xfs's numbers, which are big-endian. For
-// fs_layout and mount_reads, which draw the conclusions. Pure. Source: struct
+// fs_layout, mount_reads and xfs_free_trees, which draw the conclusions. Pure. Source: struct
 // xfs_dsb in the kernel's xfs_format.h.
 #pragma once
 

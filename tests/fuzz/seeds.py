@@ -143,6 +143,15 @@ def profile():
     return [bytes([flags]) + text(CREDENTIALS) + b"\0" + text(CONFIG) for flags in (0, 1, 3, 7, 10)]
 
 
+def xfs_of_one_group():
+    """Superblock, header of the group, and a root above leaves, in 64 KiB that repeat."""
+    superblock = b"XFSB" + struct.pack(">IQ", 4096, 256) + bytes(68) + struct.pack(">II", 64, 4)
+    superblock = superblock.ljust(102, b"\0") + struct.pack(">H", 512) + bytes(20) + b"\x06"
+    header = b"XAGF" + struct.pack(">IIIIIIII", 1, 0, 64, 1, 0, 0, 2, 0)
+    root = (b"AB3B" + struct.pack(">HH", 1, 2)).ljust(56 + 336 * 8, b"\0") + struct.pack(">II", 2, 3)
+    return (superblock.ljust(512, b"\0") + header).ljust(4096, b"\0") + root.ljust(60 << 10, b"\0")
+
+
 def volume_bytes():
     yield b"\x00" + text(HOT_LIST)
     yield b"\x01" + text(TRACE)
@@ -155,7 +164,8 @@ def volume_bytes():
         with open(image, "rb") as file:
             start = file.read(64 << 10)
     yield b"\x02" + start
-    yield b"\x03" + start[1024:]
+    yield b"\x07" + xfs_of_one_group()
+    yield b"\x03" + start[:4096] + start[2048:]  # what layout takes for the descriptors comes behind the superblock
     partition = struct.pack("<BBBBBBBBII", 0x80, 0, 2, 0, 0x83, 0xFF, 0xFF, 0xFF, 2048, 129024)
     yield b"\x04" + bytes(446) + partition + bytes(48) + b"\x55\xaa" + bytes(512)
     yield b"\x05" + struct.pack("<HH", 3, 2) + struct.pack("<QQ", 0, 2)

@@ -1,5 +1,6 @@
 // What the warmer reads of a volume that others have written, of the network, and of the kernel's trace: hot lists, block
-// lists, superblocks and what a mount would read by them, partition tables, ELF files. None of it may make the warmer ask beyond the device.
+// lists, superblocks and what a mount, or the question what is free, would read by them, partition tables, ELF files.
+// None of it may make the warmer ask beyond the device.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include "bootstrap/warm/hot_list.hpp"
 #include "bootstrap/warm/little_endian.hpp"
 #include "bootstrap/warm/mount_reads.hpp"
+#include "bootstrap/warm/xfs_free_trees.hpp"
 
 using namespace warmroot;
 
@@ -92,12 +94,31 @@ void layout(std::string_view text) {
     check_inside(*ranges, summary.size_bytes);
 }
 
+void free_trees(std::string_view text) {
+  const std::string super = bytes_at(text, {0, warm::kSuperblockBytes});
+  warm::XfsFreeTrees trees(super, kDevice);
+  std::vector<std::string> contents;
+  std::uint64_t read = 0;
+  for (int round = 0; round < 11; ++round) {
+    const warm::FreeTreesRound next = trees.next(contents);
+    if (next.empty()) return;
+    check_inside(next.contents, kDevice);
+    check_inside(next.touches, kDevice);
+    CHECK(next.touches.size() <= warm::XfsFreeTrees::kMostLeaves);
+    read += next.contents.size();
+    CHECK(read <= warm::XfsFreeTrees::kMostGroups + warm::XfsFreeTrees::kMostNodes);
+    contents.clear();
+    for (const auto& range : next.contents) contents.push_back(bytes_at(text, range));
+  }
+  CHECK(!"a tree ends");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 7) {
+  switch (data[0] % 8) {
     case 0: hot_list(text); break;
     case 1: {
       std::string trace(text);
@@ -107,6 +128,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     case 2: mount_reads(text); break;
     case 3: layout(text); break;
+    case 7: free_trees(text); break;
     case 5: block_list(text); break;
     case 4: check_inside(warm::partitions_of(text, kDevice), kDevice); break;
     default: (void)warm::elf_needs([&](warm::ByteRange range) { return bytes_at(text, range); }); break;
