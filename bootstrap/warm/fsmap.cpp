@@ -1,9 +1,12 @@
 #include "bootstrap/warm/fsmap.hpp"
 
+#include <linux/capability.h>
 #include <linux/fsmap.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,6 +33,29 @@ std::uint32_t encoded_device(dev_t device) {
   return (low & 0xff) | (static_cast<std::uint32_t>(major(device)) << 8) | ((low & ~0xffU) << 12);
 }
 
+/// The calling thread without CAP_SYS_ADMIN, to whose bearers xfs tells owners: it would walk its
+/// tree of those, which is many times as large as that of what is free. Where this fails, the
+/// answer only takes longer.
+class WithoutSysAdmin {
+ public:
+  WithoutSysAdmin() {
+    if (::syscall(SYS_capget, &header_, before_) != 0) return;
+    __user_cap_data_struct without[_LINUX_CAPABILITY_U32S_3] = {before_[0], before_[1]};
+    without[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &= ~CAP_TO_MASK(CAP_SYS_ADMIN);
+    changed_ = ::syscall(SYS_capset, &header_, without) == 0;
+  }
+  ~WithoutSysAdmin() {
+    if (changed_) ::syscall(SYS_capset, &header_, before_);
+  }
+  WithoutSysAdmin(const WithoutSysAdmin&) = delete;
+  WithoutSysAdmin& operator=(const WithoutSysAdmin&) = delete;
+
+ private:
+  __user_cap_header_struct header_{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct before_[_LINUX_CAPABILITY_U32S_3] = {};
+  bool changed_ = false;
+};
+
 }  // namespace
 
 Result<std::vector<ByteRange>> free_ranges(int mount_fd, const std::atomic<bool>* unwanted) {
@@ -45,6 +71,7 @@ Result<std::vector<ByteRange>> free_ranges(int mount_fd, const std::atomic<bool>
   high.fmr_length = 0;
   std::memset(high.fmr_reserved, 0, sizeof high.fmr_reserved);
 
+  const WithoutSysAdmin plain;
   std::vector<ByteRange> free;
   for (;;) {
     if (unwanted != nullptr && *unwanted) return fail(ErrorKind::retry_later, "asked to stop");

@@ -12,8 +12,9 @@
 namespace warmroot::warm {
 
 /// Free ranges relative to the file system's start; those shorter than a block of the grid may be
-/// left out. On a cold ext4 the kernel reads every block bitmap, one after the other: read them
-/// before. Errors: refused when this file system cannot say; retry_later once `unwanted` (may be
+/// left out. On a cold ext4 the kernel reads every block bitmap, on a cold xfs each group's tree of
+/// free space, one block after the other: read them before. The calling thread lacks CAP_SYS_ADMIN
+/// meanwhile. Errors: refused when this file system cannot say; retry_later once `unwanted` (may be
 /// null) is set, which may take some seconds on a cold one; otherwise the ioctl's.
 Result<std::vector<ByteRange>> free_ranges(int mount_fd,
                                            const std::atomic<bool>* unwanted = nullptr);
