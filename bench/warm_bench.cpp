@@ -148,8 +148,9 @@ class Bench {
   std::uint64_t seed_of(unsigned repetition) const {
     return options_.seed * kSeedStride + repetition;
   }
+  /// The next in their order, so that of several each one's list is tried on another.
   const Workload& other(const Workload& workload) const {
-    return workloads_[&workload == &workloads_[0] ? workloads_.size() - 1 : 0];
+    return &workload == &workloads_.back() ? workloads_.front() : *(&workload + 1);
   }
   std::vector<std::string> names() const;
 
@@ -397,13 +398,13 @@ Ok Bench::run_workload(unsigned number, const Workload& workload) {
   return {};
 }
 
-/// A reader at depth 1 of cold blocks that no list has, without a session: what filling costs it.
+/// A reader at depth 1 of cold blocks that the first workload's list, which ours has, does not name,
+/// without a session: what filling costs it.
 Ok Bench::read_beside(unsigned number) {
   std::vector<std::uint64_t> blocks;
   std::unordered_set<std::uint64_t> listed;
-  for (const Workload& workload : workloads_)
-    for (const warm::Block block : workload.listed)
-      listed.insert(std::uint64_t{block} * warm::kGridBytes / volume_.unit_bytes);
+  for (const warm::Block block : workloads_.front().listed)
+    listed.insert(std::uint64_t{block} * warm::kGridBytes / volume_.unit_bytes);
   for (const std::uint64_t block : needed_list(volume_))
     if (!listed.contains(block)) blocks.push_back(block);
   std::ranges::shuffle(blocks, std::mt19937_64(seed_of(number)));

@@ -28,7 +28,7 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr auto kPoll = milliseconds(10);
 constexpr auto kRecorderPoll = milliseconds(200);
-constexpr auto kSessionLimit = std::chrono::minutes(3);
+constexpr auto kSessionLimit = std::chrono::minutes(10);
 constexpr std::uint64_t kTouchBytes = 4096;
 constexpr std::uint64_t kGrid = 512 * kKiB;
 /// MBR, GPT and its entries.
@@ -255,7 +255,7 @@ Ok Rig::Session::wait_for_session() {
     }
     TRY(rig_.stopped());
     if (SteadyClock::now() > until)
-      return fail(ErrorKind::broken, "the session takes more than three minutes");
+      return fail(ErrorKind::broken, "the session takes more than ten minutes");
     std::this_thread::sleep_for(std::min<milliseconds>(kPoll, milliseconds(2)));
   }
   result_.log.session_end = rig_.ebs_.now();

@@ -66,7 +66,7 @@ class Rig {
                                             const Image& image, const std::atomic<bool>& stop);
   ~Rig();
 
-  /// Errors: a session that fails or takes more than three minutes; a stop request; a contender
+  /// Errors: a session that fails or takes more than ten minutes; a stop request; a contender
   /// that cannot run.
   Result<RunResult> run(const RunSpec& spec);
 
