@@ -28,12 +28,23 @@ void for_blocks(const VolumeFacts& volume, ByteRange range, With with) {
     with(block);
 }
 
-bool is_session_read(const RunLog& log, const DeviceRequest& request) {
-  return request.opener == log.session_opener && request.kind == DeviceRequest::Kind::read &&
-         request.at >= log.start && request.at <= log.session_end;
+bool is_sessions(const RunLog& log, const DeviceRequest& request, DeviceRequest::Kind kind) {
+  return request.opener == log.session_opener && request.kind == kind && request.at >= log.start &&
+         request.at <= log.session_end;
 }
 
-/// When each block became present by somebody's touch, and which opener that was.
+bool is_session_read(const RunLog& log, const DeviceRequest& request) {
+  return is_sessions(log, request, DeviceRequest::Kind::read);
+}
+
+/// A write of the whole block needs nothing of the snapshot's.
+bool covers(const VolumeFacts& volume, ByteRange range, std::uint64_t block) {
+  const std::uint64_t end = std::min((block + 1) * volume.unit_bytes, volume.size_bytes);
+  return range.offset <= block * volume.unit_bytes && range.offset + range.length >= end;
+}
+
+/// When each block became present by somebody's touch or by a write of all of it, and which opener
+/// that was.
 struct Presence {
   std::vector<SimTime> at;
   std::vector<SimTime> asked;
@@ -45,34 +56,67 @@ Presence presence(const RunLog& log, const VolumeFacts& volume) {
                     std::vector<SimTime>(volume.costly.size(), kNever),
                     std::vector<unsigned>(volume.costly.size(), 0)};
   std::size_t touch = 0;
-  for (const DeviceRequest& request : log.requests)
+  for (const DeviceRequest& request : log.requests) {
     for (unsigned i = 0; i < request.first_touches && touch < log.touches.size(); ++i, ++touch) {
       const sim::FirstTouch& made = log.touches[touch];
       presence.at[made.block] = made.present_at;
       presence.asked[made.block] = made.requested_at;
       presence.by[made.block] = request.opener;
     }
+    if (request.kind != DeviceRequest::Kind::write || log.all_present) continue;
+    for_blocks(volume, request.range, [&](std::uint64_t block) {
+      if (!volume.costly[block] || !covers(volume, request.range, block)) return;
+      presence.at[block] = std::min(presence.at[block], request.due);
+      if (presence.asked[block] != kNever) return;
+      presence.asked[block] = request.at;
+      presence.by[block] = request.opener;
+    });
+  }
   return presence;
 }
 
-/// Session time of each block's first use.
+/// Session time of the first use of each block that it reads, in the order of the reads: a write to
+/// a part of it may have been earlier. Blocks that it wrote whole before are its own.
 std::vector<std::pair<std::uint64_t, SimTime>> first_uses(const RunLog& log,
                                                           const VolumeFacts& volume) {
   std::vector<std::pair<std::uint64_t, SimTime>> uses;
   std::unordered_set<std::uint64_t> seen;
+  std::unordered_map<std::uint64_t, SimTime> written;
   for (const DeviceRequest& request : log.requests) {
-    if (!is_session_read(log, request)) continue;
+    const bool writes = is_sessions(log, request, DeviceRequest::Kind::write);
+    if (!writes && !is_session_read(log, request)) continue;
     for_blocks(volume, request.range, [&](std::uint64_t block) {
-      if (volume.costly[block] && seen.insert(block).second) uses.emplace_back(block, request.at);
+      if (!volume.costly[block] || seen.contains(block)) return;
+      const bool whole = writes && covers(volume, request.range, block);
+      if (writes && !whole) {
+        written.emplace(block, request.at);
+        return;
+      }
+      seen.insert(block);
+      const auto before = written.find(block);
+      if (!whole) uses.emplace_back(block, before == written.end() ? request.at : before->second);
     });
   }
   return uses;
 }
 
-Stalls stalls(const RunLog& log, SimTime warm_latency) {
+/// Reads and writes count as waited for where a block that they need was absent or under way; the
+/// volume says so of reads, and of writes the blocks' own times do.
+bool waited(const DeviceRequest& request, const VolumeFacts& volume, const Presence& presence) {
+  if (request.kind == DeviceRequest::Kind::read) return request.waited;
+  bool waited = false;
+  for_blocks(volume, request.range, [&](std::uint64_t block) {
+    waited |= presence.asked[block] <= request.at && presence.at[block] > request.at &&
+              !covers(volume, request.range, block);
+  });
+  return waited;
+}
+
+Stalls stalls(const RunLog& log, const VolumeFacts& volume, const Presence& presence,
+              DeviceRequest::Kind kind, SimTime warm_latency) {
   std::vector<double> waits_ms;
   for (const DeviceRequest& request : log.requests)
-    if (is_session_read(log, request) && request.waited)
+    if (is_sessions(log, request, kind) && waited(request, volume, presence))
       waits_ms.push_back(std::max(0.0, seconds(request.due - request.at - warm_latency) * 1e3));
   Stalls stalls;
   stalls.count = waits_ms.size();
@@ -207,7 +251,8 @@ RunMetrics measure(const RunLog& log, const VolumeFacts& volume, std::span<const
   const Presence presence = bench::presence(log, volume);
   if (log.contender_opener != 0) {
     metrics.session_blocks = first_uses(log, volume).size();
-    metrics.stalls = stalls(log, warm_latency);
+    metrics.stalls = stalls(log, volume, presence, DeviceRequest::Kind::read, warm_latency);
+    metrics.write_stalls = stalls(log, volume, presence, DeviceRequest::Kind::write, warm_latency);
     measure_contender(log, volume, presence, hot, metrics);
   }
   std::vector<SimTime> needed;

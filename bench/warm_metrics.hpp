@@ -47,8 +47,8 @@ VolumeFacts volume_facts(std::uint64_t size_bytes, std::uint64_t unit_bytes,
 std::vector<std::uint64_t> session_blocks(const RunLog& log, const VolumeFacts& volume);
 
 struct Stalls {
-  std::uint64_t count = 0;  ///< reads of the session that met an absent block or one under way
-  double sum_s = 0;         ///< above the warm latency; reads overlap, so it may exceed the session
+  std::uint64_t count = 0;  ///< requests of the session that met an absent block or one under way
+  double sum_s = 0;         ///< above the warm latency; they overlap, so it may exceed the session
   double p50_ms = 0, p99_ms = 0, max_ms = 0;
 };
 
@@ -58,12 +58,12 @@ struct RunMetrics {
   double mounted_s = 0;  ///< the search for the root and mount(2)
   double mount_s = 0;    ///< mount(2) alone
   double session_s = 0;
-  std::optional<Stalls> stalls;
+  std::optional<Stalls> stalls;        ///< of reads
+  std::optional<Stalls> write_stalls;  ///< of writes to a part of a block; who syncs waits for them
   std::optional<double> needed_50_s, needed_90_s, needed_99_s, needed_100_s;
-  std::optional<double> hot_s;  ///< all blocks of `hot` present
-  std::optional<double>
-      coverage;                  ///< of the session's blocks: present already at its first request
-  std::optional<double> recall;  ///< of them: asked for by the contender before the session
+  std::optional<double> hot_s;      ///< all blocks of `hot` present
+  std::optional<double> coverage;   ///< of the session's blocks: present already at their first use
+  std::optional<double> recall;     ///< of them: asked for by the contender before the session
   std::optional<double> precision;  ///< of what the contender asked for first, in the session's
                                     ///< time: used by it
   std::optional<std::uint64_t> contender_requests, contender_bytes, contender_blocks;

@@ -57,6 +57,11 @@ const std::vector<Column>& columns() {
       {"stall p50 ms", 0, [](const Row& row) { return stall(row, &Stalls::p50_ms); }},
       {"p99", 0, [](const Row& row) { return stall(row, &Stalls::p99_ms); }},
       {"max", 0, [](const Row& row) { return stall(row, &Stalls::max_ms); }},
+      {"write stalls", 0,
+       [](const Row& row) -> std::optional<double> {
+         if (!row.metrics.write_stalls) return {};
+         return static_cast<double>(row.metrics.write_stalls->count);
+       }},
       {"needed 50 % s", 2, [](const Row& row) { return row.metrics.needed_50_s; }},
       {"90 %", 2, [](const Row& row) { return row.metrics.needed_90_s; }},
       {"99 %", 2, [](const Row& row) { return row.metrics.needed_99_s; }},
@@ -102,6 +107,14 @@ std::string cell(const std::vector<const Row*>& rows, const Column& column, std:
 
 Json optional_json(const std::optional<double>& value) {
   return value ? Json(*value) : Json();
+}
+
+Json to_json(const Stalls& stalls) {
+  return {{"count", stalls.count},
+          {"sum_s", stalls.sum_s},
+          {"p50_ms", stalls.p50_ms},
+          {"p99_ms", stalls.p99_ms},
+          {"max_ms", stalls.max_ms}};
 }
 
 struct GoalRule {
@@ -304,12 +317,8 @@ Json to_json(const Row& row) {
                  {"tail_s", row.bounds.tail_s},
                  {"depth", optional_json(row.bounds.depth)},
                  {"depth_changed", optional_json(row.bounds.depth_changed)}}}};
-  if (m.stalls)
-    json["stalls"] = {{"count", m.stalls->count},
-                      {"sum_s", m.stalls->sum_s},
-                      {"p50_ms", m.stalls->p50_ms},
-                      {"p99_ms", m.stalls->p99_ms},
-                      {"max_ms", m.stalls->max_ms}};
+  if (m.stalls) json["stalls"] = to_json(*m.stalls);
+  if (m.write_stalls) json["write_stalls"] = to_json(*m.write_stalls);
   if (!row.warmer.empty()) json["warmer"] = Json::parse(row.warmer, nullptr, false);
   return json;
 }

@@ -124,6 +124,68 @@ TEST(WarmMetrics, a_contender_on_the_sessions_device_is_not_told_apart) {
   EXPECT_TRUE(metrics.needed_100_s);
 }
 
+DeviceRequest write_of(sim::ByteRange range, SimTime at, SimTime due, unsigned touches) {
+  return {.at = at,
+          .due = due,
+          .range = range,
+          .kind = DeviceRequest::Kind::write,
+          .opener = 1,
+          .first_touches = touches};
+}
+
+/// The session (1) writes block 0 whole, half of block 1 and, while that is under way, its other
+/// half, and reads 0, 1 and 2; the contender (2) brings in what is left.
+RunLog writing_log() {
+  RunLog log;
+  log.session_opener = 1;
+  log.contender_opener = 2;
+  log.start = log.found = log.mounted = 1s;
+  log.session_end = 2s;
+  log.end = 3s;
+  log.requests = {write_of({0, kUnit}, 1000ms, 1001ms, 0),
+                  write_of({kUnit, kUnit / 2}, 1010ms, 1050ms, 1),
+                  write_of({kUnit + kUnit / 2, kUnit / 2}, 1020ms, 1050ms, 0),
+                  read_of(1, 0, 1100ms, 1101ms, 0, false),
+                  read_of(1, 1, 1110ms, 1111ms, 0, false),
+                  read_of(2, 2, 1200ms, 1240ms, 1, true),
+                  read_of(1, 2, 1300ms, 1301ms, 0, false),
+                  read_of(2, 3, 2100ms, 2140ms, 1, true),
+                  read_of(2, 4, 2200ms, 2240ms, 1, true),
+                  write_of({4 * kUnit, kUnit / 2}, 2210ms, 2240ms, 0)};
+  log.touches = {{1, 1010ms, 1050ms}, {2, 1200ms, 1240ms}, {3, 2100ms, 2140ms}, {4, 2200ms, 2240ms}};
+  return log;
+}
+
+TEST(WarmMetrics, a_block_that_was_written_whole_is_present_and_no_more_needed_from_the_snapshot) {
+  const RunMetrics metrics = measure(writing_log(), eight_blocks(), {}, 1ms);
+  ASSERT_TRUE(metrics.needed_100_s);  // of 0 to 4, and nobody ever fetched 0
+  EXPECT_THAT(*metrics.needed_100_s, DoubleNear(1.24, 1e-9));
+  EXPECT_THAT(*metrics.needed_50_s, DoubleNear(0.24, 1e-9));
+  EXPECT_THAT(session_blocks(writing_log(), eight_blocks()), ElementsAre(1, 2));
+}
+
+TEST(WarmMetrics, what_the_session_itself_brought_in_by_writing_is_nobodys_coverage) {
+  const RunMetrics metrics = measure(writing_log(), eight_blocks(), {}, 1ms);
+  EXPECT_DOUBLE_EQ(*metrics.coverage, 0.5);  // 2; its write to 1 found it absent
+  EXPECT_DOUBLE_EQ(*metrics.recall, 0.5);
+  EXPECT_DOUBLE_EQ(*metrics.precision, 1);
+}
+
+TEST(WarmMetrics, writes_wait_for_a_block_that_they_do_not_cover_and_are_counted_beside_the_reads) {
+  RunLog log = writing_log();
+  RunMetrics metrics = measure(log, eight_blocks(), {}, 1ms);
+  EXPECT_EQ(metrics.stalls->count, 0u);
+  EXPECT_EQ(metrics.write_stalls->count, 2u);  // not the one behind the session's end
+  EXPECT_THAT(metrics.write_stalls->max_ms, DoubleNear(39, 1e-6));
+  log.touches.clear();
+  for (DeviceRequest& request : log.requests) request.first_touches = 0;
+  // Where nothing is absent not even one beside the write of the whole block waits.
+  log.requests.push_back(write_of({0, kUnit / 2}, 1000ms, 1001ms, 0));
+  log.all_present = true;
+  metrics = measure(log, eight_blocks(), {}, 1ms);
+  EXPECT_EQ(metrics.write_stalls->count, 0u);
+}
+
 sim::VolumeProfile plain(double latency_ms, double mib_s) {
   return {.latency_median_ms = latency_ms,
           .latency_sigma = 0,
