@@ -366,6 +366,10 @@ Result<Row> Bench::measured(unsigned number, const Workload& workload, const Con
       row.made_warm_gib = static_cast<double>(*row.metrics.contender_blocks * volume_.unit_bytes) /
                           static_cast<double>(kGiB);
   }
+  if (result.page_cache_bytes)
+    row.page_cache_mib = static_cast<double>(*result.page_cache_bytes) / static_cast<double>(kMiB);
+  if (list != nullptr || contender.list == ListFrom::older_image)
+    row.list = list != nullptr ? list->name : workload.name;
   if (list != nullptr)
     row.list_recall = recall_of(list->listed, volume_.unit_bytes, session_blocks_);
   if (contender.method == Method::ours)

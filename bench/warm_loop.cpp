@@ -3,14 +3,20 @@
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <thread>
+#include <vector>
+
+#include "bootstrap/base/units.hpp"
 
 namespace warmroot::bench {
 namespace {
@@ -86,6 +92,30 @@ Result<LoopDevice> LoopDevice::attach(const std::filesystem::path& file, std::ui
     return loop;
   }
   return fail(ErrorKind::retry_later, "every free loop device was taken by somebody else");
+}
+
+Result<std::uint64_t> LoopDevice::cached_bytes() const {
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const off_t size = ::lseek(device_.get(), 0, SEEK_END);
+  if (size < 0) return fail_errno("asking for the size of " + path_);
+  std::uint64_t pages = 0;
+  std::vector<unsigned char> resident(kGiB / page);
+  for (std::uint64_t at = 0; at < static_cast<std::uint64_t>(size); at += kGiB) {
+    const std::uint64_t length =
+        std::min<std::uint64_t>(kGiB, static_cast<std::uint64_t>(size) - at);
+    void* memory =
+        ::mmap(nullptr, length, PROT_READ, MAP_SHARED, device_.get(), static_cast<off_t>(at));
+    if (memory == MAP_FAILED) return fail_errno("mapping " + path_);
+    const int told = ::mincore(memory, length, resident.data());
+    const int error = errno;
+    ::munmap(memory, length);
+    if (told != 0) return fail(errno_error("mincore of " + path_, error));
+    pages += static_cast<std::uint64_t>(
+        std::count_if(resident.begin(),
+                      resident.begin() + static_cast<std::ptrdiff_t>((length + page - 1) / page),
+                      [](unsigned char each) { return (each & 1U) != 0; }));
+  }
+  return pages * page;
 }
 
 LoopDevice::~LoopDevice() {

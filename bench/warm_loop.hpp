@@ -24,6 +24,10 @@ class LoopDevice {
 
   const std::string& path() const { return path_; }
 
+  /// Bytes of the device itself, not of files on it, that are in the page cache now: of whoever
+  /// read it without O_DIRECT, since it was attached. Errors: mincore(2)'s.
+  Result<std::uint64_t> cached_bytes() const;
+
  private:
   LoopDevice(UniqueFd device, std::string path)
       : device_(std::move(device)), path_(std::move(path)) {}

@@ -78,6 +78,7 @@ const std::vector<Column>& columns() {
        }},
       {"CPU s", 2, [](const Row& row) { return row.cpu_s; }},
       {"peak MiB", 0, [](const Row& row) { return row.peak_mib; }},
+      {"page cache MiB", 0, [](const Row& row) { return row.page_cache_mib; }},
   };
   return columns;
 }
@@ -305,6 +306,8 @@ Json to_json(const Row& row) {
                {"contender_ended", row.contender_ended},
                {"cpu_s", optional_json(row.cpu_s)},
                {"peak_mib", optional_json(row.peak_mib)},
+               {"page_cache_mib", optional_json(row.page_cache_mib)},
+               {"list", row.list},
                {"list_recall", optional_json(row.list_recall)},
                {"depth_at_1s", optional_json(row.depth_at_1s)},
                {"depth_after_change", optional_json(row.depth_after_change)},

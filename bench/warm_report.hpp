@@ -34,7 +34,9 @@ struct Row {
   Bounds bounds{};
   std::optional<double> cpu_s{}, peak_mib{};   ///< of the contender's process
   std::optional<double> made_warm_gib{};       ///< what its reads brought in
+  std::optional<double> page_cache_mib{};      ///< that its reads of the device hold at the end
   bool contender_ended = false;                ///< by itself, before the limit
+  std::string list{};                          ///< workload that its hot list is of; empty: none
   std::optional<double> list_recall{};         ///< of the session's blocks: in the hot list
   std::optional<double> depth_at_1s{};         ///< of ours
   std::optional<double> depth_after_change{};  ///< of ours, a second after the law has changed

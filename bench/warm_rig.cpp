@@ -339,6 +339,9 @@ Result<RunResult> Rig::Session::run() {
   result_.log.touches = rig_.ebs_.touch_log(id_);
   result_.reader_cold_ms = cold_latencies_ms(result_.log.requests, kReaderOpener);
   if (contender_) {
+    if (result_.log.contender_opener != 0) {
+      TRY_ASSIGN(result_.page_cache_bytes, disk_loop_->cached_bytes());
+    }
     result_.contender = contender_->stop();
     result_.contender_output = text_of(own("contender"));
     const int status = result_.contender->status;

@@ -51,8 +51,9 @@ struct RunSpec {
 
 struct RunResult {
   RunLog log;
-  std::optional<Usage> contender;  ///< nothing where no command ran
-  bool contender_ended = false;    ///< by itself, in the limit
+  std::optional<Usage> contender;                 ///< nothing where no command ran
+  bool contender_ended = false;                   ///< by itself, in the limit
+  std::optional<std::uint64_t> page_cache_bytes;  ///< of the contender's device, at the log's end
   std::string contender_output;
   std::optional<warm::HotList> recorded;
   std::vector<double> reader_cold_ms;  ///< latencies of its cold reads
