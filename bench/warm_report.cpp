@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "bench/warm_contenders.hpp"
 #include "bootstrap/base/units.hpp"
 
 namespace warmroot::bench {
@@ -118,12 +120,16 @@ Json to_json(const Stalls& stalls) {
           {"max_ms", stalls.max_ms}};
 }
 
+/// In place of a contender's name: the least of all others' in the same repetition.
+constexpr char kBestOfOthers[] = "best of others";
+
 struct GoalRule {
-  const char* what;
+  std::string what;
   double wanted;
-  const char* contender;
+  std::string contender;
   Value value;
-  const char* against;  ///< contender of the same repetition; empty: `divisor` of the same row
+  std::string against;  ///< contender of the same repetition, or kBestOfOthers; empty: `divisor` of
+                        ///< the same row
   Value divisor;
   bool two_sided = false;  ///< as far below is as bad as above; not reached is not measured
   bool changed = false;    ///< of runs whose law changes, of which nothing else is asked
@@ -148,13 +154,16 @@ std::optional<double> one(const Row&) {
   return 1;
 }
 
-const std::vector<GoalRule>& goal_rules() {
-  static const std::vector<GoalRule> rules = {
+std::vector<GoalRule> rules_of_times() {
+  return {
       {"session, own list / oracle", 1.10, "ours", session_of, "oracle", session_of},
       {"session, own list / replay bound", 1.15, "ours", session_of, "",
        [](const Row& row) { return row.bounds.replay_s; }},
       {"session, no list / fio 1M", 0.40, "ours-nolist", session_of, "fio1m", session_of},
       {"session, no list / no warmer", 0.30, "ours-nolist", session_of, "none", session_of},
+      {"session, own list / best of others", 1, "ours", session_of, kBestOfOthers, session_of},
+      {"session, no list / best of others", 1, "ours-nolist", session_of, kBestOfOthers,
+       session_of},
       {"session, other workload's list / own list", 2, "ours-other", session_of, "ours",
        session_of},
       {"session, older disk's list / own list", 1.3, "ours-older", session_of, "ours", session_of},
@@ -191,20 +200,58 @@ const std::vector<GoalRule>& goal_rules() {
       {"s until a warm volume is known to be warm", 1, "ours-warm",
        [](const Row& row) { return row.decided_s; }, "", one},
       {"session on a warm volume / floor", 1.02, "ours-warm", session_of, "local", session_of},
-      {"CPU s a GiB made warm, own list", 0.05, "ours", [](const Row& row) { return row.cpu_s; },
-       "", [](const Row& row) { return row.made_warm_gib; }},
-      {"peak MiB of the warmer, own list", 24, "ours", [](const Row& row) { return row.peak_mib; },
-       "", one},
   };
+}
+
+/// What each of ours that warms costs.
+std::vector<GoalRule> rules_of_costs() {
+  constexpr std::pair<const char*, const char*> kOurs[] = {
+      {"ours", "own list"},
+      {"ours-other", "other workload's list"},
+      {"ours-older", "older disk's list"},
+      {"ours-nolist", "no list"},
+      {"ours-blocks", "own list and the block list"},
+      {"ours-nolist-blocks", "no hot list but the block list"},
+      {"ours-pread", "own list without io_uring"},
+  };
+  std::vector<GoalRule> rules;
+  for (const auto& [contender, what] : kOurs)
+    rules.push_back({std::string("CPU s a GiB made warm, ") + what, 0.05, contender,
+                     [](const Row& row) { return row.cpu_s; }, "",
+                     [](const Row& row) { return row.made_warm_gib; }});
+  for (const auto& [contender, what] : kOurs)
+    rules.push_back({std::string("peak MiB of the warmer, ") + what, 24, contender,
+                     [](const Row& row) { return row.peak_mib; }, "", one});
   return rules;
 }
 
-const Row* partner(std::span<const Row> rows, const Row& row, const std::string& contender) {
-  for (const Row& other : rows)
-    if (other.contender == contender && other.workload == row.workload &&
-        other.repetition == row.repetition)
-      return &other;
-  return nullptr;
+std::vector<GoalRule> goal_rules() {
+  std::vector<GoalRule> rules = rules_of_times();
+  std::ranges::move(rules_of_costs(), std::back_inserter(rules));
+  return rules;
+}
+
+/// What people could use instead of ours, with whatever depth.
+bool is_of_others(const std::string& name) {
+  const auto contender = parse_contenders(name);
+  if (!contender) return false;
+  const Method method = contender->front().method;
+  return method == Method::dd || method == Method::fio || method == Method::touch ||
+         method == Method::cat;
+}
+
+/// The rule's other side of the same repetition, if it was measured.
+std::optional<double> divisor_of(const GoalRule& rule, std::span<const Row> rows, const Row& row) {
+  if (rule.against.empty()) return rule.divisor(row);
+  std::optional<double> least;
+  for (const Row& other : rows) {
+    const bool meant = rule.against == kBestOfOthers ? is_of_others(other.contender)
+                                                     : other.contender == rule.against;
+    if (!meant || other.workload != row.workload || other.repetition != row.repetition) continue;
+    const auto value = rule.divisor(other);
+    if (value && (!least || *value < *least)) least = value;
+  }
+  return least;
 }
 
 }  // namespace
@@ -249,10 +296,8 @@ std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload,
       if (row.workload != workload || row.contender != rule.contender ||
           row.bounds.depth_changed.has_value() != rule.changed)
         continue;
-      const Row* against = *rule.against == '\0' ? &row : partner(rows, row, rule.against);
-      if (against == nullptr) continue;
       const auto above = rule.value(row);
-      const auto below = rule.divisor(*against);
+      const auto below = divisor_of(rule, rows, row);
       if (!below || *below <= 0 || (!above && rule.two_sided)) continue;
       // What one of ours never reached counts as later than anything.
       double ratio = above ? *above / *below : std::numeric_limits<double>::infinity();

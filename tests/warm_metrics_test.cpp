@@ -334,6 +334,46 @@ const Goal& goal_of(const std::vector<Goal>& goals, const std::string& beginning
                        [&](const Goal& goal) { return goal.what.starts_with(beginning); });
 }
 
+TEST(WarmReport, the_best_of_others_is_the_quickest_tool_of_the_same_repetition) {
+  const std::vector<Row> rows = {
+      row_of(1, "ours-nolist", 3), row_of(1, "fio1m", 12),  row_of(1, "touch@25", 6),
+      row_of(1, "cat", 10),        row_of(1, "oracle", 1),  row_of(1, "oracle@8", 1),
+      row_of(1, "local", 1),       row_of(1, "none", 1),    row_of(1, "plain", 1),
+      row_of(1, "ours", 2),        row_of(2, "touch@25", 1),
+      row_of(3, "ours-nolist", 9)};  // beside whom nobody ran
+  const auto all = goals(rows, "w", 1);
+  const Goal& nolist = goal_of(all, "session, no list / best of others");
+  EXPECT_EQ(nolist.repetitions, 1u);
+  EXPECT_DOUBLE_EQ(*nolist.median, 0.5);
+  EXPECT_DOUBLE_EQ(nolist.wanted, 1);
+  EXPECT_DOUBLE_EQ(*goal_of(all, "session, own list / best of others").median, 2.0 / 6);
+}
+
+TEST(WarmReport, each_of_ours_has_the_warmers_processor_time_and_memory_as_goals) {
+  const char* const ours[] = {"ours",        "ours-other",         "ours-older", "ours-nolist",
+                              "ours-blocks", "ours-nolist-blocks", "ours-pread"};
+  std::vector<Row> rows;
+  for (const char* name : ours) {
+    Row row = row_of(1, name, 3);
+    row.cpu_s = 0.1;
+    row.made_warm_gib = 0.25 * static_cast<double>(rows.size() + 1);
+    row.peak_mib = 10 + static_cast<double>(rows.size());
+    rows.push_back(row);
+  }
+  std::vector<double> cpu, peak;
+  for (const Goal& goal : goals(rows, "w", 1)) {
+    const bool is_cpu = goal.what.starts_with("CPU s a GiB made warm, ");
+    if (!is_cpu && !goal.what.starts_with("peak MiB of the warmer, ")) continue;
+    ASSERT_TRUE(goal.median) << goal.what;
+    EXPECT_DOUBLE_EQ(goal.wanted, is_cpu ? 0.05 : 24) << goal.what;
+    (is_cpu ? cpu : peak).push_back(*goal.median);
+  }
+  ASSERT_EQ(cpu.size(), std::size(ours));
+  for (std::size_t i = 0; i < cpu.size(); ++i)
+    EXPECT_DOUBLE_EQ(cpu[i], 0.4 / static_cast<double>(i + 1)) << ours[i];
+  EXPECT_THAT(peak, ElementsAre(10, 11, 12, 13, 14, 15, 16));
+}
+
 TEST(WarmReport, what_ours_never_reached_is_missed_and_not_left_out_of_the_median) {
   std::vector<Row> rows = {row_of(1, "ours", 3), row_of(2, "ours", 3), row_of(3, "ours", 3)};
   for (Row& row : rows) row.bounds.needed_s = 6;
