@@ -81,6 +81,8 @@ RunMetrics measure(const RunLog& log, const VolumeFacts& volume, std::span<const
 /// use: block k is there when the model says (k * unit / bandwidth, or its own latency, whichever
 /// is later), and the session goes on as it did in `local`, the run where nothing was absent. Every
 /// read counts as one that the session waits for; reading ahead may therefore beat it a little.
+/// Writes are as quick as in `local`, though one to a part of an absent block waits for it: where
+/// files will be put nobody knows beforehand.
 double replay_bound_s(const RunLog& local, const VolumeFacts& volume,
                       const sim::VolumeProfile& profile, std::uint64_t seed);
 
