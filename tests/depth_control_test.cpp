@@ -1,97 +1,20 @@
-// Depth control in a closed loop with modelled devices, under virtual time: lognormal first touches
-// and a fetch bandwidth shared by all, as in warming.md section 7.
+// Depth control in a closed loop with modelled devices, under virtual time; see depth_loop.hpp.
 #include "bootstrap/warm/depth_control.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <queue>
-#include <random>
 #include <vector>
+
+#include "tests/depth_loop.hpp"
 
 namespace warmroot::warm {
 namespace {
 
-using std::chrono::microseconds;
-
-constexpr double kSigma = 0.51;
-constexpr double kBlockMib = 0.5;
 constexpr unsigned kCeiling = 80;
 constexpr unsigned kEarlyStart = 32;  // of the early reads, without a list and with one
 constexpr unsigned kListStart = 24;
-
-struct Law {
-  double median_ms = 36;
-  double bandwidth_mib_s = 300;  // 0: no cap
-  bool additive = false;         // the fetch starts after the queue, instead of beside it
-  double tail_probability = 0;   // of one more second on average
-  double present = 0;            // share of blocks that are there already
-  unsigned slots = 0;            // fetches at once; 0: no cap
-};
-
-/// A device that serves first touches first come, first served, and a loop that keeps as many in
-/// flight as the control says.
-class Loop {
- public:
-  Loop(Law law, DepthLimits limits, unsigned seed) : law_(law), control_(limits), random_(seed) {}
-
-  void run_until(double seconds) {
-    for (;;) {
-      while (in_flight_.size() < control_.depth()) submit();
-      const Read read = in_flight_.top();
-      if (read.done > seconds) return;
-      in_flight_.pop();
-      now_ = read.done;
-      ++completed_;
-      control_.completed(microseconds(std::llround(now_ * 1e6)),
-                         microseconds(std::llround((read.done - read.start) * 1e6)));
-    }
-  }
-  void change(Law law) { law_ = law; }
-  DepthControl& control() { return control_; }
-  std::uint64_t completed() const { return completed_; }
-
- private:
-  struct Read {
-    double done, start;
-    bool operator<(const Read& other) const { return done > other.done; }
-  };
-
-  void submit() {
-    if (law_.present > 0 && uniform_(random_) < law_.present) {
-      in_flight_.push({now_ + 0.0008, now_});
-      return;
-    }
-    double latency = law_.median_ms / 1e3 * std::exp(kSigma * normal_(random_));
-    if (uniform_(random_) < law_.tail_probability) latency -= std::log(1 - uniform_(random_));
-    double begun = now_;
-    if (law_.slots > 0) {
-      while (busy_slots_.size() >= law_.slots) {
-        begun = std::max(begun, busy_slots_.top());
-        busy_slots_.pop();
-      }
-      busy_slots_.push(begun + latency);
-    }
-    double granted = begun;
-    if (law_.bandwidth_mib_s > 0) {
-      next_free_ = std::max(next_free_, now_) + kBlockMib / law_.bandwidth_mib_s;
-      granted = next_free_;
-    }
-    in_flight_.push({law_.additive ? granted + latency : std::max(begun + latency, granted), now_});
-  }
-
-  Law law_;
-  DepthControl control_;
-  std::mt19937 random_;
-  std::normal_distribution<double> normal_;
-  std::uniform_real_distribution<double> uniform_;
-  std::priority_queue<Read> in_flight_;
-  std::priority_queue<double, std::vector<double>, std::greater<>> busy_slots_;  // until when
-  double now_ = 0, next_free_ = 0;
-  std::uint64_t completed_ = 0;
-};
 
 struct Case {
   const char* name;
@@ -448,23 +371,6 @@ TEST(DepthControl, who_takes_over_leaves_room_for_what_is_under_way_until_that_i
   unused.hand_over(depth_limits(0, 128), 0);
   unused.hurry(true);
   EXPECT_EQ(unused.depth(), 48U);
-}
-
-TEST(DepthControl, yields_to_the_foreground_without_emptying_the_pipe_and_comes_back) {
-  Loop loop({36, 300, false, 0}, depth_limits(0, std::nullopt), 7);
-  loop.run_until(2);
-  const unsigned alone = loop.control().depth();
-  loop.control().foreground(true);
-  const unsigned yielding = loop.control().depth();
-  EXPECT_LT(yielding, alone);
-  EXPECT_GE(yielding, 16U);
-  const std::uint64_t before = loop.completed();
-  loop.run_until(20);
-  EXPECT_GE(loop.control().depth(), 16U) << "yielding must not spiral down to the floor";
-  EXPECT_GE(static_cast<double>(loop.completed() - before) / 18, 0.8 * 600);
-  loop.control().foreground(false);
-  loop.run_until(22);
-  EXPECT_GE(loop.control().depth(), 24U);
 }
 
 TEST(DepthControl, stays_within_its_limits) {

@@ -219,7 +219,8 @@ class WarmerTest : public testing::Test {
                                  .seed = 7});
     const auto started = ebs_->start();
     ASSERT_TRUE(started) << started.error().message();
-    ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
+    ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image"),
+                                    {.log_requests = true}));
     ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
     if (offset_ != 0) {
       ASSERT_TRUE(fs_loop_.attach(ebs_->path(kVolume), offset_));

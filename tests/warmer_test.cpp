@@ -15,7 +15,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -453,69 +452,6 @@ TEST_F(WarmerTest, sessions_read_at_warm_speed_afterwards_and_much_sooner_than_w
                 std::chrono::duration<double>(without).count(),
                 std::chrono::duration<double>(with).count());
   EXPECT_LT(with, without * 2 / 3);
-}
-
-/// Cold reads of the second half at depth 1, as a session's misses are, until `stop`.
-std::vector<double> miss_one_after_the_other(const std::string& device, std::uint64_t from,
-                                             std::uint64_t to, const std::stop_token& stop) {
-  std::vector<double> latencies_ms;
-  const int fd = ::open(device.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
-  const std::unique_ptr<void, decltype(&std::free)> page(std::aligned_alloc(4096, 4096),
-                                                         &std::free);
-  for (std::uint64_t at = from; at < to && !stop.stop_requested(); at += kGridBytes) {
-    const auto start = Clock::now();
-    if (::pread(fd, page.get(), 4096, static_cast<off_t>(at)) != 4096) break;
-    latencies_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-  }
-  ::close(fd);
-  std::sort(latencies_ms.begin(), latencies_ms.end());
-  return latencies_ms;
-}
-
-TEST_F(WarmerTest, a_session_that_misses_waits_little_longer_while_the_warmer_reads) {
-  constexpr std::uint64_t kHalf = 768 * kMiB;
-  const int fd = ::open((top_ / "image").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  ASSERT_EQ(::ftruncate(fd, 2 * kHalf), 0);
-  for (std::uint64_t at = 0; at < 2 * kHalf; at += kGridBytes)
-    ASSERT_EQ(::pwrite(fd, "data", 4, static_cast<off_t>(at)), 4);
-  ::close(fd);
-  sim::VolumeProfile profile;
-  profile.tail_probability = 0;
-  attach(profile);
-  std::stop_source stop;
-  std::jthread alone_for([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
-    stop.request_stop();
-  });
-  const auto alone =
-      miss_one_after_the_other(disk_loop_.device(), kHalf, 2 * kHalf, stop.get_token());
-  alone_for.join();
-  const std::uint64_t from = kHalf + alone.size() * kGridBytes;
-  std::stop_source done;
-  std::vector<double> together;
-  std::jthread session([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(600));  // the depth has been found
-    together = miss_one_after_the_other(disk_loop_.device(), from, 2 * kHalf, done.get_token());
-  });
-  WarmRequest half;
-  half.device_path = disk_loop_.device();
-  half.partition_size_bytes = kHalf;
-  const WarmProgress progress = run(half);
-  done.request_stop();
-  session.join();
-  EXPECT_EQ(progress.state, WarmState::done);
-  ASSERT_GE(alone.size(), 20U);
-  ASSERT_GE(together.size(), 10U);
-  const double p50_alone = alone[alone.size() / 2];
-  const double p50_together = together[together.size() / 2];
-  if (std::getenv("WARMROOT_SHOW") != nullptr) {
-    std::printf("misses: p50 %.1f ms alone, %.1f ms beside the warmer (%zu); fill %lu ms, depths",
-                p50_alone, p50_together, together.size(), progress.elapsed_ms);
-    for (const WarmProgress& report : reports_) std::printf(" %u", report.depth);
-    std::printf("\n");
-  }
-  // A queue of 64 would take 107 ms, of all 128 tags 213 ms.
-  EXPECT_LT(p50_together, 2 * p50_alone);
 }
 
 TEST_F(WarmerTest, reads_by_threads_under_its_filter_where_a_ring_is_refused) {

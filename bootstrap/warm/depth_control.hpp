@@ -50,8 +50,8 @@ class DepthControl {
   void interrupted() { window_open_ = false; }
 
   /// Whether somebody else's I/O is in flight on the device. While it is, no more than fills the
-  /// pipe without a queue is asked for; the search (well under a second) and a hurry are not slowed
-  /// down.
+  /// pipe without a queue is asked for, and no look above that is begun; the search (well under a
+  /// second) and a hurry are not slowed down.
   void foreground(bool busy) { foreground_ = busy; }
 
   /// Whether what is read now is what a session is about to want, in its order: then more than

@@ -1,0 +1,110 @@
+// A lazily initialised device and the loop that reads it by depth control, under virtual time:
+// lognormal first touches and a fetch bandwidth shared by all, as in warming.md section 7.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <queue>
+#include <random>
+#include <vector>
+
+#include "bootstrap/warm/depth_control.hpp"
+
+namespace warmroot::warm {
+
+inline constexpr double kSigma = 0.51;
+inline constexpr double kBlockMib = 0.5;
+
+struct Law {
+  double median_ms = 36;
+  double bandwidth_mib_s = 300;  // 0: no cap
+  bool additive = false;         // the fetch starts after the queue, instead of beside it
+  double tail_probability = 0;   // of one more second on average
+  double present = 0;            // share of blocks that are there already
+  unsigned slots = 0;            // fetches at once; 0: no cap
+};
+
+/// A device that serves first touches first come, first served, and a loop that keeps as many in
+/// flight as the control says; beside it a session that may miss one block after the other.
+class Loop {
+ public:
+  Loop(Law law, DepthLimits limits, unsigned seed) : law_(law), control_(limits), random_(seed) {}
+
+  void run_until(double seconds) {
+    for (;;) {
+      while (in_flight_.size() - (session_reads_ ? 1 : 0) < control_.depth()) submit(false);
+      const Read read = in_flight_.top();
+      if (read.done > seconds) return;
+      in_flight_.pop();
+      now_ = read.done;
+      if (read.of_session) {
+        session_reads_ = false;
+        session_latencies_s_.push_back(read.done - read.start);
+        if (session_misses_) submit(true);
+        continue;
+      }
+      ++completed_;
+      control_.completed(std::chrono::microseconds(std::llround(now_ * 1e6)),
+                         std::chrono::microseconds(std::llround((read.done - read.start) * 1e6)));
+    }
+  }
+  void change(Law law) { law_ = law; }
+  /// From now on a session reads cold blocks at depth 1, or does not any more.
+  void session_misses(bool misses) {
+    session_misses_ = misses;
+    if (misses && !session_reads_) submit(true);
+  }
+  const std::vector<double>& session_latencies_s() const { return session_latencies_s_; }
+  DepthControl& control() { return control_; }
+  std::uint64_t completed() const { return completed_; }
+
+ private:
+  struct Read {
+    double done, start;
+    bool of_session;
+    bool operator<(const Read& other) const { return done > other.done; }
+  };
+
+  void submit(bool of_session) {
+    session_reads_ = session_reads_ || of_session;
+    if (law_.present > 0 && uniform_(random_) < law_.present) {
+      in_flight_.push({now_ + 0.0008, now_, of_session});
+      return;
+    }
+    double latency = law_.median_ms / 1e3 * std::exp(kSigma * normal_(random_));
+    if (uniform_(random_) < law_.tail_probability) latency -= std::log(1 - uniform_(random_));
+    double begun = now_;
+    if (law_.slots > 0) {
+      while (busy_slots_.size() >= law_.slots) {
+        begun = std::max(begun, busy_slots_.top());
+        busy_slots_.pop();
+      }
+      busy_slots_.push(begun + latency);
+    }
+    double granted = begun;
+    if (law_.bandwidth_mib_s > 0) {
+      next_free_ = std::max(next_free_, now_) + kBlockMib / law_.bandwidth_mib_s;
+      granted = next_free_;
+    }
+    in_flight_.push(
+        {law_.additive ? granted + latency : std::max(begun + latency, granted), now_, of_session});
+  }
+
+  Law law_;
+  DepthControl control_;
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  std::uniform_real_distribution<double> uniform_;
+  std::priority_queue<Read> in_flight_;
+  std::priority_queue<double, std::vector<double>, std::greater<>> busy_slots_;  // until when
+  double now_ = 0, next_free_ = 0;
+  std::uint64_t completed_ = 0;
+  bool session_misses_ = false;
+  bool session_reads_ = false;  // one is in flight
+  std::vector<double> session_latencies_s_;
+};
+
+}  // namespace warmroot::warm
