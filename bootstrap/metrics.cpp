@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
+#include <optional>
 #include <utility>
 
 namespace warmroot::bootstrap {
 namespace {
 
 constexpr double kMicrosecondsPerSecond = 1e6;
+constexpr double kMillisecondsPerSecond = 1e3;
 
 /// A label's value; node names and stages come from elsewhere.
 std::string label_value(std::string_view value) {
@@ -47,6 +49,12 @@ class Metrics {
     value(name, of);
   }
 
+  /// A gauge that is there once it is known.
+  void seconds(const char* name, const char* help, std::optional<std::uint64_t> milliseconds) {
+    if (milliseconds)
+      one(name, "gauge", help, static_cast<double>(*milliseconds) / kMillisecondsPerSecond);
+  }
+
   void latency(const char* name, const char* help, const warm::LatencySummary& of) {
     head(name, "summary", help);
     for (const auto& [quantile, microseconds] :
@@ -55,6 +63,7 @@ class Metrics {
       if (of.count > 0)
         value(name, static_cast<double>(microseconds) / kMicrosecondsPerSecond,
               "quantile=" + label_value(quantile));
+    value(std::string(name) + "_sum", static_cast<double>(of.sum_us) / kMicrosecondsPerSecond);
     value(std::string(name) + "_count", static_cast<double>(of.count));
   }
 
@@ -116,6 +125,10 @@ std::string metrics_text(const Status& status) {
               number(warm.hot_blocks));
   metrics.one("warmroot_hot_present_blocks", "gauge", "Blocks of the hot list that are present.",
               number(warm.hot_present));
+  metrics.seconds("warmroot_hot_list_seconds",
+                  "From the warmer's start until all of the hot list was present.", warm.hot_ms);
+  metrics.seconds("warmroot_warming_eta_seconds", "Until all needed blocks are present.",
+                  warm.eta_ms);
   metrics.one("warmroot_blocks_read_total", "counter", "Blocks that the warmer brought in.",
               number(warm.blocks_read));
   metrics.one("warmroot_bytes_read_total", "counter", "Bytes that the warmer asked the device for.",

@@ -52,6 +52,7 @@ TEST(LatencyHistogram, an_empty_one_says_zero) {
   EXPECT_EQ(summary.p50_us, 0U);
   EXPECT_EQ(summary.p99_us, 0U);
   EXPECT_EQ(summary.max_us, 0U);
+  EXPECT_EQ(summary.sum_us, 0U);
 }
 
 TEST(LatencyHistogram, merged_ones_say_what_one_over_all_samples_says) {
@@ -63,6 +64,7 @@ TEST(LatencyHistogram, merged_ones_say_what_one_over_all_samples_says) {
   odd.merge(even);
   EXPECT_EQ(odd.count(), 1000U);
   EXPECT_EQ(odd.max_us(), 100'000U);
+  EXPECT_EQ(odd.summary().sum_us, 50'050'000U);
   for (const double fraction : {0.1, 0.5, 0.99})
     EXPECT_EQ(odd.percentile_us(fraction), all.percentile_us(fraction));
 }

@@ -36,7 +36,7 @@ Status warming() {
   status.warm.present_device_blocks = 2'000;
   status.warm.warmth = 0.25;
   status.warm.bytes_read = 5'000'000'000;
-  status.warm.first_touch = {3, 36'000, 50'000, 60'000, 70'000};
+  status.warm.first_touch = {3, 36'000, 50'000, 60'000, 70'000, 150'000};
   return status;
 }
 
@@ -50,6 +50,18 @@ TEST(Metrics, say_where_warming_stands_and_what_it_costs) {
   EXPECT_EQ(value_of(text, "warmroot_bytes_read_total{"), "5000000000");
   EXPECT_EQ(value_of(text, "quantile=\"0.99\""), "0.06");
   EXPECT_EQ(value_of(text, "warmroot_first_touch_seconds_count{"), "3");
+  EXPECT_EQ(value_of(text, "warmroot_first_touch_seconds_sum{"), "0.15");
+  EXPECT_EQ(value_of(text, "warmroot_warm_read_seconds_sum{"), "0");
+}
+
+TEST(Metrics, say_how_long_the_hot_list_took_and_the_rest_will_take_once_that_is_known) {
+  Status status = warming();
+  EXPECT_EQ(value_of(metrics_text(status), "warmroot_hot_list_seconds{"), "absent");
+  EXPECT_EQ(value_of(metrics_text(status), "warmroot_warming_eta_seconds{"), "absent");
+  status.warm.hot_ms = 625;
+  status.warm.eta_ms = 0;
+  EXPECT_EQ(value_of(metrics_text(status), "warmroot_hot_list_seconds{"), "0.625");
+  EXPECT_EQ(value_of(metrics_text(status), "warmroot_warming_eta_seconds{"), "0");
 }
 
 TEST(Metrics, have_no_quantiles_of_nothing_and_no_warmth_of_an_unknown_device) {

@@ -26,12 +26,14 @@ void LatencyHistogram::record(std::chrono::microseconds latency) {
   const auto value = static_cast<std::uint64_t>(std::max<std::int64_t>(latency.count(), 0));
   ++buckets_[bucket_of(value)];
   ++count_;
+  sum_us_ += value;
   max_us_ = std::max(max_us_, value);
 }
 
 void LatencyHistogram::merge(const LatencyHistogram& other) {
   for (unsigned i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
   count_ += other.count_;
+  sum_us_ += other.sum_us_;
   max_us_ = std::max(max_us_, other.max_us_);
 }
 
@@ -48,7 +50,7 @@ std::uint64_t LatencyHistogram::percentile_us(double fraction) const {
 }
 
 LatencySummary LatencyHistogram::summary() const {
-  return {count_, percentile_us(0.50), percentile_us(0.90), percentile_us(0.99), max_us_};
+  return {count_, percentile_us(0.50), percentile_us(0.90), percentile_us(0.99), max_us_, sum_us_};
 }
 
 }  // namespace warmroot::warm

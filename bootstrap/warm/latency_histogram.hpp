@@ -15,7 +15,8 @@ struct LatencySummary {
   std::uint64_t p50_us = 0;
   std::uint64_t p90_us = 0;
   std::uint64_t p99_us = 0;
-  std::uint64_t max_us = 0;  ///< exact, not a bucket's
+  std::uint64_t max_us = 0;  ///< exact, not a bucket's, as is the sum
+  std::uint64_t sum_us = 0;
 };
 
 /// Counts microsecond latencies in 32 linear buckets per power of two. Percentiles are bucket
@@ -49,6 +50,7 @@ class LatencyHistogram {
   std::array<std::uint64_t, kBuckets> buckets_{};
   std::uint64_t count_ = 0;
   std::uint64_t max_us_ = 0;
+  std::uint64_t sum_us_ = 0;
 };
 
 }  // namespace warmroot::warm
