@@ -5,6 +5,7 @@
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/report_sign.hpp"
+#include "bootstrap/warm/block_list.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -21,6 +22,8 @@ constexpr milliseconds kLastRetry{10000};
 constexpr milliseconds kConnectTimeout{2000};
 constexpr milliseconds kRequestTimeout{5000};
 constexpr std::size_t kKeyFileBytes = 1024;
+/// A block list is the longest answer.
+constexpr std::size_t kMostReplyBytes = warm::kMostBlockListBytes + 64 * 1024;
 constexpr unsigned kExchangeTries = 5;
 /// Numbers are microseconds: some years.
 constexpr std::uint64_t kLongestSkip = std::uint64_t{100'000'000'000'000};
@@ -202,6 +205,7 @@ Result<HttpReply> Reporter::request_signed(const std::string& method, const std:
                      {"X-Warmroot-Signature", sign_report(*key_, sequence, request.body)}};
   request.connect_timeout = kConnectTimeout;
   request.timeout = kRequestTimeout;
+  request.most_reply_bytes = kMostReplyBytes;
   return http_.perform(request);
 }
 

@@ -9,10 +9,6 @@
 namespace warmroot {
 namespace {
 
-/// Headers and body together. The largest answer we ask for, 1,000 instances of EC2, is about 8 MB; a peer that sends
-/// more is cut off before it fills the memory.
-constexpr std::size_t kMostReplyBytes = std::size_t{32} << 20;
-
 struct EasyDeleter {
   void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
 };
@@ -28,6 +24,7 @@ struct Transfer {
   std::string_view body;    ///< what is left of it
   bool body_taken = false;  ///< some of it was given to libcurl: the peer may have it
   std::size_t received = 0;
+  std::size_t most_received = 0;
   CURLcode code = CURLE_OK;
   bool finished = false;
 };
@@ -35,7 +32,7 @@ struct Transfer {
 /// False ends the transfer.
 bool fits(Transfer& transfer, std::size_t bytes) {
   transfer.received += bytes;
-  return transfer.received <= kMostReplyBytes;
+  return transfer.received <= transfer.most_received;
 }
 
 std::size_t on_body(char* data, std::size_t size, std::size_t count, void* context) {
@@ -74,6 +71,7 @@ std::size_t on_body_wanted(char* data, std::size_t size, std::size_t count, void
 
 void prepare(Transfer& transfer, const HttpRequest& request) {
   CURL* easy = transfer.easy.get();
+  transfer.most_received = request.most_reply_bytes;
   curl_slist* list = nullptr;
   for (const auto& [name, value] : request.headers)
     list = curl_slist_append(list, (value.empty() ? name + ";" : name + ": " + value).c_str());
@@ -138,10 +136,10 @@ Result<HttpReply> outcome(Transfer& transfer, const HttpRequest& request) {
     transfer.reply.status = static_cast<int>(status);
     return std::move(transfer.reply);
   }
-  if (transfer.received > kMostReplyBytes)
+  if (transfer.received > transfer.most_received)
     return fail(ErrorKind::unknown_outcome,
                 request.method + " " + request.url + ": the answer is larger than " +
-                    std::to_string(kMostReplyBytes >> 20) + " MiB: check that it is the service it should be",
+                    std::to_string(transfer.most_received >> 20) + " MiB: check that it is the service it should be",
                 "AnswerTooLarge");
   const ErrorKind kind =
       never_sent(transfer.code, transfer) ? ErrorKind::retry_later : ErrorKind::unknown_outcome;

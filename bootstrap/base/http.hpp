@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,6 +26,9 @@ struct HttpRequest {
   /// Source: resolv.conf(5).
   std::chrono::milliseconds connect_timeout{10'000};
   std::chrono::milliseconds timeout{30000};
+  /// Headers and body together. The largest answer that anybody asks for, 1,000 instances of EC2, is about 8 MB; a peer
+  /// that sends more is cut off before it fills the memory.
+  std::size_t most_reply_bytes = std::size_t{32} << 20;
   const std::atomic<bool>* give_up = nullptr;  ///< once true, a call under way ends: for long polls
 };
 
