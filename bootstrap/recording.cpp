@@ -144,7 +144,18 @@ Ok Recording::take_elsewhere(std::string_view list) {
 
 std::vector<warm::WantedFile> Recording::files_elsewhere() const {
   const std::lock_guard lock(mutex_);
+  if (elsewhere_.empty() && is_foreign_locked()) return warm::hot_files(*told_);
   return elsewhere_;
+}
+
+/// Who has changed the lineage's tag of a volume may have made it another's.
+bool Recording::is_foreign_locked() const {
+  return told_ && !told_->lineage.empty() && !lineage_.empty() && told_->lineage != lineage_;
+}
+
+std::optional<std::string> Recording::foreign_lineage() const {
+  const std::lock_guard lock(mutex_);
+  return is_foreign_locked() ? std::optional(told_->lineage) : std::nullopt;
 }
 
 /// The one to begin with first.
@@ -152,7 +163,7 @@ std::vector<warm::HotList> Recording::lists() const {
   const std::lock_guard lock(mutex_);
   std::vector<warm::HotList> lists;
   for (const auto* list : {was_used_ ? &own_ : &told_, was_used_ ? &told_ : &own_})
-    if (*list) lists.push_back(**list);
+    if (*list && (list != &told_ || !is_foreign_locked())) lists.push_back(**list);
   return lists;
 }
 
@@ -167,6 +178,12 @@ std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const
       blocks.push_back(block);
     }
   return blocks;
+}
+
+warm::RecordedBy Recording::recorded_by() const {
+  auto by = warm::RecordedBy::unknown;
+  for (const warm::HotList& list : lists()) by = by | list.recorded_by;
+  return by;
 }
 
 std::size_t Recording::ranges_beyond(std::uint64_t device_bytes) const {

@@ -60,17 +60,22 @@ class Recording {
   bool was_told() const;
   /// The volume itself says that it had a lease before, and not that of which it is a copy.
   bool was_used() const;
-  /// A list of the volume's lineage, from elsewhere. Errors: decode_hot_list's.
+  /// A list of the volume's lineage, from elsewhere; of one that names another lineage than
+  /// made_from does, only its files are used, as of take_elsewhere's. Errors: decode_hot_list's.
   Ok take(std::string_view list);
   /// A list of another lineage: only its files mean anything, and it is merged into nothing.
   /// Errors: decode_hot_list's.
   Ok take_elsewhere(std::string_view list);
-  /// What that list says sessions read first, in its order.
+  /// The lineage that a list from elsewhere names, where that is not the volume's.
+  std::optional<std::string> foreign_lineage() const;
+  /// What those lists of another lineage say sessions read first, in their order.
   std::vector<warm::WantedFile> files_elsewhere() const;
   /// The blocks that sessions of this lineage read first, in that order, of a device of this size:
   /// those of the volume's own sessions before those of others, and these before what a snapshot
   /// brought along.
   std::vector<warm::Block> hot_blocks(std::uint64_t device_bytes) const;
+  /// How the lists of hot_blocks were recorded.
+  warm::RecordedBy recorded_by() const;
   /// Ranges of all lists that lie beyond a device of this size, which hot_blocks leaves out.
   std::size_t ranges_beyond(std::uint64_t device_bytes) const;
   /// Ends the recording and keeps it on the volume; nothing of the mount is held afterwards. False
@@ -79,6 +84,7 @@ class Recording {
 
  private:
   std::vector<warm::HotList> lists() const;
+  bool is_foreign_locked() const;
   std::string encoded(warm::HotList list) const;
   void run(const std::stop_token& stop);
   bool somebody_came();

@@ -144,10 +144,18 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   if (const auto disk = warm::BlockDevice::open(request.device_path)) {
     if (!recording_.was_told()) hear_of_list_later(request, disk->size_bytes());
     request.hot = recording_.hot_blocks(disk->size_bytes());
+    if (!request.hot.empty())
+      log_event(LogLevel::info, "hot list",
+                {{"blocks", std::to_string(request.hot.size())},
+                 {"recorded_by", warm::to_string(recording_.recorded_by())}});
     if (const auto beyond = recording_.ranges_beyond(disk->size_bytes()); beyond > 0)
       log_event(LogLevel::warning, "hot list",
                 {{"what", std::to_string(beyond) + " ranges lie beyond the device: left out"}});
   }
+  if (const auto lineage = recording_.foreign_lineage())
+    log_event(LogLevel::warning, "hot list",
+              {{"what", "the manager's list is of " + *lineage +
+                            ", not of this volume's lineage: only its files are used"}});
   if (request.hot.empty()) request.files = recording_.files_elsewhere();
   request.guess = [] { return warm::first_run_files(login_users()); };
   const auto show = [this](const warm::WarmProgress& progress) {

@@ -27,6 +27,7 @@ inline constexpr char kTicket[] = "/run/ticket.json",
 inline constexpr char kReportKey[] =
     "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 inline constexpr char kWords[] = "/run/up-words";
+inline constexpr std::size_t kMostAnswer = std::size_t{1} << 30;
 inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
 
 /// What `up` asks of an instance without a launch-time mapping beyond its root; and of a manager
@@ -56,7 +57,19 @@ inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
         "application/json");
   });
   server.Post("/v1/report", [](const httplib::Request&, httplib::Response& reply) {
-    reply.set_content(R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})", "application/json");
+    reply.set_content(
+        R"({"wishes":{"drain":false,"volume_id":"vol-0abc","snapshot_id":"snap-0a1b2c3d"}})",
+        "application/json");
+  });
+  // What a test has put there.
+  server.Get(R"(/v1/(.*))", [](const httplib::Request& request, httplib::Response& reply) {
+    const bool is_of_pool = request.has_param("of");
+    const auto answer = read_file(
+        "/run/answers/" + request.matches[1].str() + (is_of_pool ? "-of-pool" : ""), kMostAnswer);
+    if (answer)
+      reply.set_content(*answer, "text/plain");
+    else
+      reply.status = 404;
   });
   server.listen("127.0.0.1", kImdsPort);
   ::_exit(1);

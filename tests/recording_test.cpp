@@ -156,6 +156,7 @@ TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
   EXPECT_EQ(alone->recordings, 1u) << "others merge it with theirs";
   EXPECT_EQ(alone->lineage, "snap-0a1");
   EXPECT_EQ(kept->lineage, "snap-0a1");
+  EXPECT_EQ(kept->recorded_by, warm::RecordedBy::trace);
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3"}));
   EXPECT_THAT(notes, ElementsAre("recording from trace and opened files",
                                  HasSubstr("of 1 recordings; this one from trace and opened")));
@@ -181,6 +182,23 @@ TEST_F(RecordingTest, a_cold_volume_begins_with_what_another_node_of_its_lineage
   EXPECT_EQ(other.ranges_beyond(warm::kFsBytes), 0u);
   EXPECT_THAT(other.hot_blocks(4 * warm::kGridBytes), testing::Each(testing::Lt(4u)));
   EXPECT_GT(other.ranges_beyond(4 * warm::kGridBytes), 0u);
+  EXPECT_EQ(other.foreign_lineage(), std::nullopt);
+}
+
+/// The lineage is a tag at EC2, which people can change; what the volume was made from is not.
+TEST_F(RecordingTest, of_a_list_of_another_lineage_than_the_volumes_only_the_files_are_used) {
+  lease({"/d1/1", "/d7/3"});
+  Recording other([](const std::string&) {}, kToNobody);
+  ASSERT_TRUE(other.take(recorded));
+  EXPECT_THAT(other.hot_blocks(warm::kFsBytes), testing::Not(IsEmpty()));
+  other.made_from("vol-0def", "snap-0a1");
+  EXPECT_EQ(other.foreign_lineage(), std::nullopt);
+  EXPECT_THAT(other.files_elsewhere(), IsEmpty());
+  other.made_from("vol-0def", "snap-0ffff");
+  EXPECT_EQ(other.foreign_lineage(), "snap-0a1");
+  EXPECT_TRUE(other.knows_nothing());
+  EXPECT_THAT(other.hot_blocks(warm::kFsBytes), IsEmpty());
+  EXPECT_THAT(other.files_elsewhere(), Contains(testing::Field(&warm::WantedFile::path, "/d7/3")));
 }
 
 /// What came with a snapshot, or was recorded in a lease of a minute, hid what fifteen others had
@@ -275,6 +293,7 @@ TEST_F(RecordCommand, writes_a_list_of_its_own_and_says_how_it_knows) {
   const auto list = warm::decode_hot_list(bytes.str());
   ASSERT_TRUE(list) << list.error().message();
   EXPECT_EQ(list->workload, "training");
+  EXPECT_EQ(list->recorded_by, warm::RecordedBy::trace);
   EXPECT_FALSE(read_list()) << "the volume's own is left alone";
   const auto nothing = record({"training", output, seconds(30)}, "");
   ASSERT_FALSE(nothing) << *nothing;
