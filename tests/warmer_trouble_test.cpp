@@ -316,11 +316,10 @@ TEST_F(TroubledWarmer, a_disk_that_has_gone_is_lost_and_has_not_become_smaller) 
   ASSERT_TRUE(disk_loop_.attach(file, 0));
   const auto start = Clock::now();
   const WarmProgress progress = run_while_it_shrinks(file, 0);
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5)) << "it asked on for what is not there";
   EXPECT_EQ(progress.state, WarmState::failed);
   EXPECT_LT(progress.warmth, 1);
-  EXPECT_THAT(progress.note, testing::HasSubstr("the device answers errors only"));
-  EXPECT_THAT(progress.note, testing::Not(testing::HasSubstr("smaller")));
+  EXPECT_EQ(progress.note, "the disk is gone");
 }
 
 /// The trial of a map reads up to 128 blocks again, for two seconds where they hang.

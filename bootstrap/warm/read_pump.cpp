@@ -46,7 +46,7 @@ std::uint64_t ReadPump::block_bytes(Block block) const {
 }
 
 bool ReadPump::is_lost() const {
-  if (last_error_ == ENODEV || last_error_ == ENXIO || last_error_ == EBADF) return true;
+  if (gone_ || last_error_ == ENODEV || last_error_ == ENXIO || last_error_ == EBADF) return true;
   return errors_in_a_row_ >= kDeviceFails && SteadyClock::now() - first_error_ >= kLostAfter;
 }
 
@@ -171,6 +171,7 @@ void ReadPump::ended(const ReadResult& result) {
     ++errors_;
     ++errors_in_a_row_;
     last_error_ = result.error;
+    gone_ = gone_ || (events_.has_gone && events_.has_gone());
   }
   switch (flight.kind) {
     case Kind::touch: {

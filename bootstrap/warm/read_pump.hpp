@@ -38,6 +38,8 @@ struct PumpEvents {
   /// After a failed read: false where the device does not reach to that block any more, which is
   /// then given up at once. Empty: it always does.
   std::function<bool(Block)> exists;
+  /// After a failed read: whether the device is gone as a whole. Empty: it never is.
+  std::function<bool()> has_gone;
   /// A sampled re-read has ended.
   std::function<void(std::chrono::microseconds latency)> sampled;
   /// Every few milliseconds: saving, progress. May offer blocks to re-read by the way.
@@ -117,6 +119,8 @@ class ReadPump {
   std::chrono::milliseconds longest_in_flight() const;
   std::uint64_t errors() const { return errors_; }
   std::uint64_t given_up() const { return given_up_; }
+  /// By the owner's word, not by errors alone.
+  bool has_gone() const { return gone_; }
   std::uint64_t bytes_read() const { return bytes_read_; }
   int last_error() const { return last_error_; }
   /// 4096, or 512 KiB once a touch turned out not to bring its block in.
@@ -201,6 +205,7 @@ class ReadPump {
   std::vector<std::size_t> free_flights_;
   std::vector<ReadRequest> started_;
   bool whole_blocks_ = false;
+  bool gone_ = false;
   unsigned probes_in_flight_ = 0;
   std::map<Block, Try> tries_;
   std::size_t drawn_ = 0;  // by all samples

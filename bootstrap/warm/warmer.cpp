@@ -168,6 +168,8 @@ Ok Run::open() {
         --progress_.blocks_read;
   };
   events.exists = [this](Block block) { return reaches(block); };
+  // The kernel answers reads of a disk that was taken away as those of a bad sector: EIO.
+  events.has_gone = [this] { return device_->size_now() == 0; };
   events.given_up = [this](Block block) {
     given_up_.insert(block);
     wishes_->give_up(block);
@@ -526,7 +528,9 @@ Ok Run::finish(ReadPump::End end) {
       break;
     case ReadPump::End::device_lost:
       progress_.state = WarmState::failed;
-      note(errno_error("the device answers errors only", pump_->last_error()).message());
+      note(pump_->has_gone()
+               ? "the disk is gone"
+               : errno_error("the device answers errors only", pump_->last_error()).message());
       break;
   }
   if (hot_started_ && progress_.hot_blocks > 0 && !progress_.hot_ms) look_at_hot();
@@ -537,7 +541,7 @@ Ok Run::finish(ReadPump::End end) {
   if (stop_.stop_requested() && progress_.state == WarmState::done &&
       !needed_->blocks().difference(presence_.present()).members().empty())
     progress_.state = WarmState::stopped;
-  map_.save_now(presence_);
+  if (!pump_->has_gone()) map_.save_now(presence_);
   report(true);
   return {};
 }
