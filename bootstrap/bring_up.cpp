@@ -422,16 +422,18 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
   return fail(std::move(error));
 }
 
-Ok check_still_serving(Entry& entry, const std::string& disk_node, dev_t root_device) {
+bool disk_is_there(const std::string& disk_node) {
+  const std::string name = disk_node.substr(disk_node.rfind('/') + 1);
+  return ::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) == 0;
+}
+
+Ok check_still_serving(Entry& entry, dev_t root_device) {
   // First: an entry may start an sshd anew in what is mounted.
   const auto mounted = mounted_root(root_device);
   if (!mounted) return fail(ErrorKind::refused, "somebody unmounted the volume");
   // Sessions would land in it, and an entry would run its sshd.
   if (root_device != 0 && *mounted != root_device)
     return fail(ErrorKind::refused, "something else is mounted in the volume's place");
-  const std::string name = disk_node.substr(disk_node.rfind('/') + 1);
-  if (::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) != 0)
-    return fail(ErrorKind::refused, "the volume's disk " + name + " is gone");
   return entry.check();
 }
 

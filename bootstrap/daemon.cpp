@@ -191,7 +191,9 @@ class Daemon {
         const auto now = read_file("/etc/resolv.conf", 65536);
         if (now && !now->empty() && *now != resolv && write_in_place(kResolvConf, *now))
           resolv = *now;
-        if (++ticks % kTicksPerServingCheck == 0) {
+        if (serving_ && !disk_is_there(served_disk_)) {
+          ask_to_stop(ReleaseCause::disk_gone, "the volume's disk " + served_disk_ + " is gone");
+        } else if (++ticks % kTicksPerServingCheck == 0) {
           check_serving();
           ask_ebs();
           keep_bound();
@@ -207,7 +209,7 @@ class Daemon {
   /// volume stays mounted for whoever is in it, and they are led there again once they would work.
   void check_serving() {
     if (!serving_) return;
-    const Ok works = check_still_serving(*assignment_.entry, served_disk_, served_root_);
+    const Ok works = check_still_serving(*assignment_.entry, served_root_);
     if (works && !sessions_left_) return tell_of_entry();
     if (!works && sessions_left_) return;
     if (works && !may_return()) return;
@@ -473,7 +475,8 @@ class Daemon {
       requests = stop_.requests();
       book_.forget_steps_after(*first_steps);
     }
-    enter(Stage::released, reason.word, "the volume is free");
+    const bool gone = reason.word == to_string(ReleaseCause::disk_gone);
+    enter(Stage::released, reason.word, gone ? reason.sentence : "the volume is free");
     return end_reporting();
   }
 

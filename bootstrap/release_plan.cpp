@@ -35,12 +35,15 @@ std::string_view to_string(ReleaseCause cause) {
       return "manager-wish";
     case ReleaseCause::operator_:
       return "operator";
+    case ReleaseCause::disk_gone:
+      return "disk-gone";
   }
   return "operator";
 }
 
 Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now) {
   if (cause == ReleaseCause::shutdown) return kShutdown;
+  if (cause == ReleaseCause::disk_gone) return kLeast;
   const auto end = cause == ReleaseCause::spot_notice ? parse_iso8601(notice_time) : std::nullopt;
   return end ? std::clamp(*end - now, kLeast, kUsual) : kUsual;
 }

@@ -16,9 +16,10 @@ enum class ReleaseCause {
   shutdown,     ///< init asked us to end
   wish,         ///< the manager's, with the answer to a report
   operator_,    ///< `down`, or a signal by hand
+  disk_gone,    ///< taken away by force: nothing can be saved
 };
 
-/// "spot-notice", "shutdown", "manager-wish", "operator": for reports and hooks.
+/// "spot-notice", "shutdown", "manager-wish", "operator", "disk-gone": for reports and hooks.
 std::string_view to_string(ReleaseCause cause);
 
 /// Kept for writing back and unmounting, whatever the steps before would like to have.

@@ -435,7 +435,7 @@ TEST_F(BootNamespace, what_is_mounted_in_the_volume_s_place_or_over_it_does_not_
   const auto entry = chroot_entry();
   const dev_t root_device = mounted_root().value_or(0);
   const auto trouble = [&] {
-    const Ok works = check_still_serving(*entry, loop_, root_device);
+    const Ok works = check_still_serving(*entry, root_device);
     return works ? std::string() : works.error().message();
   };
   EXPECT_EQ(trouble(), "");

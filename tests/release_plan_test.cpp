@@ -38,7 +38,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoSuchDay", ReleaseCause::spot_notice, "2026-02-31T03:04:05Z", seconds(120)},
         Case{"Shutdown", ReleaseCause::shutdown, "", seconds(80)},
         Case{"Wish", ReleaseCause::wish, "", seconds(120)},
-        Case{"Down", ReleaseCause::operator_, "", seconds(120)}),
+        Case{"Down", ReleaseCause::operator_, "", seconds(120)},
+        Case{"NothingToSave", ReleaseCause::disk_gone, "", seconds(20)}),
     [](const auto& row) { return std::string(row.param.name); });
 
 struct Row {
