@@ -3,6 +3,7 @@ programs, a power cut, pause and resume, and volumes that must be refused withou
 ends with `N passed, N failed`. Run by tests/run.sh after the images and build/release are there.
 Usage: guest_test.py [PART...] (see PARTS; all of them)"""
 import glob
+import json
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ GOOD = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "node
         "base_ami": "ami-0twins000000000001", "volumes": "size_gib = 6\ngrow = true",
         "session": f'[pool.session]\nrescue_port = {RESCUE_PORT}\nuser = "admin"'}
 DAMAGED = {"name": "damaged", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1}
+VANISHING = {"name": "gone", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1}
 REFUSED = [
     {"name": "noroot", "source": 'snapshot = "snap-0noroot0000000001"', "nodes": 1, "running": 1},
     {"name": "foreign", "source": 'snapshot = "snap-0arm6400000000001"', "nodes": 1, "running": 1},
@@ -344,7 +346,67 @@ def damaged_volume(checks):
                     done.stdout + done.stderr)
 
 
-PARTS = {"good": good_volume, "damaged": damaged_volume, "refused": refused_volumes, "first": first_launch, "file_systems": file_systems}
+def warming(world, name):
+    """Until the warmer has read some of what is needed; all of it would take 113 s at 3 MiB/s."""
+    def condition(status):
+        warm = needed_of(status, name)
+        return warm and warm["state"] == "running" and 0 < warm["present_blocks"] < warm["needed_blocks"]
+
+    world.wait("the warmer to be under way", condition, 60)
+
+
+def status_once_released(world, instance):
+    """What the base shows; a login may still land in the volume before, where nothing can be read."""
+    status, text, deadline = {}, "", time.monotonic() + 90
+    while status.get("stage") != "released" and time.monotonic() < deadline:
+        code, text = world.ssh(instance, "cat /run/warmroot/status.json", user="root", seconds=30)
+        status = json.loads(text) if code == 0 else {}
+        time.sleep(0.5)
+    return status, text
+
+
+def vanished_volume(checks):
+    """DetachVolume with Force, by somebody else, while the warmer reads and a person is in the volume; once while no manager
+    runs, so that the instance stays, and once while one does."""
+    with World(os.path.join(DIRECTORY, "vanished"), [VANISHING], ("--fetch-mib-s", "3")) as world:
+        node = ready(world, "gone-0")
+        first, volume = node["instance_id"], node["volume_id"]
+        person = subprocess.Popen([*world.ssh_command(first), "echo in; exec sleep 600"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  stdin=subprocess.DEVNULL, text=True)
+        try:
+            checks.that("a person is in the volume", person.stdout.readline() == "in\n")
+            warming(world, "gone-0")
+            world.stop_manager()
+            world.say(f"{volume} vanishes from {first}")
+            world.post("vanish", volume=volume)
+            status, text = status_once_released(world, first)
+            person.wait(60)
+        finally:
+            person.kill()
+            person.wait()
+        sentence = f"the volume's disk {status.get('device')} is gone"
+        checks.that("a disk that vanishes is given back in one sentence that says why",
+                    (status.get("stage"), status.get("message")) == ("released", sentence), text[-900:])
+        warm = status.get("warm") or {}
+        checks.that("its warmer has ended and says so", warm.get("state") == "failed" and "the disk is gone" in warm.get("note", ""), str(warm))
+        text = world.ssh(first, "sleep 2; grep -l '^State:.D' /proc/[0-9]*/status; . /etc/os-release; echo $PRETTY_NAME", user="root")[1]
+        checks.that("sessions land on the base, where nothing hangs in the kernel", BASE_OS in text and "/proc/" not in text, text)
+        done = subprocess.run([*world.ssh_command(first, options=("-tt", "-o", "LogLevel=INFO"))], input="exit\n", capture_output=True,
+                              text=True, timeout=60, check=False)
+        checks.that("a login is told", sentence in done.stdout + done.stderr, (done.stdout + done.stderr)[-600:])
+        world.start_manager()
+        second = ready(world, "gone-0", not_on=first)
+        checks.that("the manager hears of it, and another instance serves the volume", second["volume_id"] == volume, str(second))
+        world.say(f"{volume} vanishes from {second['instance_id']}")
+        world.post("vanish", volume=volume)
+        third = ready(world, "gone-0", not_on=second["instance_id"])
+        checks.that("once more, under the manager's eyes", third["volume_id"] == volume, str(third))
+        code, text = world.ssh(third["instance_id"], ". /etc/os-release; echo $PRETTY_NAME")
+        checks.that("sessions land in it again", code == 0 and VOLUME_OS in text, text)
+
+
+PARTS = {"good": good_volume, "damaged": damaged_volume, "vanished": vanished_volume, "refused": refused_volumes, "first": first_launch,
+         "file_systems": file_systems}
 
 
 def main():

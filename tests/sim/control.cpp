@@ -104,6 +104,12 @@ ControlReply inject(Region& region, QueryFront& front, const Parameter& paramete
   return {200, "{}\n"};
 }
 
+/// DetachVolume with Force by somebody else than the manager: the guest is not asked.
+ControlReply vanish(Region& region, const std::string& volume_id) {
+  const auto done = region.detach_volume(volume_id, "", "", true);
+  return outcome(done ? Answer<void>{} : tl::unexpected(done.error()));
+}
+
 std::set<std::string> words(const std::string& text) {
   std::istringstream parts(text);
   std::set<std::string> out;
@@ -275,6 +281,7 @@ ControlReply control(const Controlled& controlled, const std::string& method,
   if (what == "zone")
     return outcome(region.impair_zone(parameter("zone"), parameter("state") == "impaired"));
   if (what == "volume") return outcome(region.impair_volume(parameter("volume")));
+  if (what == "vanish") return vanish(region, parameter("volume"));
   if (what == "rebalance") return outcome(region.recommend_rebalance(instance));
   if (what == "queue") {
     const std::string name = parameter("name");

@@ -32,6 +32,7 @@ struct Controlled {
 ///   end?instance=, stop?instance=            terminated at once; stopped, with its attachments
 ///   zone?zone=&state=impaired|available      a whole zone
 ///   volume?volume=                           its status check fails
+///   vanish?volume=                           detached by force, whatever the guest does with it
 ///   fault?kind=[&action=&count=&after=&share=&delay_ms=&for_s=&containing=&status=&code=&message=]
 ///   knob?name=&value=                        of RegionKnobs; lists are separated by commas
 ///   replicas?ages_ms=0,3000[&visibility_ms=&seed=]   servers that are behind; none: all know all
