@@ -214,13 +214,14 @@ Ok Machine::plug(const std::string& volume_id, const std::string& path) {
   if (slot > kSlots)
     return fail(ErrorKind::refused, "the machine has no free slot for " + volume_id);
   const std::string node = serial_of(volume_id);
+  const bool served = std::filesystem::is_socket(path);
+  const json file = served ? json{{"driver", "nbd"}, {"server", {{"type", "unix"}, {"path", path}}}}
+                           : json{{"driver", "file"}, {"filename", path}, {"aio", "io_uring"}};
   // cache.direct and io_uring: the default thread pool caps at about 64 requests in flight. mdts=6:
   // 256 KiB, as on EBS.
-  TRY(qmp_.execute("blockdev-add",
-                   {{"driver", "raw"},
-                    {"node-name", node},
-                    {"cache", {{"direct", true}}},
-                    {"file", {{"driver", "file"}, {"filename", path}, {"aio", "io_uring"}}}}));
+  TRY(qmp_.execute(
+      "blockdev-add",
+      {{"driver", "raw"}, {"node-name", node}, {"cache", {{"direct", true}}}, {"file", file}}));
   TRY(qmp_.execute("device_add", {{"driver", "nvme"},
                                   {"id", "device-" + node},
                                   {"drive", node},

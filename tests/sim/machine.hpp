@@ -50,7 +50,8 @@ class Machine {
   /// off once QEMU has ended, up once the guest's agent has spoken.
   MachineState state();
 
-  /// Hot-plugs the file as an NVMe disk, serial = volume id without its dash.
+  /// Hot-plugs the file, or what is served by NBD at that Unix socket, as an NVMe disk, serial =
+  /// volume id without its dash.
   Ok plug(const std::string& volume_id, const std::string& path);
   /// Asks the guest to give the disk up and waits for it, bounded.
   Ok unplug(const std::string& volume_id);
