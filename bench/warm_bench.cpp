@@ -20,6 +20,7 @@
 #include <thread>
 #include <unordered_set>
 
+#include "bench/run_facts.hpp"
 #include "bench/warm_profile.hpp"
 #include "bench/warm_report.hpp"
 #include "bench/warm_rig.hpp"
@@ -35,9 +36,6 @@ using Json = nlohmann::json;
 
 /// How far the emulated volume may be from its theory before figures from it mean nothing.
 constexpr double kSelfCheckTolerance = 0.03;
-/// Where bench/warm_images.sh puts the partition: behind 1,088 KiB, and 1 MiB before the end.
-constexpr std::uint64_t kPartitionOffset = 1088 * kKiB;
-constexpr std::uint64_t kBehindPartition = kMiB;
 /// Seeds of a run's repetitions: seed * this + repetition; repetition 0 trains the lists.
 constexpr std::uint64_t kSeedStride = 1000;
 constexpr std::size_t kReaderBlocks = 400;
@@ -104,30 +102,6 @@ void tell(const std::string& text) {
   progress.tell(text);
 }
 
-Result<std::string> read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail_errno("opening " + path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-std::string first_line_of(const char* command) {
-  std::string line;
-  if (FILE* pipe = ::popen(command, "r"); pipe != nullptr) {
-    char text[256];
-    if (std::fgets(text, sizeof text, pipe) != nullptr) line = text;
-    ::pclose(pipe);
-  }
-  while (!line.empty() && line.back() == '\n') line.pop_back();
-  return line;
-}
-
-double load_average() {
-  double load = 0;
-  return ::getloadavg(&load, 1) == 1 ? load : 0;
-}
-
 class Bench {
  public:
   explicit Bench(Options options) : options_(std::move(options)) {}
@@ -138,7 +112,6 @@ class Bench {
   Ok check_self();
   Ok train();
   Ok train_on_older_disk();
-  Result<Image> image_called(const std::string& name) const;
   Ok repetition(unsigned number);
   Ok run_workload(unsigned number, const Workload& workload);
   Result<Row> measured(unsigned number, const Workload& workload, const Contender& contender);
@@ -194,33 +167,19 @@ Ok Bench::prepare() {
     TRY_ASSIGN(std::string script, read_text(file));
     workloads_.push_back({.name = fs::path(file).stem(), .script = std::move(script)});
   }
-  const bool needs_another = std::ranges::any_of(contenders_, [](const Contender& each) {
-    return each.list == ListFrom::other_workload;
-  });
+  const bool needs_another = std::ranges::any_of(
+      contenders_, [](const Contender& each) { return each.list == ListFrom::other_workload; });
   if (needs_another && workloads_.size() < 2)
     return fail(ErrorKind::misconfigured, "a list of another workload needs two --workloads");
-  TRY_ASSIGN(const Image image, image_called(options_.image));
+  TRY_ASSIGN(const Image image, image_called(options_.images, options_.image));
   std::string pattern = (fs::temp_directory_path() / "warm-bench-XXXXXX").string();
   if (::mkdtemp(pattern.data()) == nullptr) return fail_errno("making " + pattern);
   lists_ = fs::path(pattern) / "lists";
   TRY_ASSIGN(rig_, Rig::start(pattern, image, stop_asked));
   std::error_code error;
   fs::create_directory(lists_, error);
-  TRY_ASSIGN(volume_, rig_->facts(profile_));
+  TRY_ASSIGN(volume_, facts_of(image, profile_));
   return {};
-}
-
-Result<Image> Bench::image_called(const std::string& name) const {
-  Image image{.file = fs::absolute(options_.images) / (name + ".img"),
-              .file_system = name == "xfs" ? "xfs" : "ext4",
-              .partition_offset = kPartitionOffset};
-  std::error_code error;
-  image.size_bytes = fs::file_size(image.file, error);
-  if (error) return fail(errno_error(image.file.string(), error.value()));
-  if (image.size_bytes <= kPartitionOffset + kBehindPartition)
-    return fail(ErrorKind::misconfigured, image.file.string() + " is no root disk");
-  image.partition_bytes = image.size_bytes - kPartitionOffset - kBehindPartition;
-  return image;
 }
 
 Ok Bench::check_self() {
@@ -257,7 +216,7 @@ Ok Bench::train_on_older_disk() {
   if (std::ranges::none_of(contenders_,
                            [](const auto& c) { return c.list == ListFrom::older_image; }))
     return {};
-  TRY_ASSIGN(const Image image, image_called("older"));
+  TRY_ASSIGN(const Image image, image_called(options_.images, "older"));
   TRY_ASSIGN(const auto rig, Rig::start(lists_.parent_path() / "older", image, stop_asked));
   for (Workload& workload : workloads_) {
     TRY_ASSIGN(const RunResult result, rig->run({.contender = all_contenders().front(),

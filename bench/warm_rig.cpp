@@ -384,21 +384,6 @@ Result<RunResult> Rig::run(const RunSpec& spec) {
   return Session(*this, spec).run();
 }
 
-Result<VolumeFacts> Rig::facts(const sim::VolumeProfile& profile) const {
-  TRY_ASSIGN(const auto disk,
-             sim::EbsDisk::open(image_.file, directory_ / "backing", image_.size_bytes));
-  TRY_ASSIGN(auto data, disk->snapshot_data());
-  fs::path free_file = image_.file;
-  std::ifstream in(free_file.replace_extension(".free"));
-  if (!in) return fail_errno("opening " + free_file.string());
-  // Nobody needs what lies beside the partition.
-  const std::uint64_t behind = image_.partition_offset + image_.partition_bytes;
-  std::vector<sim::ByteRange> free = {{0, image_.partition_offset},
-                                      {behind, image_.size_bytes - behind}};
-  for (sim::ByteRange range; in >> range.offset >> range.length;) free.push_back(range);
-  return volume_facts(image_.size_bytes, profile.hydration_unit_kib * kKiB, std::move(data), free);
-}
-
 Ok Rig::read_image() const {
   TRY_ASSIGN(const auto disk,
              sim::EbsDisk::open(image_.file, directory_ / "backing", image_.size_bytes));
@@ -423,7 +408,7 @@ Result<std::vector<sim::SelfCheckPoint>> Rig::self_check(sim::VolumeProfile prof
   profile.tail_probability = profile.stall_probability = 0;
   constexpr int kTries = 3;
   constexpr std::uint64_t kBlocksPerDepth = 48;
-  TRY_ASSIGN(const VolumeFacts volume, facts(profile));
+  TRY_ASSIGN(const VolumeFacts volume, facts_of(image_, profile));
   std::vector<std::uint64_t> all;
   for (std::uint64_t block = 0; block < volume.costly.size(); ++block)
     if (volume.costly[block]) all.push_back(block * volume.unit_bytes);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/warm_contenders.hpp"
+#include "bench/warm_image.hpp"
 #include "bench/warm_metrics.hpp"
 #include "bench/warm_process.hpp"
 #include "bootstrap/base/result.hpp"
@@ -24,15 +25,6 @@
 #include "tests/sim/ebs_probe.hpp"
 
 namespace warmroot::bench {
-
-/// A root disk and what is in it.
-struct Image {
-  std::filesystem::path file;
-  std::string file_system;
-  std::uint64_t partition_offset = 0;
-  std::uint64_t partition_bytes = 0;
-  std::uint64_t size_bytes = 0;
-};
 
 struct RunSpec {
   Contender contender;
@@ -78,8 +70,6 @@ class Rig {
   /// is more than `tolerance` off gets two more tries on fresh volumes.
   Result<std::vector<sim::SelfCheckPoint>> self_check(sim::VolumeProfile profile,
                                                       std::uint64_t seed, double tolerance);
-
-  Result<VolumeFacts> facts(const sim::VolumeProfile& profile) const;
 
  private:
   Rig(std::filesystem::path directory, Image image, const std::atomic<bool>& stop);
