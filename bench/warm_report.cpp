@@ -150,6 +150,14 @@ std::optional<double> mount_of(const Row& row) {
 std::optional<double> needed_bound(const Row& row) {
   return row.bounds.needed_s + row.bounds.tail_s;
 }
+std::optional<double> hot_of(const Row& row) {
+  return row.metrics.hot_s;
+}
+
+std::optional<double> hot_bound(const Row& row) {
+  return row.bounds.hot_s;
+}
+
 std::optional<double> one(const Row&) {
   return 1;
 }
@@ -176,9 +184,8 @@ std::vector<GoalRule> rules_of_times() {
       {"needed blocks warm, own list / all asked for at once", 1.05, "ours", needed_of, "",
        [](const Row& row) { return row.bounds.needed_s; }},
       {"needed blocks warm, own list / fio 1M", 0.35, "ours", needed_of, "fio1m", needed_of},
-      {"hot set warm, own list / bound", 1.10, "ours",
-       [](const Row& row) { return row.metrics.hot_s; }, "",
-       [](const Row& row) { return row.bounds.hot_s; }},
+      {"hot set warm, own list / bound", 1.10, "ours", hot_of, "", hot_bound},
+      {"hot set warm, oracle / bound", 1.10, "oracle", hot_of, "", hot_bound},
       {"disk to mounted, own list / plain mount(8)", 0.25, "ours", mounted_of, "plain", mounted_of},
       {"disk to mounted, no list / plain mount(8)", 0.50, "ours-nolist", mounted_of, "plain",
        mounted_of},
