@@ -350,7 +350,7 @@ class Release {
     if (!input_.stop_own_users(budget().own_users))
       return fail(ErrorKind::retry_later,
                   "the warmer, the recording or the host keys have not ended in time");
-    return std::string("map saved");
+    return std::string("the warmer, the recording and the host keys have ended");
   }
 
   // the file system

@@ -169,6 +169,8 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
       status.warm.state = warm::WarmState::failed;
       status.warm.note = done.error().message();
     });
+  if (const std::string note = book_.snapshot().warm.note; !note.empty())
+    log_event(LogLevel::notice, "warming", {{"what", note}});
   // Sessions do not depend on warming: a failure of it is a note, not a stage.
   const bool is_whole = done && done->present_blocks == done->needed_blocks;
   tell_warm(is_whole && done->state == warm::WarmState::done, true);

@@ -276,6 +276,34 @@ TEST_F(BootUp, sessions_that_have_left_a_volume_come_back_once_it_is_mended) {
   EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
 }
 
+TEST_F(BootUp, who_unmounts_the_volume_while_it_is_being_warmed_is_told_so_and_sessions_leave_it) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_file_atomic(
+      kTicket, R"({"version":1,"deployment":"d","pool":"test","warm":{"max_mib_s":1}})", 0644));
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(login(), kInTheVolume);
+  const auto document = [] { return read_file(kStatusFile, kMaxStatus).value_or(""); };
+  EXPECT_THAT(document(), testing::HasSubstr(R"("state":"running")"));
+  ASSERT_TRUE(comes([] { return unmount_tree(kVolumePoint).has_value(); }));
+  ASSERT_TRUE(comes([] { return status().stage == "failed"; }));
+  EXPECT_EQ(status().message, "sessions left the volume: somebody unmounted the volume");
+  EXPECT_THAT(base_login("read os </etc/os-release; echo $os"),
+              testing::Not(testing::HasSubstr("Test Volume 1")));
+  const std::string told = "the warm map was not saved: the root is not mounted at " +
+                           std::string(kVolumePoint) + " any more";
+  EXPECT_TRUE(comes([&] { return document().find(told) != std::string::npos; })) << document();
+  EXPECT_TRUE(down());
+  EXPECT_THAT(
+      read_file(kLogFile, kMaxStatus).value_or(""),
+      testing::AllOf(testing::HasSubstr(told), testing::Not(testing::HasSubstr("map saved"))))
+      << "the release said so of every map";
+  EXPECT_TRUE(shell("find " + std::string(kVolumePoint) + " -mindepth 1 | wc -l") == "0");
+  ASSERT_TRUE(write_file_atomic(kTicket, R"({"version":1,"deployment":"d","pool":"test"})", 0644));
+}
+
 TEST_F(BootUp, people_land_in_the_volume_although_sshd_was_there_first) {
   make_volume();
   dress_as_disk();

@@ -132,6 +132,8 @@ TEST_P(TroubledRoot, lets_the_root_be_unmounted_and_writes_nowhere_else) {
   stop.request_stop();
   warmer.join();
   EXPECT_NE(progress.state, WarmState::failed) << progress.note;
+  EXPECT_EQ(progress.note, "the warm map was not saved: the root is not mounted at " +
+                               root().string() + " any more");
   EXPECT_TRUE(fs::is_empty(root())) << "no map in the directory below the mount";
   expect_sound();
 }
