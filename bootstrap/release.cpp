@@ -266,7 +266,7 @@ class Release {
     if (holders.empty()) return in_words(search);
     const std::int64_t seconds = std::max<std::int64_t>(0, end_ms - boottime_ms() + 500) / 1000;
     const std::string when =
-        seconds == 0 ? "sessions end now"
+        seconds == 0 ? "Sessions end now"
                      : "Save your work: sessions end in " + std::to_string(seconds) + " seconds";
     const std::size_t terminals =
         warn_terminals(holders, "warmroot: " + input_.sentence + ". " + when + ".");

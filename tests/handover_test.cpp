@@ -358,7 +358,7 @@ TEST_F(Handover, people_in_the_volume_are_warned_with_the_time_left) {
     EXPECT_TRUE(released) << (released ? "" : released.error().message());
     EXPECT_THAT(first,
                 testing::ContainsRegex(
-                    "a test ends. (Save your work: sessions end in [1-5] s|sessions end now)"));
+                    "a test ends. (Save your work: sessions end in [1-5] s|Sessions end now)"));
     pollfd item{on_base.master.get(), POLLIN, 0};
     EXPECT_EQ(::poll(&item, 1, 0), 0) << "somebody on the base was warned";
     end(on_base.session);
