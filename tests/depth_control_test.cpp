@@ -288,7 +288,7 @@ TEST(DepthControl, a_window_beside_the_foreground_teaches_no_fall) {
     Loop loop(law, depth_limits(0, std::nullopt), seed);
     loop.run_until(3);
     const double before = loop.control().throughput_per_s();
-    loop.control().foreground(true);
+    loop.control().others_in_flight(1);
     loop.change({36, 120, false, 0});
     loop.run_until(3.2);
     loop.change(law);

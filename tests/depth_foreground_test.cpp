@@ -16,7 +16,7 @@ TEST(DepthForeground, yields_to_the_foreground_without_emptying_the_pipe_and_com
   Loop loop({36, 300, false, 0}, depth_limits(0, std::nullopt), 7);
   loop.run_until(2);
   const unsigned alone = loop.control().depth();
-  loop.control().foreground(true);
+  loop.control().others_in_flight(1);
   const unsigned yielding = loop.control().depth();
   EXPECT_LT(yielding, alone);
   EXPECT_GE(yielding, 16U);
@@ -24,7 +24,7 @@ TEST(DepthForeground, yields_to_the_foreground_without_emptying_the_pipe_and_com
   loop.run_until(20);
   EXPECT_GE(loop.control().depth(), 16U) << "yielding must not spiral down to the floor";
   EXPECT_GE(static_cast<double>(loop.completed() - before) / 18, 0.8 * 600);
-  loop.control().foreground(false);
+  loop.control().others_in_flight(0);
   loop.run_until(22);
   EXPECT_GE(loop.control().depth(), 24U);
 }
@@ -53,12 +53,12 @@ Beside run_beside_a_session(const Law& law, unsigned seed, bool yields) {
   loop.run_until(3);
   beside.depth_before = mean_depth(3, 13);
   loop.session_misses(true);
-  if (yields) loop.control().foreground(true);
+  if (yields) loop.control().others_in_flight(1);
   const std::uint64_t before = loop.completed();
   beside.depth_meanwhile = mean_depth(13, 23);
   beside.read_per_s = static_cast<double>(loop.completed() - before) / 10;
   loop.session_misses(false);
-  loop.control().foreground(false);
+  loop.control().others_in_flight(0);
   const auto& waits = loop.session_latencies_s();
   beside.wait_s =
       std::accumulate(waits.begin(), waits.end(), 0.0) / static_cast<double>(waits.size());

@@ -49,10 +49,14 @@ class DepthControl {
   /// says nothing of the device.
   void interrupted() { window_open_ = false; }
 
-  /// Whether somebody else's I/O is in flight on the device. While it is, no more than fills the
-  /// pipe without a queue is asked for, and no look above that is begun; the search (well under a
-  /// second) and a hurry are not slowed down.
-  void foreground(bool busy) { foreground_ = busy; }
+  /// How many I/Os of others are in flight on the device. More than the reader before may have left
+  /// are a session's; while there are such, no more than fills the pipe without a queue is asked
+  /// for, and no look above that is begun; the search (well under a second) and a hurry are not
+  /// slowed down.
+  void others_in_flight(unsigned count) {
+    foreground_ = count > elsewhere_;
+    elsewhere_ = std::min(elsewhere_, count);
+  }
 
   /// Whether what is read now is what a session is about to want, in its order: then more than
   /// fills the pipe is asked for, beside a session too, since the last of a list waits for its own
@@ -67,7 +71,6 @@ class DepthControl {
   /// ceiling until as many have come back, or the device is seen to have fewer of others'.
   void hand_over(DepthLimits limits, unsigned under_way = 0);
   bool waits_for_others() const { return elsewhere_ > 0; }
-  void others_in_flight(unsigned count) { elsewhere_ = std::min(elsewhere_, count); }
 
   /// The search begins anew with so many, as far as the limits allow: what is in flight is too much
   /// for what is wanted next, and nothing is known yet.

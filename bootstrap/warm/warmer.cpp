@@ -467,9 +467,8 @@ std::vector<Block> Run::on_tick() {
   if (now - last_foreground_ >= kForegroundEvery || control_->waits_for_others()) {
     last_foreground_ = now;
     const unsigned ours = engine_->in_flight();
-    const auto all = device_->in_flight();
-    control_->foreground(all && *all > ours);
-    if (all) control_->others_in_flight(*all - std::min(*all, ours));
+    if (const auto all = device_->in_flight())
+      control_->others_in_flight(*all - std::min(*all, ours));
     take_late_hot();
   }
   const BlockSet any;
