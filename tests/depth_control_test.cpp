@@ -361,10 +361,13 @@ TEST(DepthControl, who_takes_over_leaves_room_for_what_is_under_way_until_that_i
   EXPECT_TRUE(control.waits_for_others());
   control.hand_over(depth_limits(0, 128), 78);
   EXPECT_EQ(control.depth(), 4U);
+  control.others_in_flight(0);
+  EXPECT_EQ(control.depth(), 4U) << "the device may not have got ours yet";
   control.others_in_flight(55);
   EXPECT_EQ(control.depth(), 25U) << "the device says that the others are back";
   control.others_in_flight(70);
   EXPECT_EQ(control.depth(), 25U) << "what is more than that is a session's";
+  control.others_in_flight(0);
   control.others_in_flight(0);
   EXPECT_FALSE(control.waits_for_others());
   DepthControl unused({4, 32, 80});

@@ -29,6 +29,19 @@ TEST(DepthForeground, yields_to_the_foreground_without_emptying_the_pipe_and_com
   EXPECT_GE(loop.control().depth(), 24U);
 }
 
+/// A disk that somebody uses without a pause showed no wider pipe for as long as it was filled.
+TEST(DepthForeground, a_pipe_that_became_wider_beside_a_session_that_never_rests_is_found) {
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    Loop loop({100, 100, false, 0}, depth_limits(0, std::nullopt), seed);
+    loop.control().others_in_flight(1);
+    loop.run_until(3);
+    EXPECT_LE(loop.control().found(), 40U) << "seed " << seed;
+    loop.change({100, 300, false, 0});
+    loop.run_until(3 + 2 * 30 + 10);
+    EXPECT_GE(loop.control().found(), 50U) << "seed " << seed;
+  }
+}
+
 /// Of a session of ten seconds between two rests.
 struct Beside {
   double wait_s = 0;        ///< of its misses, on average

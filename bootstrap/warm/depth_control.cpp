@@ -147,6 +147,7 @@ void DepthControl::hand_over(DepthLimits limits, unsigned under_way) {
   foreground_ = false;
   hurry_ = false;
   elsewhere_ = under_way;
+  last_others_ = UINT32_MAX;
 }
 
 std::chrono::microseconds DepthControl::base_latency() const {
@@ -396,7 +397,8 @@ void DepthControl::after_drain_window(const Window& window, Time now) {
   // Steady reads wait a little; where that was all, it is no reason to look for a while.
   const bool was_less = base_us_ * kQueued < base_before_us_;
   next_queue_look_ = was_less ? now : now + kDrainEvery;
-  if (!pipe_was_full_ && !foreground_) return begin_raise(kRaiseGain * pipe(), best_throughput_);
+  const bool may_raise = !foreground_ || now - last_raise_ >= kRaiseBesideEvery;
+  if (!pipe_was_full_ && may_raise) return begin_raise(kRaiseGain * pipe(), best_throughput_);
   phase_ = Phase::steady;
   set_depth(gain() * pipe());
 }
@@ -408,7 +410,7 @@ void DepthControl::begin_raise(double depth, double throughput_before) {
 }
 
 void DepthControl::after_raise_window(const Window& window, Time now) {
-  last_look_ = now;
+  last_look_ = last_raise_ = now;
   const bool grew = window.throughput > kWorthwhileRaise * before_raise_;
   const bool fell = !foreground_ && window.throughput < kFellBy * best_throughput_;
   if (grew || fell) recent_throughput_.fill(0);

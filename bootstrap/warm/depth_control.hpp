@@ -8,7 +8,9 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace warmroot::warm {
@@ -51,11 +53,12 @@ class DepthControl {
 
   /// How many I/Os of others are in flight on the device. More than the reader before may have left
   /// are a session's; while there are such, no more than fills the pipe without a queue is asked
-  /// for, and no look above that is begun; the search (well under a second) and a hurry are not
-  /// slowed down.
+  /// for, and looks above that are rare; the search (well under a second) and a hurry are not
+  /// slowed down. One count may lack reads of this reader that the device has not got yet: of two
+  /// the larger is believed.
   void others_in_flight(unsigned count) {
     foreground_ = count > elsewhere_;
-    elsewhere_ = std::min(elsewhere_, count);
+    elsewhere_ = std::min(elsewhere_, std::max(count, std::exchange(last_others_, count)));
   }
 
   /// Whether what is read now is what a session is about to want, in its order: then more than
@@ -65,6 +68,8 @@ class DepthControl {
   /// known within a second.
   void hurry(bool on);
   static constexpr std::chrono::milliseconds kHurry{400};
+  /// Whether there is more to be had is looked into beside a session, too, at most so often.
+  static constexpr std::chrono::seconds kRaiseBesideEvery{30};
 
   /// Goes on with what it knows, for another reader of the same device within these limits. What
   /// the one before has `under_way` still is in none of its windows, and takes its room below the
@@ -119,7 +124,8 @@ class DepthControl {
   Phase phase_ = Phase::search;
   bool foreground_ = false;
   bool hurry_ = false;
-  unsigned elsewhere_ = 0;  // in flight of the reader before
+  unsigned elsewhere_ = 0;             // in flight of the reader before
+  unsigned last_others_ = UINT32_MAX;  // as the last count was
   bool owes_look_ = false;  // below, since a hurry
   Time hurry_from_{-1};     // its first read's end
   unsigned depth_;
@@ -145,6 +151,7 @@ class DepthControl {
   double before_raise_ = 0;     // throughput
   unsigned present_in_a_row_ = 0;
   Time last_look_{0};
+  Time last_raise_{-kRaiseBesideEvery};
 };
 
 }  // namespace warmroot::warm
