@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "bootstrap/base/node_stage.hpp"
+
 namespace warmroot::bootstrap {
 namespace {
 
@@ -36,7 +38,7 @@ std::string_view to_string(ReleaseCause cause) {
     case ReleaseCause::operator_:
       return "operator";
     case ReleaseCause::disk_gone:
-      return "disk-gone";
+      return kDiskGone;
   }
   return "operator";
 }

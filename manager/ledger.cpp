@@ -15,7 +15,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 15;
+constexpr int kSchemaVersion = 16;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -47,7 +47,8 @@ std::string tables_from(const char* begin) {
 /// version 7 not when a key was last used, version 8 not when an attempt had no answer, version 9
 /// no volumes that were left unclean, version 10 not how warm volumes are, version 11 only one code
 /// of a throttle, version 12 had no index of tokens that were tried, version 13 not of which call a
-/// refusal is, version 14 not which instances were launched with a volume.
+/// refusal is, version 14 not which instances were launched with a volume, version 15 of no release
+/// that the disk was gone.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -97,6 +98,8 @@ Ok migrate(Database& database, std::int64_t from) {
     TRY(database.run("ALTER TABLE failures ADD COLUMN token TEXT NOT NULL DEFAULT ''"));
   if (from < 15)
     TRY(database.run("ALTER TABLE instances ADD COLUMN with_volume INTEGER NOT NULL DEFAULT 0"));
+  if (from < 16)
+    TRY(database.run("ALTER TABLE departures ADD COLUMN disk_gone INTEGER NOT NULL DEFAULT 0"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -374,16 +377,18 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
          to_sql(instance->instance.recorded), std::int64_t{instance->instance.with_volume}});
   if (const auto* leaves = std::get_if<core::RecordDeparture>(&record))
     return database_.run(
-        "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised, volume_id) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (instance_id) DO UPDATE SET "
+        "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised, volume_id, "
+        "disk_gone) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (instance_id) DO UPDATE SET "
         "released = max(released AND volume_id = ?6, ?2), since_ms = ?3, reclaim_ms = "
         "coalesce(reclaim_ms, ?4), "
-        "advised = min(advised, ?5), volume_id = ?6",
+        "advised = min(advised, ?5), volume_id = ?6, "
+        "disk_gone = iif(?2, ?7, disk_gone AND volume_id = ?6)",
         {leaves->instance_id, std::int64_t{leaves->departure.released},
          to_sql(leaves->departure.since),
          leaves->departure.reclaim_at ? SqlValue(to_sql(*leaves->departure.reclaim_at))
                                       : SqlValue(),
-         std::int64_t{leaves->departure.advised}, leaves->departure.volume_id});
+         std::int64_t{leaves->departure.advised}, leaves->departure.volume_id,
+         std::int64_t{leaves->departure.disk_gone}});
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
   if (const auto* met = std::get_if<core::RecordOfferMet>(&record)) return forget_refused(*met);
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))

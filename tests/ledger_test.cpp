@@ -109,6 +109,20 @@ TEST_F(LedgerTest, a_release_of_another_volume_is_none_of_the_one_that_is_draine
   EXPECT_TRUE(write({false, kNow, {}, false, "vol-now"})) << "it is not taken back";
 }
 
+TEST_F(LedgerTest, that_a_disk_was_gone_is_kept_with_the_release_of_that_volume) {
+  auto ledger = open();
+  const auto write = [&](const core::Departure& departure) {
+    core::Plan plan;
+    plan.records.push_back(core::RecordDeparture{"i-1", departure});
+    EXPECT_TRUE(ledger.record(plan, {}, kNow).has_value());
+    return ledger.view()->departures.at("i-1").disk_gone;
+  };
+  EXPECT_TRUE(write({true, kNow, {}, false, "vol-1", true}));
+  EXPECT_TRUE(open().view()->departures.at("i-1").disk_gone);
+  EXPECT_TRUE(write({false, kNow, {}, false, "vol-1"})) << "it is not taken back";
+  EXPECT_FALSE(write({false, kNow, {}, false, "vol-2"})) << "another volume";
+}
+
 TEST_F(LedgerTest, a_warnings_time_is_kept_and_a_hint_that_became_serious_stays_serious) {
   const Instant reclaim = kNow + std::chrono::seconds{120};
   {

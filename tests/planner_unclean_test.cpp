@@ -188,7 +188,7 @@ TEST(UncleanSnapshot, is_made_before_the_attach_and_says_of_what_and_why) {
   EXPECT_EQ(call->tags.at(kTagDeployment), "test");
   EXPECT_EQ(call->tags.at(kTagPool), "p");
   EXPECT_EQ(call->tags.at(kTagNode), "p-0");
-  EXPECT_EQ(call->tags.at(kTagUnclean), "i-0 ended without releasing it");
+  EXPECT_EQ(call->tags.at(kTagUnclean), "i-0 did not release it cleanly");
   world.ledger.unclean.clear();  // as its acceptance leaves the ledger
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-1")));
 }
@@ -223,7 +223,7 @@ TEST(UncleanSnapshot, that_cannot_be_made_within_a_minute_is_gone_without) {
   EXPECT_THAT(world.calls(), ElementsAre(StartsWith("AttachVolume vol-0 to i-1")));
   EXPECT_THAT(world.notes(),
               HasSubstr("no snapshot of vol-0 could be made within a minute, although "
-                        "i-0 ended without releasing it; it is attached all the "
+                        "i-0 did not release it cleanly; it is attached all the "
                         "same: CreateSnapshot vol-0: too many snapshots"));
   EXPECT_EQ(records<RecordUncleanOver>(world.plan()).size(), 1u);
 }
@@ -240,6 +240,36 @@ TEST(UncleanSnapshot, a_lease_that_ends_without_a_release_is_remembered_and_a_cl
     const auto plan = world.plan();
     EXPECT_EQ(records<RecordUnclean>(plan).size(), released ? 0u : 1u);
     EXPECT_EQ(records<RecordUncleanOver>(plan).size(), released ? 1u : 0u);
+  }
+}
+
+/// A release that says so gives the volume back, but not everything was written to it.
+TEST(UncleanSnapshot, a_disk_that_was_taken_away_is_no_clean_release) {
+  World held;
+  held.volume("vol-0");
+  held.instance("i-0");
+  held.attach("vol-0", "i-0");
+  held.report("i-0", "vol-0", NodeStage::released);
+  held.observed.reports.at("i-0").reason = kDiskGone;
+  const auto left = records<RecordDeparture>(held.plan());
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_TRUE(left.front().departure.released);
+  EXPECT_THAT(held.calls(), Contains(StartsWith("DetachVolume vol-0")));
+  held.ledger.departures["i-0"] = left.front().departure;
+  EXPECT_THAT(records<RecordDeparture>(held.plan()), IsEmpty()) << "it is recorded already";
+  for (const bool restarted : {false, true}) {
+    SCOPED_TRACE(restarted);
+    World world;
+    world.pool().volumes.snapshot_unclean = true;
+    world.volume("vol-0");
+    world.instance("i-0", aws::InstanceState::terminated);
+    world.instance("i-1");
+    world.lease("vol-0", "i-0", LeaseState::active);
+    world.ledger.departures = held.ledger.departures;
+    if (!restarted) world.observed.reports = held.observed.reports;
+    const auto plan = world.plan();
+    EXPECT_EQ(records<RecordUnclean>(plan).size(), 1u);
+    EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateSnapshot of vol-0"));
   }
 }
 

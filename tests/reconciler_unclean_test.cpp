@@ -139,6 +139,34 @@ TEST(ReconcilerUnclean, a_release_before_the_end_needs_no_snapshot) {
   EXPECT_EQ(fleet.calls_of("CreateSnapshot"), 0);
 }
 
+TEST(ReconcilerUnclean, a_disk_that_was_taken_away_gets_its_snapshot_also_through_a_restart) {
+  for (const bool restarted : {false, true}) {
+    SCOPED_TRACE(restarted);
+    Fleet fleet(with_snapshots());
+    fleet.start();
+    ASSERT_TRUE(fleet.until_stable());
+    fleet.people_interfere = true;
+    const auto volume = fleet.volume_of("p-0")->id;
+    const auto before = fleet.instance_of("p-0");
+    fleet.report(before, volume, NodeStage::ready);
+    fleet.tick();
+    ASSERT_TRUE(fleet.region.detach_volume(volume, before, "", true).has_value());
+    fleet.report(before, volume, NodeStage::released);
+    fleet.reports[before].reason = kDiskGone;
+    fleet.tick();
+    if (restarted) {
+      fleet.start();
+      fleet.reports.clear();
+    }
+    ASSERT_TRUE(fleet.until([&] {
+      const auto now = fleet.instance_of("p-0");
+      return !now.empty() && now != before;
+    })) << fleet.note_text();
+    EXPECT_EQ(fleet.calls_of("CreateSnapshot"), 1);
+    EXPECT_THAT(fleet.violations, IsEmpty());
+  }
+}
+
 TEST(ReconcilerUnclean, a_lost_answer_costs_a_second_snapshot_at_most) {
   Fleet fleet(with_snapshots());
   fleet.start();

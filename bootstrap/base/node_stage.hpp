@@ -23,6 +23,9 @@ enum class NodeStage {
 /// Why a volume is released that was never served: its file system is damaged beyond what the node
 /// may repair. A report's `reason`.
 inline constexpr std::string_view kUncleanBeyondRepair = "unclean_beyond_repair";
+/// Why a volume is released that nobody has unmounted: its disk was taken away under it, and what
+/// was not written yet is lost, as at a power cut. A report's `reason`.
+inline constexpr std::string_view kDiskGone = "disk-gone";
 
 /// The stage's word in reports, status documents and tables: "disk_seen".
 std::string_view to_string(NodeStage stage);

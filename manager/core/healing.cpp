@@ -52,6 +52,14 @@ LeaseState state_from(Draft& draft, const std::string& volume_id,
   return active ? LeaseState::active : LeaseState::checking;
 }
 
+/// The instance says that it has unmounted the lease's volume: a disk that was taken away under it
+/// is given back too, as it was left.
+bool has_left_clean(const Draft& draft, const Lease& lease) {
+  if (!has_released(draft, lease)) return false;
+  if (const auto* report = draft.report_of(lease.instance_id)) return report->reason != kDiskGone;
+  return !draft.ledger.departures.at(lease.instance_id).disk_gone;
+}
+
 /// An attachment that EC2 shows is a lease, whoever made it.
 void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& node,
                        const aws::Attachment& attachment) {
@@ -63,7 +71,7 @@ void follow_attachment(Draft& draft, const PoolDraft& pool, const NodeDraft& nod
   // EC2 allows one attachment and shows whose it is: any other lease is over.
   if (const auto* holder = draft.holder_of(node.volume_id);
       holder && holder->instance_id != attachment.instance_id)
-    end_lease(draft, *holder, has_released(draft, *holder),
+    end_lease(draft, *holder, has_left_clean(draft, *holder),
               "EC2 shows the volume on " + attachment.instance_id);
   Lease lease{pool.spec->name,   node.name,
               node.volume_id,    attachment.instance_id,
@@ -142,7 +150,7 @@ void end_what_is_over(Draft& draft) {
           shown && shown->instance_id == lease.instance_id)
         continue;
     if (attachment_is_over(draft, lease))
-      end_lease(draft, lease, has_released(draft, lease),
+      end_lease(draft, lease, has_left_clean(draft, lease),
                 "EC2 shows the volume off " + lease.instance_id);
   }
 }

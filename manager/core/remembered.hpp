@@ -120,6 +120,7 @@ struct Departure {
   std::optional<Instant> reclaim_at{};
   bool advised = false;     ///< only EC2's rebalance hint said so
   std::string volume_id{};  ///< the volume that it spoke of; empty: it did not say
+  bool disk_gone = false;   ///< it released what was taken away under it: no clean end
 };
 
 /// A volume that was not given back as it should be.
@@ -127,7 +128,7 @@ struct UncleanVolume {
   std::string instance_id;  ///< that had it
   Instant since{};
   /// What the instance said when it could not repair the file system; empty: its lease ended
-  /// without a release, and nobody has looked since.
+  /// without a clean release, and nobody has looked since.
   std::string beyond_repair;
   bool tagged = false;  ///< EC2 has shown it quarantined since
 };

@@ -79,7 +79,7 @@ const UncleanVolume* unclean_of(const Draft& draft, const PoolDraft& pool, const
 }
 
 std::string left_by(const UncleanVolume& unclean) {
-  return unclean.instance_id + " ended without releasing it";
+  return unclean.instance_id + " did not release it cleanly";
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ bool awaits_setting_aside(const Draft& draft, const NodeReport& report, const aw
          !draft.is_set_aside(volume);
 }
 
-void end_lease(Draft& draft, const Lease& lease, bool released, const std::string& why) {
+void end_lease(Draft& draft, const Lease& lease, bool clean, const std::string& why) {
   Lease ended = lease;  // a copy: `lease` may live in the draft
   const bool attached = ended.state != LeaseState::attaching;
   ended.state = LeaseState::ended;
@@ -131,7 +131,7 @@ void end_lease(Draft& draft, const Lease& lease, bool released, const std::strin
   if (!attached || !pool || !pool->spec->volumes.snapshot_unclean ||
       draft.beyond_repair.contains(ended.volume_id))
     return;
-  if (!released) {
+  if (!clean) {
     auto& unclean = draft.unclean[ended.volume_id];  // this plan's attach sees it already
     unclean = {ended.instance_id, draft.now, "", false};
     draft.record(RecordUnclean{ended.volume_id, unclean});

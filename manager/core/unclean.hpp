@@ -1,6 +1,6 @@
 // Volumes that were not given back as they should be. One that a node could not repair is set
-// aside from the report on, before its tag shows; one whose last lease ended without a release gets
-// a snapshot before the next, where the spec asks for it.
+// aside from the report on, before its tag shows; one whose last lease ended without a clean
+// release gets a snapshot before the next, where the spec asks for it.
 #pragma once
 
 #include <string>
@@ -24,8 +24,9 @@ void set_aside(Draft& draft, const aws::Volume& volume, const std::string& pool,
 /// The instance says that the volume is beyond repair, and it is not set aside yet.
 bool awaits_setting_aside(const Draft& draft, const NodeReport& report, const aws::Volume& volume);
 
-/// Ends a lease that held its volume, and remembers it when nobody said that it was released.
-void end_lease(Draft& draft, const Lease& lease, bool released, const std::string& why);
+/// Ends a lease that held its volume, and remembers it unless its instance said that it has
+/// unmounted the volume (`clean`).
+void end_lease(Draft& draft, const Lease& lease, bool clean, const std::string& why);
 /// True while the node's volume is not to be attached for want of its snapshot, which is asked for.
 bool awaits_snapshot(Draft& draft, const PoolDraft& pool, const NodeDraft& node);
 /// Its attach is asked for, with a snapshot or without.
