@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/device.hpp"
 #include "bootstrap/dirty_bound.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/partition.hpp"
@@ -19,6 +20,7 @@ namespace warmroot::bootstrap {
 /// What this instance holds of the volume at the moment.
 struct Assignment {
   std::string disk_node;  ///< "/dev/nvme1n1"; empty before the disk was found
+  DiskIdentity disk;      ///< the one that was found, right before it was opened
   std::string partition_node;
   PartitionFacts partition;                ///< the root's
   std::vector<PartitionFacts> partitions;  ///< all of the disk

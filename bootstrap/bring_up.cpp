@@ -117,6 +117,7 @@ class Work {
       }
       uevents.wait(kLook);
     }
+    assignment_.disk = identify_disk(kSys, disk_.name);
     TRY_ASSIGN(disk_fd_, open_verified(kSys, disk_));
     assignment_.disk_node = "/dev/" + disk_.name;
     return disk_.name + " serial " + disk_.serial + ", " + std::to_string(disk_.size_bytes >> 20) +
@@ -420,11 +421,6 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
   if (const Ok undone = undo_bring_up(assignment); !undone)
     error.context += "; undoing it failed: " + undone.error().message();
   return fail(std::move(error));
-}
-
-bool disk_is_there(const std::string& disk_node) {
-  const std::string name = disk_node.substr(disk_node.rfind('/') + 1);
-  return ::access((std::string(kSys) + "/block/" + name).c_str(), F_OK) == 0;
 }
 
 Ok check_still_serving(Entry& entry, dev_t root_device) {

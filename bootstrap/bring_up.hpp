@@ -53,10 +53,6 @@ struct BringUpInput {
 /// when Stage::ready is entered; what follows is said about them and takes up to 20 s.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
-/// False once the disk ("/dev/nvme1n1") was taken away: what is mounted of it answers errors only,
-/// also when it is attached again, as another disk.
-bool disk_is_there(const std::string& disk_node);
-
 /// Whether sessions still work, or would, where the entry was closed: the volume is mounted, and
 /// nothing else in its place, the entry lets them in. Cheap, reads nothing from the volume.
 /// `root_device` is Assignment's; 0: any. Errors: refused, one sentence.

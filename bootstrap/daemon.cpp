@@ -191,9 +191,7 @@ class Daemon {
         const auto now = read_file("/etc/resolv.conf", 65536);
         if (now && !now->empty() && *now != resolv && write_in_place(kResolvConf, *now))
           resolv = *now;
-        if (serving_ && !disk_is_there(served_disk_)) {
-          ask_to_stop(ReleaseCause::disk_gone, "the volume's disk " + served_disk_ + " is gone");
-        } else if (++ticks % kTicksPerServingCheck == 0) {
+        if (!(serving_ && let_go_of_lost_disk()) && ++ticks % kTicksPerServingCheck == 0) {
           check_serving();
           ask_ebs();
           keep_bound();
@@ -203,6 +201,15 @@ class Daemon {
         wake.wait_for(lock, token, kTick, [] { return false; });
       }
     });
+  }
+
+  /// False where the disk is there, or a stop was requested anyway.
+  bool let_go_of_lost_disk() {
+    if (!disk_has_gone("/sys", assignment_.disk, [this] { return stop_.wait_for(kTick); }))
+      return false;
+    ask_to_stop(ReleaseCause::disk_gone,
+                "the volume's disk /dev/" + assignment_.disk.name + " is gone");
+    return true;
   }
 
   /// Where sessions no longer work, they go back to the base with the reason before them; the

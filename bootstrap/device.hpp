@@ -30,6 +30,14 @@ struct DiskFacts {
 /// "vol-0abc" from "vol0abc" or "vol-0abc"; nullopt when it is neither.
 std::optional<std::string> volume_id_of_serial(std::string_view serial);
 
+/// What tells a disk from a later one of its name: Xen gives that one the same number, too.
+struct DiskIdentity {
+  std::string name;    ///< "nvme1n1"; empty: of no disk
+  std::string number;  ///< "259:1"; empty: not known
+  std::string
+      sequence;  ///< diskseq, which no two disks share; empty: not known, or before Linux 5.15
+};
+
 struct DiskChoice {
   std::optional<DiskFacts> disk;
   std::string waiting_for;  ///< one sentence, when there is no disk yet

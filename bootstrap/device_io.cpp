@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <span>
 
 #include "bootstrap/files.hpp"
@@ -75,7 +76,30 @@ DiskFacts read_disk(const std::string& directory, const std::string& name) {
   return disk;
 }
 
+bool are_different(const std::string& one, const std::string& other) {
+  return !one.empty() && !other.empty() && one != other;
+}
+
+bool looks_gone(const std::string& sys_root, const DiskIdentity& disk) {
+  const std::string blocks = sys_root + "/block";
+  if (::access((blocks + "/" + disk.name).c_str(), F_OK) != 0)
+    return errno == ENOENT && ::access(blocks.c_str(), R_OK) == 0;
+  const DiskIdentity now = identify_disk(sys_root, disk.name);
+  return are_different(now.number, disk.number) || are_different(now.sequence, disk.sequence);
+}
+
 }  // namespace
+
+DiskIdentity identify_disk(const std::string& sys_root, const std::string& disk_name) {
+  const std::string directory = sys_root + "/block/" + disk_name;
+  return {disk_name, read_attribute(directory + "/dev"), read_attribute(directory + "/diskseq")};
+}
+
+bool disk_has_gone(const std::string& sys_root, const DiskIdentity& disk,
+                   const std::function<bool()>& pause) {
+  if (disk.name.empty()) return false;
+  return looks_gone(sys_root, disk) && !pause() && looks_gone(sys_root, disk);
+}
 
 std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,
                                   const std::set<std::string>& present_at_start) {

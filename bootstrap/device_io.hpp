@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <set>
 #include <span>
 #include <string>
@@ -20,6 +21,16 @@ namespace warmroot::bootstrap {
 /// or when something is stacked on it.
 std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,
                                   const std::set<std::string>& present_at_start);
+
+/// As the disk is now.
+DiskIdentity identify_disk(const std::string& sys_root, const std::string& disk_name);
+
+/// Whether the disk was taken away: what is mounted of it answers errors only, also when it is
+/// attached again, as another disk. Looks twice, with `pause` in between, and a look that fails for
+/// another reason (no memory, something mounted over /sys) counts for nothing: sessions end without
+/// a warning for it. False when `pause` answers that it was cut short.
+bool disk_has_gone(const std::string& sys_root, const DiskIdentity& disk,
+                   const std::function<bool()>& pause);
 
 /// The kernel's own uevents. Open it before scanning sysfs, or a disk that appears in between is
 /// missed.

@@ -13,6 +13,7 @@
 
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/bring_up.hpp"
+#include "bootstrap/device_io.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/filesystem_check.hpp"
@@ -446,9 +447,12 @@ TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_not
   ASSERT_EQ(::chmod(kVolumePoint, 0777), 0);
   EXPECT_THAT(trouble(), HasSubstr("can be written by others than root"));
   ASSERT_EQ(::chmod(kVolumePoint, 0755), 0);
-  EXPECT_TRUE(disk_is_there(assignment_.disk_node));
+  const auto has_gone = [&] {
+    return disk_has_gone("/sys", assignment_.disk, [] { return false; });
+  };
+  EXPECT_FALSE(has_gone());
   ASSERT_TRUE(shell("mv /run/block/vdz /run/block/.away"));
-  EXPECT_FALSE(disk_is_there(assignment_.disk_node));
+  EXPECT_TRUE(has_gone());
   ASSERT_TRUE(shell("mv /run/block/.away /run/block/vdz"));
   ASSERT_TRUE(unmount_tree(kVolumePoint));
   EXPECT_THAT(trouble(), HasSubstr("unmounted"));

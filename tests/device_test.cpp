@@ -191,6 +191,63 @@ TEST_F(FakeSys, reads_of_a_disk_never_run_into_the_drivers_time_limit) {
   EXPECT_THAT(absent.error().message(), testing::HasSubstr("vda/queue/io_timeout"));
 }
 
+/// One look whose access(2) failed for whatever reason ended every session without a warning.
+TEST_F(FakeSys, a_look_that_fails_for_another_reason_is_no_disk_that_has_gone) {
+  put("xvdf/dev", "202:80\n");
+  put("xvda/dev", "202:0\n");
+  const DiskIdentity disk = identify_disk(root_, "xvdf");
+  const std::string entry = root_ + "/block/xvdf", away = root_ + "/block/away";
+  int looks_between = 0;
+  std::function<void()> meanwhile = [] {};
+  const auto has_gone = [&] {
+    return disk_has_gone(root_, disk, [&] {
+      ++looks_between;
+      meanwhile();
+      return false;
+    });
+  };
+  EXPECT_FALSE(has_gone());
+  // Something is mounted over /sys.
+  ASSERT_EQ(::rename((root_ + "/block").c_str(), (root_ + "/covered").c_str()), 0);
+  EXPECT_FALSE(has_gone());
+  ASSERT_EQ(::rename((root_ + "/covered").c_str(), (root_ + "/block").c_str()), 0);
+  // Another errno than that of what is not there.
+  ASSERT_EQ(::rename(entry.c_str(), away.c_str()), 0);
+  ASSERT_EQ(::symlink(entry.c_str(), entry.c_str()), 0);
+  EXPECT_FALSE(has_gone());
+  ASSERT_EQ(::unlink(entry.c_str()), 0);
+  EXPECT_EQ(looks_between, 0);
+  EXPECT_TRUE(has_gone());
+  EXPECT_EQ(looks_between, 1);
+  meanwhile = [&] { ASSERT_EQ(::rename(away.c_str(), entry.c_str()), 0); };
+  EXPECT_FALSE(has_gone()) << "at the second look it is there";
+  EXPECT_EQ(looks_between, 2);
+  ASSERT_EQ(::rename(entry.c_str(), away.c_str()), 0);
+  EXPECT_FALSE(disk_has_gone(root_, disk, [] { return true; })) << "there was no second look";
+  EXPECT_FALSE(disk_has_gone(root_, {}, [] { return false; })) << "none was found yet";
+}
+
+/// Xen gave it the name and the number of the one before: its mount was served for ever.
+TEST_F(FakeSys, a_disk_attached_again_under_the_same_name_is_another) {
+  const auto is_same = [&](const DiskIdentity& disk) {
+    return !disk_has_gone(root_, disk, [] { return false; });
+  };
+  put("xvdf/dev", "202:80\n");
+  const DiskIdentity old_kernel = identify_disk(root_, "xvdf");
+  put("xvdf/diskseq", "17\n");
+  const DiskIdentity disk = identify_disk(root_, "xvdf");
+  EXPECT_TRUE(is_same(disk));
+  put("xvdf/diskseq", "18\n");
+  EXPECT_FALSE(is_same(disk));
+  EXPECT_TRUE(is_same(old_kernel)) << "nobody can tell";
+  put("xvdf/dev", "202:96\n");
+  EXPECT_FALSE(is_same(old_kernel));
+  // What cannot be read says nothing.
+  for (const char* file : {"dev", "diskseq"})
+    ASSERT_EQ(::unlink((root_ + "/block/xvdf/" + file).c_str()), 0);
+  EXPECT_TRUE(is_same(disk));
+}
+
 TEST_F(FakeSys, a_disk_with_a_mounted_partition_or_something_stacked_on_it_holds_the_base) {
   put("nvme0n1/size", "100\n");
   put("nvme0n1/dev", "259:0\n");
