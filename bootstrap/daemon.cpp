@@ -90,6 +90,8 @@ class Daemon {
     start_watching();
     reporter_.start();
     const Ok done = early_failure_ ? Ok{fail(*early_failure_)} : start_sessions();
+    // Its volume is somebody else's by now, whatever went wrong here because of that.
+    if (!done) let_go_of_lost_disk();
     if (!done && !stop_.reason()) {
       if (is_damage(done.error()) && give_back(done.error().message())) return end_reporting();
       failed(done.error().message());

@@ -304,6 +304,30 @@ TEST_F(BootUp, who_unmounts_the_volume_while_it_is_being_warmed_is_told_so_and_s
   ASSERT_TRUE(write_file_atomic(kTicket, R"({"version":1,"deployment":"d","pool":"test"})", 0644));
 }
 
+/// Nobody had been let in yet, so that nobody looked for it: the node said `failed`, and held its
+/// place for ever.
+TEST_F(BootUp, a_disk_that_is_taken_away_before_sessions_are_open_is_given_back) {
+  // root's shell waits until it is let go, and fails.
+  make_volume(
+      "mkfifo $t/gate; rm $t/bin/bash; printf '#!/bin/sh\nread word </gate\nexit 1\n' "
+      ">$t/bin/bash; chmod 755 $t/bin/bash");
+  dress_as_disk();
+  ::unlink(kLogFile);
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  ASSERT_TRUE(comes([] { return ::access(inside("gate").c_str(), F_OK) == 0; }));
+  ASSERT_TRUE(shell("exec 3>" + inside("gate") +
+                    "; mv /run/block/vdz /run/block/.away; rm /dev/vdz; echo go >&3"));
+  ASSERT_TRUE(comes([] { return !daemon_runs(); })) << status().stage << ": " << status().message;
+  EXPECT_EQ(status().stage, "released");
+  EXPECT_EQ(status().message, "the volume's disk /dev/vdz is gone");
+  const std::string log = read_file(kLogFile, kMaxStatus).value_or("");
+  EXPECT_THAT(log, testing::HasSubstr("stage name=released"));
+  EXPECT_THAT(log, testing::Not(testing::HasSubstr("stage name=failed")));
+  EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
+  EXPECT_EQ(base_login(), "in");
+}
+
 TEST_F(BootUp, people_land_in_the_volume_although_sshd_was_there_first) {
   make_volume();
   dress_as_disk();
