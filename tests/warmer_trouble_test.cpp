@@ -43,6 +43,14 @@ class TroubledWarmer : public WarmerTest {
     wanted.max_mib_s = 20;
     return run(wanted);
   }
+  /// So many bytes of the volume are the disk; 0: all.
+  void limit_disk(std::uint64_t bytes) const {
+    const UniqueFd loop(::open(disk_loop_.device().c_str(), O_RDONLY | O_CLOEXEC));
+    loop_info64 info{};
+    EXPECT_EQ(::ioctl(loop.get(), LOOP_GET_STATUS64, &info), 0);
+    info.lo_sizelimit = bytes;
+    EXPECT_EQ(::ioctl(loop.get(), LOOP_SET_STATUS64, &info), 0);
+  }
   /// Asked of the file system itself, once nobody has it.
   void expect_sound() {
     unmount();
@@ -321,6 +329,41 @@ TEST_F(TroubledWarmer, a_disk_that_has_gone_is_lost_and_has_not_become_smaller) 
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(5)) << "it asked on for what is not there";
   EXPECT_EQ(progress.state, WarmState::failed);
   EXPECT_LT(progress.warmth, 1);
+  EXPECT_EQ(progress.note, "the disk is gone");
+}
+
+/// All was present, so the run ended as done, without a word of the disk.
+TEST_F(TroubledWarmer, a_disk_that_goes_during_the_last_sample_is_told_as_gone) {
+  make_image(0);
+  attach({});
+  mount_root();
+  const auto used = used_blocks(fs_device());
+  std::atomic<bool> all_read = false, is_gone = false;
+  std::jthread takes_it([&](const std::stop_token& stop) {
+    while (!all_read && !stop.stop_requested()) std::this_thread::sleep_for(milliseconds(5));
+    if (!stop.stop_requested()) limit_disk(1);  // less than a sector
+    is_gone = true;
+  });
+  WarmRequest wanted = request();
+  wanted.map_path.clear();
+  int asked_since = 0;
+  wanted.listed = [&](std::uint64_t) {
+    // The second time is after the last question what is needed: what follows is the sample.
+    const auto so_far = touched();
+    if (std::ranges::includes(so_far, used) && ++asked_since == 2) {
+      all_read = true;
+      while (!is_gone) std::this_thread::sleep_for(milliseconds(5));
+    }
+    return std::optional<BlockSet>();
+  };
+  const WarmProgress progress = run(wanted);
+  takes_it.request_stop();
+  takes_it.join();
+  limit_disk(0);
+  EXPECT_TRUE(all_read);
+  EXPECT_EQ(progress.warmth, 1);
+  EXPECT_GT(progress.errors, 0U);
+  EXPECT_EQ(progress.state, WarmState::failed);
   EXPECT_EQ(progress.note, "the disk is gone");
 }
 

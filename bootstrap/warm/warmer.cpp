@@ -72,6 +72,7 @@ class Run {
   Result<bool> is_warm_already();
   Result<ReadPump::End> read_needed();
   Result<ReadPump::End> read_everything();
+  void save_map();
   Ok finish(ReadPump::End end);
 
   void on_present(Block block, microseconds latency);
@@ -516,8 +517,14 @@ void Run::report(bool now) {
   if (on_progress_) on_progress_(progress_);
 }
 
+/// On a disk that has gone every write fails.
+void Run::save_map() {
+  if (!pump_->has_gone()) map_.save_now(presence_);
+}
+
 Ok Run::finish(ReadPump::End end) {
   wishes_->stop_lookups();  // or it would look files up while the map is saved
+  if (pump_->has_gone()) end = ReadPump::End::device_lost;  // also in what was read last
   switch (end) {
     case ReadPump::End::finished:
       progress_.state = WarmState::done;
@@ -540,7 +547,7 @@ Ok Run::finish(ReadPump::End end) {
   if (stop_.stop_requested() && progress_.state == WarmState::done &&
       !needed_->blocks().difference(presence_.present()).members().empty())
     progress_.state = WarmState::stopped;
-  if (!pump_->has_gone()) map_.save_now(presence_);
+  save_map();
   report(true);
   return {};
 }
@@ -554,7 +561,7 @@ Result<WarmProgress> Run::run() {
   if (!end) {
     progress_.state = WarmState::failed;
     note(end.error().message());
-    map_.save_now(presence_);
+    save_map();
     report(true);
     return progress_;
   }
