@@ -83,7 +83,14 @@ TEST(BlockSet, ranges_touch_every_block_they_share_a_byte_with) {
   };
   for (const auto& c : cases) {
     BlockSet set(10);
+    EXPECT_EQ(set.contains_range(c.range), c.blocks.empty());
     set.insert_range(c.range);
+    EXPECT_TRUE(set.contains_range(c.range));
+    for (const Block block : c.blocks) {
+      BlockSet lacking = set;
+      lacking.erase(block);
+      EXPECT_FALSE(lacking.contains_range(c.range)) << block;
+    }
     EXPECT_EQ(set.members(), c.blocks) << c.range.offset << "+" << c.range.length;
     EXPECT_EQ(set.count(), c.blocks.size());
   }

@@ -24,6 +24,11 @@ std::vector<Block> blocks_of(ByteRange range, Block size) {
   return blocks;
 }
 
+bool BlockSet::contains_range(ByteRange range) const {
+  return std::ranges::all_of(blocks_of(range, size_),
+                             [this](Block block) { return contains(block); });
+}
+
 void BlockSet::insert_range(ByteRange range) {
   if (range.length == 0) return;
   const std::uint64_t last_byte =

@@ -45,6 +45,9 @@ class BlockSet {
   void erase(Block block) { words_[block / 64] &= ~(std::uint64_t{1} << (block % 64)); }
   void clear() { words_.assign(words_.size(), 0); }
 
+  /// Whether each block that shares a byte with the range is in the set, or beyond it.
+  bool contains_range(ByteRange range) const;
+
   /// Inserts every block that shares a byte with the range; what lies beyond the set is left out.
   void insert_range(ByteRange range);
 

@@ -151,16 +151,10 @@ class EarlyReads::Loop {
     touch_later(round.later);
   }
 
-  bool is_present(ByteRange range) const {
-    for (const Block block : blocks_of(range, present_.size()))
-      if (!present_.contains(block)) return false;
-    return true;
-  }
-
   /// Once the blocks are there, their bytes cost a warm read each. What failed is never there, and
   /// that mount goes without.
   void go_on() {
-    if (!is_table_read_ && is_present(table_)) {
+    if (!is_table_read_ && present_.contains_range(table_)) {
       take_table();
       is_table_read_ = true;
     }
@@ -173,9 +167,9 @@ class EarlyReads::Loop {
 
   /// Asks for what comes after the mount's present round, if that is there.
   bool take_round(Mount& mount) {
-    if (mount.contents.empty() ||
-        !std::ranges::all_of(mount.contents,
-                             [this](const ByteRange& range) { return is_present(range); }))
+    if (mount.contents.empty() || !std::ranges::all_of(mount.contents, [this](ByteRange range) {
+          return present_.contains_range(range);
+        }))
       return false;
     std::vector<std::string> contents;
     for (const ByteRange& range : mount.contents)
