@@ -19,6 +19,7 @@
 #include "bootstrap/warm/root_metadata.hpp"
 #include "tests/refuse_call.hpp"
 #include "tests/warm_volume.hpp"
+#include "tests/xfs_trees.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -169,7 +170,7 @@ class XfsVolume : public WarmerTest {
     events.tick = [] { return std::vector<Block>{}; };
     ReadPump pump(**engine, control, device->size_bytes(), std::move(events));
     reader.emplace(pump, presence, std::stop_token());
-    RootMetadata metadata(*reader, *device, "xfs", offset_,
+    RootMetadata metadata(*reader, *device, "xfs", {offset_, device->size_bytes() - offset_},
                           [](const std::string& note) { ADD_FAILURE() << note; });
     EXPECT_EQ(metadata.read().value(), ReadPump::End::finished);
     EXPECT_EQ(reader->read({}).value(), ReadPump::End::finished);
@@ -205,13 +206,11 @@ TEST_P(FreeTrees, are_where_xfs_db_sees_them) {
   ASSERT_EQ(xfs.groups, kGroups);
   XfsFreeTrees trees(super, UINT64_MAX);
   std::set<std::uint64_t> found;
-  std::vector<std::string> contents;
   int rounds = 0;
-  for (auto round = trees.next(contents); !round.empty(); round = trees.next(contents)) {
-    contents.clear();
-    for (const ByteRange& range : round.contents) contents.push_back(image_bytes(range));
+  for (auto round = trees.next(); !round.empty(); round = trees.next()) {
+    for (const ByteRange& range : round.nodes) trees.take(image_bytes(range));
     if (++rounds == 1) continue;  // headers
-    for (const auto& ranges : {round.contents, round.touches})
+    for (const auto& ranges : {round.nodes, round.touches})
       for (const ByteRange& range : ranges) {
         EXPECT_EQ(range.length, xfs.block_bytes);
         found.insert(range.offset);
@@ -254,96 +253,87 @@ TEST_F(XfsVolume, is_not_asked_for_owners) {
   EXPECT_GE(with_owners, 24U) << "or they lie where all else does";
 }
 
-std::string number(std::uint64_t value, int width) {
-  std::string bytes;
-  for (int i = width - 1; i >= 0; --i) bytes += static_cast<char>(value >> (8 * i));
-  return bytes;
-}
-
-/// Four groups of 64 blocks of 4 KiB.
-std::string small_super() {
-  std::string super(kSuperblockBytes, '\0');
-  super.replace(0, 16, "XFSB" + number(4096, 4) + number(256, 8));
-  super.replace(84, 8, number(64, 4) + number(4, 4));
-  super.replace(102, 2, number(512, 2));
-  super[124] = 6;
-  return super;
-}
-
-std::string header(std::uint64_t group, std::uint64_t root, std::uint64_t levels) {
-  std::string text = "XAGF" + number(1, 4) + number(group, 4) + number(64, 4) + number(root, 4) +
-                     number(0, 8) + number(levels, 4);
-  text.resize(512);
-  return text;
-}
-
-std::string node(const char* magic, std::uint64_t level, const std::vector<std::uint64_t>& below) {
-  std::string text(4096, '\0');
-  text.replace(0, 8, magic + number(level, 2) + number(below.size(), 2));
-  const std::size_t begin = text.starts_with("AB3B") ? 56 : 16;
-  const std::size_t room = (4096 - begin) / 12;
-  for (std::size_t i = 0; i < below.size() && i < room; ++i)
-    text.replace(begin + 8 * room + 4 * i, 4, number(below[i], 4));
-  return text;
-}
-
 constexpr std::uint64_t kGroupBytes = 64 * 4096;
+
+FreeTreesRound after(XfsFreeTrees& trees, const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes) trees.take(node);
+  return trees.next();
+}
 
 TEST(FreeTreesOf, groups_end_where_a_number_makes_no_sense_and_go_on_elsewhere) {
   XfsFreeTrees trees(small_super(), UINT64_MAX);
-  auto round = trees.next({});
-  ASSERT_EQ(round.contents.size(), 4U);
-  EXPECT_EQ(round.contents[2], (ByteRange{2 * kGroupBytes + 512, 512}));
+  auto round = trees.next();
+  ASSERT_EQ(round.nodes.size(), 4U);
+  EXPECT_EQ(round.nodes[2], (ByteRange{2 * kGroupBytes + 512, 512}));
   // One leaf alone; a root above leaves; a header of another group; one that could not be read.
-  round = trees.next(std::vector{header(0, 7, 1), header(1, 8, 3), header(3, 9, 2), std::string()});
+  round = after(trees, {header(0, 7, 1), header(1, 8, 3), header(3, 9, 2), ""});
   EXPECT_THAT(round.touches, testing::ElementsAre(ByteRange{std::uint64_t{7} * 4096, 4096}));
-  EXPECT_THAT(round.contents, testing::ElementsAre(ByteRange{kGroupBytes + 8 * 4096, 4096}));
-  round = trees.next(std::vector{node("AB3B", 2, {10, 64, 11, 12, UINT32_MAX})});
+  EXPECT_THAT(round.nodes, testing::ElementsAre(ByteRange{kGroupBytes + 8 * 4096, 4096}));
+  round = after(trees, {node("AB3B", 2, {10, 64, 11, 12, UINT32_MAX})});
   EXPECT_THAT(round.touches, IsEmpty());
-  EXPECT_EQ(round.contents.size(), 3U) << "64 is beyond the group";
-  // Before checksums; at the level above, so that it could lead round for ever; of another tree.
-  round = trees.next(
-      std::vector{node("ABTB", 1, {20, 21}), node("AB3B", 2, {10}), node("AB3C", 1, {30})});
+  EXPECT_EQ(round.nodes.size(), 3U) << "64 is beyond the group";
+  // Before checksums; at the level above, so that it could lead round for ever; of another tree;
+  // one that nobody asked for.
+  round = after(trees, {node("ABTB", 1, {20, 21}), node("AB3B", 2, {10}), node("AB3C", 1, {30}),
+                        node("AB3B", 1, {40})});
   EXPECT_THAT(round.touches, testing::ElementsAre(ByteRange{kGroupBytes + 20 * 4096, 4096},
                                                   ByteRange{kGroupBytes + 21 * 4096, 4096}));
-  EXPECT_THAT(round.contents, IsEmpty());
-  EXPECT_TRUE(trees.next({}).empty());
+  EXPECT_THAT(round.nodes, IsEmpty());
+  EXPECT_TRUE(trees.next().empty());
 }
 
 TEST(FreeTreesOf, a_partition_that_ends_early_are_not_looked_for_behind_it) {
   XfsFreeTrees trees(small_super(), 2 * kGroupBytes);
-  auto round = trees.next({});
-  EXPECT_EQ(round.contents.size(), 2U);
+  EXPECT_EQ(trees.next().nodes.size(), 2U);
   XfsFreeTrees short_one(small_super(), 20 * 4096);
-  short_one.next({});
-  round = short_one.next(std::vector{header(0, 19, 1)});
-  EXPECT_EQ(round.touches.size(), 1U);
+  short_one.next();
+  EXPECT_EQ(after(short_one, {header(0, 19, 1)}).touches.size(), 1U);
   XfsFreeTrees shorter(small_super(), 20 * 4096 - 1);
-  shorter.next({});
-  EXPECT_TRUE(shorter.next(std::vector{header(0, 19, 1)}).empty());
+  shorter.next();
+  EXPECT_TRUE(after(shorter, {header(0, 19, 1)}).empty());
+}
+
+TEST(FreeTreesOf, large_sectors_are_read_no_further_than_their_headers) {
+  std::string super = small_super();
+  super.replace(102, 2, number(32768, 2));
+  EXPECT_EQ(XfsFreeTrees(super, UINT64_MAX).next().nodes.at(1),
+            (ByteRange{kGroupBytes + 32768, 512}));
 }
 
 TEST(FreeTreesOf, nonsense_end_soon) {
-  EXPECT_TRUE(XfsFreeTrees("", UINT64_MAX).next({}).empty());
-  EXPECT_TRUE(XfsFreeTrees(std::string(4096, '\xFF'), UINT64_MAX).next({}).empty());
+  EXPECT_TRUE(XfsFreeTrees("", UINT64_MAX).next().empty());
+  EXPECT_TRUE(XfsFreeTrees(std::string(4096, '\xFF'), UINT64_MAX).next().empty());
   std::string sectors = small_super();
   sectors.replace(102, 2, number(513, 2));
-  EXPECT_TRUE(XfsFreeTrees(sectors, UINT64_MAX).next({}).empty());
-  // Every pointer leads to the same node, as deep as a tree may be, as many as there is room for.
-  XfsFreeTrees bomb(small_super(), UINT64_MAX);
-  auto round = bomb.next({});
-  std::vector<std::string> contents(4, header(0, 1, 9));
-  std::uint64_t nodes = 0;
-  std::uint64_t leaves = 0;
-  std::uint64_t rounds = 0;
-  for (std::uint64_t level = 8; !(round = bomb.next(contents)).empty(); --level) {
-    ASSERT_LE(++rounds, 9U);
-    nodes += round.contents.size();
-    leaves += round.touches.size();
-    contents.assign(round.contents.size(), node("AB3B", level, std::vector<std::uint64_t>(336, 1)));
+  EXPECT_TRUE(XfsFreeTrees(sectors, UINT64_MAX).next().empty());
+}
+
+/// Every pointer leads to the same node, as deep as a tree may be, as many as there is room for. Of
+/// nodes of 64 KiB, 4,096 were read: 256 MiB.
+TEST(FreeTreesOf, a_bomb_are_bounded_in_bytes) {
+  for (const std::uint64_t block : {512U, 4096U, 65536U}) {
+    SCOPED_TRACE(block);
+    std::string super = small_super();
+    super.replace(4, 4, number(block, 4));
+    XfsFreeTrees bomb(super, UINT64_MAX);
+    auto round = bomb.next();
+    std::uint64_t direct_bytes = 0;
+    std::uint64_t leaves = 0;
+    std::uint64_t rounds = 0;
+    for (const std::string& group : {header(0, 1, 9), header(1, 1, 9)}) bomb.take(group);
+    for (std::uint64_t level = 8; !(round = bomb.next()).empty(); --level) {
+      ASSERT_LE(++rounds, 9U);
+      leaves += round.touches.size();
+      const std::string below = node("AB3B", level, std::vector<std::uint64_t>(5000, 1), block);
+      for (const ByteRange& range : round.nodes) {
+        ASSERT_LE(range.length, XfsFreeTrees::kLargestNode);
+        direct_bytes += std::max<std::uint64_t>(range.length, 4096);
+        bomb.take(below);
+      }
+    }
+    EXPECT_EQ(direct_bytes, XfsFreeTrees::kMostNodeBytes);
+    EXPECT_LE(leaves, XfsFreeTrees::kMostLeaves);
   }
-  EXPECT_EQ(nodes, XfsFreeTrees::kMostNodes);
-  EXPECT_LE(leaves, XfsFreeTrees::kMostLeaves);
 }
 
 }  // namespace

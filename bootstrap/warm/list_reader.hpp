@@ -26,6 +26,7 @@ class ListReader {
 
   /// Those blocks of the ranges that are not present, in the ranges' order.
   std::vector<Block> absent_of(std::span<const ByteRange> ranges) const;
+  bool is_present(ByteRange range) const { return presence_.present().contains_range(range); }
   /// Asked for, and not read yet.
   BlockSet under_way() const { return asked_.difference(presence_.read()); }
   /// Each is present or was given up, or no list has named it yet.

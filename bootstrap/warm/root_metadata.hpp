@@ -16,6 +16,7 @@
 #include "bootstrap/warm/block_set.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
 #include "bootstrap/warm/list_reader.hpp"
+#include "bootstrap/warm/xfs_free_trees.hpp"
 
 namespace warmroot::warm {
 
@@ -24,13 +25,13 @@ class RootMetadata {
   /// Told what could not be read; the warmer does without. On the caller's thread.
   using OnNote = std::function<void(std::string)>;
 
-  /// The file system begins at `offset_bytes` of the device.
+  /// The file system is in `partition` of the device. Requires it inside.
   RootMetadata(ListReader& reader, const BlockDevice& device, std::string filesystem,
-               std::uint64_t offset_bytes, OnNote on_note)
+               ByteRange partition, OnNote on_note)
       : reader_(reader),
         device_(device),
         filesystem_(std::move(filesystem)),
-        offset_bytes_(offset_bytes),
+        partition_(partition),
         on_note_(std::move(on_note)) {}
 
   /// Says where the file system ends and where its own metadata is. Nothing is read twice, nor of a
@@ -56,14 +57,15 @@ class RootMetadata {
  private:
   Result<ReadPump::End> read_ext();
   Result<ReadPump::End> read_free_trees();
+  Result<ReadPump::End> hand_over(std::span<const ByteRange> nodes, XfsFreeTrees& trees);
   Result<std::optional<std::string>> read_content(ByteRange range, ReadPump::End& end);
   ByteRange on_device(ByteRange in_partition) const;
-  std::vector<ByteRange> on_device(std::span<const ByteRange> in_partition) const;
+  std::vector<ByteRange> on_device(std::vector<ByteRange> in_partition) const;
 
   ListReader& reader_;
   const BlockDevice& device_;
   std::string filesystem_;
-  std::uint64_t offset_bytes_;
+  ByteRange partition_;
   OnNote on_note_;
   bool is_read_ = false;    // or asked for
   std::string superblock_;  // its first bytes, once they were read

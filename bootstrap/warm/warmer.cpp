@@ -189,10 +189,9 @@ Ok Run::open() {
   hot_ = BlockSet(blocks);
   reader_.emplace(*pump_, presence_, stop_);
   const auto on_note = [this](std::string text) { note(std::move(text)); };
-  metadata_.emplace(*reader_, *device_, request_.filesystem, request_.partition_offset_bytes,
-                    on_note);
-  const RootGeometry geometry = {device_->size_bytes(),
-                                 {request_.partition_offset_bytes, partition_bytes()}};
+  const ByteRange partition = {request_.partition_offset_bytes, partition_bytes()};
+  metadata_.emplace(*reader_, *device_, request_.filesystem, partition, on_note);
+  const RootGeometry geometry = {device_->size_bytes(), partition};
   needed_.emplace(NeededQuestion{request_.mount_point, request_.filesystem, geometry},
                   std::move(request_.listed), presence_, *reader_, *metadata_, on_note);
   const unsigned tags = device_->tags().value_or(kLookupsPart * FileFinder::kMostLookups);

@@ -5,9 +5,8 @@
 // xfs_agf and xfs_btree_block in the kernel's xfs_format.h; xfs_getfsmap in xfs_fsmap.c.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,10 +17,10 @@ namespace warmroot::warm {
 
 /// Reads that do not wait for each other.
 struct FreeTreesRound {
-  std::vector<ByteRange> contents;  ///< wanted back, in this order
-  std::vector<ByteRange> touches;   ///< wanted present, nothing more
+  std::vector<ByteRange> nodes;    ///< wanted back, in this order
+  std::vector<ByteRange> touches;  ///< wanted present, nothing more
 
-  bool empty() const { return contents.empty() && touches.empty(); }
+  bool empty() const { return nodes.empty() && touches.empty(); }
 };
 
 class XfsFreeTrees {
@@ -29,16 +28,21 @@ class XfsFreeTrees {
   /// Bounds for a damaged or hostile volume: an honest one of 2 TiB in groups of 512 MiB, with 16
   /// million free extents, is within them.
   static constexpr std::uint64_t kMostGroups = 4096;
-  static constexpr std::uint64_t kMostNodes = 4096;
+  static constexpr std::uint64_t kMostNodeBytes = 16 * 1024 * 1024;  ///< headers are not counted
   static constexpr std::uint64_t kMostLeaves = 65536;
+  /// Of a header or node; the caller need not hold more than one.
+  static constexpr std::uint64_t kLargestNode = 65536;
 
   /// Of the file system with these first 4 KiB; nothing beyond `place_bytes` is asked for.
   XfsFreeTrees(std::string_view first_bytes, std::uint64_t place_bytes);
 
-  /// The next round; `contents` are those of the round before, empty where they could not be read:
-  /// the groups' headers first, then the trees of all groups from their roots down. A number that
-  /// makes no sense ends the look below it. Empty when nothing is left.
-  FreeTreesRound next(std::span<const std::string> contents);
+  /// The next round: the groups' headers first, then the trees of all groups from their roots down,
+  /// as far as take() was given the nodes of the round before. Empty when nothing is left.
+  FreeTreesRound next();
+
+  /// The next one of the present round's nodes; empty: it could not be read. Nothing of it is kept
+  /// but the numbers that it leads to. One that makes no sense ends the look below it.
+  void take(std::string_view node);
 
  private:
   struct Asked {
@@ -46,10 +50,10 @@ class XfsFreeTrees {
     std::uint64_t level = 0;  // of a node, above the leaves'; 0: it is the group's header
   };
 
-  void ask_for_headers(FreeTreesRound& round);
-  void take_header(std::uint64_t group, std::string_view header, FreeTreesRound& round);
-  void take_node(const Asked& node, std::string_view bytes, FreeTreesRound& round);
-  void add(FreeTreesRound& round, const Asked& block, std::uint64_t number);
+  void ask_for_headers();
+  void take_header(std::uint64_t group, std::string_view header);
+  void take_node(const Asked& node, std::string_view bytes);
+  void add(const Asked& block, std::uint64_t number);
   bool is_inside(ByteRange range) const {
     return range.offset <= end_ && range.length <= end_ - range.offset;
   }
@@ -57,8 +61,11 @@ class XfsFreeTrees {
   XfsSuper xfs_;
   std::uint64_t end_ = 0;
   bool begun_ = false;
-  std::vector<Asked> asked_;  // as the present round's contents
-  std::uint64_t nodes_left_ = kMostNodes;
+  std::vector<Asked> asked_;  // as the present round's nodes
+  std::size_t taken_ = 0;     // of them
+  FreeTreesRound coming_;
+  std::vector<Asked> coming_asked_;
+  std::uint64_t node_bytes_left_ = kMostNodeBytes;
   std::uint64_t leaves_left_ = kMostLeaves;
 };
 

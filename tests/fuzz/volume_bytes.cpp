@@ -97,18 +97,19 @@ void layout(std::string_view text) {
 void free_trees(std::string_view text) {
   const std::string super = bytes_at(text, {0, warm::kSuperblockBytes});
   warm::XfsFreeTrees trees(super, kDevice);
-  std::vector<std::string> contents;
-  std::uint64_t read = 0;
+  std::uint64_t bytes = 0;
   for (int round = 0; round < 11; ++round) {
-    const warm::FreeTreesRound next = trees.next(contents);
+    const warm::FreeTreesRound next = trees.next();
     if (next.empty()) return;
-    check_inside(next.contents, kDevice);
+    check_inside(next.nodes, kDevice);
     check_inside(next.touches, kDevice);
     CHECK(next.touches.size() <= warm::XfsFreeTrees::kMostLeaves);
-    read += next.contents.size();
-    CHECK(read <= warm::XfsFreeTrees::kMostGroups + warm::XfsFreeTrees::kMostNodes);
-    contents.clear();
-    for (const auto& range : next.contents) contents.push_back(bytes_at(text, range));
+    for (const auto& range : next.nodes) {
+      CHECK(range.length <= warm::XfsFreeTrees::kLargestNode);
+      bytes += range.length;
+      trees.take(bytes_at(text, range));
+    }
+    CHECK(bytes <= 512 * warm::XfsFreeTrees::kMostGroups + warm::XfsFreeTrees::kMostNodeBytes);
   }
   CHECK(!"a tree ends");
 }
