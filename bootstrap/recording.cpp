@@ -180,12 +180,6 @@ std::vector<warm::Block> Recording::hot_blocks(std::uint64_t device_bytes) const
   return blocks;
 }
 
-warm::RecordedBy Recording::recorded_by() const {
-  auto by = warm::RecordedBy::unknown;
-  for (const warm::HotList& list : lists()) by = by | list.recorded_by;
-  return by;
-}
-
 std::size_t Recording::ranges_beyond(std::uint64_t device_bytes) const {
   std::size_t beyond = 0;
   for (const warm::HotList& list : lists())

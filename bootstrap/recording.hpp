@@ -74,8 +74,6 @@ class Recording {
   /// those of the volume's own sessions before those of others, and these before what a snapshot
   /// brought along.
   std::vector<warm::Block> hot_blocks(std::uint64_t device_bytes) const;
-  /// How the lists of hot_blocks were recorded.
-  warm::RecordedBy recorded_by() const;
   /// Ranges of all lists that lie beyond a device of this size, which hot_blocks leaves out.
   std::size_t ranges_beyond(std::uint64_t device_bytes) const;
   /// Ends the recording and keeps it on the volume; nothing of the mount is held afterwards. False

@@ -144,10 +144,6 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   if (const auto disk = warm::BlockDevice::open(request.device_path)) {
     if (!recording_.was_told()) hear_of_list_later(request, disk->size_bytes());
     request.hot = recording_.hot_blocks(disk->size_bytes());
-    if (!request.hot.empty())
-      log_event(LogLevel::info, "hot list",
-                {{"blocks", std::to_string(request.hot.size())},
-                 {"recorded_by", warm::to_string(recording_.recorded_by())}});
     if (const auto beyond = recording_.ranges_beyond(disk->size_bytes()); beyond > 0)
       log_event(LogLevel::warning, "hot list",
                 {{"what", std::to_string(beyond) + " ranges lie beyond the device: left out"}});

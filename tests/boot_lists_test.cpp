@@ -16,7 +16,7 @@ constexpr std::uint64_t kTebibyte = std::uint64_t{1} << 40;
 
 std::string list_of(const std::string& lineage, std::uint64_t device_bytes,
                     std::uint64_t first_offset) {
-  warm::HotList list{lineage, "", device_bytes, 1, {}, {}};
+  warm::HotList list{lineage, "", device_bytes, 1, {}};
   for (std::uint64_t i = 0; i < 8; ++i)
     list.ranges.push_back({{first_offset + i * warm::kGridBytes, 4096}, "/bin/sh", 0, 1000});
   return warm::encode_hot_list(list);
@@ -87,7 +87,7 @@ TEST_P(BootLists, that_are_wrong_are_told_and_harm_no_session) {
 }
 
 /// The first person's session, recorded by a daemon whose kernel has no trace to show.
-TEST_F(BootLists, where_tracefs_is_absent_the_daemon_records_by_pages_and_the_list_says_so) {
+TEST_F(BootLists, where_tracefs_is_absent_the_daemon_records_by_pages_and_its_log_says_so) {
   ASSERT_TRUE(shell("mount -t tmpfs tmpfs /sys/kernel"));
   make_volume();
   dress_as_disk();
@@ -109,7 +109,6 @@ TEST_F(BootLists, where_tracefs_is_absent_the_daemon_records_by_pages_and_the_li
   const auto list =
       warm::decode_hot_list(read_file(inside(kVolumeHotList), kMaxStatus).value_or(""));
   ASSERT_TRUE(list) << list.error().message() << log();
-  EXPECT_EQ(list->recorded_by, warm::RecordedBy::pages);
   EXPECT_THAT(list->ranges, testing::Contains(testing::Field(&warm::HotRange::path, "/bin/sh")));
   EXPECT_THAT(log(), HasSubstr("this one from opened files and pages in memory"));
 }

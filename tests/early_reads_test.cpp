@@ -448,7 +448,7 @@ TEST_F(FileFinderTest, a_list_of_another_lineage_leads_to_where_its_files_lie_he
   mount_root();
   const ByteRange place = place_of("/d7/4");
   // There it lay elsewhere, on a larger disk; and it had a file that is not here.
-  HotList list{"snap-0other", "", 64 * kGiB, 1, {}, {}};
+  HotList list{"snap-0other", "", 64 * kGiB, 1, {}};
   list.ranges = {{{9 * kGiB, 4096}, "/gone", 0, 1000}, {{10 * kGiB, 65536}, "/d7/4", 8192, 1000}};
   auto wanted = request();
   wanted.files = hot_files(list);

@@ -9,7 +9,7 @@
 namespace warmroot::manager {
 
 inline std::string recording(const std::vector<warm::Block>& blocks) {
-  warm::HotList list{"snap-ffff", "", 64 * warm::kGridBytes, 16, {}, {}};
+  warm::HotList list{"snap-ffff", "", 64 * warm::kGridBytes, 16, {}};
   for (const auto block : blocks)
     list.ranges.push_back({{block * warm::kGridBytes, 4096}, "", 0, 1000});
   return warm::encode_hot_list(list);

@@ -156,7 +156,6 @@ TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
   EXPECT_EQ(alone->recordings, 1u) << "others merge it with theirs";
   EXPECT_EQ(alone->lineage, "snap-0a1");
   EXPECT_EQ(kept->lineage, "snap-0a1");
-  EXPECT_EQ(kept->recorded_by, warm::RecordedBy::trace);
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3"}));
   EXPECT_THAT(notes, ElementsAre("recording from trace and opened files",
                                  HasSubstr("of 1 recordings; this one from trace and opened")));
@@ -293,7 +292,6 @@ TEST_F(RecordCommand, writes_a_list_of_its_own_and_says_how_it_knows) {
   const auto list = warm::decode_hot_list(bytes.str());
   ASSERT_TRUE(list) << list.error().message();
   EXPECT_EQ(list->workload, "training");
-  EXPECT_EQ(list->recorded_by, warm::RecordedBy::trace);
   EXPECT_FALSE(read_list()) << "the volume's own is left alone";
   const auto nothing = record({"training", output, seconds(30)}, "");
   ASSERT_FALSE(nothing) << *nothing;

@@ -13,8 +13,7 @@ namespace warmroot::warm {
 namespace {
 
 constexpr std::string_view kMagic = "warmroot-hot-list";
-constexpr std::uint32_t kVersion = 2;
-constexpr std::uint32_t kWithoutRecordedBy = 1;
+constexpr std::uint32_t kVersion = 1;
 /// Read in fewer recordings than this of a thousand, a range is worth no read ahead of use.
 constexpr std::uint32_t kLeastPerMille = 30;
 
@@ -98,18 +97,6 @@ bool header(std::string_view& text, std::string_view key, auto& value) {
   return word(line) == key && take(line, value) && line.empty();
 }
 
-bool recorded_by(std::string_view& text, RecordedBy& value) {
-  std::string word;
-  if (!header(text, "recorded-by", word)) return false;
-  for (const auto by :
-       {RecordedBy::unknown, RecordedBy::trace, RecordedBy::pages, RecordedBy::both}) {
-    if (word != to_string(by)) continue;
-    value = by;
-    return true;
-  }
-  return false;
-}
-
 std::uint64_t block_of(const HotRange& range) {
   return range.device.offset / kGridBytes;
 }
@@ -141,20 +128,6 @@ struct Merged {
 
 }  // namespace
 
-std::string_view to_string(RecordedBy by) {
-  switch (by) {
-    case RecordedBy::unknown:
-      return "unknown";
-    case RecordedBy::trace:
-      return "trace";
-    case RecordedBy::pages:
-      return "pages";
-    case RecordedBy::both:
-      return "trace+pages";
-  }
-  return "unknown";
-}
-
 void unite(HotRange& range, const HotRange& other) {
   const auto end = std::max(range.device.offset + range.device.length,
                             other.device.offset + other.device.length);
@@ -171,8 +144,7 @@ std::string encode_hot_list(const HotList& list) {
                            std::to_string(kGridBytes) + "\nlineage " + escaped(list.lineage) +
                            "\nworkload " + escaped(list.workload) + "\ndevice " +
                            std::to_string(list.device_bytes) + "\nrecordings " +
-                           std::to_string(list.recordings) + "\nrecorded-by " +
-                           std::string(to_string(list.recorded_by)) + "\nranges ";
+                           std::to_string(list.recordings) + "\nranges ";
   std::string lines;
   std::size_t count = 0;
   for (const HotRange& range : list.ranges) {
@@ -196,7 +168,7 @@ Result<HotList> decode_hot_list(std::string_view text) {
   auto first = line_of(text);
   std::uint32_t version = 0;
   if (word(first) != kMagic || !take(first, version)) return broken("is no hot list");
-  if (version != kVersion && version != kWithoutRecordedBy)
+  if (version != kVersion)
     return fail(ErrorKind::misconfigured, "the hot list has version " + std::to_string(version) +
                                               ", not " + std::to_string(kVersion));
   std::uint64_t grid = 0;
@@ -207,19 +179,16 @@ Result<HotList> decode_hot_list(std::string_view text) {
   std::size_t ranges = 0;
   if (!header(text, "lineage", list.lineage) || !header(text, "workload", list.workload) ||
       !header(text, "device", list.device_bytes) || !header(text, "recordings", list.recordings) ||
-      (version != kWithoutRecordedBy && !recorded_by(text, list.recorded_by)) ||
       !header(text, "ranges", ranges))
     return broken("has no complete header");
   if (ranges > kMostRanges || list.recordings == 0 || list.recordings > kMostRecordings)
     return broken("claims more than a hot list may hold");
-  const std::size_t header_lines = version == kWithoutRecordedBy ? 7 : 8;
   list.ranges.reserve(std::min(ranges, text.size() / 6));
   for (std::size_t i = 0; i < ranges; ++i) {
     if (text.empty()) return broken("is cut short");
     HotRange& range = list.ranges.emplace_back();
     if (!parse_range(line_of(text), list.device_bytes, range))
-      return broken("has a range in line " + std::to_string(header_lines + i + 1) +
-                    " that makes no sense");
+      return broken("has a range in line " + std::to_string(i + 8) + " that makes no sense");
   }
   const auto covered = whole.substr(0, whole.size() - text.size());
   std::uint64_t sum = 0;
@@ -238,7 +207,6 @@ HotList merge_hot_lists(std::span<const HotList> lists) {
   std::map<std::tuple<std::uint64_t, std::string_view>, Merged> by_place;
   for (const HotList& list : lists) {
     const std::uint64_t weight = list.recordings;
-    merged.recorded_by = merged.recorded_by | list.recorded_by;
     recordings += weight;
     merged.device_bytes = std::max(merged.device_bytes, list.device_bytes);
     for (std::size_t i = 0; i < list.ranges.size(); ++i) {

@@ -28,23 +28,12 @@ struct HotRange {
   bool operator==(const HotRange&) const = default;
 };
 
-/// How it is known what was read: by the trace of the disk, or by the pages that were in memory of
-/// opened files, which says nothing of their order and nothing of metadata. Of merged lists both.
-enum class RecordedBy : std::uint8_t { unknown = 0, trace = 1, pages = 2, both = 3 };
-/// As one word, for lists and logs.
-std::string_view to_string(RecordedBy by);
-/// The two together.
-constexpr RecordedBy operator|(RecordedBy left, RecordedBy right) {
-  return static_cast<RecordedBy>(static_cast<unsigned>(left) | static_cast<unsigned>(right));
-}
-
 struct HotList {
   std::string lineage;   ///< snapshot that the volume was made from; empty: not known
   std::string workload;  ///< what the operator calls such sessions
   std::uint64_t device_bytes = 0;
   std::uint32_t recordings = 1;  ///< that were merged into it, kMostRecordings at most
   std::vector<HotRange> ranges;  ///< in first-use order; one for each block and file
-  RecordedBy recorded_by = RecordedBy::unknown;
 
   bool operator==(const HotList&) const = default;
 };
@@ -59,14 +48,13 @@ inline constexpr std::uint32_t kMostRecordings = 16;
 /// Grows `range` to hold what `other` holds. Requires both in one block and of one file.
 void unite(HotRange& range, const HotRange& other);
 
-/// Lines of text: a header with version, grid, lineage, workload, size and how it was recorded, a
-/// line for each range, a checksum. Ranges from the first on that kMostRanges or kMostListBytes
-/// have no room for are left out.
+/// Lines of text: a header with version, grid, lineage, workload and size, a line for each range,
+/// a checksum. Ranges from the first on that kMostRanges or kMostListBytes have no room for are
+/// left out.
 std::string encode_hot_list(const HotList& list);
 
 /// Errors, one sentence each: broken when it is cut short, damaged, longer than kMostListBytes or
-/// names a range beyond its device; misconfigured when version or grid are others. Lists of version
-/// 1 do not say how they were recorded.
+/// names a range beyond its device; misconfigured when version or grid are others.
 Result<HotList> decode_hot_list(std::string_view text);
 
 /// One list of several: of each range the weighted share of recordings that read it, those that at

@@ -57,7 +57,7 @@ class ListBuilder {
 
 HotList make_hot_list(std::span<const ByteRange> reads, const PlaceMap& places,
                       const RecordRequest& request) {
-  HotList list{request.lineage, request.workload, request.device_bytes, 1, {}, {}};
+  HotList list{request.lineage, request.workload, request.device_bytes, 1, {}};
   ListBuilder builder(list, places, request.partition_offset);
   for (ByteRange read : reads) {
     if (read.offset >= request.device_bytes) continue;
@@ -109,9 +109,7 @@ HotList Recorder::list() {
   std::vector<ByteRange> ranges;
   for (const Read& read : reads_)
     if (is_of_session(read)) ranges.push_back(read.range);
-  HotList list = make_hot_list(ranges, places_, request_);
-  list.recorded_by = trace_ ? RecordedBy::trace : RecordedBy::pages;
-  return list;
+  return make_hot_list(ranges, places_, request_);
 }
 
 /// Most of them are the warmer's, of blocks.

@@ -1,7 +1,7 @@
 // Records what sessions read first: joins the trace of the disk with the files that were opened
 // into a hot list. Where the kernel has no trace, the pages that are in memory of each opened file
-// stand in for it, and the list says so. Called by `record` and, for the first sessions of a lease,
-// by `up`. make_hot_list is pure.
+// stand in for it: `record` and the log of `up` say which was used, the list does not. Called by
+// `record` and, for the first sessions of a lease, by `up`. make_hot_list is pure.
 #pragma once
 
 #include <sys/types.h>

@@ -65,7 +65,7 @@ REPORT = {"version": 1, "instance_id": "i-1", "volume_id": "vol-1", "stage": "re
           "status": {"warm": {"warmth": 0.5, "first_touch": {"count": 3, "p50_us": 1}}, "remarks": ["r"],
                      "steps": [{"name": "mount", "ms": 1, "outcome": "ok"}], "ebs": {"read_operations": 1}}}
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\neve:x:1001:1001::/home/eve:/bin/zsh\n"
-HOT_LIST = ("warmroot-hot-list 2\ngrid 524288\nlineage snap-1\nworkload python\ndevice 33554432\nrecordings 4\nrecorded-by trace\nranges 3\n"
+HOT_LIST = ("warmroot-hot-list 1\ngrid 524288\nlineage snap-1\nworkload python\ndevice 33554432\nrecordings 4\nranges 3\n"
             "1576960 8192 1000 4096 /usr/bin/env\n528384 8192 1000\n1576960 8192 70 0 /b\n")
 TRACE = (" dd-3093    [000] ..... 40479.775530: block_bio_queue: 254,0 RA 12654392 + 32 [sh]\n"
          "a-1 [001] .... 1.5: block_bio_queue: 259,1 WS 8 + 8 [a]\n")
