@@ -195,7 +195,10 @@ bool Recording::somebody_came() {
   if (!open_) return false;
   if (!std::exchange(saw_open_, true)) return false;  // what was opened before is still to be taken
   const auto shells = recorder_->shells_opened();
-  if (!shells_before_) shells_before_ = shells;
+  if (shells && !shells_before_) {
+    shells_before_ = shells;
+    note_("waiting for the first session");
+  }
   return !shells || *shells > *shells_before_;
 }
 

@@ -68,7 +68,8 @@ class Recording {
   Ok take_elsewhere(std::string_view list);
   /// The lineage that a list from elsewhere names, where that is not the volume's.
   std::optional<std::string> foreign_lineage() const;
-  /// What those lists of another lineage say sessions read first, in their order.
+  /// What a list of another lineage says sessions read first, in its order: take_elsewhere's, else
+  /// take's.
   std::vector<warm::WantedFile> files_elsewhere() const;
   /// The blocks that sessions of this lineage read first, in that order, of a device of this size:
   /// those of the volume's own sessions before those of others, and these before what a snapshot

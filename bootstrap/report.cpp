@@ -28,6 +28,18 @@ constexpr unsigned kExchangeTries = 5;
 /// Numbers are microseconds: some years.
 constexpr std::uint64_t kLongestSkip = std::uint64_t{100'000'000'000'000};
 
+/// A request as bounded in time and in length of the answer as each of ours.
+HttpRequest bounded_request(const std::string& method, const std::string& url, std::string body) {
+  HttpRequest request;
+  request.method = method;
+  request.url = url;
+  request.body = std::move(body);
+  request.connect_timeout = kConnectTimeout;
+  request.timeout = kRequestTimeout;
+  request.most_reply_bytes = kMostReplyBytes;
+  return request;
+}
+
 }  // namespace
 
 Reporter::Reporter(StatusBook& book, std::string manager_url, std::string key_file,
@@ -163,13 +175,9 @@ bool Reporter::ask_for_key() {
   const auto identity = identity_();
   if (!identity)
     log_event(LogLevel::warning, "no identity document", {{"why", identity.error().message()}});
-  HttpRequest request;
-  request.method = "POST";
-  request.url = url_ + "/v1/hello";
+  auto request = bounded_request("POST", url_ + "/v1/hello",
+                                 hello_body(book_.snapshot(), identity.value_or(std::nullopt)));
   request.headers = {{"Content-Type", "application/json"}};
-  request.body = hello_body(book_.snapshot(), identity.value_or(std::nullopt));
-  request.connect_timeout = kConnectTimeout;
-  request.timeout = kRequestTimeout;
   const auto reply = http_.perform(request);
   if (!reply || reply->status != 200) {
     log_event(LogLevel::info, "hello not answered",
@@ -194,18 +202,12 @@ bool Reporter::ask_for_key() {
 
 Result<HttpReply> Reporter::request_signed(const std::string& method, const std::string& path,
                                            std::string body) {
-  HttpRequest request;
-  request.method = method;
-  request.url = url_ + path;
-  request.body = std::move(body);
+  auto request = bounded_request(method, url_ + path, std::move(body));
   const std::uint64_t sequence = next_sequence();
   request.headers = {{"Content-Type", "application/json"},
                      {"X-Warmroot-Instance", book_.snapshot().instance_id},
                      {"X-Warmroot-Sequence", std::to_string(sequence)},
                      {"X-Warmroot-Signature", sign_report(*key_, sequence, request.body)}};
-  request.connect_timeout = kConnectTimeout;
-  request.timeout = kRequestTimeout;
-  request.most_reply_bytes = kMostReplyBytes;
   return http_.perform(request);
 }
 

@@ -60,6 +60,10 @@ void Warming::ask_for_list(const std::string& disk_node) {
   ask_for_block_list();
   reporter_.exchange("GET", "/v1/hot-list", "", [=, this](const auto& list) {
     if (list) note(recording_.take(*list));
+    if (const auto lineage = recording_.foreign_lineage())
+      note(fail(ErrorKind::misconfigured,
+                "the manager's list is of " + *lineage +
+                    ", not of this volume's lineage: its blocks mean nothing here"));
     if (recording_.knows_nothing()) {
       reporter_.exchange("GET", "/v1/hot-list?of=pool", "", [=, this](const auto& other) {
         if (other) note(recording_.take_elsewhere(*other));
@@ -148,10 +152,6 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
       log_event(LogLevel::warning, "hot list",
                 {{"what", std::to_string(beyond) + " ranges lie beyond the device: left out"}});
   }
-  if (const auto lineage = recording_.foreign_lineage())
-    log_event(LogLevel::warning, "hot list",
-              {{"what", "the manager's list is of " + *lineage +
-                            ", not of this volume's lineage: only its files are used"}});
   if (request.hot.empty()) request.files = recording_.files_elsewhere();
   request.guess = [] { return warm::first_run_files(login_users()); };
   const auto show = [this](const warm::WarmProgress& progress) {

@@ -52,9 +52,10 @@ inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
                  reply.status = 404;
              });
   server.Post("/v1/hello", [](const httplib::Request&, httplib::Response& reply) {
-    reply.set_content(
-        std::string(R"({"key":")") + kReportKey + R"(","node":"test-0","volume_id":"vol-0abc"})",
-        "application/json");
+    reply.set_content(read_file("/run/answers/hello", kMostAnswer)
+                          .value_or(std::string(R"({"key":")") + kReportKey +
+                                    R"(","node":"test-0","volume_id":"vol-0abc"})"),
+                      "application/json");
   });
   server.Post("/v1/report", [](const httplib::Request&, httplib::Response& reply) {
     reply.set_content(

@@ -157,8 +157,9 @@ TEST_F(RecordingTest, the_next_lease_begins_with_what_the_one_before_read) {
   EXPECT_EQ(alone->lineage, "snap-0a1");
   EXPECT_EQ(kept->lineage, "snap-0a1");
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d7/3"}));
-  EXPECT_THAT(notes, ElementsAre("recording from trace and opened files",
-                                 HasSubstr("of 1 recordings; this one from trace and opened")));
+  EXPECT_THAT(notes,
+              ElementsAre("recording from trace and opened files", "waiting for the first session",
+                          HasSubstr("of 1 recordings; this one from trace and opened")));
   const auto first = warm::hot_blocks(*kept, warm::grid_blocks(warm::kFsBytes));
   EXPECT_EQ(first.front(), 0u) << "the mount's own read of the superblock";
   recorded.clear();
