@@ -1,5 +1,6 @@
 #include "bootstrap/host_keys.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bootstrap/base/log.hpp"
@@ -106,6 +107,16 @@ Ok keep_keys(const RootDirectory& volume, const HostKeys& keys) {
   return volume.write(kVolumeHostKeys, host_key_document(keys), 0600);
 }
 
+/// Errors: gone where `point` shows another file system than `device` by now.
+Ok keep_keys_at(const std::string& point, dev_t device, const HostKeys& keys) {
+  TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(point));
+  struct stat status {};
+  if (::fstat(volume.fd(), &status) != 0) return fail_errno(point);
+  if (status.st_dev != device)
+    return fail(ErrorKind::gone, "the root is not mounted at " + point + " any more");
+  return keep_keys(volume, keys);
+}
+
 Ok write_key_file(const HostKey& key) {
   return write_file_atomic(key_file(key.type), key.text, 0600);
 }
@@ -149,8 +160,10 @@ bool node_keys_are_shown() {
 
 Ok complete_host_keys(const std::string& point, const std::string& volume_id,
                       const Cancelled& cancelled) {
+  struct stat root {};
   const auto present = [&]() -> Result<HostKeys> {
     TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(point));
+    if (::fstat(volume.fd(), &root) != 0) return fail_errno(point);
     auto keys = kept_keys(volume, volume_id);
     if (!keys) return fail(ErrorKind::gone, "the volume has no host keys");
     return std::move(*keys);
@@ -176,8 +189,7 @@ Ok complete_host_keys(const std::string& point, const std::string& volume_id,
     }
     TRY_ASSIGN(HostKey key, make_key(type, cancelled));
     keys.put(key);
-    TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(point));
-    TRY(keep_keys(volume, keys));
+    if (!volume_id.empty()) TRY(keep_keys_at(point, root.st_dev, keys));
     TRY(write_key_file(key));
   }
   return {};

@@ -35,7 +35,7 @@ bool node_keys_are_shown();
 /// What sessions need not wait for: proves each of the volume's keys by a signature, shows those of
 /// the other types as well, and makes anew what is missing or of no use (RSA takes seconds), all of
 /// which the volume keeps. Opens the volume at `point` for moments only. Errors: as above;
-/// retry_later when cancelled.
+/// retry_later when cancelled; gone when it is not mounted there any more.
 Ok complete_host_keys(const std::string& point, const std::string& volume_id,
                       const Cancelled& cancelled);
 

@@ -62,6 +62,26 @@ TEST_F(BootHostKeys, a_node_s_host_keys_are_made_once_and_follow_its_volume) {
   EXPECT_EQ(shown_host_key(), "base\n");
 }
 
+/// They were written to the base's directory below it.
+TEST_F(BootHostKeys, keys_of_a_volume_that_is_unmounted_while_they_are_made_are_kept_nowhere) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
+  bool unmounted = false;
+  const Ok done = complete_host_keys(kVolumePoint, "vol-0abc", [&] {
+    unmounted = unmounted || shell("umount -l " + std::string(kVolumePoint));
+    return false;
+  });
+  EXPECT_TRUE(unmounted);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("is not mounted at"));
+  EXPECT_THAT(list_directory(kVolumePoint), IsEmpty());
+  EXPECT_EQ(shown_host_key("ecdsa") + shown_host_key("rsa"), "nonenone");
+  EXPECT_TRUE(undo_bring_up(assignment_));
+}
+
 TEST_F(BootHostKeys, a_copy_of_a_volume_and_one_whose_keys_are_damaged_get_keys_of_their_own) {
   make_volume();
   dress_as_disk();

@@ -287,20 +287,21 @@ TEST_F(BootUp, who_unmounts_the_volume_while_it_is_being_warmed_is_told_so_and_s
   EXPECT_EQ(login(), kInTheVolume);
   const auto document = [] { return read_file(kStatusFile, kMaxStatus).value_or(""); };
   EXPECT_THAT(document(), testing::HasSubstr(R"("state":"running")"));
-  ASSERT_TRUE(comes([] { return unmount_tree(kVolumePoint).has_value(); }));
+  // Lazily: it is busy as long as the daemon, which warms it, holds its root open.
+  ASSERT_TRUE(shell("umount -l " + std::string(kVolumePoint)));
   ASSERT_TRUE(comes([] { return status().stage == "failed"; }));
   EXPECT_EQ(status().message, "sessions left the volume: somebody unmounted the volume");
   EXPECT_THAT(base_login("read os </etc/os-release; echo $os"),
               testing::Not(testing::HasSubstr("Test Volume 1")));
   const std::string told = "the warm map was not saved: the root is not mounted at " +
                            std::string(kVolumePoint) + " any more";
-  EXPECT_TRUE(comes([&] { return document().find(told) != std::string::npos; })) << document();
-  EXPECT_TRUE(down());
+  EXPECT_TRUE(down()) << "nor is it waited until all has been read";
+  EXPECT_THAT(document(), testing::HasSubstr(told));
   EXPECT_THAT(
       read_file(kLogFile, kMaxStatus).value_or(""),
       testing::AllOf(testing::HasSubstr(told), testing::Not(testing::HasSubstr("map saved"))))
       << "the release said so of every map";
-  EXPECT_TRUE(shell("find " + std::string(kVolumePoint) + " -mindepth 1 | wc -l") == "0");
+  EXPECT_EQ(shell("find " + std::string(kVolumePoint) + " -mindepth 1").value_or("?"), "");
   ASSERT_TRUE(write_file_atomic(kTicket, R"({"version":1,"deployment":"d","pool":"test"})", 0644));
 }
 
