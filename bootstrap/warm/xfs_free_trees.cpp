@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kMostLevels = 9;
 /// Of a group's header all that is looked at, however large the sectors are.
-constexpr std::uint64_t kHeaderBytes = 512;
+constexpr std::uint64_t kGroupHeaderBytes = 512;
 /// A direct read of less brings as much.
 constexpr std::uint64_t kSmallestRead = 4096;
 /// A node's level and number of records come behind its magic, the keys behind all of its header,
@@ -51,7 +51,7 @@ void XfsFreeTrees::take(std::string_view node) {
 /// Each is its group's second sector.
 void XfsFreeTrees::ask_for_headers() {
   for (std::uint64_t group = 0; group < std::min(xfs_.groups, kMostGroups); ++group) {
-    const ByteRange header{xfs_.byte_in(group, 0) + xfs_.sector_bytes, kHeaderBytes};
+    const ByteRange header{xfs_.byte_in(group, 0) + xfs_.sector_bytes, kGroupHeaderBytes};
     if (!is_inside(header)) break;
     coming_.nodes.push_back(header);
     coming_asked_.push_back({group, 0});
@@ -62,7 +62,7 @@ void XfsFreeTrees::take_header(std::uint64_t group, std::string_view header) {
   constexpr std::size_t kNumberAt = 8;
   constexpr std::size_t kRootAt = 16;
   constexpr std::size_t kLevelsAt = 28;
-  if (header.size() < kHeaderBytes || !header.starts_with("XAGF") ||
+  if (header.size() < kGroupHeaderBytes || !header.starts_with("XAGF") ||
       big(header, kNumberAt, 4) != group)
     return;
   const std::uint64_t levels = big(header, kLevelsAt, 4);
