@@ -96,8 +96,9 @@ class Daemon {
       if (is_damage(done.error()) && give_back(done.error().message())) return end_reporting();
       failed(done.error().message());
     }
-    while (!stop_.wait_for(std::chrono::hours(1))) {
-    }
+    // The ticker looks after what serves.
+    while (!stop_.wait_for(kTick * kTicksPerServingCheck))
+      if (!done) let_go_of_lost_disk();
     return leave();
   }
 
@@ -205,12 +206,15 @@ class Daemon {
     });
   }
 
+  std::string disk_gone_sentence() const {
+    return "the volume's disk /dev/" + assignment_.disk.name + " is gone";
+  }
+
   /// False where the disk is there, or a stop was requested anyway.
   bool let_go_of_lost_disk() {
     if (!disk_has_gone("/sys", assignment_.disk, [this] { return stop_.wait_for(kTick); }))
       return false;
-    ask_to_stop(ReleaseCause::disk_gone,
-                "the volume's disk /dev/" + assignment_.disk.name + " is gone");
+    ask_to_stop(ReleaseCause::disk_gone, disk_gone_sentence());
     return true;
   }
 
@@ -484,8 +488,16 @@ class Daemon {
       requests = stop_.requests();
       book_.forget_steps_after(*first_steps);
     }
-    const bool gone = reason.word == to_string(ReleaseCause::disk_gone);
-    enter(Stage::released, reason.word, gone ? reason.sentence : "the volume is free");
+    // Taken away before or during all this, as whatever it began: nobody knows what it holds.
+    const std::string lost(to_string(ReleaseCause::disk_gone));
+    const auto wait = [] {
+      std::this_thread::sleep_for(kTick);
+      return false;
+    };
+    if (reason.word == lost || disk_has_gone("/sys", assignment_.disk, wait))
+      enter(Stage::released, lost, disk_gone_sentence());
+    else
+      enter(Stage::released, reason.word, "the volume is free");
     return end_reporting();
   }
 

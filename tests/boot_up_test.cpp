@@ -285,22 +285,15 @@ TEST_F(BootUp, who_unmounts_the_volume_while_it_is_being_warmed_is_told_so_and_s
   start_sshd();
   ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_EQ(login(), kInTheVolume);
-  const auto document = [] { return read_file(kStatusFile, kMaxStatus).value_or(""); };
-  EXPECT_THAT(document(), testing::HasSubstr(R"("state":"running")"));
+  EXPECT_THAT(read_file(kStatusFile, kMaxStatus).value_or(""),
+              testing::HasSubstr(R"("state":"running")"));
   // Lazily: it is busy as long as the daemon, which warms it, holds its root open.
   ASSERT_TRUE(shell("umount -l " + std::string(kVolumePoint)));
   ASSERT_TRUE(comes([] { return status().stage == "failed"; }));
   EXPECT_EQ(status().message, "sessions left the volume: somebody unmounted the volume");
   EXPECT_THAT(base_login("read os </etc/os-release; echo $os"),
               testing::Not(testing::HasSubstr("Test Volume 1")));
-  const std::string told = "the warm map was not saved: the root is not mounted at " +
-                           std::string(kVolumePoint) + " any more";
   EXPECT_TRUE(down()) << "nor is it waited until all has been read";
-  EXPECT_THAT(document(), testing::HasSubstr(told));
-  EXPECT_THAT(
-      read_file(kLogFile, kMaxStatus).value_or(""),
-      testing::AllOf(testing::HasSubstr(told), testing::Not(testing::HasSubstr("map saved"))))
-      << "the release said so of every map";
   EXPECT_EQ(shell("find " + std::string(kVolumePoint) + " -mindepth 1").value_or("?"), "");
   ASSERT_TRUE(write_file_atomic(kTicket, R"({"version":1,"deployment":"d","pool":"test"})", 0644));
 }
@@ -318,7 +311,7 @@ TEST_F(BootUp, a_disk_that_is_taken_away_before_sessions_are_open_is_given_back)
   start_sshd();
   ASSERT_TRUE(comes([] { return ::access(inside("gate").c_str(), F_OK) == 0; }));
   ASSERT_TRUE(shell("exec 3>" + inside("gate") +
-                    "; mv /run/block/vdz /run/block/.away; rm /dev/vdz; echo go >&3"));
+                    "; rm -r /run/block/vdz /dev/vdz; echo go >&3"));
   ASSERT_TRUE(comes([] { return !daemon_runs(); })) << status().stage << ": " << status().message;
   EXPECT_EQ(status().stage, "released");
   EXPECT_EQ(status().message, "the volume's disk /dev/vdz is gone");
@@ -327,6 +320,30 @@ TEST_F(BootUp, a_disk_that_is_taken_away_before_sessions_are_open_is_given_back)
   EXPECT_THAT(log, testing::Not(testing::HasSubstr("stage name=failed")));
   EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
   EXPECT_EQ(base_login(), "in");
+}
+
+/// Its node held its place for ever.
+TEST_F(BootUp, a_disk_that_is_taken_away_from_a_volume_that_could_not_be_brought_up_is_given_back) {
+  make_volume("rm $t/bin/bash; printf '#!/bin/sh\nexit 1\n' >$t/bin/bash; chmod 755 $t/bin/bash");
+  dress_as_disk();
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes([] { return status().stage == "failed"; }));
+  ASSERT_TRUE(shell("rm -r /run/block/vdz /dev/vdz"));
+  ASSERT_TRUE(comes([] { return !daemon_runs(); })) << status().stage << ": " << status().message;
+  EXPECT_EQ(status().stage, "released");
+  EXPECT_EQ(status().message, "the volume's disk /dev/vdz is gone");
+}
+
+/// The manager took it for a clean end, and had it attached without the snapshot before a replay.
+TEST_F(BootUp, a_disk_that_is_taken_away_during_a_release_for_another_reason_is_told_as_gone) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  ASSERT_TRUE(shell("rm -r /run/block/vdz /dev/vdz"));
+  EXPECT_TRUE(down());
+  EXPECT_EQ(status().stage, "released");
+  EXPECT_EQ(status().message, "the volume's disk /dev/vdz is gone");
 }
 
 TEST_F(BootUp, people_land_in_the_volume_although_sshd_was_there_first) {
