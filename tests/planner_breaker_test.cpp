@@ -179,6 +179,7 @@ struct FateCase {
   bool attached;
   Milliseconds attached_for;
   std::optional<InstanceFate> expected;
+  std::string reported_reason{};
 };
 
 class Fate : public ::testing::TestWithParam<FateCase> {};
@@ -194,6 +195,7 @@ TEST_P(Fate, of_a_fresh_instance_is_told_once) {
   }
   if (param.attached && !param.stage) world.ledger.leases.back().state = LeaseState::checking;
   if (param.stage) world.report("i-0", "vol-0", *param.stage);
+  if (param.stage) world.observed.reports.at("i-0").reason = param.reported_reason;
   const auto fate_in = [](const Plan& plan) -> std::optional<InstanceFate> {
     for (const auto& record : plan.records)
       if (const auto* fate = std::get_if<RecordFate>(&record)) return fate->fate;
@@ -212,6 +214,8 @@ INSTANTIATE_TEST_SUITE_P(
         FateCase{"MountedProves", State::running, "", NodeStage::mounted, true, seconds{1}, proved},
         FateCase{"AFailedBootstrap", State::running, "", NodeStage::failed, true, seconds{1},
                  failed},
+        FateCase{"ADiskGoneBeforeItWasMounted", State::running, "", NodeStage::released, true,
+                 seconds{1}, failed, "disk-gone"},
         FateCase{"SilentAndYoung", State::running, "", {}, true, minutes{9}, {}},
         FateCase{"SilentAndOldProves", State::running, "", {}, true, minutes{10}, proved},
         FateCase{"EndedByItself",

@@ -80,9 +80,11 @@ void heed_running(Draft& draft, const LaunchedInstance& launched, const aws::Ins
 
 /// Why the launch came to nothing; empty when it did not, or nobody can say yet.
 std::string why_failed(Draft& draft, const std::string& id, const aws::Instance& seen) {
-  // One volume beyond repair is no launch's fault; where all are, none is to be made for the next.
+  // One volume beyond repair is no launch's fault, nor is one whose disk is gone; where all are,
+  // none is to be made for the next.
   if (const auto* report = draft.report_of(id);
-      report && (report->stage == NodeStage::failed || report->reason == kUncleanBeyondRepair))
+      report && (report->stage == NodeStage::failed || report->reason == kUncleanBeyondRepair ||
+                 report->reason == kDiskGone))
     return "the bootstrap on " + id + " failed: " + report->message;
   using enum aws::InstanceState;
   if (seen.state == terminated || seen.state == shutting_down) {
