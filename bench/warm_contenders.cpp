@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <charconv>
 
+#include "bootstrap/base/units.hpp"
+
 namespace warmroot::bench {
 namespace {
 
 /// Oracle: as many in flight as a loop has tags, so that the volume alone is the limit.
 constexpr unsigned kOracleDepth = 128;
+/// Of a block that is only touched.
+constexpr unsigned kFioPageKib = 4;
 
 std::optional<Contender> find(std::string_view name) {
   for (const Contender& contender : all_contenders())
@@ -91,7 +95,7 @@ const std::vector<Contender>& all_contenders() {
        .method = Method::fio,
        .depth = 32,
        .block_size = "4k",
-       .skip = "508k",
+       .stride_kib = 512,
        .what = "fio at its best here: 4 KiB of every 512 KiB"},
       {.name = "touch",
        .method = Method::touch,
@@ -161,22 +165,30 @@ Words dd_words(const Contender& contender, const Places& places) {
   return {"/bin/sh", "-ec",
           R"(mib=$(($(blockdev --getsize64 "$0") / 1048576))
 each=$(((mib + $1 - 1) / $1))
+pids=
 for slice in $(seq 0 $(($1 - 1))); do
   dd if="$0" of=/dev/null bs=1M iflag=direct skip=$((slice * each)) count="$each" &
+  pids="$pids $!"
 done
-wait)",
+for pid in $pids; do wait "$pid"; done)",
           places.disk, std::to_string(contender.depth)};
 }
 
 Words fio_words(const Contender& contender, const Places& places) {
   Words words = {"/usr/bin/fio",
                  "--filename=" + places.disk,
-                 contender.skip.empty() ? "--rw=read" : "--rw=read:" + contender.skip,
+                 "--rw=read",
                  "--bs=" + contender.block_size,
                  "--iodepth=" + std::to_string(contender.depth),
                  "--ioengine=libaio",
                  "--direct=1",
                  "--name=volume-initialize"};
+  if (contender.stride_kib > 0) {
+    // Without a number it goes round until it has read as many bytes as the device has.
+    const std::uint64_t strides = places.disk_bytes / (contender.stride_kib * kKiB);
+    words[2] += ":" + std::to_string(contender.stride_kib - kFioPageKib) + "k";
+    words.push_back("--number_ios=" + std::to_string(strides));
+  }
   if (contender.jobs > 1) {
     const std::string share = std::to_string(100 / contender.jobs) + "%";
     words.insert(words.end(), {"--numjobs=" + std::to_string(contender.jobs),

@@ -27,7 +27,7 @@ struct Contender {
   /// past the page cache, 0: as documented. Ours: 0, its own.
   unsigned depth = 0;
   std::string block_size{};  ///< of fio
-  std::string skip{};        ///< of fio: left out behind each block
+  unsigned stride_kib = 0;   ///< of fio: from one block that it reads to the next; 0: it reads all
   unsigned jobs = 1;         ///< of fio: each has its share of the device
   bool volume_is_warm = false;
   bool plain_mount = false;     ///< by mount(8), which looks for itself what is there
@@ -45,8 +45,9 @@ Result<std::vector<Contender>> parse_contenders(std::string_view list);
 
 /// What a run puts where.
 struct Places {
-  std::string self{};         ///< this program
-  std::string disk{};         ///< the contender's device, the whole disk
+  std::string self{};  ///< this program
+  std::string disk{};  ///< the contender's device, the whole disk
+  std::uint64_t disk_bytes = 0;
   std::string root{};         ///< where the root is mounted
   std::string file_system{};  ///< its type
   std::uint64_t partition_offset = 0;

@@ -239,6 +239,7 @@ Ok GuestBench::put(const std::string& guest_file, const std::string& text) {
 std::string GuestBench::command_line(const Contender& contender) const {
   const Places places{.self = "/bench/warm_bench",
                       .disk = "/bench/disk",
+                      .disk_bytes = image_.size_bytes,
                       .root = "/bench/root",
                       .file_system = image_.file_system,
                       .partition_offset = image_.partition_offset,

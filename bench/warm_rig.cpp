@@ -157,6 +157,7 @@ Ok Rig::Session::find_root() {
 Ok Rig::Session::start_contender() {
   Places places{.self = "/proc/self/exe",
                 .disk = disk_loop_->path(),
+                .disk_bytes = rig_.image_.size_bytes,
                 .root = root().string(),
                 .file_system = rig_.image_.file_system,
                 .partition_offset = rig_.image_.partition_offset,

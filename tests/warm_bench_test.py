@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # ctest runs this below the build directory.
 PROFILE = ["--profile", HERE + "/../bench/profiles/b.toml"]
 START, SIZE = 1088 * 1024, 96 * 1024 * 1024  # as bench/warm_images.sh lays a disk out
-CONTENDERS = "none plain local oracle touch cat dd fio1m ours ours-other ours-nolist ours-warm".split()
+CONTENDERS = "none plain local oracle touch cat dd fio1m fio4k ours ours-other ours-nolist ours-warm".split()
 SESSIONS = ("one", "two", "writes")
 
 
@@ -107,6 +107,8 @@ def check_run(row, costly):
     if name in ("ours", "ours-other", "ours-nolist", "touch"):
         assert row["contender_ended"] and times[3] is not None, row
         assert times[3] > row["bounds"]["needed_s"] * 0.99, row  # the bound holds for everybody
+    if name == "fio4k":  # once over the device, and no round more
+        assert SIZE // 524288 <= row["contender_requests"] <= SIZE // 524288 + 64, row
     if name in ("local", "ours-warm"):
         assert times == [0, 0, 0, 0] and row["stalls"]["count"] == 0, row
     if name in ("none", "plain"):

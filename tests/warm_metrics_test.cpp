@@ -302,9 +302,11 @@ TEST(WarmContenders, tuned_ones_are_told_their_depth_slices_and_readers) {
   const auto chosen = parse_contenders("fio4k@25,fio256k,dd@8,cat@64");
   ASSERT_TRUE(chosen) << chosen.error().message();
   const auto words = [&](std::size_t which) {
-    return command_of(chosen->at(which), {.disk = "/dev/loop9", .root = "/root"})->words;
+    return command_of(chosen->at(which),
+                      {.disk = "/dev/loop9", .disk_bytes = 8 * kGiB, .root = "/root"})
+        ->words;
   };
-  EXPECT_THAT(words(0), IsSupersetOf({"--rw=read:508k", "--bs=4k", "--iodepth=25"}));
+  EXPECT_THAT(words(0), IsSupersetOf({"--rw=read:508k", "--bs=4k", "--iodepth=25", "--number_ios=16384"}));
   EXPECT_THAT(words(1), IsSupersetOf({"--iodepth=128", "--numjobs=10", "--offset_increment=10%",
                                       "--size=10%"}));
   EXPECT_THAT(words(2), ElementsAre("/bin/sh", "-ec", HasSubstr("iflag=direct"), "/dev/loop9", "8"));

@@ -1,4 +1,4 @@
-# What is installed, whose file is it, what could be installed, without a network: run by `bash -l` in the warmed root. Fixed: a result names the
+# What is installed, whose file is it, what does it need (the lists of what could be installed are not on the disk): run by `bash -l` in the warmed root. Fixed: a result names the
 # revision that it is of.
 set -eu
 dpkg -l >/dev/null

@@ -214,7 +214,8 @@ Ok Machine::plug(const std::string& volume_id, const std::string& path) {
   if (slot > kSlots)
     return fail(ErrorKind::refused, "the machine has no free slot for " + volume_id);
   const std::string node = serial_of(volume_id);
-  const bool served = std::filesystem::is_socket(path);
+  std::error_code not_there;  // which QEMU says in its own words
+  const bool served = std::filesystem::is_socket(path, not_there);
   const json file = served ? json{{"driver", "nbd"}, {"server", {{"type", "unix"}, {"path", path}}}}
                            : json{{"driver", "file"}, {"filename", path}, {"aio", "io_uring"}};
   // cache.direct and io_uring: the default thread pool caps at about 64 requests in flight. mdts=6:
