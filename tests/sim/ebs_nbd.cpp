@@ -30,7 +30,7 @@ constexpr std::uint16_t kHasFlags = 1, kSendFlush = 4;
 enum Command : std::uint16_t { kRead = 0, kWrite = 1, kDisconnect = 2, kFlush = 3 };
 /// QEMU sends up to 32 MiB at once; an option is a name and a few words.
 constexpr std::uint32_t kMostBytes = 32 * kMiB, kMostOption = 8 * kKiB;
-constexpr unsigned kTimerThreads = 2;
+constexpr unsigned kAnswerThreads = 2;
 
 struct [[gnu::packed]] Request {
   std::uint32_t magic;
@@ -112,7 +112,7 @@ EbsNbd::EbsNbd(std::filesystem::path socket, std::shared_ptr<EbsVolume> volume, 
     : socket_(std::move(socket)),
       volume_(std::move(volume)),
       listener_(std::move(listener)),
-      timer_(kTimerThreads),
+      timer_(kAnswerThreads),
       acceptor_([this] { accept_all(); }) {}
 
 EbsNbd::~EbsNbd() {
