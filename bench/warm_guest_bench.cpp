@@ -315,7 +315,7 @@ Ok GuestBench::train() {
   TRY_ASSIGN(const std::string script, read_text(options_.session));
   TRY(put("/bench/session", script));
   std::ostringstream offsets;
-  for (std::uint64_t at = 0; at < image_.size_bytes; at += warm::kGridBytes) offsets << at << '\n';
+  for (const std::uint64_t at : touch_offsets(image_)) offsets << at << '\n';
   TRY(put(kGuestBlocks, offsets.str()));
   TRY_ASSIGN(const auto local, parse_contenders("local"));
   TRY_ASSIGN(const GuestRun run, measured(local.front(), options_.seed * kSeedStride));

@@ -2,9 +2,9 @@
 
 #include <fstream>
 #include <system_error>
-#include <vector>
 
 #include "bootstrap/base/units.hpp"
+#include "bootstrap/warm/block_set.hpp"
 #include "tests/sim/ebs_disk.hpp"
 
 namespace warmroot::bench {
@@ -27,6 +27,12 @@ Result<Image> image_called(const std::filesystem::path& directory, const std::st
     return fail(ErrorKind::misconfigured, image.file.string() + " is no root disk");
   image.partition_bytes = image.size_bytes - kPartitionOffset - kBehindPartition;
   return image;
+}
+
+std::vector<std::uint64_t> touch_offsets(const Image& image) {
+  std::vector<std::uint64_t> offsets;
+  for (std::uint64_t at = 0; at < image.size_bytes; at += warm::kGridBytes) offsets.push_back(at);
+  return offsets;
 }
 
 Result<VolumeFacts> facts_of(const Image& image, const sim::VolumeProfile& profile) {

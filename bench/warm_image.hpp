@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "bench/warm_metrics.hpp"
 #include "bootstrap/base/result.hpp"
@@ -23,6 +24,9 @@ struct Image {
 /// The one called `name` ("ext4", "xfs", ...) in `directory`. Errors: it is not there, or no root
 /// disk.
 Result<Image> image_called(const std::filesystem::path& directory, const std::string& name);
+
+/// One in each block of the warmer's grid: what `touch` reads.
+std::vector<std::uint64_t> touch_offsets(const Image& image);
 
 /// What it holds and needs, in the profile's blocks. Errors: the file's, or of the list of what its
 /// file system calls free, which lies beside it.

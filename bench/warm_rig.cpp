@@ -30,7 +30,6 @@ constexpr auto kPoll = milliseconds(10);
 constexpr auto kRecorderPoll = milliseconds(200);
 constexpr auto kSessionLimit = std::chrono::minutes(10);
 constexpr std::uint64_t kTouchBytes = 4096;
-constexpr std::uint64_t kGrid = 512 * kKiB;
 /// MBR, GPT and its entries.
 constexpr std::size_t kTableBytes = 20 * kKiB;
 /// Openers of the volume's file, in the order in which a run opens it.
@@ -304,9 +303,7 @@ Result<RunResult> Rig::Session::run() {
     for (const std::uint64_t block : spec_.blocks) offsets.push_back(block * unit);
     TRY(write_lines(own("blocks"), offsets));
   } else if (spec_.contender.method == Method::touch) {
-    std::vector<std::uint64_t> offsets;
-    for (std::uint64_t at = 0; at < rig_.image_.size_bytes; at += kGrid) offsets.push_back(at);
-    TRY(write_lines(own("blocks"), offsets));
+    TRY(write_lines(own("blocks"), touch_offsets(rig_.image_)));
   }
   if (!spec_.held_blocks.empty()) TRY(write_lines(own("held"), spec_.held_blocks));
   TRY(attach());

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The table of bench/README.md's section "warm" in one command: all contenders, seven repetitions, the slow ones in three
 # of them, both workloads, the unrelated reader, and a change of law in mid-run. Raw JSON and the tables go to bench/results.
-# On a quiet machine, as root; for profile B some 45 minutes with seven repetitions, 75 with fifteen.
+# On a quiet machine, as root; for profile B 72 minutes with fifteen repetitions before the slow ones were twice as many, some 90 since.
 # Usage: sh bench/warm_table.sh [PROFILE [SEED [REPETITIONS]]]
 set -eu
 cd "$(dirname "$0")/.."

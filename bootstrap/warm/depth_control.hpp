@@ -75,6 +75,7 @@ class DepthControl {
   /// the one before has `under_way` still is in none of its windows, and takes its room below the
   /// ceiling until as many have come back, or the device is seen to have fewer of others'.
   void hand_over(DepthLimits limits, unsigned under_way = 0);
+  /// Some of those may be in flight still: worth a look at the device more often.
   bool waits_for_others() const { return elsewhere_ > 0; }
 
   /// The search begins anew with so many, as far as the limits allow: what is in flight is too much
