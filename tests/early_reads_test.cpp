@@ -31,10 +31,13 @@ using testing::SizeIs;
 
 class EarlyReadsTest : public WarmerTest {
  protected:
-  void cold_volume() {
+  static sim::VolumeProfile without_tails() {
     sim::VolumeProfile profile;
     profile.tail_probability = 0;
-    attach(profile);
+    return profile;
+  }
+  void cold_volume() {
+    attach(without_tails());
     // Attaching reads the partition table of each.
     before_ = touched();
   }
@@ -87,16 +90,7 @@ class MountOf : public EarlyReadsTest, public testing::WithParamInterface<MountC
   }
   /// A volume that nobody has touched but for what attaching its loops reads.
   void attach_cold() {
-    fs_loop_.detach();
-    disk_loop_.detach();
-    if (ebs_) {
-      ebs_->delete_volume(kVolume);
-      ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
-      ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
-      ASSERT_TRUE(fs_loop_.attach(ebs_->path(kVolume), offset_));
-    } else {
-      cold_volume();
-    }
+    attach_anew(without_tails());
     before_ = touched();
   }
   double mount_cold() {

@@ -219,8 +219,19 @@ class WarmerTest : public testing::Test {
                                  .seed = 7});
     const auto started = ebs_->start();
     ASSERT_TRUE(started) << started.error().message();
-    ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image"),
-                                    {.log_requests = true}));
+    ASSERT_NO_FATAL_FAILURE(put_volume({.log_requests = true}));
+  }
+  /// The same; a volume that was attached before gives way to one that nobody has touched.
+  void attach_anew(const sim::VolumeProfile& profile) {
+    fs_loop_.detach();
+    disk_loop_.detach();
+    if (!ebs_) return attach(profile);
+    ebs_->delete_volume(kVolume);
+    put_volume({});
+  }
+  void put_volume(const sim::VolumeOptions& options) {
+    ASSERT_TRUE(
+        ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image"), options));
     ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
     if (offset_ != 0) {
       ASSERT_TRUE(fs_loop_.attach(ebs_->path(kVolume), offset_));

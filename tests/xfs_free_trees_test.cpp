@@ -109,16 +109,7 @@ class XfsVolume : public WarmerTest {
   /// A volume that nobody has touched but for who mounts it.
   void mount_cold() {
     unmount();
-    fs_loop_.detach();
-    disk_loop_.detach();
-    if (ebs_) {
-      ebs_->delete_volume(kVolume);
-      ASSERT_TRUE(ebs_->create_volume(kVolume, top_ / "image", fs::file_size(top_ / "image")));
-      ASSERT_TRUE(disk_loop_.attach(ebs_->path(kVolume), 0));
-      ASSERT_TRUE(fs_loop_.attach(ebs_->path(kVolume), offset_));
-    } else {
-      attach({});
-    }
+    ASSERT_NO_FATAL_FAILURE(attach_anew({}));
     mount_root();
   }
 
