@@ -86,6 +86,12 @@ std::string read_attribute(const std::string& path) {
   return text->substr(0, text->find('\n'));
 }
 
+std::string link_text(const std::string& path) {
+  char text[4096];
+  const ssize_t length = ::readlink(path.c_str(), text, sizeof text);
+  return length <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(length));
+}
+
 Ok write_fully(int fd, std::string_view text, const std::string& name) {
   while (!text.empty()) {
     const ssize_t put = ::write(fd, text.data(), text.size());

@@ -27,6 +27,10 @@ Result<std::string> read_all(int fd, std::size_t limit, const std::string& name)
 /// First line without its end; empty when the file cannot be read. For sysfs attributes.
 std::string read_attribute(const std::string& path);
 
+/// What a symbolic link, or one of proc's, leads to, the first 4096 bytes; empty when it cannot be
+/// read.
+std::string link_text(const std::string& path);
+
 /// Replaces the file by rename, synced, with exactly this mode; owner and group of an existing file
 /// stay.
 Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode);

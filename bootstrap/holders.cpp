@@ -49,12 +49,6 @@ bool below_volume(const std::string& path) {
   return path == point || path.rfind(point + "/", 0) == 0;
 }
 
-std::string link_text(const std::string& path) {
-  char text[4096];
-  const ssize_t length = ::readlink(path.c_str(), text, sizeof text);
-  return length <= 0 ? std::string() : std::string(text, static_cast<std::size_t>(length));
-}
-
 std::string mount_id_of(const std::string& fdinfo) {
   constexpr std::string_view kKey = "mnt_id:";
   const UniqueFd file(::open(fdinfo.c_str(), O_RDONLY | O_CLOEXEC));

@@ -43,7 +43,10 @@ LoginProcess::Root root_of(const std::string& place) {
   return LoginProcess::Root::other;
 }
 
+/// Of the base's sshd, as sshd_is_running() has it: one in another network namespace lets nobody
+/// onto the base.
 std::set<pid_t> logins_now() {
+  const std::string network = link_text("/proc/self/ns/net");
   std::vector<LoginProcess> all;
   for (const auto& name : list_directory("/proc")) {
     const pid_t pid = static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10));
@@ -54,7 +57,9 @@ std::set<pid_t> logins_now() {
     if (!stat || ::stat(place.c_str(), &owner) != 0) continue;
     const std::string command = read_attribute(place + "/comm");
     // Of all others only parent and session count; there may be very many.
-    const auto root = command.starts_with("sshd") ? root_of(place) : LoginProcess::Root::other;
+    const auto root = command.starts_with("sshd") && link_text(place + "/ns/net") == network
+                          ? root_of(place)
+                          : LoginProcess::Root::other;
     const auto age = boottime_ms() -
                      static_cast<std::int64_t>(stat->started_ticks) * 1000 / ::sysconf(_SC_CLK_TCK);
     all.push_back({pid, stat->parent, stat->session, command, owner.st_uid == 0, root,

@@ -92,10 +92,7 @@ bool listens_at(int fd, IpFamily family, std::uint16_t port) {
 }
 
 bool is_socket(const std::string& descriptor) {
-  char text[64];
-  const ssize_t length = ::readlink(descriptor.c_str(), text, sizeof text);
-  return length > 0 &&
-         std::string_view(text, static_cast<std::size_t>(length)).starts_with("socket:[");
+  return link_text(descriptor).starts_with("socket:[");
 }
 
 /// Connections that the kernel has accepted and the program has not.

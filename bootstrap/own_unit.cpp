@@ -38,12 +38,6 @@ Ok write_unit_order() {
   return {};
 }
 
-std::string own_program() {
-  char path[4096];
-  const ssize_t length = ::readlink("/proc/self/exe", path, sizeof path);
-  return length <= 0 ? std::string() : std::string(path, static_cast<std::size_t>(length));
-}
-
 }  // namespace
 
 std::string systemd_run_program() {
@@ -66,7 +60,7 @@ Result<std::vector<std::string>> sshd_unit_options() {
 
 void have_logins_wait(unsigned seconds) {
   const std::string systemd_run = systemd_run_program();
-  const std::string program = own_program();
+  const std::string program = link_text("/proc/self/exe");
   if (seconds == 0 || systemd_run.empty() || program.empty()) return;
   const auto done = run_program(
       before_sshd(systemd_run, {program, "wait", "--seconds", std::to_string(seconds)}), kAskLimit);
@@ -77,7 +71,7 @@ void have_logins_wait(unsigned seconds) {
 
 std::optional<Ok> up_in_own_unit(const std::string& ticket_path) {
   const std::string systemd_run = systemd_run_program();
-  const std::string program = own_program();
+  const std::string program = link_text("/proc/self/exe");
   if (systemd_run.empty() || program.empty()) return std::nullopt;
   if (const Ok written = write_unit_order(); !written)
     log_event(LogLevel::warning, "order of units", {{"why", written.error().message()}});

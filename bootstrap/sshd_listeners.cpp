@@ -1,7 +1,6 @@
 #include "bootstrap/sshd_listeners.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <set>
 #include <sstream>
@@ -34,24 +33,16 @@ std::set<std::string> listening_sockets() {
   return sockets;
 }
 
-/// "net:[INODE]"; empty of a process that is gone.
-std::string network_of(const std::string& process) {
-  char target[64];
-  const ssize_t length =
-      ::readlink(("/proc/" + process + "/ns/net").c_str(), target, sizeof target);
-  return length <= 0 ? std::string() : std::string(target, static_cast<std::size_t>(length));
-}
-
 /// Their numbers.
 std::set<std::string> base_sshds() {
-  const std::string network = network_of("self");
+  const std::string network = link_text("/proc/self/ns/net");
   std::set<std::string> found;
   for (const auto& process : list_directory("/proc")) {
     if (process.empty() || process.front() < '1' || process.front() > '9') continue;
     const std::string place = "/proc/" + process;
     struct stat owner {};
     if (read_attribute(place + "/comm") == "sshd" && ::stat(place.c_str(), &owner) == 0 &&
-        owner.st_uid == 0 && network_of(process) == network)
+        owner.st_uid == 0 && link_text(place + "/ns/net") == network)
       found.insert(process);
   }
   return found;
@@ -69,11 +60,7 @@ Sshds running_sshds() {
   for (const auto& process : found.processes) {
     const std::string place = "/proc/" + process;
     for (const auto& descriptor : list_directory(place + "/fd")) {
-      char target[64];
-      const ssize_t length =
-          ::readlink((place + "/fd/" + descriptor).c_str(), target, sizeof target);
-      if (length <= 0) continue;
-      const std::string socket(target, static_cast<std::size_t>(length));
+      const std::string socket = link_text(place + "/fd/" + descriptor);
       if (listening.contains(socket)) found.listeners.insert(process + " " + socket);
     }
   }

@@ -39,10 +39,7 @@ std::string of_process(pid_t process, const char* file) {
 }
 
 std::string namespace_of_pids(pid_t process) {
-  char text[64];
-  const ssize_t length =
-      ::readlink(("/proc/" + std::to_string(process) + "/ns/pid").c_str(), text, sizeof text);
-  return std::string(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  return link_text("/proc/" + std::to_string(process) + "/ns/pid");
 }
 
 std::vector<pid_t> all_processes() {
@@ -56,10 +53,7 @@ std::vector<pid_t> all_processes() {
 std::string resolv_conf_in_run(const RootDirectory& root) {
   const auto file = root.open_inside("etc/resolv.conf", O_PATH);
   if (!file) return {};
-  char text[4096];
-  const ssize_t length =
-      ::readlink(("/proc/self/fd/" + std::to_string(file->get())).c_str(), text, sizeof text);
-  const std::string path(text, length > 0 ? static_cast<std::size_t>(length) : 0);
+  const std::string path = link_text("/proc/self/fd/" + std::to_string(file->get()));
   const std::string run = std::string(kVolumePoint) + "/run/";
   if (!path.starts_with(run) || path.find(':') != std::string::npos) return {};
   return path.substr(std::string(kVolumePoint).size());

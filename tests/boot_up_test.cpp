@@ -1,5 +1,6 @@
 // `up` as user-data runs it: killed behind its steps and run again, and behind an sshd that was
 // there first; and what its people notice.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "bootstrap/logins.hpp"
 #include "bootstrap/sshd_listeners.hpp"
 #include "tests/boot_up.hpp"
 
@@ -49,6 +51,8 @@ TEST_F(BootUp, killed_behind_any_of_its_steps_and_run_again_ends_as_the_first_wo
     ASSERT_TRUE(comes_ready()) << status().message;
     EXPECT_EQ(state(), wanted);
     ASSERT_TRUE(down());
+    // It is told over by the file that is removed next, which one that still ends is known by.
+    ASSERT_TRUE(comes([] { return !daemon_runs(); }));
     EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
     EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
   }
@@ -222,6 +226,27 @@ TEST_F(BootUp, an_sshd_of_another_network_is_none_of_the_base) {
   EXPECT_FALSE(sshd_is_running());
   pid_t process = other;
   end_process(process);
+}
+
+/// The release of one volume ended it: of another test, or of whom a second sshd of the base serves
+/// in a network of its own.
+TEST_F(BootUp, a_login_at_an_sshd_of_another_network_is_left_alone) {
+  const auto under_way = [] { return let_logins_end(milliseconds(0)); };
+  {
+    const UniqueFd own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(::unshare(CLONE_NEWNET) == 0 && loopback_is_up());
+    start_sshd();
+    const auto login = connect_to_sshd();
+    ASSERT_EQ(::setns(own.get(), CLONE_NEWNET), 0);
+    char byte = 0;
+    ASSERT_TRUE(login && ::read(login->get(), &byte, 1) == 1);
+    EXPECT_EQ(under_way(), 0u);
+    end_process(sshd_);
+  }
+  start_sshd();
+  const auto login = connect_to_sshd();
+  ASSERT_TRUE(login);
+  EXPECT_TRUE(comes([&] { return under_way() == 1; }));
 }
 
 TEST_F(BootUp, whoever_comes_to_the_base_reads_why) {

@@ -29,8 +29,8 @@ using testing::EndsWith;
 inline constexpr std::uint16_t kPort = 22;
 inline constexpr milliseconds kLimit{60000};
 
-/// What an sshd says first, which here ends with the name of its side; else what went wrong.
-inline std::string greeting(int family = AF_INET) {
+/// A connection to the sshd of this network, on which nobody logs in. Errors: connect's.
+inline Result<UniqueFd> connect_to_sshd(int family = AF_INET) {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_port = htons(kPort);
@@ -39,16 +39,23 @@ inline std::string greeting(int family = AF_INET) {
   v6.sin6_family = AF_INET6;
   v6.sin6_port = htons(kPort);
   v6.sin6_addr = in6addr_loopback;
-  const UniqueFd client(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd client(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval limit{kLimit.count() / 1000, 0};
   ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   const int connected = family == AF_INET
                             ? ::connect(client.get(), reinterpret_cast<sockaddr*>(&v4), sizeof v4)
                             : ::connect(client.get(), reinterpret_cast<sockaddr*>(&v6), sizeof v6);
-  if (connected != 0) return errno_error("connect", errno).message();
+  if (connected != 0) return fail_errno("connect");
+  return client;
+}
+
+/// What an sshd says first, which here ends with the name of its side; else what went wrong.
+inline std::string greeting(int family = AF_INET) {
+  const auto client = connect_to_sshd(family);
+  if (!client) return client.error().message();
   std::string text;
   char byte = 0;
-  for (ssize_t got; (got = ::read(client.get(), &byte, 1)) != 0 && byte != '\n'; text += byte)
+  for (ssize_t got; (got = ::read(client->get(), &byte, 1)) != 0 && byte != '\n'; text += byte)
     if (got < 0) return errno_error("read", errno).message();
   return text.substr(0, text.find('\r'));
 }
