@@ -27,6 +27,18 @@ fuzz_for_a_while() {
     -artifact_prefix="build/corpus/" "build/corpus/$(basename "$1")" "build/seeds/$(basename "$1")"
 }
 
+# run_tests BUILD ARGUMENT...: ctest's. What failed is said again below what passed, where it is looked for.
+run_tests() {
+  built=build/$1
+  shift
+  ctest --test-dir "$built" "$@" || {
+    step "what failed:"
+    grep -a -A 10 -E ': Failure$|^(FAIL|ERROR): |ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|: runtime error: ' \
+      "$built/Testing/Temporary/LastTest.log" | cut -c1-300 | head -n 120 >&2
+    die "tests of $built failed; their whole output is in $built/Testing/Temporary/LastTest.log"
+  }
+}
+
 # wait_for_all: ends the run when one of $pids failed.
 wait_for_all() {
   for pid in $pids; do
@@ -51,22 +63,22 @@ step "building build/release"
 if [ "$quick$all" = nono ]; then
   build_preset release native
   step "tests that the sanitizers' build cannot run, or not as well"
-  ctest --test-dir build/release -L '^native$' --output-on-failure --timeout 300 -j "$(nproc)"
+  run_tests release -L '^native$' --output-on-failure --timeout 300 -j "$(nproc)"
 else
   build_preset release
   step "unit and contract tests"
-  ctest --test-dir build/release -LE 'guest|slow' --output-on-failure --timeout 300 -j "$(nproc)"
+  run_tests release -LE 'guest|slow' --output-on-failure --timeout 300 -j "$(nproc)"
 fi
 
 if [ "$quick" = no ]; then
   step "building build/asan"
   build_preset asan
   step "unit and contract tests under the address and undefined-behaviour sanitizers"
-  ctest --test-dir build/asan -LE unsanitized --output-on-failure --timeout 600 -j "$(nproc)"
+  run_tests asan -LE unsanitized --output-on-failure --timeout 600 -j "$(nproc)"
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
   step "one full guest run, and ten power cuts in guests"
-  ctest --test-dir build/release -L guest --verbose
+  run_tests release -L guest --verbose
   if time_for 600 "the thread sanitizer"; then
     # The thread sanitizer sees only what runs threads.
     threaded="ebs_test read_engine_test warmer_test early_reads_test recording_test events_test reports_test report_listener_test"
@@ -74,7 +86,7 @@ if [ "$quick" = no ]; then
     # shellcheck disable=SC2086 # word splitting is the list
     build_preset tsan $threaded
     step "the tests with threads under the thread sanitizer"
-    ctest --test-dir build/tsan --output-on-failure --timeout 600 -R "^($(echo "$threaded" | tr ' ' '|'))\$"
+    run_tests tsan --output-on-failure --timeout 600 -R "^($(echo "$threaded" | tr ' ' '|'))\$"
   fi
   if time_for 360 "the fuzzers"; then
     step "the fuzzers"
@@ -97,6 +109,6 @@ if [ "$all" = yes ]; then
   step "guests with systemd and cloud-init, and with other releases of Debian"
   sh tests/sim/images.sh cloud
   sh tests/sim/images.sh bases
-  ctest --test-dir build/release -L slow --verbose
+  run_tests release -L slow --verbose
 fi
 step "all tests passed"
