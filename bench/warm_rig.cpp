@@ -182,7 +182,8 @@ Ok Rig::Session::start_recording() {
                                                    .device_bytes = rig_.image_.size_bytes,
                                                    .partition_offset = rig_.image_.partition_offset,
                                                    .lineage = rig_.image_.file.stem().string(),
-                                                   .workload = {}},
+                                                   .workload = {},
+                                                   .disk_node = fs_loop_->path()},
                                                   [](pid_t) { return false; }));
   recorder_.emplace(std::move(recorder));
   return {};

@@ -73,6 +73,7 @@ Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& 
       ::ioctl(disk.get(), BLKGETSIZE64, &request.device_bytes) != 0)
     return fail_errno("recording " + volume.disk_node);
   request.disk = status.st_rdev;
+  request.disk_node = volume.disk_node;
   TRY_ASSIGN(auto recorder, warm::Recorder::start(request, volume.is_own));
   const auto end = std::chrono::steady_clock::now() + wish.limit;
   while (!ended() && std::chrono::steady_clock::now() < end) {

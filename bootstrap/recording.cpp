@@ -46,6 +46,7 @@ void Recording::start(const std::string& disk_node) {
       ::ioctl(disk.get(), BLKGETSIZE64, &request_.device_bytes) != 0)
     return note_(errno_error("nothing is recorded: " + disk_node, errno).message());
   request_.disk = status.st_rdev;
+  request_.disk_node = disk_node;
   const pid_t caller = ::gettid();
   auto recorder =
       warm::Recorder::start(request_, [caller, own = warm::OwnThreads()](pid_t thread) mutable {

@@ -28,8 +28,15 @@ using testing::ElementsAre;
 using testing::Field;
 using testing::IsEmpty;
 
+std::vector<TracedRead> only_reads(const std::vector<TracedEvent>& events) {
+  std::vector<TracedRead> reads;
+  for (const auto& event : events)
+    if (const auto* read = std::get_if<TracedRead>(&event)) reads.push_back(*read);
+  return reads;
+}
+
 std::vector<TracedRead> reads_of(std::string text) {
-  return parse_trace(text);
+  return only_reads(parse_trace(text));
 }
 
 TEST(TraceLines, reads_are_told_with_their_thread_and_place) {
@@ -65,6 +72,31 @@ TEST(TraceLines, what_is_cut_anywhere_is_no_read_and_an_unfinished_line_waits) {
   EXPECT_EQ(text, "b-2");
 }
 
+TEST(TraceLines, what_a_session_allocates_is_told_in_order) {
+  std::string text =
+      "      mkdir-77    [001] ..... 11.5: ext4_allocate_inode: dev 259,1 ino 131 dir 2 mode "
+      "040755\n"
+      "a-1 [001] .... 1.5: block_bio_queue: 259,1 R 8 + 8 [a]\n"
+      "git-78 [001] ..... 12.5: ext4_allocate_blocks: dev 259,1 ino 131 flags "
+      "HINT_DATA|HINT_NOPREALLOC len 1 block 34567 lblk 0 goal 0 lleft 0 lright 0 pleft 0 pright "
+      "0\n";
+  using What = TracedAllocation::What;
+  EXPECT_THAT(parse_trace(text),
+              ElementsAre(TracedEvent(TracedAllocation{What::inode, 131, 77}),
+                          TracedEvent(TracedRead{259, 1, {4096, 4096}, 1, false}),
+                          TracedEvent(TracedAllocation{What::blocks, 34567, 78})));
+}
+
+TEST(TraceLines, what_is_allocated_when_dirty_pages_are_written_nobody_waits_for) {
+  std::string text =
+      "  kworker/u4:2-31 [001] ..... 12.5: ext4_allocate_blocks: dev 259,1 ino 131 flags HINT_DATA "
+      "len 1 block 34567 lblk 0 goal 0\n"
+      "a-1 [001] ..... 12.5: ext4_free_blocks: dev 259,1 ino 131 mode 0100644 block 34567 count 1\n"
+      "a-1 [001] ..... 12.5: ext4_allocate_inode: dev 259,1 ino x dir 2\n"
+      "a-1 [001] ..... 12.5: ext4_allocate_inode: dev 259,1\n";
+  EXPECT_THAT(parse_trace(text), IsEmpty());
+}
+
 TEST(TraceLines, a_process_cannot_forge_a_read_by_its_name) {
   // Names come from the session: fifteen bytes, newlines included on old kernels.
   EXPECT_THAT(reads_of("a-1 R 8 + 8-12 [001] .... 1.5: block_bio_queue: 1,2 W 8 + 8 [R 8 + 8]\n"),
@@ -97,12 +129,13 @@ TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
     ASSERT_TRUE(read(other, 5) && read(disk, 7) && read(disk, 3));
     pollfd waiting{trace->fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&waiting, 1, 1000), 1);
-    const auto reads = trace->take();
-    ASSERT_TRUE(reads) << reads.error().message();
-    EXPECT_THAT(*reads, Each(AllOf(Field(&TracedRead::major, major(seen.st_rdev)),
-                                   Field(&TracedRead::minor, minor(seen.st_rdev)))));
+    const auto taken = trace->take();
+    ASSERT_TRUE(taken) << taken.error().message();
+    const auto reads = only_reads(*taken);
+    EXPECT_THAT(reads, Each(AllOf(Field(&TracedRead::major, major(seen.st_rdev)),
+                                  Field(&TracedRead::minor, minor(seen.st_rdev)))));
     std::vector<std::uint64_t> direct;
-    for (const auto& each : *reads)
+    for (const auto& each : reads)
       if (each.device.length == 4096 && !each.ahead) direct.push_back(each.device.offset / 4096);
     EXPECT_THAT(direct, testing::IsSupersetOf({7u, 3u}));
     EXPECT_LT(std::find(direct.begin(), direct.end(), 7u),
@@ -124,10 +157,10 @@ TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
     std::jthread([&] { read(19); }).join();
     pollfd waiting{trace->fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&waiting, 1, 1000), 1);
-    const auto reads = trace->take();
-    ASSERT_TRUE(reads) << reads.error().message();
+    const auto taken = trace->take();
+    ASSERT_TRUE(taken) << taken.error().message();
     std::vector<std::uint64_t> pages;
-    for (const auto& each : *reads) pages.push_back(each.device.offset / 4096);
+    for (const auto& each : only_reads(*taken)) pages.push_back(each.device.offset / 4096);
     EXPECT_THAT(pages, testing::IsSupersetOf({13u, 19u}));
     EXPECT_THAT(pages, testing::Not(testing::Contains(11u))) << "of the thread that is left out";
     EXPECT_THAT(pages, testing::Not(testing::Contains(17u))) << "no session waits for that thread";

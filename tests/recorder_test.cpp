@@ -1,11 +1,13 @@
 // A recording of real reads on a mounted volume: which files, which bytes, in which order.
 #include "bootstrap/warm/recorder.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <future>
 #include <thread>
 
+#include "bootstrap/warm/fsmap.hpp"
 #include "bootstrap/warm/own_threads.hpp"
 #include "bootstrap/warm/xfs_geometry.hpp"
 #include "tests/warm_volume.hpp"
@@ -250,6 +252,38 @@ TEST_F(RecorderTest, without_a_trace_pages_in_memory_of_opened_files_stand_in_fo
   EXPECT_EQ(bytes["/d7/4"], 200 * kKiB);
   EXPECT_EQ(bytes["/d2/9"], 200 * kKiB);
   EXPECT_EQ(list.ranges.front().path, "/d7/4");
+}
+
+/// Of eight groups, whose bitmaps are in two places 128 MiB apart, all of them written.
+const RootKind kTwoFlexGroups{
+    "ext4", kFsBytes,
+    "mkfs.ext4 -q -F -E nodiscard -b 4096 -g 8192 -G 4 -O ^metadata_csum,^uninit_bg"};
+
+/// Sessions of the next volume waited for it behind its whole list.
+TEST_F(RecorderTest, a_bitmap_that_was_in_memory_when_a_session_allocated_is_listed) {
+  constexpr std::uint64_t kSecondFlexGroup = 128 * kMiB;
+  make_image(kOddOffset, kTwoFlexGroups);
+  attach({});
+  mount_root();
+  auto wanted = request_for(request(), fs_device());
+  wanted.disk_node = fs_device();
+  auto recorder = start(wanted);
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  std::jthread([&] {
+    enlist_own_thread();
+    const UniqueFd mounted(::open(root().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    ASSERT_TRUE(free_ranges(mounted.get()));
+  }).join();
+  const auto listed_behind = [&](std::uint64_t in_fs) {
+    EXPECT_TRUE(recorder->poll());
+    const auto ranges = recorder->list().ranges;
+    return std::ranges::count_if(
+        ranges, [=](const auto& range) { return range.device.offset >= kOddOffset + in_fs; });
+  };
+  ASSERT_TRUE(shell("fallocate -l 1M " + root().string() + "/d1/small"));
+  EXPECT_EQ(listed_behind(kSecondFlexGroup), 0);
+  ASSERT_TRUE(shell("fallocate -l 150M " + root().string() + "/d1/large"));
+  EXPECT_GE(listed_behind(kSecondFlexGroup), 1);
 }
 
 TEST_F(RecorderTest, an_unmount_is_not_held_up_by_a_recording) {

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <tuple>
 #include <utility>
 
 namespace warmroot::warm {
@@ -22,6 +23,8 @@ namespace {
 constexpr const char* kPlaces[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 /// For each CPU, in KiB: a session's few thousand reads at 100 bytes a line, many times over.
 constexpr std::string_view kBufferKib = "512";
+constexpr const char* kReads = "block/block_bio_queue";
+constexpr const char* kAllocations[] = {"ext4/ext4_allocate_inode", "ext4/ext4_allocate_blocks"};
 /// The process's number follows, and that of the trace in it.
 constexpr std::string_view kNamePrefix = "warmroot-";
 
@@ -125,27 +128,37 @@ Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place, pid_t except) {
   if (::mkdirat(instances, name.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno("tracing block reads: a new instance");
   trace.name_ = name;
-  const std::string event = name + "/events/block/block_bio_queue/";
   // A new instance has the options that somebody has set for all traces.
   for (const char* option : {"record-tgid", "latency-format", "raw", "hex", "bin"})
     (void)write_in(instances, name + "/options/" + option, "0");
   (void)write_in(instances, name + "/options/context-info", "1");
   TRY(write_in(instances, name + "/buffer_size_kb", kBufferKib));
-  TRY(write_in(instances, event + "filter", filter_for(disk, except)));
+  trace.filter_ = filter_for(disk, except);
   trace.pipe_ = open_in(instances, name + "/trace_pipe", O_RDONLY | O_NONBLOCK);
   if (!trace.pipe_) return fail_errno("tracing block reads: trace_pipe");
-  TRY(write_in(instances, event + "enable", "1"));
+  TRY(trace.follow(kReads));
   return trace;
+}
+
+Ok BlockTrace::follow(const std::string& event) {
+  const std::string place = name_ + "/events/" + event;
+  TRY(write_in(instances_.get(), place + "/filter", filter_));
+  return write_in(instances_.get(), place + "/enable", "1");
+}
+
+void BlockTrace::follow_allocations() {
+  for (const char* event : kAllocations) std::ignore = follow(event);
 }
 
 BlockTrace::~BlockTrace() {
   if (!instances_ || name_.empty()) return;
-  (void)write_in(instances_.get(), name_ + "/events/block/block_bio_queue/enable", "0");
+  for (const char* event : {kReads, kAllocations[0], kAllocations[1]})
+    (void)write_in(instances_.get(), name_ + "/events/" + event + "/enable", "0");
   pipe_.reset();  // an open pipe keeps the instance
   (void)::unlinkat(instances_.get(), name_.c_str(), AT_REMOVEDIR);
 }
 
-Result<std::vector<TracedRead>> BlockTrace::take() {
+Result<std::vector<TracedEvent>> BlockTrace::take() {
   char part[64 * 1024];
   for (;;) {
     const ssize_t count = ::read(pipe_.get(), part, sizeof part);

@@ -1,6 +1,7 @@
 // What a session reads of a disk, from the kernel's own trace of bios (tracefs, event
 // block_bio_queue): exact, with metadata and read-ahead, and naming the thread that asked, so that
-// the warmer's own reads can be told from the session's. parse_trace is pure; BlockTrace has the
+// the warmer's own reads can be told from the session's; and, where that is wanted, what it
+// allocates of an ext4. parse_trace is pure; BlockTrace has the
 // trace switched on while it lives, in an instance of its own that disturbs nobody else's. Called
 // by the recorder and by demand following.
 #pragma once
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
@@ -28,9 +30,23 @@ struct TracedRead {
   bool operator==(const TracedRead&) const = default;
 };
 
-/// Takes the complete lines off `text` and returns the reads among them; the last, unfinished line
-/// stays. Writes, discards, flushes and lines of other events are left out.
-std::vector<TracedRead> parse_trace(std::string& text);
+/// An inode or blocks of an ext4 that a thread has just taken: for that it looked into the bitmap
+/// of the group, which may have been in memory already.
+struct TracedAllocation {
+  enum class What { inode, blocks };
+  What what = What::inode;
+  std::uint64_t number = 0;  ///< the inode's, or the first block's
+  pid_t thread = 0;
+
+  bool operator==(const TracedAllocation&) const = default;
+};
+
+using TracedEvent = std::variant<TracedRead, TracedAllocation>;
+
+/// Takes the complete lines off `text` and returns the reads and allocations among them; the last,
+/// unfinished line stays. Writes, discards, flushes, what the kernel's workers allocate when dirty
+/// pages are written, for which nobody waits, and lines of other events are left out.
+std::vector<TracedEvent> parse_trace(std::string& text);
 
 class BlockTrace {
  public:
@@ -51,17 +67,23 @@ class BlockTrace {
   /// Switches the trace off and removes the instance.
   ~BlockTrace();
 
-  /// The reads since the last call, in order; does not wait. Errors: the trace's.
-  Result<std::vector<TracedRead>> take();
+  /// From now on also what is allocated on the disk's ext4. Requires that it is mounted: nothing
+  /// happens where the kernel has no ext4 by now.
+  void follow_allocations();
+
+  /// What came since the last call, in order; does not wait. Errors: the trace's.
+  Result<std::vector<TracedEvent>> take();
 
   /// Becomes readable when there is something to take.
   int fd() const { return pipe_.get(); }
 
  private:
   BlockTrace() = default;
+  Ok follow(const std::string& event);
 
   UniqueFd instances_;
   std::string name_;  // of our instance
+  std::string filter_;
   UniqueFd pipe_;
   std::string text_;
 };

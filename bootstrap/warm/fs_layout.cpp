@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "bootstrap/warm/ext_super.hpp"
 #include "bootstrap/warm/xfs_super.hpp"
 
 namespace warmroot::warm {
@@ -40,6 +39,34 @@ FsSummary summarise_superblock(std::string_view first_bytes) {
   return summary;
 }
 
+namespace {
+
+/// The block whose number is in two halves of the descriptor; the file system's end when it leaves
+/// it.
+std::uint64_t byte_named(const ExtSuper& ext, std::string_view descriptor, std::size_t low,
+                         std::size_t high) {
+  const std::uint64_t block =
+      little(descriptor, low, 4) | (ext.wide ? little(descriptor, high, 4) << 32 : 0);
+  return block < ext.blocks ? block * ext.block_bytes : ext.end_bytes();
+}
+
+std::uint64_t uninit_flags(const ExtSuper& ext, std::string_view descriptor) {
+  return ext.lazy_tables ? little(descriptor, 0x12, 2) : 0;
+}
+
+}  // namespace
+
+ExtBitmaps ext_bitmaps(const ExtSuper& ext, std::string_view descriptor) {
+  if (descriptor.size() < ext.descriptor_bytes) return {};
+  const std::uint64_t flags = uninit_flags(ext, descriptor);
+  const auto bitmap = [&](std::uint64_t uninit, std::size_t low, std::size_t high) {
+    const std::uint64_t at = byte_named(ext, descriptor, low, high);
+    const bool is_there = (flags & uninit) == 0 && at < ext.end_bytes();
+    return is_there ? ByteRange{at, ext.block_bytes} : ByteRange{};
+  };
+  return {bitmap(kBlockBitmapUninit, 0x00, 0x20), bitmap(kInodeTableUninit, 0x04, 0x24)};
+}
+
 FsMetadata ext_metadata(std::string_view first_bytes, std::string_view descriptors) {
   FsMetadata metadata;
   const ExtSuper ext = parse_ext(first_bytes);
@@ -48,23 +75,17 @@ FsMetadata ext_metadata(std::string_view first_bytes, std::string_view descripto
   for (std::uint64_t group = 0; group < ext.groups; ++group) {
     if ((group + 1) * ext.descriptor_bytes > descriptors.size()) break;
     const std::string_view descriptor = descriptors.substr(group * ext.descriptor_bytes);
-    const auto block_at = [&](std::size_t low, std::size_t high) {
-      const std::uint64_t block =
-          little(descriptor, low, 4) | (ext.wide ? little(descriptor, high, 4) << 32 : 0);
-      return block < ext.blocks ? block * ext.block_bytes : end;
-    };
-    const std::uint64_t flags = ext.lazy_tables ? little(descriptor, 0x12, 2) : 0;
+    const std::uint64_t flags = uninit_flags(ext, descriptor);
     std::uint64_t unused = 0;
     if (ext.lazy_tables)
       unused = little(descriptor, 0x1C, 2) | (ext.wide ? little(descriptor, 0x32, 2) << 16 : 0);
     if ((flags & kInodeTableUninit) != 0) unused = ext.inodes_per_group;
     unused = std::min(unused, ext.inodes_per_group);
     const std::uint64_t used_bytes = (ext.inodes_per_group - unused) * ext.inode_bytes;
-    const std::uint64_t table = block_at(0x08, 0x28);
-    if ((flags & kBlockBitmapUninit) == 0)
-      append_range(metadata.bitmaps, {block_at(0x00, 0x20), ext.block_bytes}, end);
-    if ((flags & kInodeTableUninit) == 0)
-      append_range(inode_bitmaps, {block_at(0x04, 0x24), ext.block_bytes}, end);
+    const std::uint64_t table = byte_named(ext, descriptor, 0x08, 0x28);
+    const ExtBitmaps bitmaps = ext_bitmaps(ext, descriptor);
+    append_range(metadata.bitmaps, bitmaps.blocks, end);
+    append_range(inode_bitmaps, bitmaps.inodes, end);
     append_range(metadata.inode_tables, {table, used_bytes}, end);
     append_range(metadata.unused_tables, {table + used_bytes, unused * ext.inode_bytes}, end);
   }

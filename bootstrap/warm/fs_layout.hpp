@@ -11,6 +11,7 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
+#include "bootstrap/warm/ext_super.hpp"
 
 namespace warmroot::warm {
 
@@ -37,6 +38,14 @@ struct FsMetadata {
 /// Reads an ext or xfs superblock out of the file system's first kSuperblockBytes. Never fails:
 /// nonsense gives an empty summary, and the warmer does without.
 FsSummary summarise_superblock(std::string_view first_bytes);
+
+/// Where a group's bitmaps are; empty where they were never written.
+struct ExtBitmaps {
+  ByteRange blocks, inodes;
+};
+
+/// Of the group with this descriptor. What leaves the file system is empty.
+ExtBitmaps ext_bitmaps(const ExtSuper& ext, std::string_view descriptor);
 
 /// Reads the group descriptors of an ext file system. Ranges that leave the file system are
 /// dropped.

@@ -85,6 +85,10 @@ Result<Recorder> Recorder::start(RecordRequest request, IsOwn is_own) {
 Ok Recorder::watch_files(const std::string& mount_point, std::uint64_t partition_offset) {
   request_.mount_point = mount_point;
   request_.partition_offset = partition_offset;
+  if (trace_ && partition_offset >= request_.disk_offset)
+    bitmaps_ =
+        AllocatedBitmaps::of_disk(request_.disk_node, partition_offset - request_.disk_offset);
+  if (bitmaps_) trace_->follow_allocations();
   TRY_ASSIGN(auto opened, OpenedFiles::watch(mount_point));
   opened_.emplace(std::move(opened));
   return {};
@@ -94,14 +98,23 @@ Ok Recorder::poll() {
   if (opened_) TRY(opened_->take(places_));
   if (!trace_) return {};
   TRY_ASSIGN(const auto taken, trace_->take());
-  for (const TracedRead& read : taken) {
-    if (reads_.size() >= kMostReads) break;
-    const bool own = is_own_(read.thread);
-    if (own && own_reads_ >= kMostOwnReads) forget_own_reads();
-    own_reads_ += own ? 1 : 0;
-    reads_.push_back({{read.device.offset + request_.disk_offset, read.device.length}, own});
-  }
+  for (const TracedEvent& event : taken)
+    if (reads_.size() < kMostReads) std::visit([this](const auto& one) { keep(one); }, event);
   return {};
+}
+
+void Recorder::keep(const TracedRead& read) {
+  const bool own = is_own_(read.thread);
+  if (own && own_reads_ >= kMostOwnReads) forget_own_reads();
+  own_reads_ += own ? 1 : 0;
+  reads_.push_back({{read.device.offset + request_.disk_offset, read.device.length}, own});
+}
+
+void Recorder::keep(const TracedAllocation& allocation) {
+  if (!bitmaps_ || is_own_(allocation.thread)) return;
+  const ByteRange bitmap = bitmaps_->looked_into(allocation);
+  if (bitmap.length > 0)
+    reads_.push_back({{bitmap.offset + request_.partition_offset, bitmap.length}, false});
 }
 
 HotList Recorder::list() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/warm/allocated_bitmaps.hpp"
 #include "bootstrap/warm/block_trace.hpp"
 #include "bootstrap/warm/file_places.hpp"
 #include "bootstrap/warm/hot_list.hpp"
@@ -33,7 +34,8 @@ struct RecordRequest {
   std::uint64_t partition_offset = 0;  ///< of the file system, on the volume
   std::string lineage;
   std::string workload;
-  bool use_trace = true;  ///< false: as where the kernel has none
+  std::string disk_node = {};  ///< of the traced disk; empty: bitmaps are listed as far as read
+  bool use_trace = true;       ///< false: as where the kernel has none
 };
 
 /// The list of reads in their order: one range for each file and grid block, from the first byte
@@ -58,8 +60,8 @@ class Recorder {
   Ok poll();
 
   /// The list of all that was taken, one recording. Directories above the files that sessions
-  /// opened are in it whoever read them, and on xfs the inodes of both: where our lookups came
-  /// first, sessions found them in memory.
+  /// opened are in it whoever read them, on xfs the inodes of both, and on ext4 the bitmaps of what
+  /// they allocated: where others came first, sessions found them in memory.
   HotList list();
 
   /// How often a shell of the volume's was opened by other processes than this one; nullopt where
@@ -79,6 +81,8 @@ class Recorder {
     ByteRange range;  ///< on the volume
     bool own = false;
   };
+  void keep(const TracedRead& read);
+  void keep(const TracedAllocation& allocation);
   void read_pages_in_memory();
   bool is_of_session(const Read& read) const;
   void forget_own_reads();
@@ -86,6 +90,7 @@ class Recorder {
   RecordRequest request_;
   IsOwn is_own_;
   std::optional<BlockTrace> trace_;
+  std::optional<AllocatedBitmaps> bitmaps_;
   std::optional<OpenedFiles> opened_;
   PlaceMap places_;
   std::vector<Read> reads_;  // in order

@@ -37,9 +37,9 @@ std::vector<ByteRange> SessionTrace::take() {
   std::vector<ByteRange> reads;
   const auto taken = trace_.take();
   if (!taken) return reads;
-  for (const TracedRead& read : *taken)
-    if (!own_.contains(read.thread))
-      reads.push_back({read.device.offset + offset_, read.device.length});
+  for (const TracedEvent& event : *taken)
+    if (const auto* read = std::get_if<TracedRead>(&event); read && !own_.contains(read->thread))
+      reads.push_back({read->device.offset + offset_, read->device.length});
   return reads;
 }
 

@@ -1,4 +1,5 @@
 // The lines of trace_pipe. Pure; see block_trace.hpp.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -8,7 +9,17 @@
 namespace warmroot::warm {
 namespace {
 
-constexpr std::string_view kEvent = " block_bio_queue: ";
+using What = TracedAllocation::What;
+
+/// The last words before the number are an event's own.
+struct Pattern {
+  std::string_view event, before_number;
+  What what;
+};
+constexpr std::string_view kReadLine = " block_bio_queue: ";
+constexpr Pattern kAllocationLines[] = {{" ext4_allocate_inode: dev ", " ino ", What::inode},
+                                        {" ext4_allocate_blocks: dev ", " block ", What::blocks}};
+constexpr std::string_view kWorkerName = "kworker/";
 
 template <typename Number>
 bool take_number(std::string_view& text, Number& value) {
@@ -39,11 +50,11 @@ bool thread_of(std::string_view head, pid_t& thread) {
 
 /// "254,0 RA 12654392 + 32 [sh]"
 std::optional<TracedRead> read_of(std::string_view line) {
-  const auto at = line.find(kEvent);
+  const auto at = line.find(kReadLine);
   if (at == std::string_view::npos) return std::nullopt;
   TracedRead read;
   if (!thread_of(line.substr(0, at), read.thread)) return std::nullopt;
-  auto rest = line.substr(at + kEvent.size());
+  auto rest = line.substr(at + kReadLine.size());
   std::uint64_t sector = 0;
   std::uint64_t sectors = 0;
   if (!take_number(rest, read.major) || !take_text(rest, ",") || !take_number(rest, read.minor) ||
@@ -61,17 +72,42 @@ std::optional<TracedRead> read_of(std::string_view line) {
   return read;
 }
 
+/// "254,0 ino 131 dir 2 mode 040755", "254,0 ino 131 flags HINT_DATA len 1 block 34567 lblk 0
+/// [...]"
+std::optional<TracedAllocation> allocation_of(std::string_view line) {
+  for (const Pattern& pattern : kAllocationLines) {
+    const auto at = line.find(pattern.event);
+    if (at == std::string_view::npos) continue;
+    TracedAllocation allocation{pattern.what};
+    const auto head = line.substr(0, at);
+    if (!thread_of(head, allocation.thread) ||
+        head.substr(std::min(head.find_first_not_of(' '), head.size())).starts_with(kWorkerName))
+      return std::nullopt;
+    auto rest = line.substr(at + pattern.event.size());
+    const auto number = rest.find(pattern.before_number);
+    if (number == std::string_view::npos) return std::nullopt;
+    rest.remove_prefix(number + pattern.before_number.size());
+    if (!take_number(rest, allocation.number) || !rest.starts_with(' ')) return std::nullopt;
+    return allocation;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-std::vector<TracedRead> parse_trace(std::string& text) {
-  std::vector<TracedRead> reads;
+std::vector<TracedEvent> parse_trace(std::string& text) {
+  std::vector<TracedEvent> events;
   std::string_view rest = text;
   for (auto end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-    if (auto read = read_of(rest.substr(0, end))) reads.push_back(*read);
+    const auto line = rest.substr(0, end);
+    if (const auto read = read_of(line))
+      events.push_back(*read);
+    else if (const auto allocation = allocation_of(line))
+      events.push_back(*allocation);
     rest.remove_prefix(end + 1);
   }
   text.erase(0, text.size() - rest.size());
-  return reads;
+  return events;
 }
 
 }  // namespace warmroot::warm
