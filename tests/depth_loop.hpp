@@ -28,14 +28,19 @@ struct Law {
 };
 
 /// A device that serves first touches first come, first served, and a loop that keeps as many in
-/// flight as the control says; beside it a session that may miss one block after the other.
+/// flight as the control says; beside it a session that may miss one block after the other, and
+/// what another loop had in flight before.
 class Loop {
  public:
   Loop(Law law, DepthLimits limits, unsigned seed) : law_(law), control_(limits), random_(seed) {}
 
+  /// Until nothing is in flight, or that time.
+
   void run_until(double seconds) {
     for (;;) {
-      while (in_flight_.size() - (session_reads_ ? 1 : 0) < control_.depth()) submit(false);
+      while (left_ > 0 && own_in_flight() < control_.depth()) submit(false);
+      if (own_in_flight() < control_.depth()) control_.interrupted();
+      if (in_flight_.empty()) return;
       const Read read = in_flight_.top();
       if (read.done > seconds) return;
       in_flight_.pop();
@@ -47,11 +52,28 @@ class Loop {
         continue;
       }
       ++completed_;
+      if (read.reader != reader_) {
+        --others_;
+        continue;
+      }
+      if (control_.waits_for_others()) control_.others_in_flight(others_);
       control_.completed(std::chrono::microseconds(std::llround(now_ * 1e6)),
                          std::chrono::microseconds(std::llround((read.done - read.start) * 1e6)));
     }
   }
   void change(Law law) { law_ = law; }
+  /// No more than so many from now on.
+  void read_only(std::uint64_t blocks) { left_ = blocks; }
+  std::uint64_t left() const { return left_; }
+  std::size_t own_in_flight() const {
+    return in_flight_.size() - others_ - (session_reads_ ? 1 : 0);
+  }
+  /// Another one reads on: what is in flight is told as others' alone.
+  void hand_over(DepthLimits limits) {
+    others_ = static_cast<unsigned>(own_in_flight());
+    ++reader_;
+    control_.hand_over(limits, others_);
+  }
   /// From now on a session reads cold blocks at depth 1, or does not any more.
   void session_misses(bool misses) {
     session_misses_ = misses;
@@ -65,13 +87,15 @@ class Loop {
   struct Read {
     double done, start;
     bool of_session;
+    unsigned reader;
     bool operator<(const Read& other) const { return done > other.done; }
   };
 
   void submit(bool of_session) {
     session_reads_ = session_reads_ || of_session;
+    if (!of_session) --left_;
     if (law_.present > 0 && uniform_(random_) < law_.present) {
-      in_flight_.push({now_ + 0.0008, now_, of_session});
+      in_flight_.push({now_ + 0.0008, now_, of_session, reader_});
       return;
     }
     double latency = law_.median_ms / 1e3 * std::exp(kSigma * normal_(random_));
@@ -89,8 +113,8 @@ class Loop {
       next_free_ = std::max(next_free_, now_) + kBlockMib / law_.bandwidth_mib_s;
       granted = next_free_;
     }
-    in_flight_.push(
-        {law_.additive ? granted + latency : std::max(begun + latency, granted), now_, of_session});
+    in_flight_.push({law_.additive ? granted + latency : std::max(begun + latency, granted), now_,
+                     of_session, reader_});
   }
 
   Law law_;
@@ -102,6 +126,9 @@ class Loop {
   std::priority_queue<double, std::vector<double>, std::greater<>> busy_slots_;  // until when
   double now_ = 0, next_free_ = 0;
   std::uint64_t completed_ = 0;
+  std::uint64_t left_ = UINT64_MAX;
+  unsigned reader_ = 0;
+  unsigned others_ = 0;  // in flight of the reader before
   bool session_misses_ = false;
   bool session_reads_ = false;  // one is in flight
   std::vector<double> session_latencies_s_;

@@ -107,7 +107,8 @@ unsigned DepthControl::depth() const {
 }
 
 unsigned DepthControl::found() const {
-  if (phase_ == Phase::search || (phase_ == Phase::steady && !hurry_)) return depth();
+  if (base_is_guess_ || phase_ == Phase::search || (phase_ == Phase::steady && !hurry_))
+    return depth();
   const auto wanted = static_cast<unsigned>(std::ceil(kGain * pipe()));
   return std::clamp(wanted, limits_.floor, limits_.ceiling);
 }
@@ -142,7 +143,7 @@ bool DepthControl::take_owed_look() {
 void DepthControl::hand_over(DepthLimits limits, unsigned under_way) {
   limits_ = limits;
   depth_ = std::clamp(depth_, limits.floor, limits.ceiling);
-  settling_ = depth_;  // what the reader before had in flight shares the pipe with the first ones
+  settling_ = under_way > 0 ? 0 : depth_;
   window_open_ = false;
   foreground_ = false;
   hurry_ = false;
@@ -172,6 +173,9 @@ void DepthControl::completed(Time now, std::chrono::microseconds latency) {
     return;
   }
   present_in_a_row_ = 0;
+  latest_ = now;
+  // What the reader before has in flight is in no window, and fills the pipe until it is back.
+  if (elsewhere_ > 0) return;
   if (settling_ > 0) {
     --settling_;
     return;
@@ -184,6 +188,13 @@ void DepthControl::completed(Time now, std::chrono::microseconds latency) {
   }
   latencies_us_.push_back(static_cast<double>(latency.count()));
   if (window_is_full(now)) close_window(now);
+}
+
+/// What came until now is a window; a search's next one begins with a round into an empty pipe.
+void DepthControl::interrupted() {
+  if (window_open_ && latencies_us_.size() >= kSearchSamples) close_window(latest_);
+  window_open_ = false;
+  if (phase_ == Phase::search) settling_ = std::max(settling_, depth_);
 }
 
 DepthControl::Window DepthControl::measure_window(Time now) {
@@ -221,9 +232,12 @@ void DepthControl::close_window(Time now) {
   if (window.samples < kSearchSamples / 2) return;
   switch (phase_) {
     case Phase::search: {
+      // A list may have ended before its first window, with as many in flight as a hurry begins
+      // with: there is no less to compare that with.
+      const bool of_hurry = hurry_ || (previous_throughput_ == 0 && depth_ >= kHurryStart);
       after_search_window(window);
       // Twice as much only where nothing waits: what follows has to come out of that queue first.
-      if (hurry_ && window.spread > kUnqueuedSpread) phase_ = Phase::steady;
+      if (of_hurry && window.spread > kUnqueuedSpread) phase_ = Phase::steady;
       if (phase_ == Phase::search) {
         set_depth(2.0 * depth_);
       } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
@@ -256,6 +270,7 @@ void DepthControl::forget_base() {
   settled_spread_.reset();
   base_weight_ = 0;
   base_seen_below_ = false;
+  base_is_guess_ = false;
 }
 
 /// Weighted mean of the windows without a queue; never more than `weight_limit` samples of past.
@@ -280,6 +295,7 @@ void DepthControl::after_search_window(const Window& window) {
   const bool queued = window.spread > kQueuedSpread;
   if (base_weight_ == 0) {
     pool_base(window, kBaseWeightLimit);
+    base_is_guess_ = window.spread > kUnqueuedSpread;
     if (queued) looked_us_ = base_us_ /= kGain;  // at least; the depth stays until a look at it
   } else if (!queued && window.mean_us < kQueued * base_us_) {
     pool_base(window, kBaseWeightLimit);
@@ -388,6 +404,7 @@ void DepthControl::after_drain_window(const Window& window, Time now) {
   const double ratio = window.mean_us / base_us_;
   if (ratio > kChangedBy || ratio < 1 / kChangedBy) forget_base();
   pool_base(window, static_cast<double>(window.samples));
+  base_is_guess_ = false;
   poor_windows_ = 0;
   // As much comes through as before, and it still waits: half was too much, too.
   const bool queued = window.spread > kQueuedSpread;

@@ -47,9 +47,9 @@ class DepthControl {
   /// One read came back at `now` after `latency`. Calls come in the order of `now`.
   void completed(Time now, std::chrono::microseconds latency);
 
-  /// Less than depth() was in flight, for want of something to read: what was measured meanwhile
-  /// says nothing of the device.
-  void interrupted() { window_open_ = false; }
+  /// Less than depth() is in flight, for want of something to read: what is measured from now on
+  /// until it is again says nothing of the device.
+  void interrupted();
 
   /// How many I/Os of others are in flight on the device. More than the reader before may have left
   /// are a session's; while there are such, no more than fills the pipe without a queue is asked
@@ -127,16 +127,18 @@ class DepthControl {
   bool hurry_ = false;
   unsigned elsewhere_ = 0;             // in flight of the reader before
   unsigned last_others_ = UINT32_MAX;  // as the last count was
-  bool owes_look_ = false;  // below, since a hurry
-  Time hurry_from_{-1};     // its first read's end
+  bool owes_look_ = false;             // below, since a hurry
+  Time hurry_from_{-1};                // its first read's end
   unsigned depth_;
   unsigned settling_ = 0;  // completions still to ignore since the depth changed
   Time window_start_{0};
+  Time latest_{0};
   bool window_open_ = false;
   std::vector<double> latencies_us_;
   double base_us_ = 0;
   double base_weight_ = 0;
   double looked_us_ = 0;            // the base, when it was last looked at
+  bool base_is_guess_ = false;      // of a search that saw a queue: at most so much
   bool base_seen_below_ = false;    // the ceiling: at it, a queue may be in every window
   double previous_throughput_ = 0;  // of the window before, in the search
   double best_throughput_ = 0;
