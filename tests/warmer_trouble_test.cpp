@@ -367,6 +367,29 @@ TEST_F(TroubledWarmer, a_disk_that_goes_during_the_last_sample_is_told_as_gone) 
   EXPECT_EQ(progress.note, "the disk is gone");
 }
 
+/// Who looks after the disk sees it go as well, and asks the warmer to stop: that came before any
+/// read had failed where each took seconds, and the run was told as stopped, to be resumed.
+TEST_F(TroubledWarmer, a_disk_that_goes_just_before_it_is_asked_to_stop_is_told_as_gone) {
+  make_image(0);
+  sim::VolumeProfile slow;
+  slow.fetch_bandwidth_mib_s = 20;  // it has not ended when it first tells how far it is
+  attach(slow);
+  mount_root();
+  WarmRequest wanted = request();
+  wanted.map_path.clear();
+  std::stop_source stop;
+  const auto progress = Warmer(wanted).run(stop.get_token(), [&](const WarmProgress& now) {
+    if (now.blocks_read == 0 || stop.stop_requested()) return;
+    limit_disk(1);  // less than a sector
+    stop.request_stop();
+  });
+  limit_disk(0);
+  ASSERT_TRUE(progress) << progress.error().message();
+  EXPECT_TRUE(stop.stop_requested());
+  EXPECT_EQ(progress->state, WarmState::failed);
+  EXPECT_THAT(progress->note, testing::HasSubstr("the disk is gone"));
+}
+
 /// The trial of a map reads up to 128 blocks again, for two seconds where they hang.
 TEST_F(TroubledWarmer, is_asked_to_stop_while_its_map_is_tried_and_keeps_the_map) {
   make_image(0);

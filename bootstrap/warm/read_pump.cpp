@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <tuple>
 
 #include "bootstrap/base/sector.hpp"
 
@@ -171,7 +172,7 @@ void ReadPump::ended(const ReadResult& result) {
     ++errors_;
     ++errors_in_a_row_;
     last_error_ = result.error;
-    gone_ = gone_ || (events_.has_gone && events_.has_gone());
+    std::ignore = has_gone();
   }
   switch (flight.kind) {
     case Kind::touch: {

@@ -38,7 +38,8 @@ struct PumpEvents {
   /// After a failed read: false where the device does not reach to that block any more, which is
   /// then given up at once. Empty: it always does.
   std::function<bool(Block)> exists;
-  /// After a failed read: whether the device is gone as a whole. Empty: it never is.
+  /// Whether the device is gone as a whole, after a failed read and whenever the owner asks. Empty:
+  /// it never is.
   std::function<bool()> has_gone;
   /// A sampled re-read has ended.
   std::function<void(std::chrono::microseconds latency)> sampled;
@@ -119,8 +120,8 @@ class ReadPump {
   std::chrono::milliseconds longest_in_flight() const;
   std::uint64_t errors() const { return errors_; }
   std::uint64_t given_up() const { return given_up_; }
-  /// By the owner's word, not by errors alone.
-  bool has_gone() const { return gone_; }
+  /// By the owner's word, which is asked for now, not by errors alone.
+  bool has_gone() { return gone_ = gone_ || (events_.has_gone && events_.has_gone()); }
   std::uint64_t bytes_read() const { return bytes_read_; }
   int last_error() const { return last_error_; }
   /// 4096, or 512 KiB once a touch turned out not to bring its block in.

@@ -523,7 +523,8 @@ void Run::save_map() {
 
 Ok Run::finish(ReadPump::End end) {
   wishes_->stop_lookups();  // or it would look files up while the map is saved
-  if (pump_->has_gone()) end = ReadPump::End::device_lost;  // also in what was read last
+  // Also in what was read last, or before any read has failed of it: who asks to stop may know.
+  if (pump_->has_gone()) end = ReadPump::End::device_lost;
   switch (end) {
     case ReadPump::End::finished:
       progress_.state = WarmState::done;
