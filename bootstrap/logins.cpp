@@ -43,10 +43,16 @@ LoginProcess::Root root_of(const std::string& place) {
   return LoginProcess::Root::other;
 }
 
-/// Of the base's sshd, as sshd_is_running() has it: one in another network namespace lets nobody
-/// onto the base.
+/// One that does not leads nobody to the volume or the base: a container's, or of another test.
+bool sees_session_link(const std::string& place) {
+  struct stat ours {};
+  struct stat theirs {};
+  if (::lstat(kSessionRoot, &ours) != 0) return true;
+  return ::lstat((place + "/root" + kSessionRoot).c_str(), &theirs) == 0 &&
+         theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
 std::set<pid_t> logins_now() {
-  const std::string network = link_text("/proc/self/ns/net");
   std::vector<LoginProcess> all;
   for (const auto& name : list_directory("/proc")) {
     const pid_t pid = static_cast<pid_t>(std::strtol(name.c_str(), nullptr, 10));
@@ -57,9 +63,10 @@ std::set<pid_t> logins_now() {
     if (!stat || ::stat(place.c_str(), &owner) != 0) continue;
     const std::string command = read_attribute(place + "/comm");
     // Of all others only parent and session count; there may be very many.
-    const auto root = command.starts_with("sshd") && link_text(place + "/ns/net") == network
-                          ? root_of(place)
-                          : LoginProcess::Root::other;
+    auto root = command.starts_with("sshd") ? root_of(place) : LoginProcess::Root::other;
+    // Nobody else's: what a person has mounted there may never answer.
+    if (root == LoginProcess::Root::base && owner.st_uid == 0 && !sees_session_link(place))
+      root = LoginProcess::Root::other;
     const auto age = boottime_ms() -
                      static_cast<std::int64_t>(stat->started_ticks) * 1000 / ::sysconf(_SC_CLK_TCK);
     all.push_back({pid, stat->parent, stat->session, command, owner.st_uid == 0, root,

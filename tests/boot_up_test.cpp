@@ -241,25 +241,37 @@ TEST_F(BootUp, an_sshd_of_another_network_is_none_of_the_base) {
   end_process(process);
 }
 
-/// The release of one volume ended it: of another test, or of whom a second sshd of the base serves
-/// in a network of its own.
-TEST_F(BootUp, a_login_at_an_sshd_of_another_network_is_left_alone) {
+/// The release of one volume ended it, also of a container on the base, or of another test.
+TEST_F(BootUp, a_login_that_the_session_link_does_not_lead_is_left_alone) {
   const auto under_way = [] { return let_logins_end(milliseconds(0)); };
-  {
-    const UniqueFd own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-    ASSERT_TRUE(::unshare(CLONE_NEWNET) == 0 && loopback_is_up());
-    start_sshd();
-    const auto login = connect_to_sshd();
-    ASSERT_EQ(::setns(own.get(), CLONE_NEWNET), 0);
+  ASSERT_TRUE(shell("mkdir -p /run/warmroot && ln -sfn / " + std::string(kSessionRoot)));
+  const auto logs_in = [] {
+    auto login = connect_to_sshd();
     char byte = 0;
-    ASSERT_TRUE(login && ::read(login->get(), &byte, 1) == 1);
-    EXPECT_EQ(under_way(), 0u);
-    end_process(sshd_);
+    return login && ::read(login->get(), &byte, 1) == 1 ? std::move(*login) : UniqueFd();
+  };
+  pid_t other = ::fork();
+  if (other == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::unshare(CLONE_NEWNS) != 0 || !shell("mount -t tmpfs none /run/warmroot")) ::_exit(1);
+    ::execl(kSshd, kSshd, "-D", "-E", "/run/other.log", nullptr);
+    ::_exit(1);
   }
+  EXPECT_TRUE(comes([] { return greeting().starts_with("SSH-2.0"); }));
+  {
+    const UniqueFd login = logs_in();
+    EXPECT_TRUE(login);
+    EXPECT_EQ(under_way(), 0u);
+  }
+  end_process(other);
+  // A network of its own changes nothing of that.
+  const UniqueFd network(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(::unshare(CLONE_NEWNET) == 0 && loopback_is_up());
   start_sshd();
-  const auto login = connect_to_sshd();
-  ASSERT_TRUE(login);
-  EXPECT_TRUE(comes([&] { return under_way() == 1; }));
+  const UniqueFd login = logs_in();
+  ASSERT_EQ(::setns(network.get(), CLONE_NEWNET), 0);
+  EXPECT_TRUE(login);
+  EXPECT_EQ(under_way(), 1u);
 }
 
 TEST_F(BootUp, whoever_comes_to_the_base_reads_why) {
