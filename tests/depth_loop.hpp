@@ -34,8 +34,7 @@ class Loop {
  public:
   Loop(Law law, DepthLimits limits, unsigned seed) : law_(law), control_(limits), random_(seed) {}
 
-  /// Until nothing is in flight, or that time.
-
+  /// Until then, or until nothing is in flight and nothing left.
   void run_until(double seconds) {
     for (;;) {
       while (left_ > 0 && own_in_flight() < control_.depth()) submit(false);

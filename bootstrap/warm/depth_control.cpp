@@ -62,6 +62,9 @@ constexpr double kPresentBelow = 0.1;
 constexpr unsigned kPresentInARow = 1024;  // the volume is warm, which is another law
 constexpr double kColdFrom = 10;           // times the base latency: it was that of present blocks
 constexpr std::size_t kSearchSamples = 24;
+/// A window that an interruption ends lasts this share of a latency at least: reads that are seen
+/// at once come in no time.
+constexpr double kBunchedBelow = 4;
 constexpr std::size_t kSteadySamples = 64;
 constexpr auto kWindowTime = std::chrono::milliseconds(150);  // with enough samples for a search
 constexpr double kBaseWeightLimit = 256;                      // samples; older ones fade
@@ -143,7 +146,7 @@ bool DepthControl::take_owed_look() {
 void DepthControl::hand_over(DepthLimits limits, unsigned under_way) {
   limits_ = limits;
   depth_ = std::clamp(depth_, limits.floor, limits.ceiling);
-  settling_ = under_way > 0 ? 0 : depth_;
+  settling_ = depth_ - std::min(depth_, under_way);  // as many as begin in an empty pipe
   window_open_ = false;
   foreground_ = false;
   hurry_ = false;
@@ -190,11 +193,17 @@ void DepthControl::completed(Time now, std::chrono::microseconds latency) {
   if (window_is_full(now)) close_window(now);
 }
 
-/// What came until now is a window; a search's next one begins with a round into an empty pipe.
+/// In the search what came until now is a window, where it is no mere bunch; the next one begins
+/// behind a round into an empty pipe.
 void DepthControl::interrupted() {
-  if (window_open_ && latencies_us_.size() >= kSearchSamples) close_window(latest_);
+  if (phase_ == Phase::search) {
+    const bool is_long =
+        latencies_us_.size() >= kSearchSamples &&
+        static_cast<double>((latest_ - window_start_).count()) * kBunchedBelow >= latencies_us_[0];
+    if (window_open_ && is_long) close_window(latest_);
+    settling_ = std::max(settling_, depth_);
+  }
   window_open_ = false;
-  if (phase_ == Phase::search) settling_ = std::max(settling_, depth_);
 }
 
 DepthControl::Window DepthControl::measure_window(Time now) {
@@ -298,6 +307,7 @@ void DepthControl::after_search_window(const Window& window) {
     base_is_guess_ = window.spread > kUnqueuedSpread;
     if (queued) looked_us_ = base_us_ /= kGain;  // at least; the depth stays until a look at it
   } else if (!queued && window.mean_us < kQueued * base_us_) {
+    base_is_guess_ = base_is_guess_ && window.spread > kUnqueuedSpread;
     pool_base(window, kBaseWeightLimit);
   }
   const bool grew = window.throughput > kWorthwhileGrowth * previous_throughput_;

@@ -85,7 +85,8 @@ class DepthControl {
   /// How many reads should be in flight now; floor <= depth <= ceiling.
   unsigned depth() const;
 
-  /// The same without the looks below and above it: what it has found. For people.
+  /// The same without the looks below and above it, once there was one below: what it has found.
+  /// For people.
   unsigned found() const;
 
   /// Reads a second and their latency without a queue, as far as known; for logs and tests.
