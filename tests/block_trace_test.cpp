@@ -87,10 +87,10 @@ TEST(TraceLines, what_a_session_allocates_is_told_in_order) {
                           TracedEvent(TracedAllocation{What::blocks, 34567, 78})));
 }
 
-TEST(TraceLines, what_is_allocated_when_dirty_pages_are_written_nobody_waits_for) {
+TEST(TraceLines, what_was_not_allocated_or_is_freed_is_left_out) {
   std::string text =
-      "  kworker/u4:2-31 [001] ..... 12.5: ext4_allocate_blocks: dev 259,1 ino 131 flags HINT_DATA "
-      "len 1 block 34567 lblk 0 goal 0\n"
+      "a-1 [001] ..... 12.5: ext4_allocate_blocks: dev 259,1 ino 131 flags HINT_DATA len 0 block 0 "
+      "lblk 0 goal 0\n"
       "a-1 [001] ..... 12.5: ext4_free_blocks: dev 259,1 ino 131 mode 0100644 block 34567 count 1\n"
       "a-1 [001] ..... 12.5: ext4_allocate_inode: dev 259,1 ino x dir 2\n"
       "a-1 [001] ..... 12.5: ext4_allocate_inode: dev 259,1\n";

@@ -1,4 +1,4 @@
-// The bitmaps in which sessions looked for room on an ext4. Who allocates waits for the group's
+// The bitmaps in which sessions found room on an ext4. Who allocates waits for the group's
 // bitmap, but on a recorded volume it is in memory by then, most times: our own GETFSMAP or the
 // kernel's look-ahead read it, and the trace of reads has nothing of it. On the next volume, where
 // the hot list is read before all that, it is cold. Called by the recorder.
@@ -22,9 +22,11 @@ class AllocatedBitmaps {
   /// each read. Nothing where that is no ext, or its descriptors are spread over the disk.
   static std::optional<AllocatedBitmaps> of_disk(const std::string& node, std::uint64_t offset);
 
-  /// In the file system, the first time that something is allocated of a group; empty where the
-  /// bitmap was never written, or cannot be told.
-  ByteRange looked_into(const TracedAllocation& allocation);
+  /// The group of what was allocated, if nothing was told of that yet.
+  std::optional<std::uint64_t> new_group(const TracedAllocation& allocation) const;
+  /// The group's bitmap, in the file system, by a read of its descriptor; empty where it was never
+  /// written, or cannot be told. Nothing is new of the group afterwards.
+  ByteRange bitmap_of(TracedAllocation::What what, std::uint64_t group);
 
  private:
   AllocatedBitmaps(std::string node, std::uint64_t offset, const ExtSuper& ext)

@@ -14,7 +14,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <tuple>
 #include <utility>
 
 namespace warmroot::warm {
@@ -101,12 +100,15 @@ std::vector<dev_t> with_partitions(dev_t disk) {
   return numbers;
 }
 
-/// In the kernel's own encoding (MKDEV), which the event's field has.
+/// In the kernel's own encoding (MKDEV), which the events' fields have.
+std::string is_of(dev_t number) {
+  return "dev == " + std::to_string((std::uint64_t{major(number)} << 20) | minor(number));
+}
+
 std::string filter_for(dev_t disk, pid_t except) {
   std::string filter;
   for (const dev_t number : with_partitions(disk))
-    filter += (filter.empty() ? "dev == " : " || dev == ") +
-              std::to_string((std::uint64_t{major(number)} << 20) | minor(number));
+    filter += (filter.empty() ? "" : " || ") + is_of(number);
   // Since Linux 5.13 that thread reads all block bitmaps, seconds after each mount: nobody waits.
   filter = "(" + filter + ") && comm != \"ext4lazyinit\"";
   if (except != 0) filter += " && common_pid != " + std::to_string(except);
@@ -133,21 +135,23 @@ Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place, pid_t except) {
     (void)write_in(instances, name + "/options/" + option, "0");
   (void)write_in(instances, name + "/options/context-info", "1");
   TRY(write_in(instances, name + "/buffer_size_kb", kBufferKib));
-  trace.filter_ = filter_for(disk, except);
   trace.pipe_ = open_in(instances, name + "/trace_pipe", O_RDONLY | O_NONBLOCK);
   if (!trace.pipe_) return fail_errno("tracing block reads: trace_pipe");
-  TRY(trace.follow(kReads));
+  TRY(trace.follow(kReads, filter_for(disk, except)));
   return trace;
 }
 
-Ok BlockTrace::follow(const std::string& event) {
+Ok BlockTrace::follow(const std::string& event, const std::string& filter) {
   const std::string place = name_ + "/events/" + event;
-  TRY(write_in(instances_.get(), place + "/filter", filter_));
+  TRY(write_in(instances_.get(), place + "/filter", filter));
   return write_in(instances_.get(), place + "/enable", "1");
 }
 
-void BlockTrace::follow_allocations() {
-  for (const char* event : kAllocations) std::ignore = follow(event);
+Ok BlockTrace::follow_allocations(dev_t file_system) {
+  // What workers allocate when dirty pages are written nobody waits for, and it is the most.
+  const std::string filter = is_of(file_system) + " && !(comm ~ \"kworker/*\")";
+  for (const char* event : kAllocations) TRY(follow(event, filter));
+  return {};
 }
 
 BlockTrace::~BlockTrace() {

@@ -44,8 +44,8 @@ struct TracedAllocation {
 using TracedEvent = std::variant<TracedRead, TracedAllocation>;
 
 /// Takes the complete lines off `text` and returns the reads and allocations among them; the last,
-/// unfinished line stays. Writes, discards, flushes, what the kernel's workers allocate when dirty
-/// pages are written, for which nobody waits, and lines of other events are left out.
+/// unfinished line stays. Writes, discards, flushes, allocations that failed and lines of other
+/// events are left out.
 std::vector<TracedEvent> parse_trace(std::string& text);
 
 class BlockTrace {
@@ -67,9 +67,9 @@ class BlockTrace {
   /// Switches the trace off and removes the instance.
   ~BlockTrace();
 
-  /// From now on also what is allocated on the disk's ext4. Requires that it is mounted: nothing
-  /// happens where the kernel has no ext4 by now.
-  void follow_allocations();
+  /// From now on also what is allocated on the ext4 with this number, which is mounted. Errors:
+  /// where the kernel does not tell.
+  Ok follow_allocations(dev_t file_system);
 
   /// What came since the last call, in order; does not wait. Errors: the trace's.
   Result<std::vector<TracedEvent>> take();
@@ -79,11 +79,10 @@ class BlockTrace {
 
  private:
   BlockTrace() = default;
-  Ok follow(const std::string& event);
+  Ok follow(const std::string& event, const std::string& filter);
 
   UniqueFd instances_;
   std::string name_;  // of our instance
-  std::string filter_;
   UniqueFd pipe_;
   std::string text_;
 };

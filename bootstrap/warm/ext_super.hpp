@@ -32,7 +32,9 @@ struct ExtSuper {
   std::uint64_t end_bytes() const { return blocks * block_bytes; }
   /// A group's descriptor. Requires group < groups and no meta_bg.
   ByteRange descriptor(std::uint64_t group) const {
-    return {(first_data_block + 1) * block_bytes + group * descriptor_bytes, descriptor_bytes};
+    // Behind the superblock; with bigalloc first_data_block is 0 wherever that is.
+    const std::uint64_t first = block_bytes == kExtSuperBytes ? 2 : 1;
+    return {first * block_bytes + group * descriptor_bytes, descriptor_bytes};
   }
 };
 

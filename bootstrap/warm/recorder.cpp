@@ -88,7 +88,9 @@ Ok Recorder::watch_files(const std::string& mount_point, std::uint64_t partition
   if (trace_ && partition_offset >= request_.disk_offset)
     bitmaps_ =
         AllocatedBitmaps::of_disk(request_.disk_node, partition_offset - request_.disk_offset);
-  if (bitmaps_) trace_->follow_allocations();
+  struct stat root {};
+  if (bitmaps_ && ::stat(mount_point.c_str(), &root) == 0)
+    std::ignore = trace_->follow_allocations(root.st_dev);
   TRY_ASSIGN(auto opened, OpenedFiles::watch(mount_point));
   opened_.emplace(std::move(opened));
   return {};
@@ -111,8 +113,9 @@ void Recorder::keep(const TracedRead& read) {
 }
 
 void Recorder::keep(const TracedAllocation& allocation) {
-  if (!bitmaps_ || is_own_(allocation.thread)) return;
-  const ByteRange bitmap = bitmaps_->looked_into(allocation);
+  const auto group = bitmaps_ ? bitmaps_->new_group(allocation) : std::nullopt;
+  if (!group || is_own_(allocation.thread)) return;
+  const ByteRange bitmap = bitmaps_->bitmap_of(allocation.what, *group);
   if (bitmap.length > 0)
     reads_.push_back({{bitmap.offset + request_.partition_offset, bitmap.length}, false});
 }

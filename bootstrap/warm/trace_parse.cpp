@@ -1,5 +1,4 @@
 // The lines of trace_pipe. Pure; see block_trace.hpp.
-#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -19,7 +18,6 @@ struct Pattern {
 constexpr std::string_view kReadLine = " block_bio_queue: ";
 constexpr Pattern kAllocationLines[] = {{" ext4_allocate_inode: dev ", " ino ", What::inode},
                                         {" ext4_allocate_blocks: dev ", " block ", What::blocks}};
-constexpr std::string_view kWorkerName = "kworker/";
 
 template <typename Number>
 bool take_number(std::string_view& text, Number& value) {
@@ -79,15 +77,13 @@ std::optional<TracedAllocation> allocation_of(std::string_view line) {
     const auto at = line.find(pattern.event);
     if (at == std::string_view::npos) continue;
     TracedAllocation allocation{pattern.what};
-    const auto head = line.substr(0, at);
-    if (!thread_of(head, allocation.thread) ||
-        head.substr(std::min(head.find_first_not_of(' '), head.size())).starts_with(kWorkerName))
-      return std::nullopt;
+    if (!thread_of(line.substr(0, at), allocation.thread)) return std::nullopt;
     auto rest = line.substr(at + pattern.event.size());
     const auto number = rest.find(pattern.before_number);
     if (number == std::string_view::npos) return std::nullopt;
     rest.remove_prefix(number + pattern.before_number.size());
     if (!take_number(rest, allocation.number) || !rest.starts_with(' ')) return std::nullopt;
+    if (allocation.number == 0) return std::nullopt;  // there was no room
     return allocation;
   }
   return std::nullopt;
