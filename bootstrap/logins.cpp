@@ -47,8 +47,8 @@ LoginProcess::Root root_of(const std::string& place) {
 bool sees_session_link(const std::string& place) {
   struct stat ours {};
   struct stat theirs {};
-  if (::lstat(kSessionRoot, &ours) != 0) return true;
-  return ::lstat((place + "/root" + kSessionRoot).c_str(), &theirs) == 0 &&
+  return ::lstat(kSessionRoot, &ours) == 0 &&
+         ::lstat((place + "/root" + kSessionRoot).c_str(), &theirs) == 0 &&
          theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
 }
 

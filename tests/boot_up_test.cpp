@@ -213,6 +213,10 @@ TEST_F(BootUp, logins_fail_at_no_moment_of_the_way_in_and_out_and_land_where_the
   const std::string volume = "PRETTY_NAME=\"Test Volume 1\"";
   std::size_t inside = 0;
   for (const auto& login : logins) {
+    // The release waits half a second for those that are under way, and ends what takes longer.
+    const bool may_fail = login.ended - login.begun >= milliseconds(500) && login.begun < left &&
+                          login.ended > leaves;
+    if (may_fail && !login.system.starts_with("PRETTY_NAME=")) continue;
     EXPECT_THAT(login.system, testing::StartsWith("PRETTY_NAME="));
     if (login.ended < before || login.begun > left) EXPECT_NE(login.system, volume);
     if (login.begun > opened && login.ended < leaves) EXPECT_EQ(login.system, volume);
@@ -253,7 +257,9 @@ TEST_F(BootUp, a_login_that_the_session_link_does_not_lead_is_left_alone) {
   pid_t other = ::fork();
   if (other == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::unshare(CLONE_NEWNS) != 0 || !shell("mount -t tmpfs none /run/warmroot")) ::_exit(1);
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        !shell("mount --make-rprivate / && mount -t tmpfs none /run/warmroot"))
+      ::_exit(1);
     ::execl(kSshd, kSshd, "-D", "-E", "/run/other.log", nullptr);
     ::_exit(1);
   }
