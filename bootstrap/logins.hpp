@@ -1,4 +1,5 @@
-// Logins of the base's sshd that are under way.
+// Logins under way at each sshd whose sessions the session link leads: the base's, in whatever
+// network it is.
 #pragma once
 
 #include <chrono>

@@ -171,6 +171,16 @@ class BootUp : public BootWhole {
     return steps;
   }
 
+  /// By releases, because they took too long, as its log has them.
+  static std::size_t logins_ended() {
+    constexpr std::string_view kEnded = "logins that took too long were ended count=";
+    const std::string log = read_file(kLogFile, kMaxStatus).value_or("");
+    std::size_t ended = 0;
+    for (std::size_t at = 0; (at = log.find(kEnded, at)) != std::string::npos; at += kEnded.size())
+      ended += std::strtoul(log.c_str() + at + kEnded.size(), nullptr, 10);
+    return ended;
+  }
+
   static StatusFields status() {
     return status_fields(read_file(kStatusFile, kMaxStatus).value_or(""));
   }

@@ -62,9 +62,9 @@ constexpr double kPresentBelow = 0.1;
 constexpr unsigned kPresentInARow = 1024;  // the volume is warm, which is another law
 constexpr double kColdFrom = 10;           // times the base latency: it was that of present blocks
 constexpr std::size_t kSearchSamples = 24;
-/// A window that an interruption ends lasts this share of a latency at least: reads that are seen
-/// at once come in no time.
-constexpr double kBunchedBelow = 4;
+/// Of a latency, for a window that an interruption ends: reads that are seen at once come in no
+/// time.
+constexpr double kShortestOfLatency = 0.25;
 constexpr std::size_t kSteadySamples = 64;
 constexpr auto kWindowTime = std::chrono::milliseconds(150);  // with enough samples for a search
 constexpr double kBaseWeightLimit = 256;                      // samples; older ones fade
@@ -197,9 +197,9 @@ void DepthControl::completed(Time now, std::chrono::microseconds latency) {
 /// behind a round into an empty pipe.
 void DepthControl::interrupted() {
   if (phase_ == Phase::search) {
-    const bool is_long =
-        latencies_us_.size() >= kSearchSamples &&
-        static_cast<double>((latest_ - window_start_).count()) * kBunchedBelow >= latencies_us_[0];
+    const bool is_long = latencies_us_.size() >= kSearchSamples &&
+                         static_cast<double>((latest_ - window_start_).count()) >=
+                             kShortestOfLatency * latencies_us_[0];
     if (window_open_ && is_long) close_window(latest_);
     settling_ = std::max(settling_, depth_);
   }
