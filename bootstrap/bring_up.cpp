@@ -1,6 +1,7 @@
 #include "bootstrap/bring_up.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "bootstrap/boot_pin_io.hpp"
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/held_record.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/in_root.hpp"
@@ -41,6 +43,8 @@ constexpr milliseconds kWordLook{20};
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 /// For programs that a killed bootstrap had started.
 constexpr milliseconds kLeftoverLimit{2000};
+/// systemd in it gives its services so long to end by themselves that this cuts some short.
+constexpr milliseconds kContainerLimit{std::chrono::seconds(20)};
 
 class Work {
  public:
@@ -49,21 +53,19 @@ class Work {
 
   Ok run() {
     TRY(book_.timed("find the disk", [&] { return find_disk(); }));
+    assignment_.instance_id = input_.launch.instance_id;
+    assignment_.launch_key = input_.launch.public_key;
     const RootOrder order{disk_.name, disk_fd_.get(), [this] { return confirmed(); },
                           [this] { input_.enter_stage(Stage::checked, {}); }, [this] { pin(); }};
-    TRY_ASSIGN(volume_os_, mount_volume_root(order, assignment_, book_, stop_));
+    TRY(mount_volume_root(order, assignment_, book_, stop_));
     bound_dirty_memory();
-    TRY_ASSIGN(remarks_, mount_volume_fstab(disk_.name, disk_fd_.get(), assignment_, book_, stop_));
+    TRY(mount_volume_fstab(disk_.name, disk_fd_.get(), assignment_, book_, stop_));
     TRY(mount_inside());
     const std::int64_t mounted_ms = book_.now_ms();
     book_.update(
         [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
     input_.enter_stage(Stage::mounted, {});
-    // What the volume keeps of us is synced to it, and that takes as long as a login does.
-    kept_ = std::async(std::launch::async, [this] { return keep_on_volume(); });
-    const Ok in = let_sessions_in();
-    wait_until_kept();
-    TRY(in);
+    TRY(open_for_sessions());
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
     input_.enter_stage(Stage::ready, {});
     tell_what_differs();
@@ -72,7 +74,35 @@ class Work {
     return {};
   }
 
+  /// What is mounted stays as it is, with whoever is in it.
+  Ok resume() {
+    TRY(stop_.check());
+    resumed_ = true;
+    bound_dirty_memory();
+    TRY(open_for_sessions());
+    input_.enter_stage(Stage::ready, {});
+    tell_what_differs();
+    probe_others();
+    return {};
+  }
+
  private:
+  /// Before anybody is let in, or anything runs that lets people in.
+  void keep_record(EntryKind entry) {
+    assignment_.served_by = entry;
+    if (const Ok kept = keep_held_record({assignment_, std::nullopt}); !kept)
+      log_event(LogLevel::warning, "nobody could take the volume over from this process",
+                {{"why", kept.error().message()}});
+  }
+
+  Ok open_for_sessions() {
+    // What the volume keeps of us is synced to it, and that takes as long as a login does.
+    kept_ = std::async(std::launch::async, [this] { return keep_on_volume(); });
+    const Ok in = let_sessions_in(assignment_.served_by.value_or(input_.entry));
+    wait_until_kept();
+    return in;
+  }
+
   // the disk
 
   std::vector<DiskFacts> scan() const {
@@ -177,7 +207,7 @@ class Work {
   void bound_dirty_memory() {
     TimedStep step{"bound dirty memory", book_.now_ms(), 0, Outcome::ok, {}};
     Result<std::string> done;
-    auto found = DirtyBound::find(disk_.name, assignment_.partition.content);
+    auto found = DirtyBound::find(assignment_.disk.name, assignment_.partition.content);
     if (found) {
       assignment_.dirty_bound = std::move(*found);
       done = assignment_.dirty_bound.set(dirty_limit_bytes(input_.write_mib_s));
@@ -256,6 +286,7 @@ class Work {
     attempt("mark as in use", [this] { return mark_in_use(); });
     if (!input_.node_host_keys) return steps;
     assignment_.host_keys = true;
+    if (resumed_ && node_keys_are_shown()) return steps;
     attempt("host keys", [this] { return show_host_keys(); });
     return steps;
   }
@@ -270,12 +301,13 @@ class Work {
 
   /// The base's sshd can do it with any volume that has a shell, and does where the entry that was
   /// asked for cannot.
-  Ok let_sessions_in() {
+  Ok let_sessions_in(EntryKind wish) {
     std::string instead;
-    if (input_.entry != EntryKind::chroot) {
+    if (wish != EntryKind::chroot) {
       wait_until_kept();
-      const bool booted = input_.entry == EntryKind::nspawn;
+      const bool booted = wish == EntryKind::nspawn;
       assignment_.entry = booted ? nspawn_entry(input_.base_ports) : sshd_entry(input_.base_ports);
+      keep_record(wish);
       const Ok opened = open_entry();
       if (opened) return {};
       TRY(stop_.check());
@@ -287,6 +319,7 @@ class Work {
     }
     assignment_.instead = std::move(instead);
     assignment_.entry = chroot_entry(input_.second_sshd);
+    keep_record(EntryKind::chroot);
     // Its sshd reads them when it is started.
     if (!input_.second_sshd.program.empty()) wait_until_kept();
     TRY(open_entry());
@@ -344,7 +377,7 @@ class Work {
     TRY(stop_.check());
     TRY_ASSIGN(const std::string how, assignment_.entry->open(entry_input_));
     TRY(set_banner(input_.pool, {}));
-    return "new sessions land in " + volume_os_ + how;
+    return "new sessions land in " + assignment_.volume_os + how;
   }
 
   /// Sessions are open: whatever this meets is no reason to end them.
@@ -355,7 +388,7 @@ class Work {
       facts.own_mount_namespace = assignment_.entry->holds_sessions();  // they are in its container
       if (pin_.valid()) facts.boot = pin_.get();
       auto remarks = preflight(facts);
-      remarks.insert(remarks.end(), remarks_.begin(), remarks_.end());
+      remarks.insert(remarks.end(), assignment_.fstab.begin(), assignment_.fstab.end());
       if (input_.sshd_is_late && assignment_.entry->waits_for_base_sshd())
         remarks.push_back(
             {"sshd was running before the bootstrap: unless it has been restarted "
@@ -399,12 +432,11 @@ class Work {
   const EntryInput entry_input_{input_.launch.public_key, cancelled_};
   DiskFacts disk_;
   UniqueFd disk_fd_;
-  std::string volume_os_;
-  std::vector<Remark> remarks_;  ///< what of the volume is not as on its own machine
   std::int64_t visible_ms_ = 0;
   bool seen_ = false;
   std::string raised_;  ///< the disk whose time limit was raised last
   std::vector<LoginTrial> logins_;
+  bool resumed_ = false;         ///< what is mounted was taken over
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<BootPin> pin_;
   std::future<std::vector<TimedStep>> kept_;  ///< last: waited for before the rest goes
@@ -421,6 +453,43 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
   if (const Ok undone = undo_bring_up(assignment); !undone)
     error.context += "; undoing it failed: " + undone.error().message();
   return fail(std::move(error));
+}
+
+static bool is_mounted(const HeldVolume& volume) {
+  const auto mounted = mounted_root(volume.root_device);
+  return mounted && *mounted == volume.root_device;
+}
+
+/// Whatever else of the entry is not as it should be: a login works.
+static bool leads_in(const HeldVolume& volume) {
+  return is_mounted(volume) && link_text(kSessionRoot) == kVolumePoint &&
+         check_chroot_path(kSessionRoot);
+}
+
+Assignment taken_over(HeldVolume volume, StatusBook& book) {
+  Assignment assignment;
+  static_cast<HeldVolume&>(assignment) = std::move(volume);
+  assignment.mounted = is_mounted(assignment);
+  book.update([&](Status& status) {
+    if (assignment.mounted) status.stage = Stage::mounted;
+    status.instance_id = assignment.instance_id;
+    status.device = assignment.disk_node;
+    if (!assignment.volume_id.empty()) status.volume_id = assignment.volume_id;
+    status.filesystem = assignment.partition.content;
+    status.root = assignment.root_choice;
+    status.volume_os = assignment.volume_os;
+  });
+  assignment.host_keys = ::access(kNodeKeys, F_OK) == 0;
+  // Also for a release before it is set anew: the one that is gone has set it.
+  if (auto bound = DirtyBound::find(assignment.disk.name, assignment.partition.content))
+    assignment.dirty_bound = std::move(*bound);
+  return assignment;
+}
+
+Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop) {
+  Ok done = Work(input, assignment, book, stop).resume();
+  if (!done && !stop.reason() && !leads_in(assignment)) std::ignore = assignment.entry->close();
+  return done;
 }
 
 Ok check_still_serving(Entry& entry, dev_t root_device) {
@@ -467,11 +536,40 @@ Ok clear_leftovers() {
   std::ignore = show_message_of_the_day({});
   TRY(entry->close());
   TRY(unmount_when_closed());
+  forget_held_record();
   std::ignore = DirtyBound().remove();  // of all disks; the device's ends with its mount
   if (const Ok removed = entry->undo(); !removed)
     log_event(LogLevel::warning, "accounts of an earlier volume are still there",
               {{"why", removed.error().message()}});
   return {};
+}
+
+/// Sessions are led into it, or somebody is in it whom no link has led there.
+static bool is_used(const HeldVolume& volume) {
+  return is_mounted(volume) &&
+         (link_text(kSessionRoot) == kVolumePoint || !lasting_holders().empty());
+}
+
+/// What runs in a container is told to end when the process that started it has ended, and nobody
+/// can get into it any more: a root that another system boots on is not booted on again.
+static void wait_for_container(std::int64_t deadline) {
+  const auto device = mounted_root();
+  if (!device) return;
+  while (!holders_of(*device).empty() && boottime_ms() < deadline)
+    std::this_thread::sleep_for(kWordLook);
+  std::ignore = search_holders(*device, {}, {SIGKILL});
+}
+
+Result<std::optional<HeldRecord>> take_leftovers() {
+  auto held = held_record();
+  if (held && held->volume.served_by == EntryKind::nspawn && is_mounted(held->volume)) {
+    // Nobody hears of a notice meanwhile.
+    const std::int64_t usual = boottime_ms() + kContainerLimit.count();
+    wait_for_container(held->leaving ? std::min(usual, held->leaving->deadline_ms) : usual);
+  }
+  if (held && (held->leaving || is_used(held->volume))) return held;
+  TRY(clear_leftovers());
+  return std::optional<HeldRecord>();
 }
 
 Ok undo_bring_up(Assignment& assignment) {
@@ -486,6 +584,7 @@ Ok undo_bring_up(Assignment& assignment) {
     std::ignore = lasting_holders();  // of a sshd's greeting, of a probe login
     Ok unmounted = unmount_when_closed();
     assignment.mounted = !unmounted;
+    if (unmounted) forget_held_record();
     note(std::move(unmounted));
     note(assignment.dirty_bound.remove());
   }

@@ -269,7 +269,7 @@ class ChrootEntry : public Entry {
     if (const auto root = RootDirectory::open(kVolumePoint)) keys_.follow(*root, cancelled);
   }
 
-  Ok close() override {
+  Ok close_to(const std::string& directory) override {
     closed_ = true;
     second_.leave_alone();
     const bool let_in = !list_directory(kUserKeysDirectory).empty();
@@ -278,7 +278,7 @@ class ChrootEntry : public Entry {
     if (ended > 0)
       log_event(LogLevel::notice, "logins that took too long were ended",
                 {{"count", std::to_string(ended)}});
-    return point_sessions_at("/");
+    return point_sessions_at(directory);
   }
 
   bool holds_sessions() const override { return false; }

@@ -3,11 +3,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
@@ -17,6 +21,7 @@
 #include "bootstrap/daemon_lock.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/held_record.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/own_unit.hpp"
@@ -25,6 +30,8 @@
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/sshd_listeners.hpp"
+#include "bootstrap/supervise.hpp"
+#include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -34,6 +41,8 @@ constexpr std::size_t kMaxStatusFile = 16 * 1024 * 1024;
 /// Release is bounded by about two minutes; a daemon that needs longer is stuck.
 constexpr std::int64_t kDownLimitMs = 180000;
 constexpr std::chrono::milliseconds kDownPoll{200};
+constexpr std::int64_t kLockLimitMs = 500;
+constexpr std::chrono::milliseconds kLockPoll{10};
 
 /// The background process: detached from whatever started `up`, its words in the log file.
 void detach() {
@@ -49,18 +58,20 @@ void detach() {
   }
 }
 
-Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book) {
+Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book, SessionLinks links) {
   TRY_ASSIGN(const bool late, sshd_is_late());
   Result<SshdFacts> facts = SshdFacts{};
   const auto installed = book.timed("configure sshd", [&]() -> Result<std::string> {
     std::string note;
-    facts = install_sshd_config({ticket.host_keys, ticket.rescue_port}, note);
+    facts = install_sshd_config({ticket.host_keys, ticket.rescue_port}, links, note);
     if (!facts) return fail(facts.error());
     facts->ran_before = late;
     const std::string loaded =
         late ? "sshd was running before, and has not loaded it" : "loaded when sshd starts";
     return note.empty() ? loaded : loaded + "; " + note;
   });
+  // A banner would be shown to whoever goes on landing in the volume, or hide why nobody does.
+  if (links == SessionLinks::stay && link_text(kSessionRoot) != "/") return facts;
   const std::string why =
       installed ? "The volume is not ready yet." : "Why: " + installed.error().message();
   [[maybe_unused]] const Ok shown = set_banner(ticket.pool, why);
@@ -71,13 +82,20 @@ std::string base_os() {
   return pretty_name(read_file("/etc/os-release", 65536).value_or(""));
 }
 
-/// Its volume is released; it only goes on telling the manager so.
-bool only_reports() {
+bool is_said_to_be_released() {
   return status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).stage == "released";
 }
 
+/// Its volume is released, and nothing is held of it; it only goes on telling the manager so. A
+/// status that could not be written says nothing of what is held.
+bool only_reports() {
+  return is_said_to_be_released() && ::access(kHeldRecord, F_OK) != 0;
+}
+
 Ok refuse_second_start() {
-  if (running_daemon() != 0 && only_reports()) {
+  if (running_daemon() == 0) return end_supervisor();  // it would begin another one
+  if (only_reports()) {
+    TRY(end_supervisor());
     TRY_ASSIGN(const pid_t pid, signal_daemon(SIGKILL));
     while (pid != 0 && running_daemon() == pid) std::this_thread::sleep_for(kDownPoll);
   }
@@ -87,40 +105,48 @@ Ok refuse_second_start() {
   return {};
 }
 
-/// The daemon is gone but its mounts are not.
+/// What can be known of a volume whose record is not there: an older program has mounted it.
+HeldVolume unrecorded(const StatusFields& fields) {
+  HeldVolume volume;
+  volume.disk_node = fields.device;
+  volume.disk.name = fields.device.substr(fields.device.rfind('/') + 1);
+  volume.partition.content = fields.filesystem;
+  volume.volume_id = fields.volume_id;
+  volume.instance_id = fields.instance_id;
+  volume.root_device = mounted_root().value_or(0);
+  return volume;
+}
+
+/// The daemon is gone but its mounts are not. None begins meanwhile.
 Ok release_orphan() {
   // Ending the sessions may end the terminal or the pipe that this command writes to.
   for (const int number : {SIGPIPE, SIGHUP}) ::signal(number, SIG_IGN);
   const StatusFields fields = status_fields(read_file(kStatusFile, kMaxStatusFile).value_or(""));
   StatusBook book(kStatusFile, kMetricsFile);
+  const auto held = held_record();
+  Assignment assignment = taken_over(held ? held->volume : unrecorded(fields), book);
+  assignment.mounted = true;  // whatever the record says
   book.update([&](Status& status) {
-    status.instance_id = fields.instance_id;
     status.pool = fields.pool;
-    status.device = fields.device;
-    status.filesystem = fields.filesystem;
     status.stage = Stage::draining;
     status.message = "the bootstrap that mounted the volume was gone";
   });
-  Assignment assignment;
-  assignment.disk_node = fields.device;
-  assignment.mounted = true;
-  assignment.volume_id = fields.volume_id;
-  assignment.host_keys = ::access(kNodeKeys, F_OK) == 0;
-  if (auto bound =
-          DirtyBound::find(fields.device.substr(fields.device.rfind('/') + 1), fields.filesystem)) {
-    assignment.dirty_bound = std::move(*bound);
-  }
-  const std::int64_t deadline_ms =
-      boottime_ms() + time_for_release(ReleaseCause::operator_, "", {}).count();
+  const StopReason reason{
+      std::string(to_string(ReleaseCause::operator_)), "the operator asked for it",
+      boottime_ms() + time_for_release(ReleaseCause::operator_, "", {}).count()};
+  // Where this process is killed, too.
+  std::ignore = keep_held_record({assignment, reason});
   const ReleaseInput input{fields.pool,
-                           fields.instance_id,
-                           std::string(to_string(ReleaseCause::operator_)),
-                           "the operator asked for it",
-                           [deadline_ms] { return deadline_ms; },
+                           assignment.instance_id,
+                           reason.word,
+                           reason.sentence,
+                           [&reason] { return reason.deadline_ms; },
                            [](Milliseconds) { return true; }};
   TRY(release(input, assignment, book));
+  forget_held_record();
   book.update([](Status& status) { status.stage = Stage::released; });
-  std::printf("released %s; the bootstrap that mounted it was gone\n", fields.device.c_str());
+  std::printf("released %s; the bootstrap that mounted it was gone\n",
+              assignment.disk_node.c_str());
   return {};
 }
 
@@ -151,6 +177,72 @@ Ok take_back_leftovers() {
   return {};
 }
 
+/// Of one that was killed a moment ago, which may still be ending.
+Result<DaemonLock> lock_once_free() {
+  const std::int64_t limit_ms = boottime_ms() + kLockLimitMs;
+  auto lock = lock_daemon();
+  for (; !lock && boottime_ms() < limit_ms; lock = lock_daemon())
+    std::this_thread::sleep_for(kLockPoll);
+  return lock;
+}
+
+/// Nobody begins one meanwhile, either.
+Ok down_without_daemon() {
+  TRY(end_supervisor());
+  TRY_ASSIGN(const DaemonLock lock, lock_once_free());
+  if (!mounts_at(kVolumePoint).empty() || held_record()) return release_orphan();
+  if (is_left_changed()) return take_back_leftovers();
+  return fail(ErrorKind::gone, "no warmroot-bootstrap is running and no volume is mounted");
+}
+
+/// What a daemon begins with: in the process that `up` is, and in one that goes on where another
+/// was killed.
+class DaemonLife {
+ public:
+  explicit DaemonLife(const Ticket& ticket) : ticket_(ticket), book_(kStatusFile, kMetricsFile) {}
+
+  /// An instance that lost its power kept the lines of the volume's people, a bootstrap that was
+  /// killed its mounts as well, and perhaps people in them. The lock is this process's from here
+  /// on: another one may be about to do the same.
+  Ok begin() {
+    TRY_ASSIGN(lock_, lock_once_free());
+    // It was killed before it could.
+    if (is_said_to_be_released() && mounts_at(kVolumePoint).empty()) forget_held_record();
+    TRY_ASSIGN(held_, take_leftovers());
+    if (!held_) unpin();
+    book_.update([&](Status& status) {
+      status.deployment = ticket_.deployment;
+      status.pool = ticket_.pool;
+      status.base_os = base_os();
+    });
+    sshd_ = prepare_sshd(ticket_, book_, held_ ? SessionLinks::stay : SessionLinks::to_base);
+    return {};
+  }
+  Ok sshd_answer() const { return sshd_ ? Ok{} : Ok{fail(sshd_.error())}; }
+  /// For a process that goes on in a child: a lock is not inherited.
+  void unlock() { lock_.reset(); }
+  bool has_lock() const { return lock_.has_value(); }
+  Ok run() {
+    if (!lock_) {
+      TRY_ASSIGN(lock_, lock_daemon());
+    }
+    run_daemon(ticket_, book_, sshd_, std::move(held_));
+  }
+
+ private:
+  static void unpin() {
+    if (const Ok done = unpin_boot(""); !done)
+      log_event(LogLevel::warning, "boot loader and fstab still name this disk",
+                {{"why", done.error().message()}});
+  }
+
+  const Ticket& ticket_;
+  StatusBook book_;
+  std::optional<DaemonLock> lock_;
+  std::optional<HeldRecord> held_;
+  Result<SshdFacts> sshd_;
+};
+
 }  // namespace
 
 Ok up(const std::string& ticket_path, UpMode mode) {
@@ -168,41 +260,52 @@ Ok up(const std::string& ticket_path, UpMode mode) {
       return std::move(*done);
     }
   }
-  // An instance that lost its power kept the lines of the volume's people, a bootstrap that was
-  // killed its mounts as well.
-  TRY(clear_leftovers());
-  if (const Ok done = unpin_boot(""); !done)
-    log_event(LogLevel::warning, "boot loader and fstab still name this disk",
-              {{"why", done.error().message()}});
-  StatusBook book(kStatusFile, kMetricsFile);
-  book.update([&](Status& status) {
-    status.deployment = ticket.deployment;
-    status.pool = ticket.pool;
-    status.base_os = base_os();
-  });
-  const auto sshd = prepare_sshd(ticket, book);
-  const Ok answer = sshd ? Ok{} : Ok{fail(sshd.error())};
-  if (mode == UpMode::foreground) return run_daemon(ticket, book, sshd);
+  DaemonLife first(ticket);
+  TRY(first.begin());
+  if (mode == UpMode::foreground) return first.run();
+  first.unlock();
   const pid_t child = ::fork();
   if (child < 0) return fail_errno("fork");
-  if (child > 0) return answer;
+  if (child > 0) return first.sshd_answer();
   detach();
-  const Ok done = run_daemon(ticket, book, sshd);
-  log_event(LogLevel::warning, "cannot run", {{"why", done ? "" : done.error().message()}});
-  ::_exit(1);
+  const auto alone = lock_supervisor();
+  if (!alone)
+    log_event(LogLevel::warning, "nobody begins the daemon anew",
+              {{"why", alone.error().message()}});
+  const auto live = [&](bool again) {
+    DaemonLife next(ticket);
+    const Ok begun = again ? next.begin() : Ok{};
+    // Until here it has ended with the process that it was begun by.
+    ::prctl(PR_SET_PDEATHSIG, 0);
+    const Ok done = !begun ? begun : again ? next.run() : first.run();
+    log_event(LogLevel::warning, "cannot run", {{"why", done ? "" : done.error().message()}});
+    if (begun || !next.has_lock()) return 1;  // it is another one's
+    // Nobody gives the volume back for now, and somebody may have to look why.
+    if (link_text(kSessionRoot) == kNowhere)
+      std::ignore = let_onto_base(ticket.pool, "Why: " + begun.error().message());
+    return kTryLater;
+  };
+  supervise(live, [&] {
+    if (!only_reports()) return true;
+    // It may have died while sessions were refused, and nobody else lets them onto the base.
+    std::ignore = let_onto_base(ticket.pool, "The volume was released.");
+    return false;
+  });
 }
 
 Ok down() {
   std::size_t shown =
       status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps.size();
-  TRY_ASSIGN(const pid_t pid, signal_daemon(SIGTERM));
-  if (pid == 0) {
-    if (!mounts_at(kVolumePoint).empty()) return release_orphan();
-    if (is_left_changed()) return take_back_leftovers();
-    return fail(ErrorKind::gone, "no warmroot-bootstrap is running and no volume is mounted");
-  }
+  TRY_ASSIGN(pid_t pid, signal_daemon(SIGTERM));
+  if (pid == 0) return down_without_daemon();
   const std::int64_t deadline = boottime_ms() + kDownLimitMs;
-  while (running_daemon() != 0 && !only_reports() && boottime_ms() < deadline) {
+  while (!only_reports() && boottime_ms() < deadline) {
+    const pid_t now = running_daemon();
+    // It was killed before it could obey, or by us.
+    if (now == 0) return down_without_daemon();
+    if (now != pid) {
+      TRY_ASSIGN(pid, signal_daemon(SIGTERM));
+    }
     shown = print_new_steps(
         status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).steps, shown);
     std::this_thread::sleep_for(kDownPoll);
@@ -227,7 +330,7 @@ Ok watch_warming() {
     winsize window{};
     const bool sized = terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;
     const WarmLine line = warm_line(*document, sized && window.ws_col > 0 ? window.ws_col : 80);
-    const bool over = line.ended || !daemon_runs();
+    const bool over = line.ended || !(daemon_runs() || supervisor_runs());
     if (terminal) {
       std::printf("\r%s\033[K%s", line.text.c_str(), over ? "\n" : "");
     } else if (over || boottime_ms() - shown_ms >= kLineEveryMs) {
@@ -265,6 +368,8 @@ Ok wait_for_sessions(std::chrono::seconds limit) {
         return {};
       }
       if (wait.vain) return fail(ErrorKind::refused, "sessions land on the base: " + *wait.vain);
+    } else if (supervisor_runs()) {
+      seen_ms = now_ms;
     } else if (now_ms - seen_ms >= kNobodyMs) {
       return fail(ErrorKind::gone, "no warmroot-bootstrap is running");
     }

@@ -17,10 +17,10 @@
 #include "bootstrap/base/bounded_thread.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/bring_up.hpp"
-#include "bootstrap/daemon_lock.hpp"
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/filesystem_check.hpp"
+#include "bootstrap/held_record.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/notice.hpp"
@@ -29,6 +29,7 @@
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/supervise.hpp"
 #include "bootstrap/warming.hpp"
 
 namespace warmroot::bootstrap {
@@ -61,6 +62,9 @@ constexpr milliseconds kLastReports{600'000};
 /// The machine's shutdown waits for us, and EC2 tells the manager of its end.
 constexpr milliseconds kLastReportsAtShutdown{5000};
 constexpr milliseconds kShutdownLook{500};
+/// Who was told of the release ends this machine within seconds. Where that fails people have to
+/// get in, later than EC2 takes a machine back that it has given notice to.
+constexpr milliseconds kTurnedAway{150'000};
 /// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
 /// hours.
 constexpr milliseconds kPeopleLook{5000};
@@ -68,25 +72,35 @@ constexpr milliseconds kFirstReleaseRetry{5000};
 constexpr milliseconds kLastReleaseRetry{60000};
 /// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
 constexpr milliseconds kWarmerLimit{15000};
-constexpr pid_t kInit = 1;  ///< who ends us at shutdown
 
 /// Everything after the fork.
 class Daemon {
  public:
-  Daemon(Ticket ticket, StatusBook& book, SshdFacts sshd, std::optional<Error> early_failure)
+  Daemon(Ticket ticket, StatusBook& book, SshdFacts sshd, std::optional<Error> early_failure,
+         std::optional<HeldRecord> held)
       : ticket_(std::move(ticket)),
         book_(book),
         sshd_(std::move(sshd)),
         early_failure_(std::move(early_failure)),
         reporter_(
             book_, ticket_.manager_url, kKeyFile, [this] { return identity_.identity_signature(); },
-            [this](const Wishes& wishes) { hear(wishes); }) {}
+            [this](const Wishes& wishes) { hear(wishes); }) {
+    if (!held) return;
+    assignment_ = taken_over(std::move(held->volume), book_);
+    is_taken_over_ = true;
+    input_.launch.instance_id = assignment_.instance_id;
+    input_.launch.public_key = assignment_.launch_key;
+    // Whoever was told that the volume is being given back is not let in anew.
+    if (!held->leaving) return;
+    shutting_down_ = held->leaving->word == to_string(ReleaseCause::shutdown);
+    stop_.request(std::move(*held->leaving));
+  }
 
   /// Until the volume was released.
   Ok run() {
     for (const auto& disk : scan_disks("/sys", {}, {})) input_.disks_at_start.insert(disk.name);
     start_ticker();
-    TRY(ask_metadata());
+    if (!is_taken_over_) TRY(ask_metadata());
     start_watching();
     reporter_.start();
     const Ok done = early_failure_ ? Ok{fail(*early_failure_)} : start_sessions();
@@ -97,8 +111,12 @@ class Daemon {
       failed(done.error().message());
     }
     // The ticker looks after what serves.
-    while (!stop_.wait_for(kTick * kTicksPerServingCheck))
+    const std::int64_t again_ms = boottime_ms() + kReturnEvery.count();
+    while (!stop_.wait_for(kTick * kTicksPerServingCheck)) {
       if (!done) let_go_of_lost_disk();
+      // What sshd makes of its configuration is asked when a daemon begins.
+      if (early_failure_ && is_taken_over_ && boottime_ms() >= again_ms) ::_exit(kTryLater);
+    }
     return leave();
   }
 
@@ -131,7 +149,8 @@ class Daemon {
   }
 
   void failed(const std::string& message) {
-    tell_people(message);
+    // Of a volume that was taken over sessions go on landing in it.
+    if (link_text(kSessionRoot) != kVolumePoint) tell_people(message);
     enter(Stage::failed, "failed", message);
   }
 
@@ -383,7 +402,8 @@ class Daemon {
     };
     input_.disk_likely = [this](const std::string& disk_node) { warming_.disk_likely(disk_node); };
     input_.let_go = [this] { stop_own_users(kWarmerLimit); };
-    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    const Ok done =
+        is_taken_over_ ? resume_sessions() : bring_up(input_, assignment_, book_, stop_);
     if (done) {
       warming_.logins_tried();
       return {};
@@ -391,6 +411,23 @@ class Daemon {
     reporter_.report_often(false);
     stop_own_users(kWarmerLimit);
     return done;
+  }
+
+  /// Until they land in the volume, or it is to be given back: people may be in it.
+  Ok resume_sessions() {
+    if (!stop_.reason()) warming_.root_mounted(assignment_);
+    for (;;) {
+      const Ok done = resume(input_, assignment_, book_, stop_);
+      if (done || stop_.reason()) return done;
+      if (link_text(kSessionRoot) == kVolumePoint)
+        log_event(LogLevel::warning, "new sessions land in the volume as they did",
+                  {{"why", done.error().message()}});
+      else
+        failed("sessions left the volume: " + done.error().message());
+      const std::int64_t again_ms = boottime_ms() + kReturnEvery.count();
+      while (boottime_ms() < again_ms)
+        if (let_go_of_lost_disk() || stop_.wait_for(kTick * kTicksPerServingCheck)) return done;
+    }
   }
 
   void sessions_open() {
@@ -465,13 +502,19 @@ class Daemon {
       led_.wait_for(lock, kReturnLimit, [this] { return !leading_; });
     }
     const StopReason reason = *stop_.reason();  // run has waited for it
+    if (assignment_.mounted) {
+      // One that could not be told so would let people in anew.
+      if (const Ok kept = keep_held_record({assignment_, reason}); !kept) forget_held_record();
+    }
     enter(Stage::draining, reason.word, reason.sentence);
-    const ReleaseInput input{ticket_.pool,
-                             input_.launch.instance_id,
-                             reason.word,
-                             reason.sentence,
-                             [this] { return stop_.reason()->deadline_ms; },
-                             [this](milliseconds limit) { return stop_own_users(limit); }};
+    ReleaseInput input{ticket_.pool,
+                       input_.launch.instance_id,
+                       reason.word,
+                       reason.sentence,
+                       [this] { return stop_.reason()->deadline_ms; },
+                       [this](milliseconds limit) { return stop_own_users(limit); },
+                       true,
+                       machine_goes(reason.word)};
     // Nobody else can give the volume back: for as long as it is held, try again.
     milliseconds pause = kFirstReleaseRetry;
     int requests = stop_.requests();
@@ -480,6 +523,8 @@ class Daemon {
          done = release(input, assignment_, book_)) {
       enter(Stage::failed, reason.word,
             "the volume could not be released, trying again: " + done.error().message());
+      // People may have to look why.
+      input.turn_away = input.machine_goes = false;
       // Of all attempts the first, which ran the hooks, and the last are told.
       if (!first_steps) first_steps = book_.snapshot().steps.size();
       // A notice or a shutdown does not have the time that the next attempt would let pass.
@@ -498,16 +543,39 @@ class Daemon {
       enter(Stage::released, lost, disk_gone_sentence());
     else
       enter(Stage::released, reason.word, "the volume is free");
+    forget_held_record();  // behind it: one that begins in between must not take the disk anew
+    if (input.machine_goes) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
     return end_reporting();
+  }
+
+  /// The manager, EC2 or init ends it now. Where nobody is told so, or would let people onto the
+  /// base again, they are let onto it at once.
+  bool machine_goes(const std::string& word) const {
+    if (ticket_.manager_url.empty()) return false;
+    const auto cause = release_cause_from(word);
+    return cause == ReleaseCause::spot_notice || cause == ReleaseCause::wish ||
+           cause == ReleaseCause::shutdown;
+  }
+
+  void let_onto_base_in_time() {
+    if (!turned_away_until_ms_ || boottime_ms() < *turned_away_until_ms_) return;
+    turned_away_until_ms_.reset();
+    std::ignore =
+        let_onto_base(ticket_.pool, "The volume was released: " + stop_.reason()->sentence);
   }
 
   Ok end_reporting() {
     const auto end = std::chrono::steady_clock::now() + kLastReports;
     while (!shutting_down_ && std::chrono::steady_clock::now() < end &&
-           !reporter_.flush(kShutdownLook)) {
-    }
+           !reporter_.flush(kShutdownLook))
+      let_onto_base_in_time();
     if (shutting_down_) reporter_.flush(kLastReportsAtShutdown, true);
     stay_until_shutdown();
+    // A shutdown may be taken back.
+    if (turned_away_until_ms_ && !shutting_down_) {
+      turned_away_until_ms_ = 0;
+      let_onto_base_in_time();
+    }
     reporter_.stop();
     return {};
   }
@@ -515,8 +583,10 @@ class Daemon {
   /// What the manager has heard it may lose with its ledger: a node goes on saying that its volume
   /// is free, or it would be given one again. Not while the machine shuts down: init waits for us.
   void stay_until_shutdown() {
-    while (!ticket_.manager_url.empty() && !shutting_down_ && ::access("/run/nologin", F_OK) != 0)
+    while (!ticket_.manager_url.empty() && !shutting_down_ && ::access("/run/nologin", F_OK) != 0) {
+      let_onto_base_in_time();
       std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
   }
 
   const Ticket ticket_;
@@ -526,8 +596,11 @@ class Daemon {
   StopRequest stop_;
   BringUpInput input_;
   Assignment assignment_;
-  std::string served_disk_;  ///< written before serving_ is set
-  dev_t served_root_ = 0;    ///< the same
+  bool is_taken_over_ = false;  ///< it is from a daemon that was killed
+  std::string served_disk_;     ///< written before serving_ is set
+  dev_t served_root_ = 0;       ///< the same
+  /// New sessions are refused, although the volume is released: until then, by boottime_ms().
+  std::optional<std::int64_t> turned_away_until_ms_;
   // the ticker's
   int ebs_silent_ = 0;               ///< attempts in a row
   std::string pause_, described_;    ///< of the entry, as they were told last
@@ -550,8 +623,8 @@ class Daemon {
 
 }  // namespace
 
-Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd) {
-  TRY_ASSIGN(const DaemonLock lock, lock_daemon());
+void run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd,
+                std::optional<HeldRecord> held) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
@@ -559,11 +632,12 @@ Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& s
   ::sigprocmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   Daemon daemon(ticket, book, sshd.value_or(SshdFacts{}),
-                sshd ? std::nullopt : std::optional<Error>(sshd.error()));
+                sshd ? std::nullopt : std::optional<Error>(sshd.error()), std::move(held));
   std::thread([&daemon, signals] {
     for (siginfo_t info{}; ::sigwaitinfo(&signals, &info) > 0 || errno == EINTR; info = {}) {
       if (info.si_signo == 0 || info.si_signo == SIGHUP) continue;
-      const bool by_init = info.si_signo == SIGTERM && info.si_pid == kInit;
+      const bool passed_on = info.si_code == SI_QUEUE && info.si_value.sival_int == kFromInit;
+      const bool by_init = info.si_signo == SIGTERM && (info.si_pid == kInit || passed_on);
       daemon.ask_to_stop(by_init ? ReleaseCause::shutdown : ReleaseCause::operator_,
                          by_init ? "this machine shuts down" : "the operator asked for it");
     }

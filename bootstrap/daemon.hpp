@@ -2,7 +2,10 @@
 // watcher, release. commands.cpp starts it, and finds it by its lock.
 #pragma once
 
+#include <optional>
+
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/held_volume.hpp"
 #include "bootstrap/sshd_config.hpp"
 #include "bootstrap/status.hpp"
 #include "bootstrap/ticket.hpp"
@@ -15,7 +18,9 @@ inline constexpr char kLateSentence[] =
 
 /// Becomes the daemon: runs until the volume was released, then ends the process (0 when it was
 /// released). `sshd` is an error where sshd could not be configured: that is reported then, and no
-/// volume is mounted. Returns an error only when another daemon is running.
-Ok run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd);
+/// volume is mounted. `held`: what a daemon that was killed left is served on, or given back, where
+/// that had begun. Requires: the caller has the daemon's lock. Does not return.
+[[noreturn]] void run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>& sshd,
+                             std::optional<HeldRecord> held);
 
 }  // namespace warmroot::bootstrap

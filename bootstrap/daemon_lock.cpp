@@ -1,6 +1,8 @@
 #include "bootstrap/daemon_lock.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +16,8 @@
 
 namespace warmroot::bootstrap {
 namespace {
+
+constexpr int kEndLookMs = 1;
 
 bool lock_for_writing(int fd) {
   struct flock range {};
@@ -32,11 +36,10 @@ std::optional<pid_t> writer_of(const char* path) {
   return range.l_pid;
 }
 
-Result<UniqueFd> take_lock() {
-  UniqueFd file(::open(kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return fail_errno(std::string("opening ") + kLockFile);
-  // Daemons of older programs have locked the pid file alone.
-  if (!lock_for_writing(file.get()) || writer_of(kPidFile))
+Result<UniqueFd> take_lock(const char* path) {
+  UniqueFd file(::open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) return fail_errno(std::string("opening ") + path);
+  if (!lock_for_writing(file.get()))
     return fail(ErrorKind::refused, "another warmroot-bootstrap is running");
   return file;
 }
@@ -69,24 +72,17 @@ bool is_bootstrap_of_root(pid_t pid) {
          (name == "warmroot-bootst" || name == read_attribute("/proc/self/comm"));
 }
 
-}  // namespace
-
-Result<DaemonLock> lock_daemon() {
-  TRY_ASSIGN(UniqueFd lock, take_lock());
-  TRY_ASSIGN(UniqueFd pid_file, make_pid_file());
-  return DaemonLock{std::move(lock), std::move(pid_file)};
+pid_t supervisor() {
+  return writer_of(kSupervisorLock).value_or(0);
 }
 
-pid_t running_daemon() {
-  return lock_holder().value_or(0);
-}
-
-Result<pid_t> signal_daemon(int number) {
-  const pid_t pid = running_daemon();
+/// `who` is asked twice: what it names by then is the process that is signalled.
+Result<pid_t> signal_holder(pid_t (*who)(), int number) {
+  const pid_t pid = who();
   if (pid == 0) return 0;
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   // It has ended, and its number may be another's; while it has the lock the descriptor is its own.
-  if (running_daemon() != pid) return 0;
+  if (who() != pid) return 0;
   if (!process) return fail_errno("finding process " + std::to_string(pid));
   if (!is_bootstrap_of_root(pid))
     return fail(ErrorKind::refused, "process " + std::to_string(pid) +
@@ -96,8 +92,40 @@ Result<pid_t> signal_daemon(int number) {
   return pid;
 }
 
+}  // namespace
+
+Result<DaemonLock> lock_daemon() {
+  TRY_ASSIGN(UniqueFd lock, take_lock(kLockFile));
+  // Daemons of older programs have locked the pid file alone.
+  if (writer_of(kPidFile)) return fail(ErrorKind::refused, "another warmroot-bootstrap is running");
+  TRY_ASSIGN(UniqueFd pid_file, make_pid_file());
+  return DaemonLock{std::move(lock), std::move(pid_file)};
+}
+
+pid_t running_daemon() {
+  return lock_holder().value_or(0);
+}
+
+Result<pid_t> signal_daemon(int number) {
+  return signal_holder(running_daemon, number);
+}
+
 bool daemon_runs() {
   return lock_holder().has_value();
+}
+
+Result<UniqueFd> lock_supervisor() {
+  return take_lock(kSupervisorLock);
+}
+
+bool supervisor_runs() {
+  return writer_of(kSupervisorLock).has_value();
+}
+
+Ok end_supervisor() {
+  TRY_ASSIGN(const pid_t pid, signal_holder(supervisor, SIGKILL));
+  while (pid != 0 && supervisor() == pid) ::poll(nullptr, 0, kEndLookMs);
+  return {};
 }
 
 }  // namespace warmroot::bootstrap

@@ -1,5 +1,6 @@
-// Which process is the daemon: whoever has a lock on a file of root's, which no other process can
-// pretend to have. Used by the daemon, and by the commands that look for it or signal it.
+// Which process is the daemon, and which one begins it anew: whoever has a lock on a file of
+// root's, which no other process can pretend to have. Used by the daemon, and by the commands that
+// look for it or signal it.
 #pragma once
 
 #include <sys/types.h>
@@ -27,5 +28,14 @@ Result<pid_t> signal_daemon(int number);
 
 /// Whether one runs, also where it is of another PID namespace, as in the volume's container.
 bool daemon_runs();
+
+/// This process begins the daemon anew for as long as it is open. Errors: refused when another one
+/// does; errno's.
+Result<UniqueFd> lock_supervisor();
+/// Whether there is a process that begins the daemon anew.
+bool supervisor_runs();
+/// Ends it, for good: whoever wants the daemon to stay away, or begins another, comes first. The
+/// daemon itself stays. Succeeds when there is none. Errors: as signal_daemon.
+Ok end_supervisor();
 
 }  // namespace warmroot::bootstrap

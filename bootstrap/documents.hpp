@@ -1,6 +1,6 @@
 // JSON in and out of the bootstrap: the status document, the manager's protocol, the spot notice.
-// Pure. documents.cpp and ticket.cpp are the only files of the bootstrap proper that include the
-// JSON library.
+// Pure. documents.cpp, held_volume.cpp and ticket.cpp are the only files of the bootstrap proper
+// that include the JSON library.
 #pragma once
 
 #include <optional>

@@ -70,7 +70,9 @@ class Entry {
 
   /// New sessions land on the base from now on, where the banner tells them why; those that are in
   /// the volume stay.
-  virtual Ok close() = 0;
+  Ok close() { return close_to("/"); }
+  /// The same, to this directory of the base; kNowhere: they are refused.
+  virtual Ok close_to(const std::string& directory) = 0;
   /// Whether sessions end with what the entry itself runs: people are warned before.
   virtual bool holds_sessions() const = 0;
   /// Whether a process on the volume is the entry's own, and no session's.

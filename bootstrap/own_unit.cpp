@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <thread>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
@@ -18,6 +19,7 @@ constexpr char kUnits[] = "/run/systemd/system";
 constexpr std::chrono::milliseconds kLimit{std::chrono::seconds(90)};
 /// What is only asked for.
 constexpr std::chrono::milliseconds kAskLimit{std::chrono::seconds(10)};
+constexpr std::chrono::milliseconds kUnitEndLimit{2000}, kUnitLook{50};
 constexpr std::size_t kMaxEnvironment = 64 * 1024;
 constexpr std::string_view kOwnWords = "warmroot-bootstrap: ";
 
@@ -36,6 +38,12 @@ Ok write_unit_order() {
     TRY(write_file_atomic(path, file.text, 0644));
   }
   return {};
+}
+
+/// systemd's words for a unit of that name, which is only asked for by us.
+bool is_there_already(const Result<ProgramResult>& done) {
+  return done && done->exit_status != 0 && done->exit_status != kFailedInUnit &&
+         done->output.find("already") != std::string::npos;
 }
 
 }  // namespace
@@ -75,8 +83,13 @@ std::optional<Ok> up_in_own_unit(const std::string& ticket_path) {
   if (systemd_run.empty() || program.empty()) return std::nullopt;
   if (const Ok written = write_unit_order(); !written)
     log_event(LogLevel::warning, "order of units", {{"why", written.error().message()}});
-  const auto done = run_program(
-      in_own_unit(systemd_run, {program, "up", "--in-unit", "--ticket", ticket_path}), kLimit);
+  const auto command =
+      in_own_unit(systemd_run, {program, "up", "--in-unit", "--ticket", ticket_path});
+  auto done = run_program(command, kLimit);
+  // systemd takes a moment to notice that an earlier one has ended.
+  for (const std::int64_t limit = boottime_ms() + kUnitEndLimit.count();
+       is_there_already(done) && boottime_ms() < limit; done = run_program(command, kLimit))
+    std::this_thread::sleep_for(kUnitLook);
   if (done && done->exit_status == 0) return Ok{};
   if (done && done->exit_status == kFailedInUnit)
     return Ok{fail(ErrorKind::broken, last_line(done->output))};

@@ -6,8 +6,11 @@ namespace warmroot::bootstrap {
 
 inline constexpr char kRunDirectory[] = "/run/warmroot";
 /// ChrootDirectory of every session: a symbolic link, root-owned in a root-owned directory, to "/"
-/// (sessions land on the base) or to kVolumePoint. Replacing it by rename is the whole switch.
+/// (sessions land on the base), to kVolumePoint or to kNowhere. Replacing it by rename is the whole
+/// switch.
 inline constexpr char kSessionRoot[] = "/run/warmroot/root";
+/// Never there. Sessions that are led to it are refused by sshd, behind the banner.
+inline constexpr char kNowhere[] = "/run/warmroot/nowhere";
 /// Root's alone: a user of the base's system must not walk to the volume's set-user-ID programs.
 inline constexpr char kVolumeParent[] = "/run/warmroot/private";
 /// Where the volume's root file system is mounted. Made by make_volume_point.
@@ -22,9 +25,14 @@ inline constexpr char kHooksRun[] = "/run/warmroot/hooks-run";
 /// Where the boothook has put this program for people, also for those in a session.
 inline constexpr char kProgram[] = "/run/warmroot/bin/warmroot-bootstrap";
 inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";
+/// Root-only: facts of the volume that is mounted, for the process that takes it over when this one
+/// is killed.
+inline constexpr char kHeldRecord[] = "/run/warmroot/held.json";
 inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 /// Root-only: locked by the daemon for as long as it lives.
 inline constexpr char kLockFile[] = "/run/warmroot/bootstrap.lock";
+/// Root-only: locked by the process that begins the daemon anew, for as long as it lives.
+inline constexpr char kSupervisorLock[] = "/run/warmroot/supervisor.lock";
 /// Root-only: the key of this instance's reports.
 inline constexpr char kKeyFile[] = "/run/warmroot/key";
 /// Authorized keys of accounts that came with the volume, one file a user.
@@ -49,7 +57,7 @@ inline constexpr char kAccountRecord[] = "/var/lib/warmroot/accounts";
 inline constexpr char kHostKeys[] = "/run/warmroot/host_keys";
 /// Root-only: the node's host keys while its volume is mounted.
 inline constexpr char kNodeKeys[] = "/run/warmroot/node_keys";
-/// sshd shows it before every login while sessions land on the base; absent otherwise.
+/// sshd shows it before every login while sessions land on the base or nowhere; absent otherwise.
 inline constexpr char kBannerFile[] = "/run/warmroot/banner";
 /// One of the files that pam_motd shows at a login with a terminal.
 inline constexpr char kMessageOfTheDay[] = "/run/motd.d/warmroot";

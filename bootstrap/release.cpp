@@ -13,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/base/words.hpp"
@@ -118,8 +119,8 @@ class Release {
       : input_(input), assignment_(assignment), book_(book) {}
 
   Ok run() {
-    attempt("stop new sessions", [&] { return stop_new_sessions(); });
     attempt("show the banner", [&] { return show_banner(); });
+    attempt("stop new sessions", [&] { return stop_new_sessions(); });
     // Not a person: nobody waits for it.
     if (!assignment_.entry->by_base_sshd() && !assignment_.entry->holds_sessions()) end_entry();
     if (assignment_.mounted) {
@@ -217,13 +218,14 @@ class Release {
   }
 
   Result<std::string> show_banner() {
-    TRY(set_banner(input_.pool, "The volume is being released: " + input_.sentence));
+    TRY(set_banner(input_.pool, "The volume is being released: " + input_.sentence,
+                   input_.turn_away ? Elsewhere::nowhere : Elsewhere::base));
     return std::string();
   }
 
   Result<std::string> stop_new_sessions() {
-    TRY(assignment_.entry->close());
-    return std::string("they land on the base");
+    TRY(assignment_.entry->close_to(input_.turn_away ? kNowhere : "/"));
+    return std::string(input_.turn_away ? "they are refused" : "they land on the base");
   }
 
   /// The base's own processes hold what is at the volume's place once somebody has unmounted it.
@@ -480,7 +482,18 @@ class Release {
 }  // namespace
 
 Ok release(const ReleaseInput& input, Assignment& assignment, StatusBook& book) {
-  return Release(input, assignment, book).run();
+  Ok done = Release(input, assignment, book).run();
+  if (!done)
+    std::ignore = let_onto_base(input.pool, "The volume cannot be released: " + input.sentence);
+  else if (!input.machine_goes)
+    std::ignore = let_onto_base(input.pool, "The volume was released: " + input.sentence);
+  return done;
+}
+
+Ok let_onto_base(const std::string& pool, const std::string& sentence) {
+  const Ok told = set_banner(pool, sentence);
+  TRY(point_sessions_at("/"));
+  return told;
 }
 
 }  // namespace warmroot::bootstrap

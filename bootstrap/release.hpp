@@ -23,13 +23,23 @@ struct ReleaseInput {
   /// Stops everything of ours that uses the volume (the warmer saves its map); false when it has
   /// not ended within the limit.
   std::function<bool(Milliseconds limit)> stop_own_users;
+  /// New sessions are refused meanwhile: what a copy to the node leaves on the base would go with
+  /// the machine.
+  bool turn_away = true;
+  /// And afterwards, until somebody calls let_onto_base.
+  bool machine_goes = false;
 };
 
-/// After success nothing in any mount namespace holds the device. Only unmounting and proving that
-/// decide; what else fails is recorded. Hooks are run once a mount, however often this is tried.
-/// Where somebody else has unmounted the volume, no process is looked for and no hook is run: they
-/// would be the base's. Errors: refused, naming who still holds the volume; it stays mounted then
-/// and may be tried again.
+/// A banner says why new sessions are refused or land on the base, as they do after a failure in
+/// any case: somebody may have to look why. After success nothing in any mount namespace holds the
+/// device. Only unmounting and proving that decide; what else fails is recorded. Hooks are run once
+/// a mount, however often this is tried. Where somebody else has unmounted the volume, no process
+/// is looked for and no hook is run: they would be the base's. Errors: refused, naming who still
+/// holds the volume; it stays mounted then and may be tried again.
 Ok release(const ReleaseInput& input, Assignment& assignment, StatusBook& book);
+
+/// New sessions land on the base, behind a banner with this sentence, or without one where it
+/// cannot be written, which is the error then.
+Ok let_onto_base(const std::string& pool, const std::string& sentence);
 
 }  // namespace warmroot::bootstrap

@@ -43,6 +43,13 @@ std::string_view to_string(ReleaseCause cause) {
   return "operator";
 }
 
+std::optional<ReleaseCause> release_cause_from(std::string_view word) {
+  for (const auto cause : {ReleaseCause::spot_notice, ReleaseCause::shutdown, ReleaseCause::wish,
+                           ReleaseCause::operator_, ReleaseCause::disk_gone})
+    if (word == to_string(cause)) return cause;
+  return std::nullopt;
+}
+
 Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now) {
   if (cause == ReleaseCause::shutdown) return kShutdown;
   if (cause == ReleaseCause::disk_gone) return kLeast;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "bootstrap/base/units.hpp"
@@ -21,6 +22,9 @@ enum class ReleaseCause {
 
 /// "spot-notice", "shutdown", "manager-wish", "operator", "disk-gone": for reports and hooks.
 std::string_view to_string(ReleaseCause cause);
+
+/// nullopt where the word is none of them.
+std::optional<ReleaseCause> release_cause_from(std::string_view word);
 
 /// Kept for writing back and unmounting, whatever the steps before would like to have.
 inline constexpr Milliseconds kKeptForSync{15'000};

@@ -161,7 +161,7 @@ std::string shell_words(int fd) {
 
 }  // namespace
 
-Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
+Result<SshdFacts> install_sshd_config(SshdWishes wishes, SessionLinks links, std::string& note) {
   const std::string sshd =
       first_executable({"/usr/sbin/sshd", "/usr/local/sbin/sshd", "/usr/bin/sshd"});
   if (sshd.empty()) return fail(ErrorKind::misconfigured, "the base system has no sshd");
@@ -174,9 +174,9 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
     note = why_no_node_host_keys(reads, base).value_or("");
     second = note.empty() && reads == HostKeyReads::once;
     wishes.node_host_keys = note.empty() && !second;
-    TRY(show_base_host_keys());
+    if (links == SessionLinks::to_base) TRY(show_base_host_keys());
   }
-  TRY(point_sessions_at("/"));
+  if (links == SessionLinks::to_base) TRY(point_sessions_at("/"));
   TRY(make_directory(kUserKeysDirectory, 0755));
   TRY(write_file_atomic(kSshdConfig, sshd_config(base, wishes), 0644));
   if (::access("/etc/ssh/sshd_config.d", F_OK) != 0)
@@ -187,6 +187,7 @@ Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note) {
     ::unlink(kEarlierSshdDropIn);
   auto facts = ask_sshd(sshd);
   if (!facts) {
+    if (links == SessionLinks::stay) return facts;
     ::unlink(kSshdDropIn);
     ::unlink(kSshdConfig);
     return facts;
@@ -275,8 +276,9 @@ Ok probe_login(const std::string& root, const User& user, const std::vector<std:
               who + ": " + user.shell + " failed: " + shell_words(output_read.get()));
 }
 
-Ok set_banner(const std::string& pool, const std::string& message) {
-  if (!message.empty()) return write_file_atomic(kBannerFile, banner_text(pool, message), 0644);
+Ok set_banner(const std::string& pool, const std::string& message, Elsewhere where) {
+  if (!message.empty())
+    return write_file_atomic(kBannerFile, banner_text(pool, message, where), 0644);
   if (::unlink(kBannerFile) != 0 && errno != ENOENT) return fail_errno("removing the banner");
   return {};
 }

@@ -13,12 +13,18 @@
 
 namespace warmroot::bootstrap {
 
-/// Writes the configuration and points sessions at the base. Then asks `sshd -T` what it makes of
-/// it, with a host key of our own, because in a boothook the host's do not exist yet. On any
-/// failure the file in /etc is taken away again. A wish that this sshd cannot meet is left out and
-/// told in `note`. Errors: misconfigured (no sshd, no Include), broken (sshd rejects the
-/// configuration, with its words).
-Result<SshdFacts> install_sshd_config(SshdWishes wishes, std::string& note);
+/// Where new sessions land, and which host keys they meet, while the configuration is written.
+enum class SessionLinks {
+  to_base,
+  stay,  ///< they lead into a volume that is taken over
+};
+
+/// Writes the configuration and points sessions at the base, unless they stay. Then asks `sshd -T`
+/// what it makes of it, with a host key of our own, because in a boothook the host's do not exist
+/// yet. On any failure the file in /etc is taken away again, unless sessions stay. A wish that this
+/// sshd cannot meet is left out and told in `note`. Errors: misconfigured (no sshd, no Include),
+/// broken (sshd rejects the configuration, with its words).
+Result<SshdFacts> install_sshd_config(SshdWishes wishes, SessionLinks links, std::string& note);
 
 /// New sessions land in `directory` ("/" for the base) from now on; present ones stay where they
 /// are.
@@ -35,6 +41,7 @@ Ok probe_login(const std::string& root, const User& user, const std::vector<std:
                std::chrono::milliseconds limit, const Cancelled& cancelled = {});
 
 /// Shows `message` before every login, or nothing when empty.
-Ok set_banner(const std::string& pool, const std::string& message);
+Ok set_banner(const std::string& pool, const std::string& message,
+              Elsewhere where = Elsewhere::base);
 
 }  // namespace warmroot::bootstrap

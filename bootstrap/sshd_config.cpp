@@ -167,10 +167,12 @@ Ok check_sshd_facts(const SshdFacts& facts) {
                                             " before warmroot can; remove it");
 }
 
-std::string banner_text(std::string_view pool, std::string_view message) {
+std::string banner_text(std::string_view pool, std::string_view message, Elsewhere where) {
   std::string text = "warmroot (pool ";
   text += pool;
-  text += "): this session lands on the base system, not on the pool's volume.\n";
+  text += where == Elsewhere::base
+              ? "): this session lands on the base system, not on the pool's volume.\n"
+              : "): new sessions are refused.\n";
   text += message;
   if (!message.empty()) text += '\n';
   return text;

@@ -83,7 +83,11 @@ std::string sshd_complaint(std::string_view output);
 /// misconfigured, one sentence with the remedy.
 Ok check_sshd_facts(const SshdFacts& facts);
 
-/// The text that people see before they log in while sessions land on the base.
-std::string banner_text(std::string_view pool, std::string_view message);
+/// Where a session goes that does not land in the volume.
+enum class Elsewhere { base, nowhere };
+
+/// The text that people see before they log in while sessions do not land in the volume.
+std::string banner_text(std::string_view pool, std::string_view message,
+                        Elsewhere where = Elsewhere::base);
 
 }  // namespace warmroot::bootstrap

@@ -70,9 +70,10 @@ class SshdEntry : public Entry {
                               : "the volume's own sshd does not listen just now";
   }
 
-  Ok close() override {
+  Ok close_to(const std::string& directory) override {
+    Ok pointed = point_sessions_at(directory);  // of the base's sshd, which has the ports then
     door_.close();
-    return {};
+    return pointed;
   }
 
   bool holds_sessions() const override { return door_.sshd().holds_sessions(); }

@@ -87,14 +87,13 @@ Ok read_session(const Json& document, Ticket& ticket) {
     ticket.write_mib_s = write->get<unsigned>();
   }
   if (const auto entry = session->find("entry"); entry != session->end()) {
-    if (*entry == "sshd")
-      ticket.entry = EntryKind::sshd;
-    else if (*entry == "nspawn")
-      ticket.entry = EntryKind::nspawn;
-    else if (*entry != "chroot")
+    const auto kind =
+        entry->is_string() ? entry_kind_from(entry->get<std::string>()) : std::nullopt;
+    if (!kind)
       return wrong(
           "asks for a \"session.entry\" other than \"chroot\", \"sshd\" and \"nspawn\", which "
           "this bootstrap cannot do");
+    ticket.entry = *kind;
   }
   if (const auto keys = session->find("host_keys"); keys != session->end()) {
     if (!keys->is_boolean())
@@ -126,6 +125,24 @@ Ok read_volume(const Json& document, Ticket& ticket) {
 }
 
 }  // namespace
+
+std::string_view to_string(EntryKind entry) {
+  switch (entry) {
+    case EntryKind::chroot:
+      return "chroot";
+    case EntryKind::sshd:
+      return "sshd";
+    case EntryKind::nspawn:
+      return "nspawn";
+  }
+  return "chroot";
+}
+
+std::optional<EntryKind> entry_kind_from(std::string_view text) {
+  for (const auto entry : {EntryKind::chroot, EntryKind::sshd, EntryKind::nspawn})
+    if (text == to_string(entry)) return entry;
+  return std::nullopt;
+}
 
 Result<Ticket> parse_ticket(std::string_view text) {
   if (text.size() > kMaxTicketBytes) return wrong("is longer than 16 KiB");

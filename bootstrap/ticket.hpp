@@ -2,6 +2,7 @@
 // by the manager's user_data, parsed here; pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ inline constexpr unsigned kDefaultLoginWaitS = 45;
 
 /// How sessions get into the volume.
 enum class EntryKind { chroot, sshd, nspawn };
+/// "chroot", "sshd", "nspawn", as tickets have it.
+std::string_view to_string(EntryKind entry);
+std::optional<EntryKind> entry_kind_from(std::string_view text);
 
 struct Ticket {
   std::string deployment;

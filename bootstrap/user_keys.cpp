@@ -65,6 +65,16 @@ std::set<std::uint32_t> groups_of_one_in(const RootDirectory& volume) {
   return groups_of_one(parse_passwd(text("etc/passwd")), parse_groups(text("etc/group")));
 }
 
+/// Of people whom a process that was killed has let in and who are nobody's by now.
+void withdraw_of_others(const std::vector<User>& users) {
+  std::set<std::string> paths;
+  for (const User& user : users) paths.insert(path_on_base(user));
+  for (const auto& name : list_directory(kUserKeysDirectory)) {
+    const std::string path = std::string(kUserKeysDirectory) + "/" + name;
+    if (!paths.contains(path)) ::unlink(path.c_str());
+  }
+}
+
 }  // namespace
 
 Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users,
@@ -80,8 +90,12 @@ Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users
   // some first touches.
   for (const User& user : users) {
     people_.push_back({user, {}});
-    if (!launch_key.empty()) TRY(write_file_atomic(path_on_base(user), launch_key + '\n', 0644));
+    const std::string path = path_on_base(user);
+    // Those that a process which was killed has let in stay in.
+    if (!launch_key.empty() && ::access(path.c_str(), F_OK) != 0)
+      TRY(write_file_atomic(path, launch_key + '\n', 0644));
   }
+  withdraw_of_others(users);
   const auto alone = groups_of_one_in(volume);
   for (Person& person : people_) {
     if (cancelled && cancelled()) return {};

@@ -37,13 +37,12 @@ class FstabWork {
     for (const FstabLeft& left : plan.left) leave(left);
     return said_.empty() ? "it asks for nothing but the root" : said_;
   }
-  std::vector<Remark> remarks() && { return std::move(remarks_); }
 
  private:
   void say(const std::string& text) { said_ += (said_.empty() ? "" : "; ") + text; }
   void leave(const FstabLeft& left) {
     say(left.text);
-    remarks_.push_back({"of the volume's fstab, " + left.text, left.for_people});
+    assignment_.fstab.push_back({"of the volume's fstab, " + left.text, left.for_people});
   }
 
   /// How its file system was found.
@@ -89,25 +88,24 @@ class FstabWork {
   Assignment& assignment_;
   const StopRequest& stop_;
   std::string said_;
-  std::vector<Remark> remarks_;
 };
 
 }  // namespace
 
-Result<std::vector<Remark>> mount_volume_fstab(const std::string& disk_name, int disk_fd,
-                                               Assignment& assignment, StatusBook& book,
-                                               const StopRequest& stop) {
+Ok mount_volume_fstab(const std::string& disk_name, int disk_fd, Assignment& assignment,
+                      StatusBook& book, const StopRequest& stop) {
   assignment.also_mounted.clear();
   assignment.other_devices.clear();
+  assignment.fstab.clear();
   std::string fstab;
   {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     fstab = root.read("etc/fstab", kMaxFstab).value_or("");
   }
-  if (parse_fstab(fstab).empty()) return std::vector<Remark>();
+  if (parse_fstab(fstab).empty()) return {};
   FstabWork work(disk_name, disk_fd, assignment, stop);
   TRY(book.timed("the volume's fstab", [&] { return work.run(fstab); }));
-  return std::move(work).remarks();
+  return {};
 }
 
 }  // namespace warmroot::bootstrap

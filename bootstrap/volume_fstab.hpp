@@ -4,20 +4,17 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "bootstrap/assignment.hpp"
 #include "bootstrap/base/result.hpp"
-#include "bootstrap/preflight.hpp"
 #include "bootstrap/status.hpp"
 #include "bootstrap/stop_request.hpp"
 
 namespace warmroot::bootstrap {
 
 /// What is mounted is remembered in `assignment`, for writing it back. A line that cannot be
-/// honoured keeps nobody out: it is a remark. Errors: retry_later when a stop is requested.
-Result<std::vector<Remark>> mount_volume_fstab(const std::string& disk_name, int disk_fd,
-                                               Assignment& assignment, StatusBook& book,
-                                               const StopRequest& stop);
+/// honoured keeps nobody out: it is a remark there. Errors: retry_later when a stop is requested.
+Ok mount_volume_fstab(const std::string& disk_name, int disk_fd, Assignment& assignment,
+                      StatusBook& book, const StopRequest& stop);
 
 }  // namespace warmroot::bootstrap

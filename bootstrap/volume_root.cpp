@@ -26,10 +26,9 @@ class RootSearch {
              const StopRequest& stop)
       : order_(order), assignment_(assignment), book_(book), stop_(stop) {}
 
-  Result<std::string> run() {
+  Ok run() {
     TRY(book_.timed("read the partitions", [&] { return read_table(); }));
-    TRY(mount_root());
-    return volume_os_;
+    return mount_root();
   }
 
  private:
@@ -98,7 +97,7 @@ class RootSearch {
     TRY(unmount_tree(kVolumePoint));
     assignment_.mounted = false;
     if (!accepted) return fail(std::move(accepted).error().within(assignment_.partition_node));
-    return "a root, " + volume_os_;
+    return "a root, " + assignment_.volume_os;
   }
 
   Ok mount_at_point(const std::string& options) const {
@@ -123,14 +122,15 @@ class RootSearch {
     TRY(remount(kVolumePoint, root_mount_options(type, true)));
     assignment_.root_device = mounted_root().value_or(0);
     ::unlink(kHooksRun);  // of an earlier volume
-    const std::string choice = root_choice(assignment_.partition, candidates_.size(), refused_);
+    assignment_.root_choice = root_choice(assignment_.partition, candidates_.size(), refused_);
     book_.update([&](Status& status) {
       status.filesystem = type;
-      status.root = choice;
-      status.volume_os = volume_os_;
+      status.root = assignment_.root_choice;
+      status.volume_os = assignment_.volume_os;
       status.message.clear();
     });
-    return assignment_.partition_node + ", " + volume_os_ + ": " + choice;
+    return assignment_.partition_node + ", " + assignment_.volume_os + ": " +
+           assignment_.root_choice;
   }
 
   Ok accept_root() {
@@ -143,7 +143,7 @@ class RootSearch {
     TRY(check_chroot_path(kVolumePoint));
     auto release = root.read("etc/os-release", kMaxOsRelease);
     if (!release) release = root.read("usr/lib/os-release", kMaxOsRelease);
-    volume_os_ = pretty_name(release.value_or(""));
+    assignment_.volume_os = pretty_name(release.value_or(""));
     return {};
   }
 
@@ -155,7 +155,6 @@ class RootSearch {
   bool told_checked_ = false;
   std::vector<std::string> refused_;  ///< which candidate is no root, and why
   bool damaged_ = false;              ///< one of them may be, once it is repaired
-  std::string volume_os_;
 };
 
 }  // namespace
@@ -165,8 +164,8 @@ Ok make_volume_point() {
   return make_directory(kVolumePoint, 0755);
 }
 
-Result<std::string> mount_volume_root(const RootOrder& order, Assignment& assignment,
-                                      StatusBook& book, const StopRequest& stop) {
+Ok mount_volume_root(const RootOrder& order, Assignment& assignment, StatusBook& book,
+                     const StopRequest& stop) {
   return RootSearch(order, assignment, book, stop).run();
 }
 

@@ -30,12 +30,12 @@ Ok make_volume_point();
 
 /// Mounts the largest partition that turns out to be a root, writable, and remembers it in
 /// `assignment`. Unless the disk is confirmed, nothing is written to a partition that is no root.
-/// Returns the name of the system on it. Errors: refused, one sentence, when there is no usable
+/// Errors: refused, one sentence, when there is no usable
 /// root; misconfigured when it needs a repair that people or a program the base lacks have to do;
 /// retry_later when a stop is requested. Whether something may still be mounted then, `assignment`
 /// says.
-Result<std::string> mount_volume_root(const RootOrder& order, Assignment& assignment,
-                                      StatusBook& book, const StopRequest& stop);
+Ok mount_volume_root(const RootOrder& order, Assignment& assignment, StatusBook& book,
+                     const StopRequest& stop);
 
 /// st_dev of the volume's root mounted at kVolumePoint; nullopt where nothing is mounted there. A
 /// file system that has shut down does not tell: then it is `known`, or else the number that the

@@ -156,11 +156,21 @@ class BootUp : public BootWhole {
     return read_file(kWords, 4096).value_or("up ended without a word");
   }
 
+  /// With the process that would begin it anew, which is killed first.
   static void kill_daemon() {
     ASSERT_TRUE(comes([] { return running_daemon() != 0; }));
     const pid_t daemon = running_daemon();
+    EXPECT_TRUE(end_supervisor());
     ::kill(daemon, SIGKILL);
     while (running_daemon() == daemon) ::poll(nullptr, 0, 1);
+  }
+
+  /// As the kernel does for want of memory; returns once another one runs.
+  static void kill_daemon_alone() {
+    const pid_t daemon = running_daemon();
+    ASSERT_NE(daemon, 0);
+    ::kill(daemon, SIGKILL);
+    ASSERT_TRUE(comes([&] { return running_daemon() != 0 && running_daemon() != daemon; }));
   }
 
   /// Of the daemon, as its log has them: the status file is written less often.
@@ -169,16 +179,6 @@ class BootUp : public BootWhole {
     std::size_t steps = 0;
     for (std::size_t at = 0; (at = log.find("step name=", at)) != std::string::npos; ++at) ++steps;
     return steps;
-  }
-
-  /// By releases, because they took too long, as its log has them.
-  static std::size_t logins_ended() {
-    constexpr std::string_view kEnded = "logins that took too long were ended count=";
-    const std::string log = read_file(kLogFile, kMaxStatus).value_or("");
-    std::size_t ended = 0;
-    for (std::size_t at = 0; (at = log.find(kEnded, at)) != std::string::npos; at += kEnded.size())
-      ended += std::strtoul(log.c_str() + at + kEnded.size(), nullptr, 10);
-    return ended;
   }
 
   static StatusFields status() {

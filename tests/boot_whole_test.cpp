@@ -397,6 +397,7 @@ TEST_F(BootWhole, a_mark_that_cannot_be_written_keeps_nobody_from_mounting_or_un
   ASSERT_TRUE(released) << released.error().message();
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
   EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_EQ(link_text(kSessionRoot), "/") << "nobody is refused for it";
   std::vector<std::string> troubles;
   for (const auto& step : book_.snapshot().steps)
     if (step.outcome == Outcome::failed) troubles.push_back(step.name);

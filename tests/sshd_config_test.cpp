@@ -206,6 +206,8 @@ TEST(Banner, says_where_the_session_lands_and_why) {
       banner_text("imagenet", "Why: no disk"),
       "warmroot (pool imagenet): this session lands on the base system, not on the pool's volume.\n"
       "Why: no disk\n");
+  EXPECT_EQ(banner_text("imagenet", "EC2 takes it back", Elsewhere::nowhere),
+            "warmroot (pool imagenet): new sessions are refused.\nEC2 takes it back\n");
 }
 
 }  // namespace

@@ -302,6 +302,50 @@ TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) 
   EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 
+/// Whatever the ticket says by then: accounts and ports are this entry's.
+TEST_F(SshdEntryTest, whoever_is_in_it_stays_when_the_next_one_takes_it_and_the_port_over) {
+  make_volume_with_sshd();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t bootstrap = ::fork();
+  if (bootstrap == 0) {
+    const Ok done = bring_up(input_, assignment_, book_, stop_);
+    std::ignore = ::write(ready[1], done ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  const pid_t session = ::fork();
+  if (session == 0) {
+    const bool in = ::chroot(kVolumePoint) == 0 && ::chdir("/") == 0;
+    std::ignore = ::write(ready[1], in ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(byte, 'y');
+  ::kill(bootstrap, SIGKILL);
+  ::waitpid(bootstrap, nullptr, 0);
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  auto held = take_leftovers();
+  ASSERT_TRUE(held) << held.error().message();
+  ASSERT_TRUE(*held);
+  EXPECT_EQ((*held)->volume.served_by, EntryKind::sshd);
+  Assignment assignment = taken_over(std::move((*held)->volume), book_);
+  input_.entry = EntryKind::chroot;
+  const Ok done = resume(input_, assignment, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_THAT(greeting(), EndsWith(kVolume));
+  EXPECT_EQ(::kill(session, 0), 0);
+  EXPECT_EQ(::waitpid(session, nullptr, WNOHANG), 0) << "she has noticed nothing";
+  ::kill(session, SIGKILL);
+  ::waitpid(session, nullptr, 0);
+  const Ok released = release(leaving(), assignment, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+}
+
 TEST_F(SshdEntryTest,
        killed_after_any_step_of_its_own_it_leaves_a_login_and_what_the_next_one_begins_with) {
   make_volume_with_sshd();

@@ -1,0 +1,232 @@
+// A daemon that is killed while people are in the volume: another one goes on with it, and gives it
+// back when it is time.
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "bootstrap/held_record.hpp"
+#include "tests/boot_up.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+constexpr char kInTheVolume[] = "/home/ada PRETTY_NAME=\"Test Volume 1\"";
+constexpr char kWhere[] = "read os </etc/os-release; echo $os";
+
+class BootTakenOver : public BootUp {
+ protected:
+  void serve(const char* ticket = kTicket) {
+    make_disk_with_fstab();
+    ASSERT_EQ(run_up(ticket), "");
+    start_sshd();
+    ASSERT_TRUE(comes_ready()) << status().message;
+  }
+
+  /// By the stock client; she says something when she is told to.
+  static void come_in() {
+    const auto in = shell(
+        "rm -f /run/words /run/said; mkfifo /run/words; ssh -F none -i /run/keys/launch -o "
+        "LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null ada@127.0.0.1 "
+        "'echo in; read line; echo $line, $HOME' >/run/said 2>&1 <>/run/words & until grep -qx in "
+        "/run/said; do sleep 0.01; done");
+    ASSERT_TRUE(in) << in.error().message();
+  }
+  static std::string what_she_says() {
+    const auto said = shell(
+        "echo hello >/run/words; until grep -q hello /run/said; do sleep 0.01; done; "
+        "tail -n 1 /run/said");
+    return said ? *said : said.error().message();
+  }
+
+  /// As another daemon has found things; the file of the one before would say the same.
+  void kill_and_come_ready() {
+    ASSERT_NO_FATAL_FAILURE(kill_daemon_alone());
+    ::unlink(kStatusFile);
+    ASSERT_TRUE(comes_ready()) << status().message;
+  }
+
+  void expect_given_back() {
+    EXPECT_TRUE(comes([] { return !daemon_runs(); })) << "what it does last comes before that";
+    EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
+    EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+    EXPECT_TRUE(check_device_free("/dev/vdz"));
+    EXPECT_FALSE(held_record());
+  }
+};
+
+/// `up` refused to begin anew, nobody watched for a notice, and the volume was still mounted when
+/// its instance was taken.
+TEST_F(BootTakenOver, another_daemon_goes_on_and_whoever_is_in_the_volume_stays) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  const std::string wanted = state();
+  const StatusFields before = status();
+  ASSERT_NO_FATAL_FAILURE(come_in());
+  for (int kill = 0; kill < 3; ++kill) {
+    SCOPED_TRACE(kill);
+    ASSERT_NO_FATAL_FAILURE(kill_and_come_ready());
+    EXPECT_EQ(state(), wanted);
+    EXPECT_EQ(status().volume_id, before.volume_id);
+    EXPECT_EQ(status().device, before.device);
+    EXPECT_EQ(status().filesystem, before.filesystem);
+    EXPECT_EQ(status().instance_id, before.instance_id);
+  }
+  EXPECT_EQ(what_she_says(), "hello, /home/ada");
+  EXPECT_TRUE(down());
+  EXPECT_EQ(status().stage, "released");
+  EXPECT_TRUE(comes([] { return !daemon_runs(); }));
+  expect_given_back();
+}
+
+TEST_F(BootTakenOver, logins_land_in_the_volume_all_the_while) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  std::atomic<int> logins = 0, elsewhere = 0;
+  std::string said;
+  std::jthread people([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      if (const auto where = base_login(kWhere); where != "PRETTY_NAME=\"Test Volume 1\"") {
+        if (elsewhere++ == 0) said = where;
+      }
+      ++logins;
+    }
+  });
+  const auto more = [&] {
+    const int seen = logins;
+    ASSERT_TRUE(comes([&] { return logins >= seen + 3; }));
+  };
+  for (int kill = 0; kill < 3; ++kill) {
+    ASSERT_NO_FATAL_FAILURE(more());
+    ASSERT_NO_FATAL_FAILURE(kill_and_come_ready());
+  }
+  more();
+  people.request_stop();
+  people.join();
+  EXPECT_EQ(elsewhere, 0) << said;
+  EXPECT_TRUE(down());
+}
+
+/// Not by itself: also the process that would have begun it anew was killed.
+TEST_F(BootTakenOver, up_takes_a_volume_over_in_which_somebody_is) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  const std::string wanted = state();
+  ASSERT_NO_FATAL_FAILURE(come_in());
+  ASSERT_NO_FATAL_FAILURE(kill_daemon());
+  ::poll(nullptr, 0, 500);
+  EXPECT_FALSE(daemon_runs());
+  ::unlink(kStatusFile);
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(state(), wanted);
+  EXPECT_EQ(what_she_says(), "hello, /home/ada");
+  EXPECT_TRUE(down());
+  expect_given_back();
+}
+
+TEST_F(BootTakenOver, a_release_that_was_under_way_goes_on_and_nobody_is_let_in_anew) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  ASSERT_NO_FATAL_FAILURE(come_in());
+  ASSERT_EQ(::kill(running_daemon(), SIGTERM), 0);
+  ASSERT_TRUE(comes([] { return link_text(kSessionRoot) == kNowhere; }));
+  ASSERT_NO_FATAL_FAILURE(kill_daemon_alone());
+  int logins = 0;
+  for (; daemon_runs() && status().stage != "released"; ++logins)
+    EXPECT_NE(base_login(kWhere), "PRETTY_NAME=\"Test Volume 1\"");
+  EXPECT_GT(logins, 0) << "she had time to save";
+  ASSERT_TRUE(comes([] { return !daemon_runs(); }));
+  EXPECT_EQ(status().stage, "released") << status().message;
+  expect_given_back();
+  EXPECT_NE(base_login(kWhere), "PRETTY_NAME=\"Test Volume 1\"");
+  ASSERT_TRUE(shell("mount /dev/vdz1 " + std::string(kVolumePoint)));
+  EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
+  EXPECT_TRUE(unmount_tree(kVolumePoint));
+}
+
+TEST_F(BootTakenOver, a_disk_that_went_while_no_daemon_ran_is_told_as_gone) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  ASSERT_NO_FATAL_FAILURE(kill_daemon());
+  ASSERT_TRUE(shell("rm -r /run/block/vdz /dev/vdz"));
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes([] { return status().stage == "released"; })) << status().message;
+  EXPECT_EQ(status().message, "the volume's disk /dev/vdz is gone");
+}
+
+TEST_F(BootTakenOver, one_that_is_killed_before_a_disk_is_there_waits_for_it_again) {
+  make_volume();
+  ASSERT_EQ(run_up(), "");
+  start_sshd();
+  ASSERT_TRUE(comes([] { return running_daemon() != 0; }));
+  ASSERT_NO_FATAL_FAILURE(kill_daemon_alone());
+  dress_as_disk();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(login(), kInTheVolume);
+  EXPECT_TRUE(down());
+}
+
+/// It would have taken the disk again that it had just given back.
+TEST_F(BootTakenOver, one_that_only_reports_is_not_begun_anew) {
+  ASSERT_NO_FATAL_FAILURE(serve(kTicketOfManager));
+  EXPECT_TRUE(down());
+  ASSERT_TRUE(daemon_runs());
+  const pid_t reports = running_daemon();
+  ::kill(reports, SIGKILL);
+  ASSERT_TRUE(comes([&] { return running_daemon() != reports; }));
+  ::poll(nullptr, 0, 1000);
+  EXPECT_FALSE(daemon_runs());
+  EXPECT_THAT(mounts_at(kVolumePoint), testing::IsEmpty());
+  // Where one still does, `up` ends it.
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(run_up(kTicketOfManager), "");
+    ASSERT_TRUE(comes_ready()) << status().message;
+    EXPECT_EQ(login(), kInTheVolume);
+    EXPECT_TRUE(down());
+  }
+  kill_daemon();
+}
+
+/// The one that begins it anew would have taken the volume once more.
+TEST_F(BootTakenOver, down_before_another_daemon_begins_gives_the_volume_back_for_good) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_TRUE(held_record());
+  ::kill(running_daemon(), SIGKILL);
+  EXPECT_TRUE(down());
+  EXPECT_FALSE(supervisor_runs());
+  ::poll(nullptr, 0, 500);
+  EXPECT_FALSE(daemon_runs());
+  expect_given_back();
+}
+
+TEST_F(BootTakenOver, down_where_nobody_begins_another_daemon_gives_the_volume_back) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  ASSERT_NO_FATAL_FAILURE(kill_daemon());
+  EXPECT_TRUE(down());
+  EXPECT_FALSE(daemon_runs());
+  expect_given_back();
+}
+
+/// The one that waits to begin it anew comes too late.
+TEST_F(BootTakenOver, up_between_two_daemons_leaves_one) {
+  ASSERT_NO_FATAL_FAILURE(serve());
+  const std::string wanted = state();
+  for (int round = 0; round < 3; ++round) {
+    const pid_t killed = running_daemon();
+    ::kill(killed, SIGKILL);
+    const std::string said = run_up();
+    ASSERT_TRUE(said.empty() || said.find("running") != std::string::npos ||
+                said.find("runs already") != std::string::npos)
+        << said;
+    ASSERT_TRUE(comes([&] { return running_daemon() != 0 && running_daemon() != killed; }));
+    ::unlink(kStatusFile);
+    ASSERT_TRUE(comes_ready()) << status().message;
+    ::poll(nullptr, 0, 300);
+    EXPECT_TRUE(daemon_runs());
+    EXPECT_EQ(state(), wanted);
+  }
+  EXPECT_TRUE(down());
+  expect_given_back();
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
