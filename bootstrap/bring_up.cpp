@@ -1,12 +1,10 @@
 #include "bootstrap/bring_up.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <future>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -15,9 +13,9 @@
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/held_record.hpp"
-#include "bootstrap/holders.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/in_root.hpp"
+#include "bootstrap/leftovers.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
@@ -41,10 +39,6 @@ constexpr milliseconds kLook{500};
 constexpr milliseconds kWordLook{20};
 /// All the other users together.
 constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
-/// For programs that a killed bootstrap had started.
-constexpr milliseconds kLeftoverLimit{2000};
-/// systemd in it gives its services so long to end by themselves that this cuts some short.
-constexpr milliseconds kContainerLimit{std::chrono::seconds(20)};
 
 class Work {
  public:
@@ -455,35 +449,10 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
   return fail(std::move(error));
 }
 
-static bool is_mounted(const HeldVolume& volume) {
-  const auto mounted = mounted_root(volume.root_device);
-  return mounted && *mounted == volume.root_device;
-}
-
 /// Whatever else of the entry is not as it should be: a login works.
 static bool leads_in(const HeldVolume& volume) {
-  return is_mounted(volume) && link_text(kSessionRoot) == kVolumePoint &&
-         check_chroot_path(kSessionRoot);
-}
-
-Assignment taken_over(HeldVolume volume, StatusBook& book) {
-  Assignment assignment;
-  static_cast<HeldVolume&>(assignment) = std::move(volume);
-  assignment.mounted = is_mounted(assignment);
-  book.update([&](Status& status) {
-    if (assignment.mounted) status.stage = Stage::mounted;
-    status.instance_id = assignment.instance_id;
-    status.device = assignment.disk_node;
-    if (!assignment.volume_id.empty()) status.volume_id = assignment.volume_id;
-    status.filesystem = assignment.partition.content;
-    status.root = assignment.root_choice;
-    status.volume_os = assignment.volume_os;
-  });
-  assignment.host_keys = ::access(kNodeKeys, F_OK) == 0;
-  // Also for a release before it is set anew: the one that is gone has set it.
-  if (auto bound = DirtyBound::find(assignment.disk.name, assignment.partition.content))
-    assignment.dirty_bound = std::move(*bound);
-  return assignment;
+  return mounted_root(volume.root_device) == volume.root_device &&
+         link_text(kSessionRoot) == kVolumePoint && check_chroot_path(kSessionRoot);
 }
 
 Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop) {
@@ -500,97 +469,6 @@ Ok check_still_serving(Entry& entry, dev_t root_device) {
   if (root_device != 0 && *mounted != root_device)
     return fail(ErrorKind::refused, "something else is mounted in the volume's place");
   return entry.check();
-}
-
-/// Who uses the volume and does not end within a moment by itself.
-static std::vector<Holder> lasting_holders() {
-  const auto device = mounted_root();
-  if (!device) return {};
-  const std::int64_t deadline = boottime_ms() + kLeftoverLimit.count();
-  auto who = holders_of(*device);
-  while (!who.empty() && boottime_ms() < deadline) {
-    std::this_thread::sleep_for(kWordLook);
-    who = holders_of(*device);
-  }
-  return who;
-}
-
-/// A process that has just been killed closes its files when nobody can see them any more.
-static Ok unmount_when_closed() {
-  const std::int64_t deadline = boottime_ms() + kLeftoverLimit.count();
-  Ok unmounted = unmount_tree(kVolumePoint);
-  while (!unmounted && unmounted.error().code == "EBUSY" && boottime_ms() < deadline) {
-    std::this_thread::sleep_for(kWordLook);
-    unmounted = unmount_tree(kVolumePoint);
-  }
-  return unmounted;
-}
-
-Ok clear_leftovers() {
-  // A probe login of the one that was killed may not have ended yet.
-  if (const auto who = lasting_holders(); !who.empty())
-    return fail(ErrorKind::refused, "an earlier warmroot-bootstrap left the volume mounted, and " +
-                                        holders_text(who) +
-                                        " uses it; run `warmroot-bootstrap down` first");
-  const auto entry = chroot_entry();  // the only one that outlives its process
-  std::ignore = show_message_of_the_day({});
-  TRY(entry->close());
-  TRY(unmount_when_closed());
-  forget_held_record();
-  std::ignore = DirtyBound().remove();  // of all disks; the device's ends with its mount
-  if (const Ok removed = entry->undo(); !removed)
-    log_event(LogLevel::warning, "accounts of an earlier volume are still there",
-              {{"why", removed.error().message()}});
-  return {};
-}
-
-/// Sessions are led into it, or somebody is in it whom no link has led there.
-static bool is_used(const HeldVolume& volume) {
-  return is_mounted(volume) &&
-         (link_text(kSessionRoot) == kVolumePoint || !lasting_holders().empty());
-}
-
-/// What runs in a container is told to end when the process that started it has ended, and nobody
-/// can get into it any more: a root that another system boots on is not booted on again.
-static void wait_for_container(std::int64_t deadline) {
-  const auto device = mounted_root();
-  if (!device) return;
-  while (!holders_of(*device).empty() && boottime_ms() < deadline)
-    std::this_thread::sleep_for(kWordLook);
-  std::ignore = search_holders(*device, {}, {SIGKILL});
-}
-
-Result<std::optional<HeldRecord>> take_leftovers() {
-  auto held = held_record();
-  if (held && held->volume.served_by == EntryKind::nspawn && is_mounted(held->volume)) {
-    // Nobody hears of a notice meanwhile.
-    const std::int64_t usual = boottime_ms() + kContainerLimit.count();
-    wait_for_container(held->leaving ? std::min(usual, held->leaving->deadline_ms) : usual);
-  }
-  if (held && (held->leaving || is_used(held->volume))) return held;
-  TRY(clear_leftovers());
-  return std::optional<HeldRecord>();
-}
-
-Ok undo_bring_up(Assignment& assignment) {
-  std::ignore = show_message_of_the_day({});
-  // Each part is undone whatever happens to the others.
-  Ok first = assignment.entry->close();
-  const auto note = [&first](Ok done) {
-    if (first && !done) first = std::move(done);
-  };
-  if (auto ended = assignment.entry->end(kEndLimit); !ended) note(fail(std::move(ended).error()));
-  if (assignment.mounted) {
-    std::ignore = lasting_holders();  // of a sshd's greeting, of a probe login
-    Ok unmounted = unmount_when_closed();
-    assignment.mounted = !unmounted;
-    if (unmounted) forget_held_record();
-    note(std::move(unmounted));
-    note(assignment.dirty_bound.remove());
-  }
-  note(assignment.entry->undo());
-  if (assignment.host_keys) note(show_base_host_keys());
-  return first;
 }
 
 }  // namespace warmroot::bootstrap

@@ -13,7 +13,6 @@
 #include "bootstrap/assignment.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/entry.hpp"
-#include "bootstrap/held_volume.hpp"
 #include "bootstrap/imds.hpp"
 #include "bootstrap/status.hpp"
 #include "bootstrap/stop_request.hpp"
@@ -54,9 +53,6 @@ struct BringUpInput {
 /// when Stage::ready is entered; what follows is said about them and takes up to 20 s.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
-/// What is left of a bootstrap that was killed, for resume, or to be released; shown in the book.
-Assignment taken_over(HeldVolume volume, StatusBook& book);
-
 /// Like bring_up, for a volume that was taken over: sessions get in by the entry that served it,
 /// and by another one only where that fails. Whoever is in it stays, and so does the mount where
 /// this fails. New sessions go on landing in it then if the session link leads them there; else on
@@ -67,17 +63,5 @@ Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, S
 /// nothing else in its place, the entry lets them in. Cheap, reads nothing from the volume.
 /// `root_device` is Assignment's; 0: any. Errors: refused, one sentence.
 Ok check_still_serving(Entry& entry, dev_t root_device);
-
-/// Unmounts what a bootstrap that was killed left mounted, and undoes what belongs to it, so that
-/// the next one begins as the first did. Only where nobody is in the volume: their sessions go on.
-/// Errors: refused, naming who is in it.
-Ok clear_leftovers();
-
-/// What a bootstrap that was killed left serving, or had not given back whole, to be taken over;
-/// nullopt where there is nothing of that: then the rest is cleared. Errors: clear_leftovers'.
-Result<std::optional<HeldRecord>> take_leftovers();
-
-/// Points sessions at the base, unmounts, undoes the entry: the way back of a failed bring_up.
-Ok undo_bring_up(Assignment& assignment);
 
 }  // namespace warmroot::bootstrap

@@ -23,6 +23,7 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/held_record.hpp"
 #include "bootstrap/host_keys.hpp"
+#include "bootstrap/leftovers.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"

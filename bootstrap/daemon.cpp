@@ -22,6 +22,7 @@
 #include "bootstrap/filesystem_check.hpp"
 #include "bootstrap/held_record.hpp"
 #include "bootstrap/host_keys.hpp"
+#include "bootstrap/leftovers.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"

@@ -18,6 +18,7 @@
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/in_root.hpp"
+#include "bootstrap/leftovers.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/sshd.hpp"
