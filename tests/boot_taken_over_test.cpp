@@ -26,15 +26,6 @@ class BootTakenOver : public BootUp {
     ASSERT_TRUE(comes_ready()) << status().message;
   }
 
-  /// By the stock client; she says something when she is told to.
-  static void come_in() {
-    const auto in = shell(
-        "rm -f /run/words /run/said; mkfifo /run/words; ssh -F none -i /run/keys/launch -o "
-        "LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null ada@127.0.0.1 "
-        "'echo in; read line; echo $line, $HOME' >/run/said 2>&1 <>/run/words & until grep -qx in "
-        "/run/said; do sleep 0.01; done");
-    ASSERT_TRUE(in) << in.error().message();
-  }
   static std::string what_she_says() {
     const auto said = shell(
         "echo hello >/run/words; until grep -q hello /run/said; do sleep 0.01; done; "

@@ -220,6 +220,16 @@ class BootUp : public BootWhole {
     return said ? *said : said.error().message();
   }
 
+  /// By the stock client; she says something when she is told to.
+  static void come_in() {
+    const auto in = shell(
+        "rm -f /run/words /run/said; mkfifo /run/words; ssh -F none -i /run/keys/launch -o "
+        "LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null ada@127.0.0.1 "
+        "'echo in; read line; echo $line, $HOME' >/run/said 2>&1 <>/run/words & until grep -qx in "
+        "/run/said; do sleep 0.01; done");
+    ASSERT_TRUE(in) << in.error().message();
+  }
+
   /// Of a person of the base alone, whose sessions land wherever sessions land.
   static std::string base_login(const std::string& command = "echo in") {
     const auto said = shell(

@@ -299,10 +299,7 @@ TEST_F(BootUp, whoever_comes_to_the_base_reads_why) {
   dress_as_disk();
   ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_THAT(banner(), testing::Not(testing::HasSubstr("base system")));
-  ASSERT_TRUE(shell(
-      "mkfifo /run/words; ssh -F none -i /run/keys/launch -o LogLevel=ERROR -o "
-      "StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null ada@127.0.0.1 'echo in; read line' "
-      ">/run/said 2>&1 <>/run/words & until grep -qx in /run/said; do :; done"));
+  ASSERT_NO_FATAL_FAILURE(come_in());
   std::jthread giver([] { std::ignore = down(); });
   std::string read;
   EXPECT_TRUE(comes(
@@ -321,11 +318,7 @@ TEST_F(BootUp, a_copy_to_a_node_that_gives_its_volume_back_fails) {
   ASSERT_EQ(run_up(), "");
   start_sshd();
   ASSERT_TRUE(comes_ready()) << status().message;
-  ASSERT_TRUE(shell(
-      "rm -f /run/words /run/said; mkfifo /run/words; ssh -F none -i /run/keys/launch -o "
-      "LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null ada@127.0.0.1 "
-      "'echo in; read line' >/run/said 2>&1 <>/run/words & until grep -qx in /run/said; do :; "
-      "done"));
+  ASSERT_NO_FATAL_FAILURE(come_in());
   const auto copy = [] {
     return shell(
                "ssh -F none -i /run/keys/own -o StrictHostKeyChecking=no -o BatchMode=yes -o "

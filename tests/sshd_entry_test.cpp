@@ -174,6 +174,22 @@ TEST_F(SshdEntryTest, a_volume_that_names_its_image_s_host_key_lets_people_in_by
   EXPECT_THAT(greeting(), EndsWith(kBase));
 }
 
+/// A process that has done this and stays until it is killed; -1 when it could not.
+pid_t stays_once(const std::function<bool()>& done) {
+  int ready[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0) return -1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::ignore = ::write(ready[1], done() ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  ::close(ready[1]);
+  char byte = 'n';
+  std::ignore = ::read(ready[0], &byte, 1);
+  ::close(ready[0]);
+  return byte == 'y' ? child : -1;
+}
+
 TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_volume_s_sshd_is_dead) {
   make_volume_with_sshd();
   ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
@@ -280,17 +296,9 @@ TEST_F(SshdEntryTest, one_that_lives_and_greets_nobody_any_more_is_noticed) {
 
 TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) {
   make_volume_with_sshd();
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t bootstrap = ::fork();
-  if (bootstrap == 0) {
-    const Ok done = bring_up(input_, assignment_, book_, stop_);
-    std::ignore = ::write(ready[1], done ? "y" : "n", 1);
-    while (true) ::pause();
-  }
-  char byte = 0;
-  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  ASSERT_EQ(byte, 'y');
+  const pid_t bootstrap =
+      stays_once([this] { return bring_up(input_, assignment_, book_, stop_).has_value(); });
+  ASSERT_GT(bootstrap, 0);
   EXPECT_THAT(greeting(), EndsWith(kVolume));
   ::kill(bootstrap, SIGKILL);
   ::waitpid(bootstrap, nullptr, 0);
@@ -305,25 +313,11 @@ TEST_F(SshdEntryTest, the_base_has_the_port_as_soon_as_the_bootstrap_is_killed) 
 /// Whatever the ticket says by then: accounts and ports are this entry's.
 TEST_F(SshdEntryTest, whoever_is_in_it_stays_when_the_next_one_takes_it_and_the_port_over) {
   make_volume_with_sshd();
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t bootstrap = ::fork();
-  if (bootstrap == 0) {
-    const Ok done = bring_up(input_, assignment_, book_, stop_);
-    std::ignore = ::write(ready[1], done ? "y" : "n", 1);
-    while (true) ::pause();
-  }
-  char byte = 0;
-  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  ASSERT_EQ(byte, 'y');
-  const pid_t session = ::fork();
-  if (session == 0) {
-    const bool in = ::chroot(kVolumePoint) == 0 && ::chdir("/") == 0;
-    std::ignore = ::write(ready[1], in ? "y" : "n", 1);
-    while (true) ::pause();
-  }
-  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  ASSERT_EQ(byte, 'y');
+  const pid_t bootstrap =
+      stays_once([this] { return bring_up(input_, assignment_, book_, stop_).has_value(); });
+  ASSERT_GT(bootstrap, 0);
+  const pid_t session = stays_once([] { return ::chroot(kVolumePoint) == 0 && ::chdir("/") == 0; });
+  ASSERT_GT(session, 0);
   ::kill(bootstrap, SIGKILL);
   ::waitpid(bootstrap, nullptr, 0);
   EXPECT_THAT(greeting(), EndsWith(kBase));
