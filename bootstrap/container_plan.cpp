@@ -134,11 +134,4 @@ int innermost_pid(std::string_view status) {
   return pid;
 }
 
-bool RestartLimit::allow(std::int64_t now_ms) {
-  std::erase_if(at_ms_, [&](std::int64_t at) { return now_ms - at >= kRestartWindowMs; });
-  if (at_ms_.size() >= kMostRestarts) return false;
-  at_ms_.push_back(now_ms);
-  return true;
-}
-
 }  // namespace warmroot::bootstrap

@@ -51,18 +51,4 @@ bool in_session(std::string_view cgroups, bool is_sshd);
 /// The process's id in the innermost namespace, of its /proc/PID/status; 0 when it is not told.
 int innermost_pid(std::string_view status);
 
-/// How often a container may be begun anew: kMostRestarts times in kRestartWindowMs, so that one
-/// that reboots at each start is left alone, and people who reboot it twice are not.
-class RestartLimit {
- public:
-  static constexpr std::size_t kMostRestarts = 5;
-  static constexpr std::int64_t kRestartWindowMs = 10 * 60 * 1000;
-
-  /// Counts a restart, unless there were too many.
-  bool allow(std::int64_t now_ms);
-
- private:
-  std::vector<std::int64_t> at_ms_;
-};
-
 }  // namespace warmroot::bootstrap

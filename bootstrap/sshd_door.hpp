@@ -18,10 +18,10 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/unique_fd.hpp"
-#include "bootstrap/container_plan.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/loopback_port.hpp"
 #include "bootstrap/port_steering.hpp"
+#include "bootstrap/restart_limit.hpp"
 #include "bootstrap/steered_sshd.hpp"
 
 namespace warmroot::bootstrap {

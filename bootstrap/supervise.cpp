@@ -12,8 +12,8 @@
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/beside.hpp"
-#include "bootstrap/container_plan.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/restart_limit.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

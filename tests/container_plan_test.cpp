@@ -1,5 +1,6 @@
 // How a volume is booted as a container, and what its init is told.
 #include "bootstrap/container_plan.hpp"
+#include "bootstrap/restart_limit.hpp"
 
 #include <gmock/gmock.h>
 
