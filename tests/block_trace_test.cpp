@@ -103,6 +103,17 @@ TEST(TraceLines, a_process_cannot_forge_a_read_by_its_name) {
               IsEmpty());
 }
 
+/// Was read until it was empty, by the thread that also has to hear that it should end.
+TEST(BlockTrace, a_session_that_reads_without_end_keeps_nobody) {
+  const UniqueFd endless(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  std::string text = "line";
+  ASSERT_TRUE(append_what_is_there(endless.get(), 200'000, text));
+  EXPECT_EQ(text.size(), 200'004U);
+  const UniqueFd empty(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(append_what_is_there(empty.get(), 200'000, text));
+  EXPECT_EQ(text.size(), 200'004U);
+}
+
 TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
   if (::geteuid() != 0 || !fs::exists("/dev/loop-control")) {
     if (must_run()) FAIL() << "this machine lacks root or loop devices";

@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -162,15 +163,21 @@ BlockTrace::~BlockTrace() {
   (void)::unlinkat(instances_.get(), name_.c_str(), AT_REMOVEDIR);
 }
 
-Result<std::vector<TracedEvent>> BlockTrace::take() {
+Ok append_what_is_there(int descriptor, std::size_t most, std::string& text) {
   char part[64 * 1024];
-  for (;;) {
-    const ssize_t count = ::read(pipe_.get(), part, sizeof part);
+  while (most > 0) {
+    const ssize_t count = ::read(descriptor, part, std::min(most, sizeof part));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno != EAGAIN) return fail_errno("reading the trace");
     if (count <= 0) break;
-    text_.append(part, static_cast<std::size_t>(count));
+    text.append(part, static_cast<std::size_t>(count));
+    most -= static_cast<std::size_t>(count);
   }
+  return {};
+}
+
+Result<std::vector<TracedEvent>> BlockTrace::take() {
+  TRY(append_what_is_there(pipe_.get(), kTakenAtOnce, text_));
   return parse_trace(text_);
 }
 

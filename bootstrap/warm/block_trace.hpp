@@ -48,6 +48,10 @@ using TracedEvent = std::variant<TracedRead, TracedAllocation>;
 /// events are left out.
 std::vector<TracedEvent> parse_trace(std::string& text);
 
+/// Appends to `text` what can be read without waiting, no more than `most` bytes. Errors:
+/// read(2)'s.
+Ok append_what_is_there(int descriptor, std::size_t most, std::string& text);
+
 class BlockTrace {
  public:
   /// Reads of the disk with this number, and through any of its partitions, from now on, but not
@@ -71,8 +75,11 @@ class BlockTrace {
   /// where the kernel does not tell.
   Ok follow_allocations(dev_t file_system);
 
-  /// What came since the last call, in order; does not wait. Errors: the trace's.
+  /// What came since the last call, in order; does not wait. Errors: the trace's. More than
+  /// kTakenAtOnce stays for the next call: a session that reads faster than lines are taken must
+  /// not keep who has other things to do.
   Result<std::vector<TracedEvent>> take();
+  static constexpr std::size_t kTakenAtOnce = std::size_t{8} << 20;  ///< bytes of lines
 
   /// Becomes readable when there is something to take.
   int fd() const { return pipe_.get(); }
