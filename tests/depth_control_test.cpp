@@ -122,14 +122,14 @@ struct List {
 };
 
 /// A hot list's last blocks waited for a look at half the depth in the midst of it: 1.22 of its
-/// bound.
+/// bound. And what the first window showed beyond what the pipe has stayed until the next look: the
+/// depth of B and D was a third too large.
 TEST(DepthControl, a_list_is_read_without_looks_below_and_the_depth_is_known_within_the_second) {
   constexpr std::uint64_t kListed = 165;
   for (const bool told : {true, false}) {
     for (const List& c :
-         {List{{36, 300, false, 1e-3}, 24.6, 1.02, 1.35}, List{{100, 300, false, 1e-3}, 68.3, 1.3},
-          List{{36, 0, false, 1e-3, 0, 64}, 64, 1.15},
-          List{{100, 100, false, 1e-3}, 22.8, 1.05, 1.4}}) {
+         {List{{36, 300, false, 1e-3}, 24.6, 1.02}, List{{100, 300, false, 1e-3}, 68.3, 1.3},
+          List{{36, 0, false, 1e-3, 0, 64}, 64, 1.15}, List{{100, 100, false, 1e-3}, 22.8, 1.05}}) {
       SCOPED_TRACE(std::to_string(c.law.median_ms) + " ms, " +
                    std::to_string(c.law.bandwidth_mib_s) + " MiB/s, " +
                    (told ? "told of its end" : "ended by itself"));
@@ -151,7 +151,8 @@ TEST(DepthControl, a_list_is_read_without_looks_below_and_the_depth_is_known_wit
         read_list(loop, hurried_s);
         if (told) loop.control().hurry(false);
         loop.run_until(1);
-        EXPECT_LE(loop.control().depth(), 1.6 * loop.control().found());
+        // A look above is half as much again as a depth that may be a tenth off what was found.
+        EXPECT_LE(loop.control().depth(), 1.7 * loop.control().found());
         const double found = loop.control().found();
         off.push_back(std::max(found / c.product, c.product / found));
       }

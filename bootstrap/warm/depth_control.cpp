@@ -137,8 +137,19 @@ void DepthControl::search_from(unsigned depth) {
   search_again();
 }
 
+/// The first window in which reads wait for each other shows more than the pipe has: what was on
+/// its way without a queue comes back in it, too (a fifth, by the closed loop of D). What came
+/// since then does not.
+void DepthControl::heed_full_pipe() {
+  const Time from = std::exchange(full_from_, Time(-1));
+  if (from < Time(0) || full_reads_ < kSearchSamples || latest_ <= from) return;
+  recent_throughput_.fill(0);
+  remember_throughput(full_reads_ * 1e6 / static_cast<double>((latest_ - from).count()));
+}
+
 bool DepthControl::take_owed_look() {
   if (hurry_ || phase_ != Phase::steady || !std::exchange(owes_look_, false)) return false;
+  heed_full_pipe();
   begin_drain(kDrainGain * pipe(), true);
   return true;
 }
@@ -177,6 +188,7 @@ void DepthControl::completed(Time now, std::chrono::microseconds latency) {
   }
   present_in_a_row_ = 0;
   latest_ = now;
+  if (full_from_ >= Time(0)) ++full_reads_;
   // What the reader before has in flight is in no window, and fills the pipe until it is back.
   if (elsewhere_ > 0) return;
   if (settling_ > 0) {
@@ -204,6 +216,7 @@ void DepthControl::interrupted() {
     settling_ = std::max(settling_, depth_);
   }
   window_open_ = false;
+  heed_full_pipe();
 }
 
 DepthControl::Window DepthControl::measure_window(Time now) {
@@ -246,7 +259,11 @@ void DepthControl::close_window(Time now) {
       const bool of_hurry = hurry_ || (previous_throughput_ == 0 && depth_ >= kHurryStart);
       after_search_window(window);
       // Twice as much only where nothing waits: what follows has to come out of that queue first.
-      if (of_hurry && window.spread > kUnqueuedSpread) phase_ = Phase::steady;
+      if (of_hurry && window.spread > kUnqueuedSpread) {
+        phase_ = Phase::steady;
+        full_from_ = now;
+        full_reads_ = 0;
+      }
       if (phase_ == Phase::search) {
         set_depth(2.0 * depth_);
       } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
@@ -392,6 +409,7 @@ void DepthControl::search_again() {
   forget_base();
   base_us_ = 0;
   present_in_a_row_ = 0;
+  full_from_ = Time(-1);
   previous_throughput_ = 0;
   poor_windows_ = 0;
   recent_throughput_.fill(0);

@@ -121,6 +121,7 @@ class DepthControl {
   bool window_is_full(Time now) const;
   double gain() const;
   bool take_owed_look();
+  void heed_full_pipe();
 
   DepthLimits limits_;
   Phase phase_ = Phase::search;
@@ -130,6 +131,8 @@ class DepthControl {
   unsigned last_others_ = UINT32_MAX;  // as the last count was
   bool owes_look_ = false;             // below, since a hurry
   Time hurry_from_{-1};                // its first read's end
+  Time full_from_{-1};                 // reads wait since then, of a hurry
+  unsigned full_reads_ = 0;            // that came back since
   unsigned depth_;
   unsigned settling_ = 0;  // completions still to ignore since the depth changed
   Time window_start_{0};
