@@ -77,7 +77,8 @@ inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
 inline constexpr char kVolumeHostKeys[] = "var/lib/warmroot/host_keys";
 inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";
 inline constexpr char kVolumeHotList[] = "var/lib/warmroot/hot.list";
-/// The id of the volume that had leases here, and whether others have its recording.
+/// The id of the volume that had leases here, whether others have its recording, and the UUID of
+/// the file system of which its hot list tells the places.
 inline constexpr char kVolumeHotListOf[] = "var/lib/warmroot/hot.list.volume";
 /// The base's /run as seen in the volume: the socket of a docker that runs there is in it.
 inline constexpr char kBaseRunInVolume[] = "run/base-run";

@@ -29,7 +29,7 @@ constexpr std::chrono::minutes kRecordFor{10};
 constexpr std::chrono::milliseconds kTakenLimit{500};
 constexpr int kTakenPollMs = 20;
 constexpr std::size_t kMostOwnerBytes = 256;
-/// Behind the volume's id, while others do not know what it has recorded.
+/// A line behind that of the volume's id, while others do not know what it has recorded.
 constexpr const char* kUntold = "\nuntold\n";
 /// Nodes that start beside this one, or soon after, need not wait for its end. From the first
 /// session on.
@@ -57,8 +57,9 @@ void Recording::start(const std::string& disk_node) {
 }
 
 void Recording::mounted(const std::string& mount_point, std::uint64_t partition_offset,
-                        const std::string& volume_id) {
+                        const std::string& volume_id, const std::string& filesystem_uuid) {
   request_.mount_point = mount_point;
+  filesystem_uuid_ = filesystem_uuid;
   // Recognised again by its device: once the root is gone, nothing is saved to what lies below.
   if (auto file = warm::VolumeFile::at(mount_point, kVolumeHotList, "the hot list")) {
     file_.emplace(std::move(*file));
@@ -94,16 +95,26 @@ void Recording::read_owner(const std::string& mount_point) {
   auto file = warm::VolumeFile::at(mount_point, kVolumeHotListOf, "the hot list's volume");
   if (!file || volume_id_.empty()) return;
   owner_.emplace(std::move(*file));
-  const auto owner = owner_->load(kMostOwnerBytes);
-  if (!owner || !*owner) return;
-  has_taught_ = **owner == volume_id_ + "\n";
+  if (const auto text = owner_->load(kMostOwnerBytes); text && *text) owner_text_ = **text;
+  const bool is_ours = owner_text_.starts_with(volume_id_ + "\n");
+  has_taught_ = is_ours && owner_text_.find(kUntold) == std::string::npos;
   const std::lock_guard lock(mutex_);
-  was_used_ = has_taught_ || **owner == volume_id_ + kUntold;
+  was_used_ = is_ours;
+  const bool is_here = !filesystem_uuid_.empty() && owner_text_.ends_with(filesystem_line());
+  is_copied_ = !is_ours && !is_here;
+}
+
+/// Nothing where the file system has no UUID.
+std::string Recording::filesystem_line() const {
+  return filesystem_uuid_.empty() ? std::string() : "filesystem " + filesystem_uuid_ + "\n";
 }
 
 Ok Recording::write_owner(bool has_taught) {
-  if (!owner_ || (was_used_ && has_taught == has_taught_)) return {};
-  return owner_->save(volume_id_ + (has_taught ? "\n" : kUntold));
+  std::string text = volume_id_ + (has_taught ? "\n" : kUntold) + filesystem_line();
+  if (!owner_ || text == owner_text_) return {};
+  TRY(owner_->save(text));
+  owner_text_ = std::move(text);
+  return {};
 }
 
 Ok Recording::take(std::string_view list) {
@@ -145,8 +156,9 @@ Ok Recording::take_elsewhere(std::string_view list) {
 
 std::vector<warm::WantedFile> Recording::files_elsewhere() const {
   const std::lock_guard lock(mutex_);
-  if (elsewhere_.empty() && is_foreign_locked()) return warm::hot_files(*told_);
-  return elsewhere_;
+  if (!elsewhere_.empty()) return elsewhere_;
+  if (is_foreign_locked()) return warm::hot_files(*told_);
+  return own_ && is_copied_ ? warm::hot_files(*own_) : elsewhere_;
 }
 
 /// Who has changed the lineage's tag of a volume may have made it another's.
@@ -164,7 +176,7 @@ std::vector<warm::HotList> Recording::lists() const {
   const std::lock_guard lock(mutex_);
   std::vector<warm::HotList> lists;
   for (const auto* list : {was_used_ ? &own_ : &told_, was_used_ ? &told_ : &own_})
-    if (*list && (list != &told_ || !is_foreign_locked())) lists.push_back(**list);
+    if (*list && !(list == &told_ ? is_foreign_locked() : is_copied_)) lists.push_back(**list);
   return lists;
 }
 

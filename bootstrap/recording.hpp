@@ -44,9 +44,11 @@ class Recording {
   /// calls does nothing.
   void start(const std::string& disk_node);
   /// The root is mounted: files can be told, and the list that it brings along is there.
-  /// Requires the volume's id, or none where nobody knows it.
+  /// Requires the volume's id, or none where nobody knows it, and its file system's UUID, or none
+  /// where it has none: a list that was written to another volume and another file system was
+  /// copied here as a file, as into an image that was made anew, and only its files mean anything.
   void mounted(const std::string& mount_point, std::uint64_t partition_offset,
-               const std::string& volume_id);
+               const std::string& volume_id, const std::string& filesystem_uuid);
   /// Sessions may begin, and we run nothing of the volume's any more: from the first session on,
   /// ten minutes are recorded. Of a lease in which nobody started a shell of the volume's nothing
   /// is kept, and nobody is taught.
@@ -69,7 +71,7 @@ class Recording {
   /// The lineage that a list from elsewhere names, where that is not the volume's.
   std::optional<std::string> foreign_lineage() const;
   /// What a list of another lineage says sessions read first, in its order: take_elsewhere's, else
-  /// take's.
+  /// take's, else that which was copied onto the volume.
   std::vector<warm::WantedFile> files_elsewhere() const;
   /// The blocks that sessions of this lineage read first, in that order, of a device of this size:
   /// those of the volume's own sessions before those of others, and these before what a snapshot
@@ -89,6 +91,7 @@ class Recording {
   bool somebody_came();
   void save(const std::stop_token& stop);
   void read_owner(const std::string& mount_point);
+  std::string filesystem_line() const;
   Ok write_owner(bool has_taught);
 
   Note note_;
@@ -96,11 +99,13 @@ class Recording {
   warm::RecordRequest request_;
   std::optional<warm::Recorder> recorder_;  // the thread's, once that runs
   std::optional<warm::VolumeFile> file_, owner_;
-  std::string volume_id_;
+  std::string volume_id_, filesystem_uuid_;
+  std::string owner_text_;  ///< as it lies on the volume
   mutable std::mutex mutex_;
   std::string lineage_, lineage_of_;  // a snapshot, and the volume that was made from it
   bool was_used_ = false;
-  bool has_taught_ = false;                  // others know what was recorded
+  bool is_copied_ = false;   ///< the volume's list, as a file, from another file system
+  bool has_taught_ = false;  // others know what was recorded
   std::optional<warm::HotList> own_, told_;  // the volume's, and the manager's
   std::vector<warm::WantedFile> elsewhere_;
   std::atomic<bool> open_ = false;

@@ -87,7 +87,8 @@ void Warming::ask_for_block_list() {
 /// The volume's own list is there now. What is missing is asked for once more: the first time the
 /// manager may not have known yet whose disk this is.
 void Warming::root_mounted(const Assignment& assignment) {
-  recording_.mounted(kVolumePoint, assignment.partition.offset_bytes, assignment.volume_id);
+  recording_.mounted(kVolumePoint, assignment.partition.offset_bytes, assignment.volume_id,
+                     assignment.partition.uuid);
   if (!ticket_.warm_enabled) return;
   if (!recording_.was_told())
     ask_for_list(assignment.disk_node);

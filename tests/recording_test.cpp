@@ -40,7 +40,7 @@ class RecordingTest : public warm::WarmerTest {
     recording.start(disk_loop_.device());
     mount_root();
     recording.made_from("vol-0abc", "snap-0a1");
-    recording.mounted(root().string(), 0, volume);
+    recording.mounted(root().string(), 0, volume, filesystem);
     if (somebody_comes) begin_session(recording);
     for (const auto& file : files)
       EXPECT_TRUE(warm::shell("cat " + root().string() + file + " > /dev/null"));
@@ -75,7 +75,7 @@ class RecordingTest : public warm::WarmerTest {
     return paths;
   }
 
-  std::string volume = "vol-0abc";
+  std::string volume = "vol-0abc", filesystem = "1cd5-01";
   bool somebody_comes = true;
   bool others_take_it = true;
   std::vector<std::string> notes;
@@ -97,6 +97,31 @@ TEST_F(RecordingTest, a_list_that_came_with_the_snapshot_of_another_volume_is_no
   recorded.clear();
   lease({"/d1/1"});
   EXPECT_EQ(recorded, "") << "it has become its own";
+}
+
+/// An image that is made anew, of the files of a used one, has its list, and they lie elsewhere: it
+/// was read by block.
+TEST_F(RecordingTest, of_a_list_that_was_copied_onto_another_file_system_only_the_files_are_used) {
+  lease({"/d1/1", "/d7/3"});
+  ASSERT_TRUE(kept);
+  for (const char* other : {"1cd5-02", ""}) {
+    SCOPED_TRACE(other);
+    Recording recording([](const std::string&) {}, kToNobody);
+    mount_root();
+    recording.mounted(root().string(), 0, "vol-0def", other);
+    EXPECT_TRUE(recording.knows_nothing());
+    EXPECT_THAT(recording.hot_blocks(warm::kFsBytes), IsEmpty());
+    EXPECT_THAT(recording.files_elsewhere(),
+                Contains(testing::Field(&warm::WantedFile::path, "/d7/3")));
+    EXPECT_TRUE(recording.finish(seconds(20)));
+    unmount();
+  }
+  volume = "vol-0def";
+  filesystem = "1cd5-02";
+  EXPECT_THAT(lease({"/d2/2"}), IsEmpty());
+  EXPECT_THAT(paths(), testing::Contains("/d2/2"));
+  EXPECT_THAT(paths(), testing::Not(testing::Contains("/d7/3"))) << "merged by block";
+  EXPECT_THAT(lease({"/d2/2"}), testing::Not(IsEmpty())) << "it is the volume's own now";
 }
 
 /// The volume was marked as known to all when its list had gone to a manager that was down.
@@ -125,7 +150,7 @@ TEST_F(RecordingTest, a_lease_in_which_nobody_came_teaches_nobody) {
   EXPECT_THAT(notes, Contains(HasSubstr("nobody came")));
   mount_root();
   Recording recording([](const std::string&) {}, kToNobody);
-  recording.mounted(root().string(), 0, volume);
+  recording.mounted(root().string(), 0, volume, filesystem);
   EXPECT_TRUE(recording.was_used()) << "its map is worth a look";
   unmount();
   somebody_comes = true;
@@ -143,7 +168,7 @@ TEST_F(RecordingTest,
   lease({});
   mount_root();
   Recording recording([](const std::string&) {}, kToNobody);
-  recording.mounted(root().string(), 0, volume);
+  recording.mounted(root().string(), 0, volume, filesystem);
   EXPECT_FALSE(recording.was_used());
   unmount();
 }
@@ -211,7 +236,7 @@ TEST_F(RecordingTest, a_list_from_elsewhere_comes_behind_the_volumes_own_and_bef
   for (const bool is_of_volume : {true, false}) {
     Recording recording([](const std::string&) {}, kToNobody);
     mount_root();
-    recording.mounted(root().string(), 0, is_of_volume ? volume : "vol-0def");
+    recording.mounted(root().string(), 0, is_of_volume ? volume : "vol-0def", filesystem);
     auto expected = recording.hot_blocks(warm::kFsBytes);
     ASSERT_THAT(expected, testing::Not(Contains(300U)));
     EXPECT_FALSE(recording.was_told());
@@ -260,7 +285,7 @@ TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
   Recording recording([this](const std::string& note) { notes.push_back(note); }, kToNobody);
   recording.start("/dev/null");
   mount_root();
-  recording.mounted(root().string(), 0, volume);
+  recording.mounted(root().string(), 0, volume, filesystem);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("nothing is recorded: /dev/null")));
   EXPECT_TRUE(recording.finish(seconds(1)));
 }
@@ -304,7 +329,7 @@ TEST_F(RecordCommand, adds_to_the_volumes_list_also_while_the_daemon_records) {
   Recording daemon([](const std::string&) {}, kToNobody);
   daemon.start(disk_loop_.device());
   mount_root();
-  daemon.mounted(root().string(), 0, volume);
+  daemon.mounted(root().string(), 0, volume, filesystem);
   begin_session(daemon);
   const auto said = record({"", "", seconds(30)}, "/d3/3");
   ASSERT_TRUE(said) << said.error().message();
