@@ -427,15 +427,36 @@ TEST(DepthControl, who_takes_over_leaves_room_for_what_is_under_way_until_that_i
   EXPECT_EQ(unused.depth(), 48U);
 }
 
+/// 228 fill it, for which nobody but an operator has a ceiling.
+TEST(DepthControl, an_operator_may_ask_for_more_where_the_pipe_is_wide_and_slow) {
+  const Law wide{100, 1000, false, 0};
+  for (unsigned seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Loop unasked(wide, depth_limits(0, 1023), seed), asked(wide, depth_limits(400, 1023), seed);
+    unasked.run_until(5);
+    asked.run_until(5);
+    EXPECT_LE(unasked.control().depth(), 80U);
+    EXPECT_GE(asked.completed(), 2 * unasked.completed());
+  }
+}
+
 TEST(DepthControl, stays_within_its_limits) {
   struct {
     unsigned max_depth;
     std::optional<unsigned> tags;
     unsigned floor, start, ceiling;
   } const cases[] = {
-      {0, std::nullopt, 4, 8, 80}, {0, 1023, 4, 8, 80}, {0, 31, 4, 8, 19}, {16, 128, 4, 8, 16},
-      {2, 128, 2, 2, 2},           {0, 8, 4, 5, 5},     {0, 1, 1, 1, 1},   {100, 256, 4, 8, 80},
+      {0, std::nullopt, 4, 8, 80},
+      {0, 1023, 4, 8, 80},
+      {0, 31, 4, 8, 19},
+      {16, 128, 4, 8, 16},
+      {2, 128, 2, 2, 2},
+      {0, 8, 4, 5, 5},
+      {0, 1, 1, 1, 1},
+      {100, 256, 4, 8, 100},
       {0, 128, 4, 8, 80},
+      {512, 1023, 4, 8, 512},
+      {512, 128, 4, 8, 80},
   };
   for (const auto& c : cases) {
     const DepthLimits limits = depth_limits(c.max_depth, c.tags);

@@ -16,7 +16,7 @@ namespace {
 /// longer, and the first second of 68 ended at 110. What this costs is a pipe of 1,000 MiB/s behind
 /// 100 ms, which 228 fill: it brings 340 MiB/s, for 960 with 256. Behind 36 ms 82 fill it, and 2 %
 /// are lost.
-constexpr unsigned kHardCeiling = 80;
+constexpr unsigned kUnaskedCeiling = 80;
 /// Of 128 the same; the session keeps the others.
 constexpr double kShareOfTags = 0.625;
 /// Of a hurry. Where it takes 64 or more to fill the pipe, a list that began with 32 waited for a
@@ -84,12 +84,11 @@ constexpr double kDepthHysteresis = 0.1;
 
 DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags) {
   DepthLimits limits;
-  limits.ceiling = kHardCeiling;
+  limits.ceiling = max_depth != 0 ? max_depth : kUnaskedCeiling;
   if (device_tags) {
     const auto share = static_cast<unsigned>(kShareOfTags * *device_tags);
     limits.ceiling = std::min(limits.ceiling, std::max(1U, share));
   }
-  if (max_depth != 0) limits.ceiling = std::min(limits.ceiling, max_depth);
   limits.floor = std::min(limits.floor, limits.ceiling);
   limits.start = std::min(limits.start, limits.ceiling);
   return limits;

@@ -21,9 +21,9 @@ struct DepthLimits {
   unsigned ceiling = 80;
 };
 
-/// Ceiling: the smallest of 80, five eighths of the device's tags (the session needs the rest)
-/// and the operator's cap; 0 and nullopt mean no such limit. Floor and start never exceed the
-/// ceiling.
+/// Ceiling: the operator's, or 80 where that is 0, but never more than five eighths of the device's
+/// tags, of which nullopt means that they are not known: the session needs the rest. Floor and
+/// start never exceed the ceiling.
 DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags);
 
 /// Phases: *search* doubles the depth while that brings 1.3 times the throughput; *steady* keeps
