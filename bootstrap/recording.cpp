@@ -74,6 +74,8 @@ void Recording::mounted(const std::string& mount_point, std::uint64_t partition_
       if (own) own_ = std::move(*own);
       // Nobody can tell it from another volume with the same list.
       if (volume_id_.empty()) has_taught_ = was_used_ = own_.has_value();
+      if (own_ && is_copied_)
+        note_("the volume's hot list was written on another file system: only its files count");
     }
   }
   if (!recorder_) return;

@@ -40,6 +40,7 @@ struct BadList {
   std::string told;                   ///< in the log
   const char* file = "hot-list";      ///< the manager's answer; nullptr: it lies on the volume
   bool beside_own = false;            ///< on which a good one lies
+  bool is_copied = false;             ///< onto the volume, nobody knows of which
 };
 
 void PrintTo(const BadList& list, std::ostream* out) {
@@ -79,7 +80,8 @@ TEST_P(BootLists, that_are_wrong_are_told_and_harm_no_session) {
     ASSERT_TRUE(write_file_atomic("/run/list", kGood, 0644));
   }
   if (bad.file == nullptr || bad.beside_own)
-    make_volume("mkdir -p $t/var/lib/warmroot; cp /run/list $t/" + std::string(kVolumeHotList),
+    make_volume("mkdir -p $t/var/lib/warmroot; cp /run/list $t/" + std::string(kVolumeHotList) +
+                    (bad.is_copied ? "" : "; echo vol-0abc >$t/" + std::string(kVolumeHotListOf)),
                 false, "128M");
   else
     make_volume();
@@ -152,6 +154,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "8 ranges lie beyond the device: left out"},
         BadList{"a_corrupt_one_of_the_pool", [] { return damaged(kGood); },
                 "the hot list is damaged: its checksum is wrong", "hot-list-of-pool"},
+        BadList{"an_empty_one_of_the_pool", [] { return ""; }, "the hot list is no hot list",
+                "hot-list-of-pool"},
+        BadList{"a_long_one_of_the_pool", [] { return std::string(warm::kMostListBytes + 1, 'a'); },
+                "is longer than a hot list may be", "hot-list-of-pool"},
+        BadList{
+            "a_huge_one_of_the_pool", {}, "the answer is larger than 8 MiB", "hot-list-of-pool"},
         BadList{"a_corrupt_block_list", [] { return std::string(4096, 'b'); },
                 "the block list is no block list", "block-list"},
         BadList{"an_empty_one_on_the_volume", [] { return ""; }, "the hot list is no hot list",
@@ -164,7 +172,9 @@ INSTANTIATE_TEST_SUITE_P(
                 nullptr},
         BadList{"one_beyond_the_device_on_the_volume",
                 [] { return list_of("snap-0a1b2c3d", kTebibyte, kTebibyte / 2); },
-                "8 ranges lie beyond the device: left out", nullptr}),
+                "8 ranges lie beyond the device: left out", nullptr},
+        BadList{"one_that_was_copied_onto_the_volume", [] { return kGood; },
+                "was written on another file system: only its files count", nullptr, false, true}),
     [](const testing::TestParamInfo<BadList>& list) { return std::string(list.param.name); });
 
 }  // namespace

@@ -328,6 +328,7 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   known.volume_id = "vol-0fedcba9876543210";
   board_.set_known("research", {{kInstance, known}});
   EXPECT_EQ(put(4, recording({7, 9})), 200);
+  EXPECT_EQ(put(5, std::string(warm::kMostListBytes + 1, 'a')), 413);
   EXPECT_EQ(put(5, "warmroot-hot-list 1\n"), 400);
   EXPECT_EQ(put(5, recording({1})), 409) << "a replay";
   const auto reply = client_->Get("/v1/hot-list", headers(6, ""));
