@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include "bootstrap/warm/fsmap.hpp"
@@ -68,7 +70,19 @@ TEST(PlaceMap, a_place_that_was_freed_and_used_anew_belongs_to_the_later_file) {
   EXPECT_FALSE(places.at(12288));
 }
 
-using RecorderTest = WarmerTest;
+class RecorderTest : public WarmerTest {
+ protected:
+  /// What the list says of a file is what the disk has there.
+  void expect_true(const HotRange& range) const {
+    std::ifstream disk(top_ / "image", std::ios::binary);
+    std::ifstream file((top_ / "files").string() + range.path, std::ios::binary);
+    std::string on_disk(4096, '\0');
+    std::string in_file(4096, '\0');
+    disk.seekg(static_cast<std::streamoff>(range.device.offset)).read(on_disk.data(), 4096);
+    file.seekg(static_cast<std::streamoff>(range.file_offset)).read(in_file.data(), 4096);
+    EXPECT_EQ(on_disk, in_file) << range.path;
+  }
+};
 
 RecordRequest request_for(const WarmRequest& warm, const std::string& fs_device) {
   struct stat seen {};
@@ -105,15 +119,7 @@ TEST_F(RecorderTest, what_is_read_is_listed_by_file_and_place_in_order) {
   EXPECT_LT(first, second);
   EXPECT_THAT(paths, Contains("/d7"));  // its entry was looked up
   EXPECT_THAT(paths, Not(Contains("/d3/3")));
-  // What the list says of a file is what the disk has there.
-  const auto& range = list.ranges[static_cast<std::size_t>(first - paths.begin())];
-  std::ifstream disk(top_ / "image", std::ios::binary);
-  std::ifstream file(top_ / "files/d7/4", std::ios::binary);
-  std::string on_disk(4096, '\0');
-  std::string in_file(4096, '\0');
-  disk.seekg(static_cast<std::streamoff>(range.device.offset)).read(on_disk.data(), 4096);
-  file.seekg(static_cast<std::streamoff>(range.file_offset)).read(in_file.data(), 4096);
-  EXPECT_EQ(on_disk, in_file);
+  expect_true(list.ranges[static_cast<std::size_t>(first - paths.begin())]);
   EXPECT_TRUE(decode_hot_list(encode_hot_list(list)));
 }
 
@@ -284,6 +290,39 @@ TEST_F(RecorderTest, a_bitmap_that_was_in_memory_when_a_session_allocated_is_lis
   EXPECT_EQ(listed_behind(kSecondFlexGroup), 0);
   ASSERT_TRUE(shell("fallocate -l 150M " + root().string() + "/d1/large"));
   EXPECT_GE(listed_behind(kSecondFlexGroup), 1);
+}
+
+/// As on a node: the whole disk is traced, and what is mounted is a partition of it.
+TEST_F(RecorderTest, of_a_partition_reads_and_bitmaps_are_listed_by_their_place_on_the_disk) {
+  constexpr std::uint64_t kSecondFlexGroup = 128 * kMiB;
+  make_image(kOddOffset, kTwoFlexGroups);
+  attach({});
+  const std::string disk = disk_loop_.device();
+  ASSERT_TRUE(shell("addpart " + disk + " 1 " + std::to_string(kOddOffset / 512) + " " +
+                    std::to_string((fs::file_size(top_ / "image") - kOddOffset) / 512)));
+  const std::shared_ptr<void> partition(nullptr, [&](void*) {
+    unmount();
+    EXPECT_TRUE(shell("delpart " + disk + " 1"));
+  });
+  ASSERT_NO_FATAL_FAILURE(mount_device(disk + "p1"));
+  auto wanted = request_for(request(), disk);
+  wanted.disk_offset = 0;
+  wanted.disk_node = disk;
+  auto recorder = start(wanted);
+  ASSERT_TRUE(recorder) << recorder.error().message();
+  ASSERT_TRUE(shell("cat " + root().string() + "/d7/4 | wc -c"));
+  ASSERT_TRUE(shell("fallocate -l 150M " + root().string() + "/d1/large"));
+  ASSERT_TRUE(recorder->poll());
+  const HotList list = recorder->list();
+  const auto read = std::ranges::find(list.ranges, "/d7/4", &HotRange::path);
+  ASSERT_NE(read, list.ranges.end());
+  expect_true(*read);
+  EXPECT_GE(std::ranges::count_if(list.ranges,
+                                  [](const HotRange& range) {
+                                    return range.path.empty() &&
+                                           range.device.offset >= kOddOffset + kSecondFlexGroup;
+                                  }),
+            1);
 }
 
 TEST_F(RecorderTest, an_unmount_is_not_held_up_by_a_recording) {
