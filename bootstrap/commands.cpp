@@ -39,8 +39,9 @@ namespace {
 
 constexpr std::size_t kMaxTicketFile = 64 * 1024;
 constexpr std::size_t kMaxStatusFile = 16 * 1024 * 1024;
-/// Release is bounded by about two minutes; a daemon that needs longer is stuck.
-constexpr std::int64_t kDownLimitMs = 180000;
+/// A release is bounded by about two minutes, by three where the ticket wishes that; a daemon that
+/// needs longer is stuck.
+constexpr std::int64_t kDownLimitMs = 240000;
 constexpr std::chrono::milliseconds kDownPoll{200};
 constexpr std::int64_t kLockLimitMs = 500;
 constexpr std::chrono::milliseconds kLockPoll{10};
@@ -118,7 +119,8 @@ HeldVolume unrecorded(const StatusFields& fields) {
   return volume;
 }
 
-/// The daemon is gone but its mounts are not. None begins meanwhile.
+/// The daemon is gone but its mounts are not; what its ticket wished is not known. None begins
+/// meanwhile.
 Ok release_orphan() {
   // Ending the sessions may end the terminal or the pipe that this command writes to.
   for (const int number : {SIGPIPE, SIGHUP}) ::signal(number, SIG_IGN);
@@ -134,7 +136,7 @@ Ok release_orphan() {
   });
   const StopReason reason{
       std::string(to_string(ReleaseCause::operator_)), "the operator asked for it",
-      boottime_ms() + time_for_release(ReleaseCause::operator_, "", {}).count()};
+      boottime_ms() + time_for_release(ReleaseCause::operator_, "", {}, {}).count()};
   // Where this process is killed, too.
   std::ignore = keep_held_record({assignment, reason});
   const ReleaseInput input{fields.pool,

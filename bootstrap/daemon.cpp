@@ -126,7 +126,8 @@ class Daemon {
     if (cause == ReleaseCause::shutdown) shutting_down_ = true;
     const auto now = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now());
     stop_.request({std::string(to_string(cause)), sentence,
-                   boottime_ms() + time_for_release(cause, notice_time, now).count()});
+                   boottime_ms() +
+                       time_for_release(cause, notice_time, now, ticket_.release_wishes).count()});
   }
 
  private:
@@ -515,7 +516,8 @@ class Daemon {
                        [this] { return stop_.reason()->deadline_ms; },
                        [this](milliseconds limit) { return stop_own_users(limit); },
                        true,
-                       machine_goes(reason.word)};
+                       machine_goes(reason.word),
+                       ticket_.release_wishes};
     // Nobody else can give the volume back: for as long as it is held, try again.
     milliseconds pause = kFirstReleaseRetry;
     int requests = stop_.requests();

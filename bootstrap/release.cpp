@@ -159,7 +159,7 @@ class Release {
   }
 
   ReleaseBudget budget() const {
-    return plan_release(Milliseconds(input_.deadline_ms() - boottime_ms()));
+    return plan_release(Milliseconds(input_.deadline_ms() - boottime_ms()), input_.wishes);
   }
 
   /// On a thread of its own, so that a volume which does not answer keeps only that thread waiting.

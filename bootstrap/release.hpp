@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bootstrap/assignment.hpp"
+#include "bootstrap/base/release_wishes.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/status.hpp"
@@ -28,6 +29,7 @@ struct ReleaseInput {
   bool turn_away = true;
   /// And afterwards, until somebody calls let_onto_base.
   bool machine_goes = false;
+  ReleaseWishes wishes{};  ///< the ticket's
 };
 
 /// A banner says why new sessions are refused or land on the base, as they do after a failure in

@@ -8,13 +8,11 @@ namespace warmroot::bootstrap {
 namespace {
 
 /// A spot notice comes two minutes before the end (best effort). The manager ends an instance that
-/// drains for longer than 150 s, and `down` waits for 180 s.
+/// drains for longer than 150 s, and `down` waits for 240 s: a minute more than any wishes make it.
 constexpr Milliseconds kUsual{120'000};
 /// systemd kills what has not ended 90 s (DefaultTimeoutStopSec) after it was told to.
 constexpr Milliseconds kShutdown{80'000};
-/// From the notice to a free volume at most 25 s, however many people and however much dirty
-/// memory: kWarn, SIGTERM, SIGKILL, kWriteBack. Hooks are asked for, and may take longer.
-constexpr Milliseconds kWarn{5'000}, kHooks{30'000}, kTerminate{5'000}, kKill{2'000};
+constexpr Milliseconds kTerminate{5'000}, kKill{2'000};
 constexpr Milliseconds kMostOwn{2'000}, kLeastOwn{1'000};
 /// Of kKeptForSync; what sync has written needs no unmounting any more.
 constexpr Milliseconds kLeastUnmount{3'000}, kMostUnmount{30'000};
@@ -50,21 +48,23 @@ std::optional<ReleaseCause> release_cause_from(std::string_view word) {
   return std::nullopt;
 }
 
-Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now) {
+Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now,
+                              ReleaseWishes wishes) {
   if (cause == ReleaseCause::shutdown) return kShutdown;
   if (cause == ReleaseCause::disk_gone) return kLeast;
-  const auto end = cause == ReleaseCause::spot_notice ? parse_iso8601(notice_time) : std::nullopt;
+  if (cause != ReleaseCause::spot_notice) return kUsual + extra_release_time(wishes);
+  const auto end = parse_iso8601(notice_time);
   return end ? std::clamp(*end - now, kLeast, kUsual) : kUsual;
 }
 
-ReleaseBudget plan_release(Milliseconds left) {
+ReleaseBudget plan_release(Milliseconds left, ReleaseWishes wishes) {
   const Milliseconds spare = left - kKeptForSync;
   ReleaseBudget budget;
   budget.kill = at_most(spare, kKill);
   budget.terminate = at_most(spare - kKill, kTerminate);
   const Milliseconds before = spare - kKill - kTerminate;
-  budget.warn = at_most(before, kWarn);
-  budget.hooks = at_most(before, kHooks);
+  budget.warn = at_most(before, wishes.grace);
+  budget.hooks = at_most(before, wishes.hooks);
   budget.own_users = at_most(spare, std::clamp(budget.warn / 2, kLeastOwn, kMostOwn));
   budget.sync = std::max(left, kKeptForSync) - kLeastUnmount;
   budget.unmount = std::clamp(left, kLeastUnmount, kMostUnmount);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "bootstrap/base/release_wishes.hpp"
 #include "bootstrap/base/units.hpp"
 
 namespace warmroot::bootstrap {
@@ -34,8 +35,9 @@ inline constexpr Milliseconds kWriteBack{10'000};
 /// How much time a release has. `notice_time` is EC2's word of a spot notice (ISO 8601), else
 /// empty. One that cannot be read, or lies further ahead than a notice ever comes, counts as EC2's
 /// documented two minutes; one that has passed as the least with which a release can succeed,
-/// because the end may come at any moment.
-Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now);
+/// because the end may come at any moment. Wishes lengthen it only where nobody else sets an end.
+Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now,
+                              ReleaseWishes wishes);
 
 struct ReleaseBudget {
   Milliseconds warn{0};       ///< from the first warning until programs are told to end
@@ -48,8 +50,8 @@ struct ReleaseBudget {
 };
 
 /// What each step may take when it begins with `left` before the end. As long as `left` is more
-/// than kKeptForSync, no step before sync takes any of that.
-ReleaseBudget plan_release(Milliseconds left);
+/// than kKeptForSync, no step before sync takes any of that, whatever the wishes are: they are cut.
+ReleaseBudget plan_release(Milliseconds left, ReleaseWishes wishes);
 
 /// Bytes that a volume of so many MiB/s writes in kWriteBack.
 std::uint64_t dirty_limit_bytes(unsigned write_mib_s);

@@ -77,6 +77,16 @@ Ok read_warm(const Json& document, Ticket& ticket) {
   return {};
 }
 
+Ok read_release_wish(const Json& session, const char* key, Milliseconds& wish) {
+  const auto seconds = session.find(key);
+  if (seconds == session.end()) return {};
+  if (!seconds->is_number_unsigned() || seconds->get<std::uint64_t>() > kMostReleaseWishS)
+    return wrong(std::string("has a \"session.") + key +
+                 "\" that is not a whole number from 0 to " + std::to_string(kMostReleaseWishS));
+  wish = std::chrono::seconds(seconds->get<unsigned>());
+  return {};
+}
+
 Ok read_session(const Json& document, Ticket& ticket) {
   const auto session = document.find("session");
   if (session == document.end()) return {};
@@ -110,6 +120,8 @@ Ok read_session(const Json& document, Ticket& ticket) {
       return wrong("has a \"session.login_wait_s\" that is not a whole number from 0 to 600");
     ticket.login_wait_s = wait->get<unsigned>();
   }
+  TRY(read_release_wish(*session, "grace_s", ticket.release_wishes.grace));
+  TRY(read_release_wish(*session, "hooks_s", ticket.release_wishes.hooks));
   return {};
 }
 

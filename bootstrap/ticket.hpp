@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "bootstrap/base/release_wishes.hpp"
 #include "bootstrap/base/result.hpp"
 
 namespace warmroot::bootstrap {
@@ -32,6 +33,7 @@ struct Ticket {
   bool host_keys = true;     ///< sshd shows the node's host keys, which its volume keeps
   unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
   unsigned login_wait_s = kDefaultLoginWaitS;  ///< that the base's sshd waits for the volume
+  ReleaseWishes release_wishes{};              ///< grace_s and hooks_s
   bool warm_enabled = true;
   bool record = true;  ///< what the first sessions of a lease read
   unsigned write_mib_s = kDefaultWriteMibS;

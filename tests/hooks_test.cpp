@@ -164,6 +164,17 @@ TEST_F(Hooks, a_hook_ends_with_the_bootstrap_that_runs_it) {
   EXPECT_TRUE(soon([] { return holders_of(*mounted_root()).empty(); }));
 }
 
+/// Where it says nothing this one has 20 s.
+TEST_F(Hooks, hooks_have_as_long_as_the_ticket_says) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with("hook hangs 'read x </never'"));
+  ReleaseInput input = leaving(seconds(120));
+  input.wishes.hooks = seconds(3);
+  const Ok released = release(input, assignment_, book_);
+  ASSERT_TRUE(released) << released.error().message();
+  EXPECT_THAT(hook_lines(), ElementsAre(testing::MatchesRegex(
+                                "hook hangs: failed: took longer than [0-2] s and was ended")));
+}
+
 TEST_F(Hooks, an_end_that_comes_nearer_shortens_the_hook_that_runs) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with("hook hangs ': >/begun; read x </never'"));
   ReleaseInput input = leaving(seconds(900));

@@ -16,11 +16,13 @@ struct Case {
   ReleaseCause cause;
   const char* notice_time;
   seconds expected;
+  ReleaseWishes wishes{};
 };
 class TimeForRelease : public testing::TestWithParam<Case> {};
 
 TEST_P(TimeForRelease, is_what_the_cause_says) {
-  EXPECT_EQ(time_for_release(GetParam().cause, GetParam().notice_time, kNow), GetParam().expected);
+  const Case& row = GetParam();
+  EXPECT_EQ(time_for_release(row.cause, row.notice_time, kNow, row.wishes), row.expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -42,14 +44,36 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NothingToSave", ReleaseCause::disk_gone, "", seconds(20)}),
     [](const auto& row) { return std::string(row.param.name); });
 
+constexpr ReleaseWishes kMost{seconds(90), seconds(90)}, kNone{seconds(0), seconds(0)};
+
+INSTANTIATE_TEST_SUITE_P(
+    Wishes, TimeForRelease,
+    testing::Values(
+        Case{"LongGrace", ReleaseCause::wish, "", seconds(180), {seconds(90), seconds(30)}},
+        Case{"LongHooks", ReleaseCause::operator_, "", seconds(135), {seconds(5), seconds(45)}},
+        Case{"BothAtOnce", ReleaseCause::operator_, "", seconds(180), kMost},
+        Case{"GraceWithinTheHooksTime",
+             ReleaseCause::wish,
+             "",
+             seconds(120),
+             {seconds(30), seconds(30)}},
+        Case{"NoneTakeNothingAway", ReleaseCause::wish, "", seconds(120), kNone},
+        Case{"NotEC2sOwnTime", ReleaseCause::spot_notice, "2026-01-02T03:05:35Z", seconds(90),
+             kMost},
+        Case{"NorANoticeWithoutOne", ReleaseCause::spot_notice, "", seconds(120), kMost},
+        Case{"NorAShutdown", ReleaseCause::shutdown, "", seconds(80), kMost},
+        Case{"NorWhatIsLost", ReleaseCause::disk_gone, "", seconds(20), kMost}),
+    [](const auto& row) { return std::string(row.param.name); });
+
 struct Row {
   int left, warn, own_users, hooks, terminate, kill, sync, unmount;
+  ReleaseWishes wishes{};
 };
 class ReleaseBudgets : public testing::TestWithParam<Row> {};
 
 TEST_P(ReleaseBudgets, are_those_of_the_readme) {
   const Row& row = GetParam();
-  const ReleaseBudget budget = plan_release(seconds(row.left));
+  const ReleaseBudget budget = plan_release(seconds(row.left), row.wishes);
   EXPECT_EQ(budget.warn, seconds(row.warn));
   EXPECT_EQ(budget.own_users, seconds(row.own_users));
   EXPECT_EQ(budget.hooks, seconds(row.hooks));
@@ -70,25 +94,56 @@ INSTANTIATE_TEST_SUITE_P(
       return row.param.left < 0 ? std::string("Past") : "Left" + std::to_string(row.param.left);
     });
 
+INSTANTIATE_TEST_SUITE_P(
+    Wishes, ReleaseBudgets,
+    testing::Values(Row{180, 90, 2, 90, 5, 2, 177, 30, kMost},
+                    Row{120, 90, 2, 90, 5, 2, 117, 30, kMost},
+                    Row{119, 60, 2, 10, 5, 2, 116, 30, {seconds(60), seconds(10)}},
+                    Row{118, 0, 1, 0, 5, 2, 115, 30, kNone},
+                    Row{80, 58, 2, 58, 5, 2, 77, 30, kMost}, Row{24, 2, 1, 2, 5, 2, 21, 24, kMost},
+                    Row{20, 0, 1, 0, 3, 2, 17, 20, kMost}, Row{15, 0, 0, 0, 0, 0, 12, 15, kMost},
+                    Row{-60, 0, 0, 0, 0, 0, 12, 3, kMost}),
+    [](const auto& row) {
+      return row.param.left < 0 ? std::string("Past") : "Left" + std::to_string(row.param.left);
+    });
+
 TEST(ReleasePlan, leaves_the_last_15_s_to_sync_and_unmount_however_long_each_step_takes) {
-  const auto take = [](Milliseconds& left, Milliseconds ReleaseBudget::*step) {
-    left -= plan_release(left).*step;
-  };
-  for (Milliseconds all{0}; all <= seconds(200); all += Milliseconds(250)) {
-    Milliseconds left = all;
-    for (const auto step : {&ReleaseBudget::own_users, &ReleaseBudget::hooks, &ReleaseBudget::warn,
-                            &ReleaseBudget::terminate, &ReleaseBudget::kill})
-      take(left, step);
-    EXPECT_GE(left, std::min(all, kKeptForSync)) << all.count();
-    if (all >= kKeptForSync) {
-      take(left, &ReleaseBudget::sync);
-      EXPECT_GE(left, seconds(3)) << all.count();
+  for (const ReleaseWishes& wishes : {ReleaseWishes{}, kMost, kNone}) {
+    const auto take = [&](Milliseconds& left, Milliseconds ReleaseBudget::*step) {
+      left -= plan_release(left, wishes).*step;
+    };
+    for (Milliseconds all{0}; all <= seconds(300); all += Milliseconds(250)) {
+      Milliseconds left = all;
+      for (const auto step :
+           {&ReleaseBudget::own_users, &ReleaseBudget::hooks, &ReleaseBudget::warn,
+            &ReleaseBudget::terminate, &ReleaseBudget::kill})
+        take(left, step);
+      EXPECT_GE(left, std::min(all, kKeptForSync)) << all.count();
+      if (all >= kKeptForSync) {
+        take(left, &ReleaseBudget::sync);
+        EXPECT_GE(left, seconds(3)) << all.count();
+      }
     }
   }
 }
 
+/// People's time and the hooks' pass together.
+TEST(ReleasePlan, the_longest_wishes_are_whole_after_a_notice_and_leave_the_usual_rest_of_a_wish) {
+  const auto after_people = [](Milliseconds left) {
+    const ReleaseBudget budget = plan_release(left, kMost);
+    EXPECT_EQ(std::max(budget.warn, budget.hooks), seconds(kMostReleaseWishS));
+    return left - budget.own_users - std::max(budget.warn, budget.hooks);
+  };
+  EXPECT_GE(after_people(time_for_release(ReleaseCause::spot_notice, "", kNow, kMost)),
+            seconds(5 + 2) + kKeptForSync);
+  const Milliseconds usual = time_for_release(ReleaseCause::wish, "", kNow, {});
+  const ReleaseBudget budget = plan_release(usual, {});
+  EXPECT_EQ(after_people(time_for_release(ReleaseCause::wish, "", kNow, kMost)),
+            usual - budget.own_users - std::max(budget.warn, budget.hooks));
+}
+
 TEST(ReleasePlan, people_and_a_full_bound_take_at_most_25_s) {
-  const ReleaseBudget budget = plan_release(seconds(120));
+  const ReleaseBudget budget = plan_release(seconds(120), {});
   EXPECT_LE(budget.warn + budget.terminate + budget.kill + kWriteBack, seconds(25));
 }
 

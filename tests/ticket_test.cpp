@@ -10,7 +10,7 @@ using testing::HasSubstr;
 TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   const auto ticket = parse_ticket(
       R"({"version":1,"deployment":"research","pool":"imagenet","manager_url":"http://10.0.0.1:8470/",
-          "session":{"entry":"sshd","write_mib_s":500,"host_keys":false,"rescue_port":2222,"login_wait_s":90},"warm":{"enabled":false,"record":false,"max_depth":64,"max_mib_s":80},
+          "session":{"entry":"sshd","write_mib_s":500,"host_keys":false,"rescue_port":2222,"login_wait_s":90,"grace_s":60,"hooks_s":0},"warm":{"enabled":false,"record":false,"max_depth":64,"max_mib_s":80},
           "volume":{"grow":true}})");
   ASSERT_TRUE(ticket);
   EXPECT_EQ(ticket->deployment, "research");
@@ -20,6 +20,8 @@ TEST(Ticket, the_manager_s_ticket_is_read_whole) {
   EXPECT_FALSE(ticket->host_keys);
   EXPECT_EQ(ticket->rescue_port, 2222u);
   EXPECT_EQ(ticket->login_wait_s, 90u);
+  EXPECT_EQ(ticket->release_wishes.grace, std::chrono::seconds(60));
+  EXPECT_EQ(ticket->release_wishes.hooks, std::chrono::seconds(0));
   EXPECT_FALSE(ticket->warm_enabled);
   EXPECT_FALSE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 64u);
@@ -41,6 +43,8 @@ TEST(Ticket, unknown_keys_are_ignored_and_the_rest_has_defaults) {
   EXPECT_TRUE(ticket->host_keys);
   EXPECT_EQ(ticket->rescue_port, 0u);
   EXPECT_EQ(ticket->login_wait_s, kDefaultLoginWaitS);
+  EXPECT_EQ(ticket->release_wishes.grace, std::chrono::seconds(5));
+  EXPECT_EQ(ticket->release_wishes.hooks, std::chrono::seconds(30));
   EXPECT_TRUE(ticket->warm_enabled);
   EXPECT_TRUE(ticket->record);
   EXPECT_EQ(ticket->max_depth, 0u);
@@ -89,6 +93,14 @@ INSTANTIATE_TEST_SUITE_P(
                   "session.rescue_port"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"login_wait_s":601}})",
                   "session.login_wait_s"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"grace_s":91}})",
+                  "\"session.grace_s\" that is not a whole number from 0 to 90"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"grace_s":"long"}})",
+                  "session.grace_s"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"hooks_s":-1}})",
+                  "session.hooks_s"},
+        BadTicket{R"({"version":1,"deployment":"d","pool":"p","session":{"hooks_s":30.5}})",
+                  "session.hooks_s"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"enabled":1}})",
                   "warm.enabled"},
         BadTicket{R"({"version":1,"deployment":"d","pool":"p","warm":{"record":"no"}})",

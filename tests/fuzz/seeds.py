@@ -25,7 +25,8 @@ STS = {"GetCallerIdentity": "<GetCallerIdentityResponse><GetCallerIdentityResult
                      "</AssumeRoleResult></AssumeRoleResponse>"}
 BLOCKS = {"BlockSize": 524288, "VolumeSize": 4, "NextToken": "n", "Blocks": [{"BlockIndex": 0, "BlockToken": "x"}, {"BlockIndex": 7}]}
 TICKET = {"version": 1, "deployment": "research", "pool": "imagenet", "manager_url": "http://10.0.0.5:8470",
-          "session": {"entry": "sshd", "host_keys": True, "rescue_port": 2222, "login_wait_s": 90, "write_mib_s": 250},
+          "session": {"entry": "sshd", "host_keys": True, "rescue_port": 2222, "login_wait_s": 90, "write_mib_s": 250,
+                      "grace_s": 60, "hooks_s": 0},
           "warm": {"enabled": True, "record": False, "max_depth": 64}}
 ENVELOPE = {"version": "0", "id": "e-1", "detail-type": "EC2 Spot Instance Interruption Warning", "source": "aws.ec2",
             "account": "111122223333", "time": "2026-01-02T03:04:05Z", "region": "us-east-1", "resources": [],

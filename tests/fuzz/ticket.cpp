@@ -55,6 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(ticket->manager_url.find('\n') == std::string::npos);
   CHECK(ticket->rescue_port <= 65'535 && ticket->write_mib_s >= 1 && ticket->max_depth <= 1'024);
   CHECK(ticket->login_wait_s <= 600);
+  for (const Milliseconds wish : {ticket->release_wishes.grace, ticket->release_wishes.hooks})
+    CHECK(wish >= Milliseconds{0} && wish <= std::chrono::seconds{90});
   // Escapes may make the same ticket longer than one may be.
   const std::string text = rendered(*ticket);
   if (text.size() > 16 * 1024) return 0;
