@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <optional>
 #include <tuple>
 
+#include "bootstrap/ahead_of_people.hpp"
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/base/words.hpp"
 #include "bootstrap/files.hpp"
@@ -67,26 +67,6 @@ Result<std::string> write_back(const std::vector<std::string>& places) {
   if (::syncfs(top.get()) != 0) return fail_errno("writing the volume back");
   return done;
 }
-
-/// While it lives, this thread comes before everything that runs for people: behind thousands of
-/// their programs it would wait for its turn for seconds. What it starts does not.
-class AheadOfPeople {
- public:
-  AheadOfPeople() {
-    sched_param first{};
-    first.sched_priority = 1;
-    done_ = ::sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first) == 0;
-  }
-  ~AheadOfPeople() {
-    const sched_param usual{};
-    if (done_) ::sched_setscheduler(0, SCHED_OTHER, &usual);
-  }
-  AheadOfPeople(const AheadOfPeople&) = delete;
-  AheadOfPeople& operator=(const AheadOfPeople&) = delete;
-
- private:
-  bool done_ = false;
-};
 
 /// Milliseconds until the next round: not fewer than this one took, because those who were killed
 /// need the processor to end.
