@@ -105,14 +105,15 @@ class Release {
     if (!assignment_.entry->by_base_sshd() && !assignment_.entry->holds_sessions()) end_entry();
     if (assignment_.mounted) {
       attempt("find the volume", [&] { return find_volume(); });
-      const std::int64_t sessions_end_ms = boottime_ms() + budget().warn.count();
+      given_ = budget().warn;
+      sessions_end_ms_ = boottime_ms() + given_.count();
       // Most is written while people save; sync waits for the rest.
       if (device_ && !runs(assignment_.write_back))
         assignment_.write_back =
             begin([places = assignment_.also_mounted] { std::ignore = write_back(places); });
-      if (device_) attempt("warn sessions", [&] { return warn(sessions_end_ms); });
+      if (device_) attempt("warn sessions", [&] { return warn(); });
       attempt("stop warming", [&] { return stop_own_users(); });
-      if (device_) empty_volume(sessions_end_ms);
+      if (device_) empty_volume();
       if (!device_ && assignment_.entry->holds_sessions()) end_entry();
       TRY(book_.timed("unmount", [&] { return unmount(); }));
       attempt("lift the bound on dirty memory", [&] { return lift_bound(); });
@@ -220,9 +221,9 @@ class Release {
 
   // people and programs
 
-  void empty_volume(std::int64_t sessions_end_ms) {
+  void empty_volume() {
     run_volume_hooks();
-    wait_for_people(sessions_end_ms);
+    wait_for_people();
     if (assignment_.entry->holds_sessions()) end_entry();
     attempt("end sessions", [&] { return end_sessions(); });
     attempt("mark clean", [&] { return mark_clean(); });
@@ -242,17 +243,28 @@ class Release {
   }
 
   /// Those who are seen at once: a warning must not come late.
-  Result<std::string> warn(std::int64_t end_ms) const {
+  Result<std::string> warn() const {
     const HolderSearch search = people(after(kLeastLookMs));
     const auto& holders = search.found;
     if (holders.empty()) return in_words(search);
-    const std::int64_t seconds = std::max<std::int64_t>(0, end_ms - boottime_ms() + 500) / 1000;
+    const std::int64_t seconds =
+        std::max<std::int64_t>(0, sessions_end_ms_ - boottime_ms() + 500) / 1000;
     const std::string when =
         seconds == 0 ? "Sessions end now"
                      : "Save your work: sessions end in " + std::to_string(seconds) + " seconds";
     const std::size_t terminals =
         warn_terminals(holders, "warmroot: " + input_.sentence + ". " + when + ".");
     return std::to_string(terminals) + " terminals, " + when + ": " + in_words(search);
+  }
+
+  /// Who has long may have forgotten the warning, or come to it late. Asked again and again: the
+  /// end may have come nearer.
+  void remind_in_time() {
+    sessions_end_ms_ = nearest(sessions_end_ms_, &ReleaseBudget::warn);
+    const Milliseconds left(sessions_end_ms_ - boottime_ms());
+    if (reminded_ || !is_reminder_due(given_, left)) return;
+    reminded_ = true;
+    attempt("remind sessions", [&] { return warn(); });
   }
 
   /// Their time begins with the people's, and may be longer.
@@ -267,8 +279,10 @@ class Release {
     auto result = task.get_future();
     run_detached(std::move(task));
     while (result.wait_for(Milliseconds(kPauseMs)) != std::future_status::ready &&
-           boottime_ms() < end_ms + kHooksGrace.count())
+           boottime_ms() < end_ms + kHooksGrace.count()) {
       *deadline = end_ms = nearest(end_ms, &ReleaseBudget::hooks);
+      remind_in_time();
+    }
     const bool done = result.wait_for(Milliseconds(0)) == std::future_status::ready;
     auto steps = done ? result.get()
                       : Result<std::vector<TimedStep>>(
@@ -285,9 +299,12 @@ class Release {
   }
 
   /// Until nobody is left or their time is over; it may be shortened meanwhile.
-  void wait_for_people(std::int64_t end_ms) const {
-    const Cancelled over = this->over(&ReleaseBudget::warn, end_ms);
-    while (!over() && !people(over).none()) ::poll(nullptr, 0, kPeoplePauseMs);
+  void wait_for_people() {
+    const Cancelled over = this->over(&ReleaseBudget::warn, sessions_end_ms_);
+    while (!over() && !people(over).none()) {
+      remind_in_time();
+      ::poll(nullptr, 0, kPeoplePauseMs);
+    }
   }
 
   Result<std::string> end_sessions() const {
@@ -457,6 +474,9 @@ class Release {
   StatusBook& book_;
   std::int64_t volume_end_ms_ = kNever;  ///< when marking and sync have to have ended
   std::optional<dev_t> device_;          ///< the volume's root, once found at its place
+  Milliseconds given_{0};                ///< to people, when they were warned
+  std::int64_t sessions_end_ms_ = 0;     ///< when that is over; may come nearer
+  bool reminded_ = false;
 };
 
 }  // namespace

@@ -14,6 +14,8 @@ constexpr Milliseconds kUsual{120'000};
 constexpr Milliseconds kShutdown{80'000};
 constexpr Milliseconds kTerminate{5'000}, kKill{2'000};
 constexpr Milliseconds kMostOwn{2'000}, kLeastOwn{1'000};
+/// Before programs are told to end; whoever has no more than twice that has just been warned.
+constexpr Milliseconds kReminder{10'000}, kLongGrace{20'000};
 /// Of kKeptForSync; what sync has written needs no unmounting any more.
 constexpr Milliseconds kLeastUnmount{3'000}, kMostUnmount{30'000};
 /// Ending programs, writing back, unmounting: nobody can be warned.
@@ -69,6 +71,10 @@ ReleaseBudget plan_release(Milliseconds left, ReleaseWishes wishes) {
   budget.sync = std::max(left, kKeptForSync) - kLeastUnmount;
   budget.unmount = std::clamp(left, kLeastUnmount, kMostUnmount);
   return budget;
+}
+
+bool is_reminder_due(Milliseconds given, Milliseconds left) {
+  return given > kLongGrace && left > Milliseconds{0} && left <= kReminder;
 }
 
 std::uint64_t dirty_limit_bytes(unsigned write_mib_s) {

@@ -53,6 +53,9 @@ struct ReleaseBudget {
 /// than kKeptForSync, no step before sync takes any of that, whatever the wishes are: they are cut.
 ReleaseBudget plan_release(Milliseconds left, ReleaseWishes wishes);
 
+/// True in the last 10 s that people have who were given more than 20: they are told once more.
+bool is_reminder_due(Milliseconds given, Milliseconds left);
+
 /// Bytes that a volume of so many MiB/s writes in kWriteBack.
 std::uint64_t dirty_limit_bytes(unsigned write_mib_s);
 

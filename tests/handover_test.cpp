@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <thread>
 #include <tuple>
@@ -365,6 +366,56 @@ TEST_F(Handover, people_in_the_volume_are_warned_with_the_time_left) {
   }
   ASSERT_EQ(steps_with("warn sessions").size(), 1u);
   EXPECT_THAT(steps_with("warn sessions")[0].detail, HasSubstr("1 terminals"));
+  EXPECT_TRUE(shell("umount /dev/pts"));
+}
+
+/// What a person in the volume is shown who logs out after the second warning. `between` comes
+/// after the first.
+std::vector<std::string> two_warnings(const std::function<Ok()>& give_back,
+                                      const std::function<void()>& between) {
+  const Terminal terminal(true);
+  std::vector<std::string> shown;
+  std::thread person([&] {
+    shown.push_back(terminal.shown(" seconds."));
+    between();
+    shown.push_back(terminal.shown(" seconds."));
+    end(terminal.session);
+  });
+  const Ok released = give_back();
+  person.join();
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  return shown;
+}
+
+TEST_F(Handover, people_are_reminded_ten_seconds_before_programs_are_told_to_end) {
+  ASSERT_TRUE(shell("mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"));
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  ReleaseInput input = leaving(seconds(120));
+  input.wishes.grace = seconds(21);
+  EXPECT_THAT(two_warnings([&] { return release(input, assignment_, book_); }, [] {}),
+              testing::ElementsAre(testing::ContainsRegex("sessions end in 2[01] seconds"),
+                                   testing::ContainsRegex("a test ends. Save your work: sessions "
+                                                          "end in ([1-9]|10) seconds")));
+  const auto warned = steps_with("warn sessions"), reminded = steps_with("remind sessions");
+  ASSERT_EQ(warned.size(), 1u);
+  ASSERT_EQ(reminded.size(), 1u);
+  EXPECT_GE(reminded[0].start_ms - warned[0].start_ms, 10'000);
+  EXPECT_TRUE(shell("umount /dev/pts"));
+}
+
+/// They had been told of a minute. The hook is still at work.
+TEST_F(Handover, people_hear_of_an_end_that_has_come_nearer) {
+  ASSERT_TRUE(shell("mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts /dev/pts"));
+  ASSERT_NO_FATAL_FAILURE(bring_up_with("hook hangs 'read x </never'"));
+  ReleaseInput input = leaving(seconds(120));
+  input.wishes = {seconds(60), seconds(4)};
+  std::atomic<std::int64_t> deadline_ms = input.deadline_ms();
+  input.deadline_ms = [&] { return deadline_ms.load(); };
+  // Of 30 s people have 8.
+  EXPECT_THAT(two_warnings([&] { return release(input, assignment_, book_); },
+                           [&] { deadline_ms = boottime_ms() + 30'000; }),
+              testing::ElementsAre(testing::ContainsRegex("sessions end in (59|60) seconds"),
+                                   testing::ContainsRegex("sessions end in [1-8] seconds")));
   EXPECT_TRUE(shell("umount /dev/pts"));
 }
 

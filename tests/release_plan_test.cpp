@@ -147,6 +147,14 @@ TEST(ReleasePlan, people_and_a_full_bound_take_at_most_25_s) {
   EXPECT_LE(budget.warn + budget.terminate + budget.kill + kWriteBack, seconds(25));
 }
 
+TEST(ReleasePlan, whoever_had_more_than_20_s_is_told_once_more_in_the_last_10) {
+  EXPECT_TRUE(is_reminder_due(seconds(21), seconds(10)));
+  EXPECT_TRUE(is_reminder_due(seconds(90), Milliseconds(1)));
+  EXPECT_FALSE(is_reminder_due(seconds(90), Milliseconds(10'001)));
+  EXPECT_FALSE(is_reminder_due(seconds(20), seconds(10)));
+  EXPECT_FALSE(is_reminder_due(seconds(90), seconds(0))) << "what is left is not theirs";
+}
+
 TEST(ReleasePlan, dirty_memory_is_what_is_written_in_the_time_kept_for_it) {
   EXPECT_EQ(dirty_limit_bytes(125), 1250 * kMiB);
   EXPECT_EQ(dirty_limit_bytes(100'000), 1'000'000 * kMiB);
