@@ -7,8 +7,8 @@
 namespace warmroot::bootstrap {
 namespace {
 
-/// A spot notice comes two minutes before the end (best effort). The manager ends an instance that
-/// drains for longer than 150 s, and `down` waits for 240 s: a minute more than any wishes make it.
+/// A spot notice comes two minutes before the end (best effort). With what the wishes add the
+/// manager waits for 30 s longer (drain_patience in manager/core), and `down` for 60 or more.
 constexpr Milliseconds kUsual{120'000};
 /// systemd kills what has not ended 90 s (DefaultTimeoutStopSec) after it was told to.
 constexpr Milliseconds kShutdown{80'000};

@@ -117,6 +117,7 @@ Result<std::string> UserDataSource::operator()(const core::PoolSpec& pool) const
   parts.ticket.session_entry = pool.session.entry;
   parts.ticket.host_keys = pool.session.host_keys;
   parts.ticket.rescue_port = static_cast<unsigned>(pool.session.rescue_port);
+  parts.ticket.release_wishes = pool.session.release_wishes;
   parts.ticket.grow = pool.volumes.grow;
   parts.ticket.warm = pool.warm.enabled;
   parts.ticket.record = pool.warm.record;

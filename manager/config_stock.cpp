@@ -30,6 +30,11 @@ bool is_user_name(std::string_view name) {
          });
 }
 
+void read_release_wish(TableReader& table, const char* key, Milliseconds& wish) {
+  if (const auto seconds = table.whole(key, 0, kMostReleaseWishS))
+    wish = std::chrono::seconds(*seconds);
+}
+
 }  // namespace
 
 core::StockSpec read_stock(TableReader table, int max_nodes) {
@@ -102,6 +107,8 @@ SessionTable read_session(TableReader table) {
   if (table.has("user") && !is_user_name(spec.user))
     table.mistake("user", fmt::format("\"{}\" is no user's name, write e.g. admin", spec.user));
   read.login_wait_s = table.whole("login_wait_s", 0, kMostLoginWaitS);
+  read_release_wish(table, "grace_s", spec.release_wishes.grace);
+  read_release_wish(table, "hooks_s", spec.release_wishes.hooks);
   table.report_unknown();
   return read;
 }

@@ -43,6 +43,8 @@ constexpr std::pair<std::string_view, std::string_view> kHomeOfKey[] = {
     {"host_keys", "[pool.session]"},
     {"rescue_port", "[pool.session]"},
     {"login_wait_s", "[pool.session]"},
+    {"grace_s", "[pool.session]"},
+    {"hooks_s", "[pool.session]"},
     {"max_unavailable", "[pool.rollout]"},
     {"base_ami", "[pool.launch]"},
     {"instance_types", "[pool.launch]"},

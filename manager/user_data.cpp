@@ -69,6 +69,12 @@ std::string boundary_for(std::string_view content) {
   return boundary;
 }
 
+/// Only where it is not what the bootstrap does anyway.
+void tell_wish(nlohmann::ordered_json& session, const char* key, Milliseconds wish,
+               Milliseconds usual) {
+  if (wish != usual) session[key] = std::chrono::floor<std::chrono::seconds>(wish).count();
+}
+
 }  // namespace
 
 std::string to_json(const Ticket& ticket) {
@@ -89,6 +95,9 @@ std::string to_json(const Ticket& ticket) {
   if (ticket.grow) json["volume"]["grow"] = true;
   if (ticket.login_wait_s) json["session"]["login_wait_s"] = *ticket.login_wait_s;
   if (ticket.write_mib_s) json["session"]["write_mib_s"] = *ticket.write_mib_s;
+  const ReleaseWishes usual{};
+  tell_wish(json["session"], "grace_s", ticket.release_wishes.grace, usual.grace);
+  tell_wish(json["session"], "hooks_s", ticket.release_wishes.hooks, usual.hooks);
   return json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 

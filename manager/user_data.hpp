@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "bootstrap/base/release_wishes.hpp"
 #include "bootstrap/base/result.hpp"
 
 namespace warmroot::manager {
@@ -29,11 +30,12 @@ struct Ticket {
   bool host_keys = true;     ///< a node's SSH host keys are kept on its volume
   unsigned rescue_port = 0;  ///< where sessions land on the base; 0: nowhere
   std::optional<unsigned>
-      login_wait_s{};      ///< of the base's sshd for the volume; absent: the bootstrap's default
-  bool warm = true;        ///< read cold blocks ahead of use
-  bool record = true;      ///< of what sessions read first, for other volumes
-  unsigned max_depth = 0;  ///< of reads in flight; 0: found by measuring
-  unsigned max_mib_s = 0;  ///< brought in by warming; 0: whatever the volume gives
+      login_wait_s{};  ///< of the base's sshd for the volume; absent: the bootstrap's default
+  ReleaseWishes release_wishes{};  ///< told where they differ from the bootstrap's own
+  bool warm = true;                ///< read cold blocks ahead of use
+  bool record = true;              ///< of what sessions read first, for other volumes
+  unsigned max_depth = 0;          ///< of reads in flight; 0: found by measuring
+  unsigned max_mib_s = 0;          ///< brought in by warming; 0: whatever the volume gives
 };
 
 /// The ticket, version 1, as one line of ASCII JSON.

@@ -125,6 +125,7 @@ std::string ticket() {
   ticket.manager_url = "http://10.0.0.5:8470";
   ticket.rescue_port = 2222;
   ticket.login_wait_s = 90;
+  ticket.release_wishes = {std::chrono::seconds(60), std::chrono::seconds(10)};
   ticket.write_mib_s = 250;
   return manager::to_json(ticket);
 }
@@ -384,7 +385,8 @@ std::vector<Decoder> of_the_bootstrap() {
        text_outcome<bootstrap::parse_ticket>,
        {"", "/version", "/deployment", "/pool", "/manager_url", "/warm", "/warm/enabled",
         "/warm/record", "/warm/max_depth", "/session", "/session/entry", "/session/host_keys",
-        "/session/rescue_port", "/session/login_wait_s", "/session/write_mib_s"},
+        "/session/rescue_port", "/session/login_wait_s", "/session/write_mib_s", "/session/grace_s",
+        "/session/hooks_s"},
        {"/manager_url"}},
       {"hello_answer",
        manager::hello_answer(Secret("ab"), "imagenet-0", "vol-1"),

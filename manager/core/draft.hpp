@@ -45,6 +45,10 @@ inline constexpr Milliseconds kHeardWithin{20'000};
 inline constexpr Milliseconds kReportDelay{60'000};
 /// How long a draining node may take before its instance is ended: EC2's own notice is 120 s.
 inline constexpr Milliseconds kDrainPatience{150'000};
+/// The same of a node whose people or hooks have longer.
+inline Milliseconds drain_patience(const PoolSpec& spec) {
+  return kDrainPatience + extra_release_time(spec.session.release_wishes);
+}
 
 /// Why an instance is given up: the clause by which other rules know it.
 inline constexpr const char* kGaveBack = "has given its volume back";

@@ -170,9 +170,11 @@ void obey_release(Draft& draft, const Order& order) {
   const bool runs = !gave_back && shown && shown->state == aws::InstanceState::running;
   if (runs && draft.may_yet_report(order.subject)) return;
   const bool listens = runs && draft.fresh_report_of(order.subject);
-  if (listens && draft.now - order.asked < kDrainPatience) {
+  const auto* pool = draft.find_pool(lease.pool);
+  const Milliseconds patience = pool ? drain_patience(*pool->spec) : kDrainPatience;
+  if (listens && draft.now - order.asked < patience) {
     draft.plan.drains[order.subject] = "the operator released it";
-    return draft.wake_at(order.asked + kDrainPatience);
+    return draft.wake_at(order.asked + patience);
   }
   if (!is_detaching(draft, lease)) detach_by_order(draft, order, lease);
 }

@@ -36,7 +36,8 @@ void end_instance(Draft& draft, InstanceDraft& instance, const std::string& reas
 }
 
 /// Asks a reporting node to give its volume back; true while that is worth waiting for.
-bool draining(Draft& draft, const InstanceDraft& instance, const std::string& reason) {
+bool draining(Draft& draft, const PoolDraft& pool, const InstanceDraft& instance,
+              const std::string& reason) {
   if (instance.running && draft.may_yet_report(instance.id)) return true;
   const auto* report = draft.fresh_report_of(instance.id);
   if (!instance.running || !report) return false;
@@ -44,8 +45,9 @@ bool draining(Draft& draft, const InstanceDraft& instance, const std::string& re
   if (report->stage == NodeStage::released && !draft.shows_volume_on(instance.id)) return false;
   draft.plan.drains[instance.id] = reason;
   const Watch asked = draft.hold("drain/" + instance.id);
-  if (draft.now - asked.since >= kDrainPatience) return false;
-  draft.wake_at(asked.since + kDrainPatience);
+  const Milliseconds patience = drain_patience(*pool.spec);
+  if (draft.now - asked.since >= patience) return false;
+  draft.wake_at(asked.since + patience);
   return true;
 }
 
@@ -57,10 +59,10 @@ bool released_another(const Draft& draft, const InstanceDraft& instance, const L
 }
 
 /// It began to drain long ago and holds its volume still: its end alone gives the volume back.
-bool drains_for_ever(Draft& draft, const InstanceDraft& instance) {
+bool drains_for_ever(Draft& draft, const PoolDraft& pool, const InstanceDraft& instance) {
   const auto departure = draft.ledger.departures.find(instance.id);
   if (departure == draft.ledger.departures.end() || departure->second.advised) return false;
-  Instant until = departure->second.since + kDrainPatience;
+  Instant until = departure->second.since + drain_patience(*pool.spec);
   // EC2 itself ends what it has warned of; later than that, the warning has come to nothing.
   if (const auto reclaim = departure->second.reclaim_at)
     until = std::max(until, *reclaim + (kDrainPatience - kSpotNotice));
@@ -98,9 +100,9 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
     const auto* next = draft.reservation_of(lease.volume_id);
     const auto* successor = next ? draft.find_instance(next->instance_id) : nullptr;
     if (!successor || !successor->running) return;
-    if (draining(draft, instance, instance.id + " " + instance.departing)) return;
+    if (draining(draft, pool, instance, instance.id + " " + instance.departing)) return;
   } else if (wanted && instance.departing != kFailsStatusChecks &&
-             !released_another(draft, instance, lease) && !drains_for_ever(draft, instance)) {
+             !released_another(draft, instance, lease) && !drains_for_ever(draft, pool, instance)) {
     ask_to_drain(draft, instance);
     return;
   }
@@ -108,7 +110,7 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
                              : moves
                                  ? lease.node + " moves to a volume of " + pool.source.snapshot_id
                                  : lease.node + " is not wanted now";
-  if (!wanted && draining(draft, instance, reason)) return;
+  if (!wanted && draining(draft, pool, instance, reason)) return;
   if (!instance.launched) {
     draft.note(NoteKind::not_ours_to_end, pool.spec->name, lease.node,
                reason + ", but we did not launch " + instance.id + ": " +

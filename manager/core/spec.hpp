@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bootstrap/base/release_wishes.hpp"
 #include "bootstrap/base/units.hpp"
 
 namespace warmroot::core {
@@ -60,6 +61,7 @@ struct SessionSpec {
   bool host_keys = true;  ///< a node's SSH host keys are kept on its volume
   int rescue_port = 0;    ///< where the base's sshd lets people onto the base; 0: nowhere
   std::string user;       ///< as whom `warmroot ssh` logs in; empty: ssh decides
+  ReleaseWishes release_wishes{};  ///< for people and hooks when the volume is given back
 };
 
 struct LaunchSpec {

@@ -26,6 +26,7 @@ std::string rendered(const bootstrap::Ticket& ticket) {
   same.host_keys = ticket.host_keys;
   same.rescue_port = ticket.rescue_port;
   same.login_wait_s = ticket.login_wait_s;
+  same.release_wishes = ticket.release_wishes;
   same.warm = ticket.warm_enabled;
   same.record = ticket.record;
   same.max_depth = ticket.max_depth;
@@ -36,7 +37,7 @@ bool equal(const bootstrap::Ticket& one, const bootstrap::Ticket& other) {
   return one.deployment == other.deployment && one.pool == other.pool &&
          one.manager_url == other.manager_url && one.entry == other.entry &&
          one.host_keys == other.host_keys && one.rescue_port == other.rescue_port &&
-         one.login_wait_s == other.login_wait_s &&
+         one.login_wait_s == other.login_wait_s && one.release_wishes == other.release_wishes &&
          one.warm_enabled == other.warm_enabled && one.record == other.record &&
          one.write_mib_s == other.write_mib_s && one.max_depth == other.max_depth;
 }
