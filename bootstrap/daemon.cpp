@@ -20,13 +20,12 @@
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/filesystem_check.hpp"
-#include "bootstrap/held_record.hpp"
 #include "bootstrap/host_keys.hpp"
+#include "bootstrap/leaving.hpp"
 #include "bootstrap/leftovers.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
-#include "bootstrap/release.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
@@ -57,20 +56,7 @@ constexpr int kMetadataAttempts = 240;
 /// The word normally comes with the answer to the report that the disk was seen, or a second later;
 /// a manager that is down must not keep people out for longer.
 constexpr milliseconds kConfirmationLimit{10000};
-/// Nobody else can tell the manager that the volume is free: its restart, or an outage, is waited
-/// for.
-constexpr milliseconds kLastReports{600'000};
-/// The machine's shutdown waits for us, and EC2 tells the manager of its end.
-constexpr milliseconds kLastReportsAtShutdown{5000};
-constexpr milliseconds kShutdownLook{500};
-/// Who was told of the release ends this machine within seconds. Where that fails people have to
-/// get in, later than EC2 takes a machine back that it has given notice to.
-constexpr milliseconds kTurnedAway{150'000};
-/// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
-/// hours.
 constexpr milliseconds kPeopleLook{5000};
-constexpr milliseconds kFirstReleaseRetry{5000};
-constexpr milliseconds kLastReleaseRetry{60000};
 /// Saving the map is one fsync of some hundred KiB; a volume that does not answer must not keep us.
 constexpr milliseconds kWarmerLimit{15000};
 
@@ -108,7 +94,8 @@ class Daemon {
     // Its volume is somebody else's by now, whatever went wrong here because of that.
     if (!done) let_go_of_lost_disk();
     if (!done && !stop_.reason()) {
-      if (is_damage(done.error()) && give_back(done.error().message())) return end_reporting();
+      if (is_damage(done.error()) && give_back(done.error().message()))
+        return leaving_.end_reporting();
       failed(done.error().message());
     }
     // The ticker looks after what serves.
@@ -118,7 +105,8 @@ class Daemon {
       // What sshd makes of its configuration is asked when a daemon begins.
       if (early_failure_ && is_taken_over_ && boottime_ms() >= again_ms) ::_exit(kTryLater);
     }
-    return leave();
+    end_serving();
+    return leaving_.run();
   }
 
   void ask_to_stop(ReleaseCause cause, const std::string& sentence,
@@ -227,15 +215,11 @@ class Daemon {
     });
   }
 
-  std::string disk_gone_sentence() const {
-    return "the volume's disk /dev/" + assignment_.disk.name + " is gone";
-  }
-
   /// False where the disk is there, or a stop was requested anyway.
   bool let_go_of_lost_disk() {
     if (!disk_has_gone("/sys", assignment_.disk, [this] { return stop_.wait_for(kTick); }))
       return false;
-    ask_to_stop(ReleaseCause::disk_gone, disk_gone_sentence());
+    ask_to_stop(ReleaseCause::disk_gone, disk_gone_sentence(assignment_));
     return true;
   }
 
@@ -492,104 +476,16 @@ class Daemon {
     return ended;
   }
 
-  Ok leave() {
+  /// Nobody leads sessions any more.
+  void end_serving() {
     {
       const std::lock_guard lock(mutex_);
       serving_ = false;
     }
     // First of all: its reads compete with the writing back of what sessions left.
     warming_.request_stop();
-    {
-      std::unique_lock lock(mutex_);
-      led_.wait_for(lock, kReturnLimit, [this] { return !leading_; });
-    }
-    const StopReason reason = *stop_.reason();  // run has waited for it
-    if (assignment_.mounted) {
-      // One that could not be told so would let people in anew.
-      if (const Ok kept = keep_held_record({assignment_, reason}); !kept) forget_held_record();
-    }
-    enter(Stage::draining, reason.word, reason.sentence);
-    ReleaseInput input{ticket_.pool,
-                       input_.launch.instance_id,
-                       reason.word,
-                       reason.sentence,
-                       [this] { return stop_.reason()->deadline_ms; },
-                       [this](milliseconds limit) { return stop_own_users(limit); },
-                       true,
-                       machine_goes(reason.word),
-                       ticket_.release_wishes};
-    // Nobody else can give the volume back: for as long as it is held, try again.
-    milliseconds pause = kFirstReleaseRetry;
-    int requests = stop_.requests();
-    std::optional<std::size_t> first_steps;
-    for (Ok done = release(input, assignment_, book_); !done;
-         done = release(input, assignment_, book_)) {
-      enter(Stage::failed, reason.word,
-            "the volume could not be released, trying again: " + done.error().message());
-      // People may have to look why.
-      input.turn_away = input.machine_goes = false;
-      // Of all attempts the first, which ran the hooks, and the last are told.
-      if (!first_steps) first_steps = book_.snapshot().steps.size();
-      // A notice or a shutdown does not have the time that the next attempt would let pass.
-      stop_.wait_for_another(requests, pause);
-      pause = std::min(2 * pause, kLastReleaseRetry);
-      requests = stop_.requests();
-      book_.forget_steps_after(*first_steps);
-    }
-    // Taken away before or during all this, as whatever it began: nobody knows what it holds.
-    const std::string lost(to_string(ReleaseCause::disk_gone));
-    const auto wait = [] {
-      std::this_thread::sleep_for(kTick);
-      return false;
-    };
-    if (reason.word == lost || disk_has_gone("/sys", assignment_.disk, wait))
-      enter(Stage::released, lost, disk_gone_sentence());
-    else
-      enter(Stage::released, reason.word, "the volume is free");
-    forget_held_record();  // behind it: one that begins in between must not take the disk anew
-    if (input.machine_goes) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
-    return end_reporting();
-  }
-
-  /// The manager, EC2 or init ends it now. Where nobody is told so, or would let people onto the
-  /// base again, they are let onto it at once.
-  bool machine_goes(const std::string& word) const {
-    if (ticket_.manager_url.empty()) return false;
-    const auto cause = release_cause_from(word);
-    return cause == ReleaseCause::spot_notice || cause == ReleaseCause::wish ||
-           cause == ReleaseCause::shutdown;
-  }
-
-  void let_onto_base_in_time() {
-    if (!turned_away_until_ms_ || boottime_ms() < *turned_away_until_ms_) return;
-    turned_away_until_ms_.reset();
-    std::ignore =
-        let_onto_base(ticket_.pool, "The volume was released: " + stop_.reason()->sentence);
-  }
-
-  Ok end_reporting() {
-    const auto end = std::chrono::steady_clock::now() + kLastReports;
-    while (!shutting_down_ && std::chrono::steady_clock::now() < end &&
-           !reporter_.flush(kShutdownLook))
-      let_onto_base_in_time();
-    if (shutting_down_) reporter_.flush(kLastReportsAtShutdown, true);
-    stay_until_shutdown();
-    // A shutdown may be taken back.
-    if (turned_away_until_ms_ && !shutting_down_) {
-      turned_away_until_ms_ = 0;
-      let_onto_base_in_time();
-    }
-    reporter_.stop();
-    return {};
-  }
-
-  /// What the manager has heard it may lose with its ledger: a node goes on saying that its volume
-  /// is free, or it would be given one again. Not while the machine shuts down: init waits for us.
-  void stay_until_shutdown() {
-    while (!ticket_.manager_url.empty() && !shutting_down_ && ::access("/run/nologin", F_OK) != 0) {
-      let_onto_base_in_time();
-      std::this_thread::sleep_for(std::chrono::seconds(1));
-    }
+    std::unique_lock lock(mutex_);
+    led_.wait_for(lock, kReturnLimit, [this] { return !leading_; });
   }
 
   const Ticket ticket_;
@@ -602,8 +498,6 @@ class Daemon {
   bool is_taken_over_ = false;  ///< it is from a daemon that was killed
   std::string served_disk_;     ///< written before serving_ is set
   dev_t served_root_ = 0;       ///< the same
-  /// New sessions are refused, although the volume is released: until then, by boottime_ms().
-  std::optional<std::int64_t> turned_away_until_ms_;
   // the ticker's
   int ebs_silent_ = 0;               ///< attempts in a row
   std::string pause_, described_;    ///< of the entry, as they were told last
@@ -619,6 +513,12 @@ class Daemon {
   Imds identity_;  ///< the reporter's thread's own
   Reporter reporter_;
   Warming warming_{ticket_, book_, reporter_, [this](Stage stage) { enter(stage, "", ""); }};
+  Leaving leaving_{
+      LeavingInput{ticket_, input_.launch, assignment_, book_, stop_, reporter_, shutting_down_,
+                   [this](Stage stage, const std::string& reason, const std::string& message) {
+                     enter(stage, reason, message);
+                   },
+                   [this](milliseconds limit) { return stop_own_users(limit); }}};
   // Last, so that they end first.
   std::jthread ticker_, watcher_;
   BoundedThread agents_, host_keys_, people_;

@@ -1,0 +1,139 @@
+#include "bootstrap/leaving.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <thread>
+#include <tuple>
+
+#include "bootstrap/device_io.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/held_record.hpp"
+#include "bootstrap/release.hpp"
+#include "bootstrap/release_plan.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// Between the two looks for a disk that may be gone.
+constexpr Milliseconds kDiskLook{1000};
+/// Nobody else can tell the manager that the volume is free: its restart, or an outage, is waited
+/// for.
+constexpr Milliseconds kLastReports{600'000};
+/// The machine's shutdown waits for us, and EC2 tells the manager of its end.
+constexpr Milliseconds kLastReportsAtShutdown{5000};
+constexpr Milliseconds kShutdownLook{500};
+/// Who was told of the release ends this machine within seconds. Where that fails people have to
+/// get in, later than EC2 takes a machine back that it has given notice to.
+constexpr Milliseconds kTurnedAway{150'000};
+/// Between attempts to release; whoever holds the volume may be gone in a moment, or only after
+/// hours.
+constexpr Milliseconds kFirstReleaseRetry{5000};
+constexpr Milliseconds kLastReleaseRetry{60000};
+
+}  // namespace
+
+std::string disk_gone_sentence(const Assignment& assignment) {
+  return "the volume's disk /dev/" + assignment.disk.name + " is gone";
+}
+
+Ok Leaving::run() {
+  const StopReason reason = *input_.stop.reason();
+  if (input_.assignment.mounted) {
+    // One that could not be told so would let people in anew.
+    if (const Ok kept = keep_held_record({input_.assignment, reason}); !kept) forget_held_record();
+  }
+  input_.enter_stage(Stage::draining, reason.word, reason.sentence);
+  const bool turned_away = give_back(reason);
+  // Taken away before or during all this, as whatever it began: nobody knows what it holds.
+  const std::string lost(to_string(ReleaseCause::disk_gone));
+  const auto wait = [] {
+    std::this_thread::sleep_for(kDiskLook);
+    return false;
+  };
+  if (reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait))
+    input_.enter_stage(Stage::released, lost, disk_gone_sentence(input_.assignment));
+  else
+    input_.enter_stage(Stage::released, reason.word, "the volume is free");
+  forget_held_record();  // behind it: one that begins in between must not take the disk anew
+  if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
+  return end_reporting();
+}
+
+/// Nobody else can give the volume back: for as long as it is held, try again. Whether new sessions
+/// are refused still.
+bool Leaving::give_back(const StopReason& reason) {
+  ReleaseInput release_input{input_.ticket.pool,
+                             input_.launch.instance_id,
+                             reason.word,
+                             reason.sentence,
+                             [this] { return input_.stop.reason()->deadline_ms; },
+                             input_.stop_own_users,
+                             true,
+                             machine_goes(reason.word),
+                             input_.ticket.release_wishes};
+  Milliseconds pause = kFirstReleaseRetry;
+  int requests = input_.stop.requests();
+  std::optional<std::size_t> first_steps;
+  for (Ok done = release(release_input, input_.assignment, input_.book); !done;
+       done = release(release_input, input_.assignment, input_.book)) {
+    input_.enter_stage(Stage::failed, reason.word,
+                       "the volume could not be released, trying again: " + done.error().message());
+    // People may have to look why.
+    release_input.turn_away = release_input.machine_goes = false;
+    // Of all attempts the first, which ran the hooks, and the last are told.
+    if (!first_steps) first_steps = input_.book.snapshot().steps.size();
+    // A notice or a shutdown does not have the time that the next attempt would let pass.
+    input_.stop.wait_for_another(requests, pause);
+    pause = std::min(2 * pause, kLastReleaseRetry);
+    requests = input_.stop.requests();
+    input_.book.forget_steps_after(*first_steps);
+  }
+  return release_input.machine_goes;
+}
+
+/// The manager, EC2 or init ends it now. Where nobody is told so, or would let people onto the
+/// base again, they are let onto it at once.
+bool Leaving::machine_goes(const std::string& word) const {
+  if (input_.ticket.manager_url.empty()) return false;
+  const auto cause = release_cause_from(word);
+  return cause == ReleaseCause::spot_notice || cause == ReleaseCause::wish ||
+         cause == ReleaseCause::shutdown;
+}
+
+void Leaving::let_onto_base_in_time() {
+  if (!turned_away_until_ms_ || boottime_ms() < *turned_away_until_ms_) return;
+  turned_away_until_ms_.reset();
+  std::ignore = let_onto_base(input_.ticket.pool,
+                              "The volume was released: " + input_.stop.reason()->sentence);
+}
+
+Ok Leaving::end_reporting() {
+  const auto end = std::chrono::steady_clock::now() + kLastReports;
+  while (!input_.shutting_down && std::chrono::steady_clock::now() < end &&
+         !input_.reporter.flush(kShutdownLook))
+    let_onto_base_in_time();
+  if (input_.shutting_down) input_.reporter.flush(kLastReportsAtShutdown, true);
+  stay_until_shutdown();
+  // A shutdown may be taken back.
+  if (turned_away_until_ms_ && !input_.shutting_down) {
+    turned_away_until_ms_ = 0;
+    let_onto_base_in_time();
+  }
+  input_.reporter.stop();
+  return {};
+}
+
+/// What the manager has heard it may lose with its ledger: a node goes on saying that its volume
+/// is free, or it would be given one again. Not while the machine shuts down: init waits for us.
+void Leaving::stay_until_shutdown() {
+  while (!input_.ticket.manager_url.empty() && !input_.shutting_down &&
+         ::access("/run/nologin", F_OK) != 0) {
+    let_onto_base_in_time();
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+}
+
+}  // namespace warmroot::bootstrap

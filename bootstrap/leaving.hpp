@@ -1,0 +1,62 @@
+// The end of a daemon: gives the volume back, for as long as that takes, tells the manager, and has
+// people wait where the machine goes. Called by the daemon, on its main thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "bootstrap/assignment.hpp"
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/base/units.hpp"
+#include "bootstrap/launch_facts.hpp"
+#include "bootstrap/report.hpp"
+#include "bootstrap/status.hpp"
+#include "bootstrap/stop_request.hpp"
+#include "bootstrap/ticket.hpp"
+
+namespace warmroot::bootstrap {
+
+/// For people, of a volume that was taken away.
+std::string disk_gone_sentence(const Assignment& assignment);
+
+/// What leaving needs of the daemon, which outlives it.
+struct LeavingInput {
+  const Ticket& ticket;
+  const LaunchFacts& launch;
+  Assignment& assignment;
+  StatusBook& book;
+  StopRequest& stop;
+  Reporter& reporter;
+  const std::atomic<bool>& shutting_down;  ///< init waits for this process to end
+  std::function<void(Stage, const std::string& reason, const std::string& message)> enter_stage;
+  /// Ends what of ours uses the volume; false when something has not ended in time.
+  std::function<bool(Milliseconds limit)> stop_own_users;
+};
+
+class Leaving {
+ public:
+  explicit Leaving(LeavingInput input) : input_(std::move(input)) {}
+
+  /// Until the volume was given back, and as end_reporting. Requires: a stop was requested, and
+  /// nobody else of the daemon leads sessions any more.
+  Ok run();
+  /// Until the manager has heard the last report, for some minutes at most, and then until this
+  /// machine shuts down; where it shuts down already, for some seconds.
+  Ok end_reporting();
+
+ private:
+  bool give_back(const StopReason& reason);
+  bool machine_goes(const std::string& word) const;
+  void let_onto_base_in_time();
+  void stay_until_shutdown();
+
+  const LeavingInput input_;
+  /// New sessions are refused, although the volume is released: until then, by boottime_ms().
+  std::optional<std::int64_t> turned_away_until_ms_;
+};
+
+}  // namespace warmroot::bootstrap
