@@ -295,6 +295,10 @@ TEST(StatusPage, joins_the_plan_with_what_instances_reported) {
   EXPECT_TRUE(asleep["stage"].is_null());
   EXPECT_TRUE(asleep["status"].is_null());
   EXPECT_EQ(asleep["lease"], "none");
+  report.stage = NodeStage::rebooting;
+  board.record(report);
+  const json later = json::parse(status_json(view, board.entries()));
+  EXPECT_EQ(later["nodes"][0]["stage"], "rebooting");
 }
 
 TEST(StatusPage, survives_nonsense_in_a_guests_status) {

@@ -296,6 +296,20 @@ TEST_F(LedgerFile, a_report_of_draining_one_volume_does_not_make_anothers_releas
   EXPECT_TRUE(released_after(NodeStage::draining, "vol-now")) << "it is not taken back";
 }
 
+/// A departure lasts: the node would never be served again on its instance.
+TEST_F(LedgerFile, a_report_of_a_reboot_is_no_departure) {
+  auto ledger = open();
+  auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });
+  core::NodeReport report;
+  report.instance_id = "i-1";
+  report.volume_id = "vol-1";
+  report.stage = NodeStage::rebooting;
+  report.reason = "reboot";
+  report.received = kNow;
+  EXPECT_TRUE(keys->keep_departure(report));
+  EXPECT_TRUE(ledger.view()->departures.empty());
+}
+
 TEST_F(LedgerFile, a_release_of_a_disk_that_was_gone_is_kept_before_the_next_plan) {
   auto ledger = open();
   auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });

@@ -93,8 +93,10 @@ TEST(SessionWait, ends_with_sessions_in_the_volume_or_when_they_will_not_come) {
     status.stage = stage;
     EXPECT_TRUE(wait().there && !wait().vain) << to_string(stage);
   }
-  status.stage = Stage::draining;
-  EXPECT_EQ(wait().vain, "draining");
+  for (const Stage stage : {Stage::rebooting, Stage::draining}) {
+    status.stage = stage;
+    EXPECT_EQ(wait().vain, to_string(stage));
+  }
   status.stage = Stage::failed;
   status.message = "no root";
   EXPECT_EQ(wait().vain, "no root");

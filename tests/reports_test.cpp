@@ -286,6 +286,15 @@ TEST_F(Reports, a_release_of_what_another_instance_holds_by_now_is_kept_before_i
   EXPECT_EQ(keys_.releases, 1);
 }
 
+TEST_F(Reports, a_node_that_reboots_is_shown_so_and_goes_on_with_its_key) {
+  const std::string secret = key();
+  EXPECT_EQ(signed_report(secret, body("rebooting"), 1)->status, 200);
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::rebooting);
+  EXPECT_EQ(keys_.releases, 0);
+  EXPECT_EQ(signed_report(secret, body("hello"), 2)->status, 200);
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::hello);
+}
+
 TEST_F(Reports, hostile_bodies_are_refused_without_harm) {
   const std::string secret = key();
   std::uint64_t sequence = 0;

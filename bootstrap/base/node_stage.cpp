@@ -7,9 +7,9 @@ namespace warmroot {
 namespace {
 
 /// In the order of NodeStage.
-constexpr std::array<std::string_view, 10> kWords = {"hello",    "disk_seen", "checked", "mounted",
-                                                     "ready",    "warming",   "warm",    "draining",
-                                                     "released", "failed"};
+constexpr std::array<std::string_view, 11> kWords = {
+    "hello", "disk_seen", "checked",  "mounted",  "ready", "warming",
+    "warm",  "rebooting", "draining", "released", "failed"};
 static_assert(kWords.size() == static_cast<std::size_t>(NodeStage::failed) + 1);
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace warmroot {
 
-/// In the order in which a node passes through them; failed can follow any.
+/// In the order in which a node passes through them; failed can follow any, and hello rebooting.
 enum class NodeStage {
   hello,
   disk_seen,
@@ -15,6 +15,7 @@ enum class NodeStage {
   ready,
   warming,
   warm,
+  rebooting,  ///< its machine reboots, and keeps the volume, which is being or has been unmounted
   draining,
   released,
   failed

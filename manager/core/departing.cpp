@@ -41,6 +41,22 @@ Instant pending_since(Draft& draft, const std::string& id) {
   return draft.hold("pending/" + id).since;
 }
 
+/// When it should be back that says that its machine reboots; nullopt: it says another thing. A
+/// node that is back says so, with its first report.
+std::optional<Instant> back_by(const Draft& draft, const std::string& id) {
+  const auto* report = draft.report_of(id);
+  if (!report || report->stage != NodeStage::rebooting) return std::nullopt;
+  return report->received + kRebootPatience;
+}
+
+/// EC2's instance check asks the system of a machine, which does not answer while it reboots.
+bool is_impaired(const Draft& draft, const std::string& id, bool reboots) {
+  const auto found = draft.observed.statuses.find(id);
+  if (found == draft.observed.statuses.end()) return false;
+  const auto& status = found->second;
+  return status.system_status == "impaired" || (!reboots && status.instance_status == "impaired");
+}
+
 }  // namespace
 
 const Warning* warning_of(Draft& draft, const std::string& id) {
@@ -118,9 +134,10 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
     return std::string(drains ? "is draining" : "began to drain and serves no more") +
            (report && !report->message.empty() ? ": " + report->message : "");
   }
-  const auto status = draft.observed.statuses.find(id);
-  if (status != draft.observed.statuses.end() && (status->second.system_status == "impaired" ||
-                                                  status->second.instance_status == "impaired")) {
+  const auto back = back_by(draft, id);
+  if (back && draft.now >= *back) return kNeverCameBack;
+  if (back) draft.wake_at(*back);
+  if (is_impaired(draft, id, back.has_value())) {
     const Watch impaired = draft.hold("impaired/" + id);
     if (draft.now - impaired.since >= kImpairedAfter) return kFailsStatusChecks;
     draft.wake_at(impaired.since + kImpairedAfter);

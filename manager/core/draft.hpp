@@ -49,11 +49,14 @@ inline constexpr Milliseconds kDrainPatience{150'000};
 inline Milliseconds drain_patience(const PoolSpec& spec) {
   return kDrainPatience + extra_release_time(spec.session.release_wishes);
 }
+/// A machine that said that it reboots is back after so long, also one that takes minutes to boot.
+inline constexpr Milliseconds kRebootPatience{900'000};
 
 /// Why an instance is given up: the clause by which other rules know it.
 inline constexpr const char* kGaveBack = "has given its volume back";
 inline constexpr const char* kNeverCameUp = "never came up";
 inline constexpr const char* kFailsStatusChecks = "fails EC2's status checks";
+inline constexpr const char* kNeverCameBack = "never came back from its reboot";
 inline constexpr const char* kMayBeInterrupted =
     "may be interrupted soon, as EC2 recommends to rebalance";
 

@@ -95,6 +95,7 @@ std::string why_failed(Draft& draft, const std::string& id, const aws::Instance&
   const auto* instance = draft.find_instance(id);
   if (instance && instance->departing == kFailsStatusChecks)
     return id + " " + instance->departing + " from the start";
+  if (instance && instance->departing == kNeverCameBack) return id + " " + instance->departing;
   return {};
 }
 

@@ -51,6 +51,11 @@ bool draining(Draft& draft, const PoolDraft& pool, const InstanceDraft& instance
   return true;
 }
 
+/// Nobody there could be asked to give the volume back.
+bool hears_nobody(const InstanceDraft& instance) {
+  return instance.departing == kFailsStatusChecks || instance.departing == kNeverCameBack;
+}
+
 /// It gave another volume back and takes none any more: this one it has never used.
 bool released_another(const Draft& draft, const InstanceDraft& instance, const Lease& lease) {
   const auto* report = draft.report_of(instance.id);
@@ -101,8 +106,8 @@ void retire_unwanted(Draft& draft, const PoolDraft& pool, InstanceDraft& instanc
     const auto* successor = next ? draft.find_instance(next->instance_id) : nullptr;
     if (!successor || !successor->running) return;
     if (draining(draft, pool, instance, instance.id + " " + instance.departing)) return;
-  } else if (wanted && instance.departing != kFailsStatusChecks &&
-             !released_another(draft, instance, lease) && !drains_for_ever(draft, pool, instance)) {
+  } else if (wanted && !hears_nobody(instance) && !released_another(draft, instance, lease) &&
+             !drains_for_ever(draft, pool, instance)) {
     ask_to_drain(draft, instance);
     return;
   }
