@@ -84,14 +84,24 @@ std::string base_os() {
   return pretty_name(read_file("/etc/os-release", 65536).value_or(""));
 }
 
+std::string said_stage() {
+  return status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).stage;
+}
+
 bool is_said_to_be_released() {
-  return status_fields(read_file(kStatusFile, kMaxStatusFile).value_or("")).stage == "released";
+  return said_stage() == "released";
 }
 
 /// Its volume is released, and nothing is held of it; it only goes on telling the manager so. A
 /// status that could not be written says nothing of what is held.
 bool only_reports() {
   return is_said_to_be_released() && ::access(kHeldRecord, F_OK) != 0;
+}
+
+/// Its machine reboots, and nothing is left to do before: the next boot goes on with the volume.
+bool is_left_to_next_boot() {
+  return said_stage() == "rebooting" && ::access(kHeldRecord, F_OK) != 0 &&
+         mounts_at(kVolumePoint).empty();
 }
 
 Ok refuse_second_start() {
@@ -289,6 +299,7 @@ Ok up(const std::string& ticket_path, UpMode mode) {
     return kTryLater;
   };
   supervise(live, [&] {
+    if (is_left_to_next_boot()) return false;
     if (!only_reports()) return true;
     // It may have died while sessions were refused, and nobody else lets them onto the base.
     std::ignore = let_onto_base(ticket.pool, "The volume was released.");

@@ -26,6 +26,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/reboot.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/report.hpp"
 #include "bootstrap/sshd.hpp"
@@ -79,15 +80,19 @@ class Daemon {
     input_.launch.public_key = assignment_.launch_key;
     // Whoever was told that the volume is being given back is not let in anew.
     if (!held->leaving) return;
-    shutting_down_ = held->leaving->word == to_string(ReleaseCause::shutdown);
+    const auto cause = release_cause_from(held->leaving->word);
+    shutting_down_ = cause && is_by_init(*cause);
     stop_.request(std::move(*held->leaving));
   }
 
-  /// Until the volume was released.
+  /// Until the volume was released, or left to the next boot.
   Ok run() {
     for (const auto& disk : scan_disks("/sys", {}, {})) input_.disks_at_start.insert(disk.name);
     start_ticker();
-    if (!is_taken_over_) TRY(ask_metadata());
+    if (!is_taken_over_) {
+      TRY(ask_metadata());
+      take_key_after_reboot({input_.launch.instance_id, ticket_.deployment, ticket_.manager_url});
+    }
     start_watching();
     reporter_.start();
     const Ok done = early_failure_ ? Ok{fail(*early_failure_)} : start_sessions();
@@ -111,7 +116,7 @@ class Daemon {
 
   void ask_to_stop(ReleaseCause cause, const std::string& sentence,
                    const std::string& notice_time = {}) {
-    if (cause == ReleaseCause::shutdown) shutting_down_ = true;
+    if (is_by_init(cause)) shutting_down_ = true;
     const auto now = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now());
     stop_.request({std::string(to_string(cause)), sentence,
                    boottime_ms() +
@@ -124,7 +129,7 @@ class Daemon {
     const Stage present = book_.snapshot().stage;
     const bool about_warming = stage == Stage::warming || stage == Stage::warm;
     // A warmer that ends while the volume is given back has nothing to say about that.
-    if (about_warming && present >= Stage::draining) return;
+    if (about_warming && present > Stage::warm) return;
     book_.update([&](Status& status) {
       status.stage = stage;
       if (!message.empty() || stage == Stage::mounted) status.message = message;
@@ -541,8 +546,13 @@ void run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>&
       if (info.si_signo == 0 || info.si_signo == SIGHUP) continue;
       const bool passed_on = info.si_code == SI_QUEUE && info.si_value.sival_int == kFromInit;
       const bool by_init = info.si_signo == SIGTERM && (info.si_pid == kInit || passed_on);
-      daemon.ask_to_stop(by_init ? ReleaseCause::shutdown : ReleaseCause::operator_,
-                         by_init ? "this machine shuts down" : "the operator asked for it");
+      if (!by_init)
+        daemon.ask_to_stop(ReleaseCause::operator_, "the operator asked for it");
+      else if (init_reboots())
+        daemon.ask_to_stop(ReleaseCause::reboot,
+                           "this machine reboots, and comes back with this volume");
+      else
+        daemon.ask_to_stop(ReleaseCause::shutdown, "this machine shuts down");
     }
   }).detach();
   const Ok done = daemon.run();

@@ -8,9 +8,11 @@
 #include <thread>
 #include <tuple>
 
+#include "bootstrap/base/log.hpp"
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/held_record.hpp"
+#include "bootstrap/reboot.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/release_plan.hpp"
 
@@ -33,6 +35,10 @@ constexpr Milliseconds kTurnedAway{150'000};
 constexpr Milliseconds kFirstReleaseRetry{5000};
 constexpr Milliseconds kLastReleaseRetry{60000};
 
+bool is_reboot(const StopReason& reason) {
+  return reason.word == to_string(ReleaseCause::reboot);
+}
+
 }  // namespace
 
 std::string disk_gone_sentence(const Assignment& assignment) {
@@ -45,7 +51,9 @@ Ok Leaving::run() {
     // One that could not be told so would let people in anew.
     if (const Ok kept = keep_held_record({input_.assignment, reason}); !kept) forget_held_record();
   }
-  input_.enter_stage(Stage::draining, reason.word, reason.sentence);
+  // Who drains is replaced.
+  const StopReason why = given_back_for();
+  input_.enter_stage(is_reboot(why) ? Stage::rebooting : Stage::draining, why.word, why.sentence);
   const bool turned_away = give_back(reason);
   // Taken away before or during all this, as whatever it began: nobody knows what it holds.
   const std::string lost(to_string(ReleaseCause::disk_gone));
@@ -55,8 +63,10 @@ Ok Leaving::run() {
   };
   if (reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait))
     input_.enter_stage(Stage::released, lost, disk_gone_sentence(input_.assignment));
+  else if (tell_of_reboot())
+    return {};
   else
-    input_.enter_stage(Stage::released, reason.word, "the volume is free");
+    input_.enter_stage(Stage::released, given_back_for().word, "the volume is free");
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
   return end_reporting();
@@ -94,20 +104,59 @@ bool Leaving::give_back(const StopReason& reason) {
   return release_input.machine_goes;
 }
 
+/// The manager keeps instance and volume together, and the next boot goes on with both, and with
+/// the key. False where the machine does not reboot, or somebody wants the volume: also with the
+/// answer to this very report.
+bool Leaving::tell_of_reboot() {
+  const StopReason why = given_back_for();
+  if (!is_reboot(why)) return false;
+  if (const auto key = input_.reporter.key_for_next_boot()) {
+    const Ok kept = keep_key_over_reboot(
+        {input_.launch.instance_id, input_.ticket.deployment, input_.ticket.manager_url}, *key);
+    if (!kept)
+      log_event(LogLevel::warning, "the next boot has to ask for a key",
+                {{"why", kept.error().message()}});
+  }
+  input_.enter_stage(Stage::rebooting, why.word,
+                     "the volume is unmounted, and is served again after the reboot");
+  forget_held_record();
+  const auto end = std::chrono::steady_clock::now() + kLastReportsAtShutdown;
+  while (keeps_volume() && std::chrono::steady_clock::now() < end &&
+         !input_.reporter.flush(kShutdownLook, true)) {
+  }
+  if (!keeps_volume()) {
+    forget_key_over_reboot();
+    return false;
+  }
+  input_.reporter.stop();
+  return true;
+}
+
+/// A reboot gives it back to nobody: whoever else has asked gets it.
+StopReason Leaving::given_back_for() const {
+  const StopReason first = *input_.stop.reason();
+  if (!is_reboot(first)) return first;
+  return input_.stop.who_else_asked(first.word).value_or(first);
+}
+
+bool Leaving::keeps_volume() const {
+  return is_reboot(given_back_for());
+}
+
 /// The manager, EC2 or init ends it now. Where nobody is told so, or would let people onto the
 /// base again, they are let onto it at once.
 bool Leaving::machine_goes(const std::string& word) const {
   if (input_.ticket.manager_url.empty()) return false;
   const auto cause = release_cause_from(word);
-  return cause == ReleaseCause::spot_notice || cause == ReleaseCause::wish ||
-         cause == ReleaseCause::shutdown;
+  return cause &&
+         (cause == ReleaseCause::spot_notice || cause == ReleaseCause::wish || is_by_init(*cause));
 }
 
 void Leaving::let_onto_base_in_time() {
   if (!turned_away_until_ms_ || boottime_ms() < *turned_away_until_ms_) return;
   turned_away_until_ms_.reset();
-  std::ignore = let_onto_base(input_.ticket.pool,
-                              "The volume was released: " + input_.stop.reason()->sentence);
+  std::ignore =
+      let_onto_base(input_.ticket.pool, "The volume was released: " + given_back_for().sentence);
 }
 
 Ok Leaving::end_reporting() {

@@ -1,5 +1,6 @@
 // The end of a daemon: gives the volume back, for as long as that takes, tells the manager, and has
-// people wait where the machine goes. Called by the daemon, on its main thread.
+// people wait where the machine goes. A machine that reboots unmounts the volume and keeps it.
+// Called by the daemon, on its main thread.
 #pragma once
 
 #include <atomic>
@@ -41,8 +42,9 @@ class Leaving {
  public:
   explicit Leaving(LeavingInput input) : input_(std::move(input)) {}
 
-  /// Until the volume was given back, and as end_reporting. Requires: a stop was requested, and
-  /// nobody else of the daemon leads sessions any more.
+  /// Until the volume was given back, and as end_reporting, or until it was unmounted for a reboot
+  /// and somebody told so. Requires: a stop was requested, and nobody else of the daemon leads
+  /// sessions any more.
   Ok run();
   /// Until the manager has heard the last report, for some minutes at most, and then until this
   /// machine shuts down; where it shuts down already, for some seconds.
@@ -50,6 +52,9 @@ class Leaving {
 
  private:
   bool give_back(const StopReason& reason);
+  bool tell_of_reboot();
+  StopReason given_back_for() const;
+  bool keeps_volume() const;
   bool machine_goes(const std::string& word) const;
   void let_onto_base_in_time();
   void stay_until_shutdown();

@@ -53,9 +53,14 @@ std::string systemd_run_program() {
   return first_executable({"/usr/bin/systemd-run", "/bin/systemd-run"});
 }
 
+std::string systemctl_program() {
+  if (::access(kUnits, F_OK) != 0) return {};
+  return first_executable({"/usr/bin/systemctl", "/bin/systemctl"});
+}
+
 Result<std::vector<std::string>> sshd_unit_options() {
-  if (::access(kUnits, F_OK) != 0) return std::vector<std::string>();
-  const std::string systemctl = first_executable({"/usr/bin/systemctl", "/bin/systemctl"});
+  const std::string systemctl = systemctl_program();
+  if (systemctl.empty()) return std::vector<std::string>();
   std::vector<std::string> environments;
   for (const char* file : {"/etc/default/ssh", "/etc/sysconfig/sshd"})
     environments.push_back(read_file(file, kMaxEnvironment).value_or(""));

@@ -14,6 +14,8 @@ namespace warmroot::bootstrap {
 
 /// systemd-run, where the base's init is systemd; empty elsewhere.
 std::string systemd_run_program();
+/// The same of systemctl.
+std::string systemctl_program();
 
 /// What `up --in-unit` ends with when it failed; systemd-run itself ends with 1.
 inline constexpr int kFailedInUnit = 3;

@@ -53,6 +53,9 @@ inline constexpr char kBaseState[] = "/var/lib/warmroot";
 /// Root-only: the names that boot loader and fstab had before boot_pin.
 inline constexpr char kBootRecord[] = "/var/lib/warmroot/boot-names";
 inline constexpr char kAccountRecord[] = "/var/lib/warmroot/accounts";
+/// Root-only, and only from an orderly reboot to the next start of the bootstrap: what kKeyFile is
+/// to hold then, behind whose it is.
+inline constexpr char kRebootKey[] = "/var/lib/warmroot/reboot-key";
 /// Where sshd's HostKey lines lead: a link to the base's keys or to kNodeKeys.
 inline constexpr char kHostKeys[] = "/run/warmroot/host_keys";
 /// Root-only: the node's host keys while its volume is mounted.

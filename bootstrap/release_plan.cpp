@@ -33,6 +33,8 @@ std::string_view to_string(ReleaseCause cause) {
       return "spot-notice";
     case ReleaseCause::shutdown:
       return "shutdown";
+    case ReleaseCause::reboot:
+      return "reboot";
     case ReleaseCause::wish:
       return "manager-wish";
     case ReleaseCause::operator_:
@@ -44,15 +46,15 @@ std::string_view to_string(ReleaseCause cause) {
 }
 
 std::optional<ReleaseCause> release_cause_from(std::string_view word) {
-  for (const auto cause : {ReleaseCause::spot_notice, ReleaseCause::shutdown, ReleaseCause::wish,
-                           ReleaseCause::operator_, ReleaseCause::disk_gone})
+  for (const auto cause : {ReleaseCause::spot_notice, ReleaseCause::shutdown, ReleaseCause::reboot,
+                           ReleaseCause::wish, ReleaseCause::operator_, ReleaseCause::disk_gone})
     if (word == to_string(cause)) return cause;
   return std::nullopt;
 }
 
 Milliseconds time_for_release(ReleaseCause cause, std::string_view notice_time, Instant now,
                               ReleaseWishes wishes) {
-  if (cause == ReleaseCause::shutdown) return kShutdown;
+  if (is_by_init(cause)) return kShutdown;
   if (cause == ReleaseCause::disk_gone) return kLeast;
   if (cause != ReleaseCause::spot_notice) return kUsual + extra_release_time(wishes);
   const auto end = parse_iso8601(notice_time);

@@ -16,16 +16,23 @@ namespace warmroot::bootstrap {
 enum class ReleaseCause {
   spot_notice,  ///< EC2 takes the instance back
   shutdown,     ///< init asked us to end
+  reboot,       ///< the same, and the machine comes back: with the volume, unless somebody wants it
   wish,         ///< the manager's, with the answer to a report
   operator_,    ///< `down`, or a signal by hand
   disk_gone,    ///< taken away by force: nothing can be saved
 };
 
-/// "spot-notice", "shutdown", "manager-wish", "operator", "disk-gone": for reports and hooks.
+/// "spot-notice", "shutdown", "reboot", "manager-wish", "operator", "disk-gone": for reports and
+/// hooks.
 std::string_view to_string(ReleaseCause cause);
 
 /// nullopt where the word is none of them.
 std::optional<ReleaseCause> release_cause_from(std::string_view word);
+
+/// init waits for us, and kills us after a while.
+constexpr bool is_by_init(ReleaseCause cause) {
+  return cause == ReleaseCause::shutdown || cause == ReleaseCause::reboot;
+}
 
 /// Kept for writing back and unmounting, whatever the steps before would like to have.
 inline constexpr Milliseconds kKeptForSync{15'000};

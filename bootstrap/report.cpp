@@ -1,6 +1,7 @@
 #include "bootstrap/report.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
@@ -27,6 +28,25 @@ constexpr std::size_t kMostReplyBytes = warm::kMostBlockListBytes + 64 * 1024;
 constexpr unsigned kExchangeTries = 5;
 /// Numbers are microseconds: some years.
 constexpr std::uint64_t kLongestSkip = std::uint64_t{100'000'000'000'000};
+
+/// In microseconds, as numbers are. systemd has ended this process by then.
+constexpr std::uint64_t kNumbersAhead = 120'000'000;
+
+/// The lines of a key file.
+struct KeptKey {
+  std::string hex;
+  std::string node;          ///< empty: none was named
+  std::uint64_t number = 0;  ///< that all later ones are greater than; a line only from a reboot on
+};
+
+KeptKey parse_kept_key(const std::string& text) {
+  std::istringstream lines(text);
+  KeptKey kept;
+  std::getline(lines, kept.hex);
+  std::getline(lines, kept.node);
+  lines >> kept.number;
+  return kept;
+}
 
 /// A request as bounded in time and in length of the answer as each of ours.
 HttpRequest bounded_request(const std::string& method, const std::string& url, std::string body) {
@@ -152,18 +172,24 @@ std::uint64_t Reporter::next_sequence() {
   return sequence_ = std::max(sequence_ + 1, clock);
 }
 
-/// The manager gives the key once: a daemon of the same boot that starts again finds it, and its
-/// node, here.
+/// The manager gives the key once: a daemon that starts again finds it, and its node, here; after
+/// an orderly reboot with the number that the boot before has left.
 bool Reporter::recall_key() {
-  const auto kept = read_file(key_file_, kKeyFileBytes);
-  if (!kept) return false;
-  const std::size_t end = std::min(kept->find('\n'), kept->size());
-  key_ = parse_key(std::string_view(*kept).substr(0, end));
+  const auto text = read_file(key_file_, kKeyFileBytes);
+  if (!text) return false;
+  const KeptKey kept = parse_kept_key(*text);
+  key_ = parse_key(kept.hex);
   if (!key_) return false;
-  const std::string node = end < kept->size() ? kept->substr(end + 1) : std::string();
-  if (node.size() > 1)
-    book_.update([&](Status& status) { status.node = node.substr(0, node.find('\n')); });
+  sequence_ = std::max(sequence_.load(), kept.number);
+  if (!kept.node.empty()) book_.update([&](Status& status) { status.node = kept.node; });
   return true;
+}
+
+std::optional<std::string> Reporter::key_for_next_boot() const {
+  const auto text = read_file(key_file_, kKeyFileBytes);
+  if (!text) return std::nullopt;
+  const KeptKey kept = parse_kept_key(*text);
+  return kept.hex + "\n" + kept.node + "\n" + std::to_string(sequence_ + kNumbersAhead) + "\n";
 }
 
 bool Reporter::say_hello() {

@@ -52,6 +52,11 @@ class Reporter {
   bool flush(std::chrono::milliseconds limit, bool hurry = false);
   void stop();
 
+  /// What a key file has to hold for this key to go on in another boot, with numbers behind all
+  /// that the reports of the next two minutes have, whatever the clock says then. nullopt: no key
+  /// was given. From any thread.
+  std::optional<std::string> key_for_next_boot() const;
+
  private:
   struct Event {
     Stage stage;
@@ -83,8 +88,8 @@ class Reporter {
   const std::function<void(const Wishes&)> on_wishes_;
   HttpClient http_;
   std::optional<std::string> key_;
-  std::uint64_t sequence_ = 0;
-  std::uint64_t skip_ = 3'600'000'000;  ///< an hour of numbers; doubled each time
+  std::atomic<std::uint64_t> sequence_ = 0;  ///< written by the reporter's thread alone
+  std::uint64_t skip_ = 3'600'000'000;       ///< an hour of numbers; doubled each time
   std::atomic<bool> often_ = false;
 
   std::mutex mutex_;

@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "bootstrap/base/result.hpp"
 
@@ -28,7 +29,10 @@ class StopRequest {
     {
       const std::lock_guard lock(mutex_);
       // The manager says its wish with each of its answers.
-      const bool is_news = words_.insert(reason.word).second;
+      const bool is_news =
+          std::none_of(causes_.begin(), causes_.end(),
+                       [&](const StopReason& cause) { return cause.word == reason.word; });
+      if (is_news) causes_.push_back(reason);
       if (is_news || (reason_ && reason.deadline_ms < reason_->deadline_ms)) ++requests_;
       if (!reason_)
         reason_ = std::move(reason);
@@ -56,6 +60,13 @@ class StopRequest {
     const std::lock_guard lock(mutex_);
     return reason_;
   }
+  /// The first reason with another word than this; nullopt: there is none.
+  std::optional<StopReason> who_else_asked(std::string_view word) const {
+    const std::lock_guard lock(mutex_);
+    const auto other = std::find_if(causes_.begin(), causes_.end(),
+                                    [&](const StopReason& cause) { return cause.word != word; });
+    return other == causes_.end() ? std::nullopt : std::optional(*other);
+  }
   /// Errors: retry_later, with the reason, once a stop is requested.
   Ok check() const {
     if (const auto why = reason())
@@ -67,7 +78,7 @@ class StopRequest {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<StopReason> reason_;
-  std::set<std::string> words_;
+  std::vector<StopReason> causes_;  ///< the first of each word, in the order in which they came
   int requests_ = 0;
 };
 

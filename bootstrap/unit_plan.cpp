@@ -1,5 +1,7 @@
 #include "bootstrap/unit_plan.hpp"
 
+#include <sstream>
+
 namespace warmroot::bootstrap {
 
 std::vector<UnitFile> unit_order() {
@@ -71,6 +73,17 @@ std::vector<std::string> in_own_unit(const std::string& systemd_run,
                     "network.service wicked.service",
                     "TimeoutStopSec=90", "Delegate=yes", "TasksMax=infinity"}},
                   command);
+}
+
+bool has_reboot_job(std::string_view jobs) {
+  std::istringstream lines{std::string(jobs)};
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, unit, type;
+    words >> number >> unit >> type;
+    if (type == "start" && (unit == "reboot.target" || unit == "kexec.target")) return true;
+  }
+  return false;
 }
 
 }  // namespace warmroot::bootstrap

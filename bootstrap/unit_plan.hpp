@@ -1,8 +1,10 @@
 // What init is asked for where it is systemd: the bootstrap as a unit of its own, the volume's
-// system as another, and the order of their ends. Pure; own_unit and volume_container do it.
+// system as another, and the order of their ends; and what it says that it is about to do. Pure;
+// own_unit, volume_container and reboot do it.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace warmroot::bootstrap {
@@ -37,5 +39,10 @@ std::vector<std::string> before_sshd(const std::string& systemd_run,
 /// cloud-init, or the boot would wait for ever.
 std::vector<std::string> in_own_unit(const std::string& systemd_run,
                                      const std::vector<std::string>& command);
+
+/// Whether init is about to boot this machine anew, firmware or kernel first, by what `systemctl
+/// list-jobs --no-legend --plain` prints: number, unit, type and state in a line. Not where it only
+/// exchanges its user space (soft-reboot).
+bool has_reboot_job(std::string_view jobs);
 
 }  // namespace warmroot::bootstrap

@@ -1,7 +1,8 @@
 // `up` as user-data runs it, with a metadata service, Debian's sshd and its client in a network
-// namespace of the test's own: the fixture of boot_up_test and daemon_lock_test.
+// namespace of the test's own: the fixture of boot_up_test and of those that take it further.
 #pragma once
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <httplib.h>
 #include <poll.h>
@@ -11,11 +12,13 @@
 #include <unistd.h>
 
 #include <string>
+#include <tuple>
 
 #include "bootstrap/commands.hpp"
 #include "bootstrap/daemon.hpp"
 #include "bootstrap/daemon_lock.hpp"
 #include "bootstrap/mount_exec.hpp"
+#include "bootstrap/report_sign.hpp"
 #include "tests/refuse_call.hpp"
 #include "tests/volume_sshd_rig.hpp"
 
@@ -29,6 +32,28 @@ inline constexpr char kReportKey[] =
 inline constexpr char kWords[] = "/run/up-words";
 inline constexpr std::size_t kMostAnswer = std::size_t{1} << 30;
 inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
+/// What the manager was told, a line each: "hello", or of a report its number, "signed" or "forged"
+/// by kReportKey, stage and reason.
+inline constexpr char kHeard[] = "/run/heard";
+/// A spot notice, once a test has put it there.
+inline constexpr char kNoticeFile[] = "/run/answers/notice";
+
+inline void note_heard(const std::string& line) {
+  const UniqueFd file(::open(kHeard, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  std::ignore = write_fully(file.get(), line + "\n", kHeard);
+}
+
+inline void note_report(const httplib::Request& request) {
+  const std::string number = request.get_header_value("X-Warmroot-Sequence");
+  const bool is_signed = request.get_header_value("X-Warmroot-Signature") ==
+                         sign_report(*parse_key(kReportKey), std::stoull(number), request.body);
+  const auto word = [&](const std::string& key) {
+    const std::string before = "\"" + key + "\":\"";
+    const std::size_t begin = request.body.find(before) + before.size();
+    return request.body.substr(begin, request.body.find('"', begin) - begin);
+  };
+  note_heard(number + (is_signed ? " signed " : " forged ") + word("stage") + " " + word("reason"));
+}
 
 /// What `up` asks of an instance without a launch-time mapping beyond its root; and of a manager
 /// that gives a key and has attached the volume.
@@ -48,16 +73,20 @@ inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
                  reply.set_content("us-east-1a", "text/plain");
                else if (path == "public-keys/0/openssh-key")
                  reply.set_content(key, "text/plain");
+               else if (path == "spot/instance-action" && ::access(kNoticeFile, F_OK) == 0)
+                 reply.set_content(read_file(kNoticeFile, 4096).value_or(""), "application/json");
                else
                  reply.status = 404;
              });
   server.Post("/v1/hello", [](const httplib::Request&, httplib::Response& reply) {
+    note_heard("hello");
     reply.set_content(read_file("/run/answers/hello", kMostAnswer)
                           .value_or(std::string(R"({"key":")") + kReportKey +
                                     R"(","node":"test-0","volume_id":"vol-0abc"})"),
                       "application/json");
   });
-  server.Post("/v1/report", [](const httplib::Request&, httplib::Response& reply) {
+  server.Post("/v1/report", [](const httplib::Request& request, httplib::Response& reply) {
+    note_report(request);
     reply.set_content(
         R"({"wishes":{"drain":false,"volume_id":"vol-0abc","snapshot_id":"snap-0a1b2c3d"}})",
         "application/json");

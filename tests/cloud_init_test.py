@@ -232,25 +232,39 @@ def replaced(world, checks, first):
     return node, base
 
 
-def shut_down(world, checks, node, base):
-    """`systemctl reboot`: init's own order of things, in which the bootstrap has to come before everything it needs."""
-    code, text = session(world, node["instance_id"], "cat kept && sudo mkdir -p /etc/warmroot/hooks.d && printf '#!/bin/sh\\necho $WARMROOT_REASON "
+def rebooted(world, checks, node, base):
+    """`systemctl reboot`: init's own order of things, in which the bootstrap has to come before everything it needs. The instance comes back."""
+    instance = node["instance_id"]
+    code, text = session(world, instance, "cat kept && sudo mkdir -p /etc/warmroot/hooks.d && printf '#!/bin/sh\\necho $WARMROOT_REASON "
                            "$(test -e /dev/null && echo with /dev) >/var/hooked\\n' | sudo tee /etc/warmroot/hooks.d/save >/dev/null && "
-                           "sudo chmod 755 /etc/warmroot/hooks.d/save && echo written >unsynced")
-    checks.that("what was written before the notice is there", code == 0 and text == "kept", text)
-    world.say(f"systemctl reboot on {node['instance_id']}")
+                           "sudo chmod 755 /etc/warmroot/hooks.d/save && echo written >unsynced && cat /proc/sys/kernel/random/boot_id")
+    before = text.split()[-1]
+    checks.that("what was written before the notice is there", code == 0 and text.startswith("kept\n"), text)
+    world.say(f"systemctl reboot on {instance}")
     base.run("systemctl reboot")
     base.close()
-    # What it left there is read where nothing has it mounted; another boot would tell no more.
-    wait_for(world, "the volume to be free", lambda _: world.volume(node["volume_id"])["instance_id"] != node["instance_id"], BOOT_SECONDS)
-    volume = world.path(f"region/volumes/{node['volume_id']}")
-    shown = [subprocess.run(["debugfs", "-R", f"cat {path}", f"{volume}?offset=1048576"], capture_output=True, text=True, timeout=60, check=False).stdout
-             for path in ("/var/lib/warmroot/state", "/var/hooked", "/home/admin/unsynced")]
-    checks.that("it was left clean by that instance", shown[0] == f"clean {node['instance_id']}\n", shown)
-    checks.that("the hook was run in a whole system, and what was written is there", shown[1:] == ["shutdown with /dev\n", "written\n"], shown)
+    wait_for(world, "the node to say that it reboots", lambda row: "rebooting" in (row.get("stage_received") or {}) or row.get("instance_id") != instance,
+             BOOT_SECONDS)
+    again = ready(world)
+    checks.that("the same instance comes back with the same volume", (again["instance_id"], again["volume_id"]) == (instance, node["volume_id"]), str(again))
+    stages = again["stage_received"]
+    checks.that("it said that it reboots, and gave nothing back", "rebooting" in stages and not {"draining", "released"} & set(stages), str(stages))
+    code, text = session(world, instance, ". /etc/os-release; echo $PRETTY_NAME; cat kept unsynced /var/hooked /proc/sys/kernel/random/boot_id")
+    lines = text.splitlines()
+    checks.that("the next boot leads sessions into it, with what was written", code == 0 and VOLUME_OS in text and lines[1:3] == ["kept", "written"]
+                and lines[-1] != before, text)
+    checks.that("the hook was run in a whole system", lines[3:4] == ["reboot with /dev"], text)
+    shown = known_host(world, instance, "yes")
+    checks.that("it shows the node's host key", shown == "in", shown)
+    base = Base(world, instance)
+    steps = steps_of(base.run("cat /run/warmroot/status.json"))
+    checks.that("the volume had been left clean", steps["check ext4"]["detail"] == "clean", steps["check ext4"])
+    text = base.run("ls /var/lib/warmroot")
+    checks.that("nothing of its key is left on the base's disk", "bin" in text.split() and "reboot-key" not in text, text)
+    base.close()
     with open(world.path("manager.log"), encoding="utf-8", errors="replace") as file:
-        detached = [line for line in file if "DetachVolume" in line and node["instance_id"] in line and "outcome=accepted" in line]
-    checks.that("the manager had heard it in time", detached != [], "".join(detached))
+        anew = [line for line in file if instance in line and ("new key" in line or "second hello" in line or "DetachVolume" in line)]
+    checks.that("its key goes on, and the manager has detached nothing", anew == [], "".join(anew))
 
 
 def cloud_world(directory, pool, *options, kernel="vmlinuz-cloud"):
@@ -274,7 +288,7 @@ def run(checks):
         given_back(world, checks, first, base, mounts)
         base.close()
         second, base = replaced(world, checks, first)
-        shut_down(world, checks, second, base)
+        rebooted(world, checks, second, base)
 
 
 def main():

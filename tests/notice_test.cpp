@@ -66,5 +66,19 @@ TEST(StopRequest, keeps_the_first_reason_and_of_all_reasons_the_earliest_end) {
   EXPECT_EQ(stop.reason()->deadline_ms, 90'000);
 }
 
+TEST(StopRequest, tells_who_asked_beside_the_first) {
+  StopRequest stop;
+  EXPECT_FALSE(stop.who_else_asked("reboot"));
+  stop.request({"reboot", "this machine reboots", 80'000});
+  stop.request({"reboot", "this machine reboots", 70'000});
+  EXPECT_FALSE(stop.who_else_asked("reboot"));
+  stop.request({"manager-wish", "the manager asked for the volume", 120'000});
+  stop.request({"spot-notice", "EC2 takes this spot instance back", 120'000});
+  ASSERT_TRUE(stop.who_else_asked("reboot"));
+  EXPECT_EQ(stop.who_else_asked("reboot")->sentence, "the manager asked for the volume");
+  EXPECT_EQ(stop.reason()->word, "reboot");
+  EXPECT_EQ(stop.who_else_asked("manager-wish")->word, "reboot");
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap

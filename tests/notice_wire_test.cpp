@@ -240,6 +240,43 @@ TEST_F(Manager, a_daemon_that_starts_again_uses_the_key_that_was_given_once) {
   EXPECT_THAT(stages_, testing::IsSupersetOf({"mounted", "ready"}));
 }
 
+/// Its clock may be wrong until the time is asked for, and each report got 409 meanwhile.
+TEST_F(Manager, the_boot_behind_a_reboot_goes_on_with_the_key_and_with_later_numbers) {
+  std::string kept;
+  {
+    const auto reports = reporter();
+    EXPECT_FALSE(reports->key_for_next_boot()) << "none was given yet";
+    reports->start();
+    reports->stage_changed(Stage::rebooting, "", "");
+    reports->flush(std::chrono::seconds(20));
+    kept = reports->key_for_next_boot().value_or("");
+    // As what is told behind it.
+    reports->stage_changed(Stage::rebooting, "", "");
+    reports->flush(std::chrono::seconds(20));
+  }
+  const std::string before = kept.substr(0, kept.rfind('\n', kept.size() - 2) + 1);
+  ASSERT_EQ(before, std::string(kKeyHex) + "\nimagenet-0\n");
+  const std::uint64_t number = std::stoull(kept.substr(before.size()));
+  // The clock of the boot before was a day ahead.
+  const std::uint64_t ahead = number + std::uint64_t{86'400'000'000};
+  {
+    const std::lock_guard lock(mutex_);
+    EXPECT_GT(number, last_sequence_);
+    last_sequence_ = ahead;
+  }
+  ASSERT_TRUE(write_file_atomic(key_file_, before + std::to_string(ahead) + "\n", 0600));
+  book_.update([](Status& status) { status.node.reset(); });
+  const auto reports = reporter();
+  reports->start();
+  reports->stage_changed(Stage::hello, "", "");
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20)));
+  reports->stop();
+  EXPECT_EQ(hellos_, 1);
+  EXPECT_EQ(refused_, 0);
+  EXPECT_THAT(stages_, testing::Contains("hello"));
+  EXPECT_EQ(book_.snapshot().node, "imagenet-0");
+}
+
 TEST_F(Manager, one_that_lost_its_ledger_is_asked_for_a_new_key) {
   const auto reports = reporter();
   reports->start();

@@ -78,15 +78,15 @@ def replaced(world, checks, node):
 
 
 def shut_down(world, checks, node):
-    """`systemctl reboot` on the base."""
+    """`systemctl poweroff` on the base."""
     instance = node["instance_id"]
     code, text = session(world, instance, "sudo mkdir -p /etc/warmroot/hooks.d && printf '#!/bin/sh\\necho $WARMROOT_REASON >/var/hooked\\n' | "
                          "sudo tee /etc/warmroot/hooks.d/save >/dev/null && sudo chmod 755 /etc/warmroot/hooks.d/save && echo written >unsynced && "
                          "sudo rm /var/worker && sudo systemd-run --quiet --unit=worker sh -c "
                          "'trap \"echo ended >/var/worker; exit\" TERM; while :; do sleep 1; done'")
     checks.that("a hook and a service are put into the volume", code == 0, text)
-    world.say(f"systemctl reboot on {instance}")
-    on_base(world, instance, "systemctl reboot")
+    world.say(f"systemctl poweroff on {instance}")
+    on_base(world, instance, "systemctl poweroff")
     wait_for(world, "the volume to be free", lambda _: world.volume(node["volume_id"])["instance_id"] != instance, BOOT_SECONDS)
     volume = world.path(f"region/volumes/{node['volume_id']}")
     shown = [subprocess.run(["debugfs", "-R", f"cat {path}", f"{volume}?offset=1048576"], capture_output=True, text=True, timeout=60, check=False).stdout

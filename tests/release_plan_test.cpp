@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "bootstrap/process_stat.hpp"
 
 namespace warmroot::bootstrap {
@@ -39,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Garbage", ReleaseCause::spot_notice, "soon", seconds(120)},
         Case{"NoSuchDay", ReleaseCause::spot_notice, "2026-02-31T03:04:05Z", seconds(120)},
         Case{"Shutdown", ReleaseCause::shutdown, "", seconds(80)},
+        Case{"Reboot", ReleaseCause::reboot, "", seconds(80)},
         Case{"Wish", ReleaseCause::wish, "", seconds(120)},
         Case{"Down", ReleaseCause::operator_, "", seconds(120)},
         Case{"NothingToSave", ReleaseCause::disk_gone, "", seconds(20)}),
@@ -62,8 +65,24 @@ INSTANTIATE_TEST_SUITE_P(
              kMost},
         Case{"NorANoticeWithoutOne", ReleaseCause::spot_notice, "", seconds(120), kMost},
         Case{"NorAShutdown", ReleaseCause::shutdown, "", seconds(80), kMost},
+        Case{"NorAReboot", ReleaseCause::reboot, "", seconds(80), kMost},
         Case{"NorWhatIsLost", ReleaseCause::disk_gone, "", seconds(20), kMost}),
     [](const auto& row) { return std::string(row.param.name); });
+
+TEST(ReleaseCause, is_known_again_by_its_word_and_init_waits_for_two_of_them) {
+  for (const auto& [cause, word, by_init] :
+       {std::tuple{ReleaseCause::spot_notice, "spot-notice", false},
+        std::tuple{ReleaseCause::shutdown, "shutdown", true},
+        std::tuple{ReleaseCause::reboot, "reboot", true},
+        std::tuple{ReleaseCause::wish, "manager-wish", false},
+        std::tuple{ReleaseCause::operator_, "operator", false},
+        std::tuple{ReleaseCause::disk_gone, "disk-gone", false}}) {
+    EXPECT_EQ(to_string(cause), word);
+    EXPECT_EQ(release_cause_from(word), cause);
+    EXPECT_EQ(is_by_init(cause), by_init) << word;
+  }
+  EXPECT_EQ(release_cause_from("rebooting"), std::nullopt);
+}
 
 struct Row {
   int left, warn, own_users, hooks, terminate, kill, sync, unmount;

@@ -61,6 +61,22 @@ TEST(OwnUnit, sshd_waits_for_the_volume_and_for_nothing_that_waits_for_sshd) {
   EXPECT_THAT(command, testing::EndsWith("\n/bin/b\nwait\n"));
 }
 
+TEST(OwnUnit, a_machine_reboots_where_init_has_a_job_to_start_a_target_that_boots_it_anew) {
+  const std::string others =
+      "2151 systemd-reboot.service       start waiting\n"
+      "2166 session-3.scope              stop  running\n";
+  for (const char* job : {"2150 reboot.target                start waiting\n",
+                          "9 kexec.target start running\n", "  9  reboot.target  start  waiting"})
+    EXPECT_TRUE(has_reboot_job(others + job)) << job;
+  for (const char* job :
+       {"", "No jobs running.\n", "2150 poweroff.target start waiting\n",
+        "2150 halt.target start waiting\n", "2150 soft-reboot.target start waiting\n",
+        "2150 reboot.target stop waiting\n", "2150 reboot.target verify-active waiting\n",
+        "2150 warmroot-reboot.target start waiting\n", "reboot.target start waiting\n",
+        "2150 cloud-reboot.target.d start waiting\n", "2150 start reboot.target waiting\n"})
+    EXPECT_FALSE(has_reboot_job(others + job)) << job;
+}
+
 TEST(CloudInit, makes_its_users_until_the_stage_that_runs_boothooks_has_ended) {
   // As version 22.4 writes it.
   const auto status = [](const std::string& stage, const std::string& finished) {

@@ -1,0 +1,60 @@
+#include "bootstrap/reboot.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "bootstrap/base/log.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/own_unit.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/unit_plan.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+/// Of the 90 s that systemd gives us.
+constexpr std::chrono::milliseconds kJobsLimit{2000};
+constexpr std::size_t kMaxRebootKey = 4096;
+
+/// What the file begins with.
+std::string owner_lines(const KeyOwner& owner) {
+  return owner.instance_id + "\n" + owner.deployment + "\n" + owner.manager_url + "\n";
+}
+
+}  // namespace
+
+bool init_reboots() {
+  const std::string systemctl = systemctl_program();
+  if (systemctl.empty()) return false;
+  const auto jobs = run_program({systemctl, "list-jobs", "--no-legend", "--plain"}, kJobsLimit);
+  if (jobs && jobs->exit_status == 0) return has_reboot_job(jobs->output);
+  log_event(LogLevel::warning, "nobody says whether this machine reboots",
+            {{"why", jobs ? jobs->output : jobs.error().message()}});
+  return false;
+}
+
+Ok keep_key_over_reboot(const KeyOwner& owner, const std::string& key_file) {
+  TRY(make_directory(kBaseState, 0700));
+  TRY(write_file_atomic(kRebootKey, owner_lines(owner) + key_file, 0600));
+  return sync_directory_of(kRebootKey);
+}
+
+void take_key_after_reboot(const KeyOwner& owner) {
+  const auto kept = read_file(kRebootKey, kMaxRebootKey);
+  if (!kept && kept.error().kind == ErrorKind::gone) return;
+  forget_key_over_reboot();
+  const std::string whose = owner_lines(owner);
+  const bool is_ours = kept && kept->starts_with(whose);
+  const Ok taken = is_ours ? write_file_atomic(kKeyFile, kept->substr(whose.size()), 0600)
+                   : kept  ? Ok{fail(ErrorKind::refused, "it is not this instance's")}
+                           : Ok{fail(kept.error())};
+  log_event(taken ? LogLevel::notice : LogLevel::warning, "the key of the boot before",
+            {{"taken", taken ? "yes" : "no"}, {"why", taken ? "" : taken.error().message()}});
+}
+
+void forget_key_over_reboot() {
+  ::unlink(kRebootKey);
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,206 @@
+// A machine whose init reboots it, by the jobs that a systemctl of the test's tells: the volume is
+// unmounted and stays with it, and the boot behind it goes on with the key of its reports.
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <sstream>
+#include <vector>
+
+#include "bootstrap/held_record.hpp"
+#include "bootstrap/reboot.hpp"
+#include "bootstrap/supervise.hpp"
+#include "tests/boot_up.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+
+constexpr char kJobs[] = "/run/jobs";
+constexpr char kReboots[] =
+    "7 systemd-reboot.service start waiting\n8 reboot.target start waiting\n";
+
+/// What the manager was told.
+struct Heard {
+  int hellos = 0, forged = 0;
+  bool in_turn = true;             ///< each number is greater than the one before
+  std::vector<std::string> words;  ///< stage and reason of each report
+};
+
+class BootReboot : public BootUp {
+ protected:
+  static void SetUpTestSuite() {
+    BootUp::SetUpTestSuite();
+    if (!reason_.empty()) return;
+    const auto made = shell(R"(
+      mkdir -p /run/systemd/system
+      printf '#!/bin/sh\n[ "$*" = "list-jobs --no-legend --plain" ] && exec cat /run/jobs\nexit 1\n' >/run/systemctl
+      chmod 755 /run/systemctl
+      mount --bind /run/systemctl /usr/bin/systemctl)");
+    if (!made)
+      reason_ = "no systemctl in whose place another one could be: " + made.error().message();
+  }
+
+  void SetUp() override {
+    BootUp::SetUp();
+    if (!reason_.empty()) return;
+    ASSERT_TRUE(shell("rm -rf /run/heard /run/jobs /run/answers; mkdir /run/answers"));
+  }
+
+  void serve(const char* ticket = kTicketOfManager) {
+    ASSERT_EQ(run_up(ticket), "");
+    start_sshd();
+    ASSERT_TRUE(comes_ready()) << status().message;
+  }
+
+  /// As by the process that began the daemon, which init has told. nullptr: systemctl fails.
+  static void init_ends_it(const char* jobs) {
+    ::unlink(kJobs);
+    if (jobs != nullptr) {
+      ASSERT_TRUE(write_in_place(kJobs, jobs));
+    }
+    sigval value{};
+    value.sival_int = kFromInit;
+    ASSERT_EQ(::sigqueue(running_daemon(), SIGTERM, value), 0);
+  }
+
+  static Heard heard() {
+    Heard all;
+    std::uint64_t last = 0;
+    std::istringstream lines(read_file(kHeard, kMaxStatus).value_or(""));
+    for (std::string line; std::getline(lines, line);) {
+      if (line == "hello") {
+        ++all.hellos;
+        continue;
+      }
+      std::istringstream words(line);
+      std::uint64_t number = 0;
+      std::string proof, stage, reason;
+      words >> number >> proof >> stage >> reason;
+      if (proof != "signed") ++all.forged;
+      all.in_turn = all.in_turn && number > last;
+      last = number;
+      all.words.push_back(reason.empty() ? stage : stage + " " + reason);
+    }
+    return all;
+  }
+
+  static mode_t mode_of(const char* path) {
+    struct stat facts {};
+    return ::stat(path, &facts) == 0 ? facts.st_mode & 07777U : 0;
+  }
+};
+
+/// The volume was given back and the instance ended, for a new kernel as for a shutdown.
+TEST_F(BootReboot, a_machine_that_reboots_comes_back_with_its_volume_and_its_key) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(serve());
+  const std::string wanted = state();
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
+  ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+  EXPECT_EQ(status().stage, "rebooting");
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_FALSE(held_record());
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_EQ(link_text(kSessionRoot), kNowhere) << "who comes now waits for the boot behind it";
+  EXPECT_EQ(mode_of(kRebootKey), 0600U);
+  EXPECT_EQ(mode_of(kBaseState), 0700U);
+  const auto told = heard().words;
+  EXPECT_THAT(told, Contains("rebooting reboot"));
+  for (const std::string& word : told)
+    EXPECT_TRUE(!word.starts_with("draining") && !word.starts_with("released")) << word;
+
+  end_process(sshd_);
+  ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // what a reboot leaves of it
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_EQ(state(), wanted);
+  EXPECT_NE(::access(kRebootKey, F_OK), 0);
+  ASSERT_TRUE(comes([&] {
+    const auto words = heard().words;
+    return std::find(words.begin() + static_cast<std::ptrdiff_t>(told.size()), words.end(),
+                     "ready") != words.end();
+  }));
+  EXPECT_EQ(heard().hellos, 1);
+  EXPECT_EQ(heard().forged, 0);
+  EXPECT_TRUE(heard().in_turn);
+  EXPECT_TRUE(down());
+  EXPECT_EQ(status().stage, "released");
+  kill_daemon();
+}
+
+TEST_F(BootReboot, who_asks_for_the_volume_while_the_machine_reboots_gets_it) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(serve());
+  ASSERT_NO_FATAL_FAILURE(come_in());  // she has time to save
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
+  ASSERT_TRUE(comes([] { return link_text(kSessionRoot) == kNowhere; }));
+  EXPECT_EQ(status().stage, "rebooting");
+  EXPECT_EQ(status().message, "this machine reboots, and comes back with this volume");
+  ASSERT_TRUE(
+      write_in_place(kNoticeFile, R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})"));
+  ASSERT_TRUE(comes([] { return !daemon_runs(); }));
+  EXPECT_EQ(status().stage, "released") << status().message;
+  EXPECT_THAT(heard().words, Contains("released spot-notice"));
+  EXPECT_NE(::access(kRebootKey, F_OK), 0);
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+}
+
+TEST_F(BootReboot,
+       where_init_does_not_say_that_it_boots_the_machine_anew_the_volume_is_given_back) {
+  make_volume();
+  dress_as_disk();
+  for (const char* jobs :
+       {"8 poweroff.target start waiting\n", "8 soft-reboot.target start waiting\n",
+        static_cast<const char*>(nullptr)}) {
+    SCOPED_TRACE(jobs != nullptr ? jobs : "it says nothing");
+    ASSERT_EQ(run_up(), "");
+    ASSERT_TRUE(comes_ready()) << status().message;
+    ASSERT_NO_FATAL_FAILURE(init_ends_it(jobs));
+    ASSERT_TRUE(comes([] { return !daemon_runs(); }));
+    EXPECT_EQ(status().stage, "released") << status().message;
+    EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+    EXPECT_NE(::access(kRebootKey, F_OK), 0);
+  }
+}
+
+/// It has no such directory.
+TEST_F(BootReboot, where_init_is_another_the_volume_is_given_back) {
+  ASSERT_TRUE(write_in_place(kJobs, kReboots));
+  EXPECT_TRUE(init_reboots());
+  ASSERT_TRUE(shell("mv /run/systemd /run/elsewhere"));
+  EXPECT_FALSE(init_reboots());
+  EXPECT_TRUE(shell("mv /run/elsewhere /run/systemd"));
+}
+
+/// An image made of an instance between its reboot and the boot behind it has its file.
+TEST_F(BootReboot, a_key_of_another_instance_or_manager_is_not_used_and_nothing_of_it_stays) {
+  const KeyOwner own{"i-1", "d", "http://127.0.0.1:1338"};
+  const std::string key = std::string(kReportKey) + "\ntest-0\n4711\n";
+  const auto taken_by = [&](const KeyOwner& owner) {
+    ::unlink(kKeyFile);
+    EXPECT_TRUE(keep_key_over_reboot(own, key));
+    take_key_after_reboot(owner);
+    EXPECT_NE(::access(kRebootKey, F_OK), 0);
+    return read_file(kKeyFile, 4096).value_or("none");
+  };
+  EXPECT_EQ(taken_by({"i-10", "d", "http://127.0.0.1:1338"}), "none");
+  EXPECT_EQ(taken_by({"i-1", "other", "http://127.0.0.1:1338"}), "none");
+  EXPECT_EQ(taken_by({"i-1", "d", "http://127.0.0.1:13"}), "none");
+  EXPECT_EQ(taken_by(own), key);
+  EXPECT_EQ(mode_of(kKeyFile), 0600U);
+  take_key_after_reboot(own);
+  EXPECT_EQ(read_file(kKeyFile, 4096).value_or("none"), key) << "where none was kept it stays";
+  ::unlink(kKeyFile);
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
