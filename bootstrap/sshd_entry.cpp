@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/base_accounts.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/files.hpp"
@@ -30,6 +31,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxDefaults = 64 * 1024;
+constexpr std::size_t kMostComplaint = 400;
 /// More of them are not looked at.
 constexpr std::size_t kMostDropIns = 1000;
 /// What sshd and the C library read of the volume before they let anybody in.
@@ -153,8 +155,9 @@ class SshdEntry : public Entry {
     TRY_ASSIGN(const auto answer,
                run_program(own_sshd_question(wishes_), kProbeLimit, cancelled, root.fd()));
     if (answer.exit_status != 0)
-      return fail(ErrorKind::refused, "the volume's own sshd rejects its configuration: " +
-                                          without_controls(sshd_complaint(answer.output)));
+      return fail(ErrorKind::refused,
+                  "the volume's own sshd rejects its configuration: " +
+                      shortened(without_controls(sshd_complaint(answer.output)), kMostComplaint));
     OwnSshdFacts facts = parse_own_sshd_facts(answer.output);
     // What stands in the stock configuration of some distributions proves nothing without a file.
     std::erase_if(facts.other_host_keys, [&root](const std::string& line) {

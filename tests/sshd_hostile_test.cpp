@@ -83,5 +83,22 @@ TEST_F(SshdHostile, a_pipe_where_its_sshd_reads_keeps_nobody_waiting) {
   EXPECT_THAT(entry_, HasSubstr(": /etc/ssh/other in the volume is no regular file"));
 }
 
+/// Up to 256 KiB of it were in `status`.
+TEST_F(SshdHostile, what_its_sshd_says_against_its_configuration_is_a_sentence_however_long_it_is) {
+  make_volume_with_sshd(kMore);
+  change_volume(R"sh(
+      mv usr/sbin/sshd usr/sbin/sshd.was
+      cat >usr/sbin/sshd <<'end'
+#!/bin/sh
+s=x; while [ ${#s} -lt 131072 ]; do s=$s$s; done
+printf '\033]0;no\007 %s' "$s"; exit 1
+end
+      chmod 755 usr/sbin/sshd)sh");
+  EXPECT_TRUE(comes_up(look_));
+  EXPECT_THAT(entry_, StartsWith(std::string(kInstead) + "the volume's own sshd rejects its "
+                                                         "configuration:  ]0;no  xxx"));
+  EXPECT_LT(entry_.size(), 600u);
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap
