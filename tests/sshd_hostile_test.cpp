@@ -2,7 +2,10 @@
 // its root, and people get in by it or by the base's.
 #include <gmock/gmock.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "tests/hostile_kinds.hpp"
@@ -11,7 +14,11 @@
 namespace warmroot::bootstrap {
 namespace {
 
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 constexpr char kOwn[] = "sshd: the volume's own";
@@ -21,6 +28,29 @@ constexpr char kMore[] = R"(
     sed -i '1i Include /etc/ssh/sshd_config.d/*.conf' $t/etc/ssh/sshd_config
     mkdir -p $t/etc/ssh/sshd_config.d $t/etc/default
 )";
+
+/// What the entry, or the sshd that it runs, reads or writes in a volume, or mounts on.
+struct Place {
+  const char* path;
+  bool is_optional = false;  ///< the volume's sshd lets people in whatever is there
+};
+constexpr Place kPlaces[] = {{"usr/sbin/sshd"},
+                             {"etc/ssh"},
+                             {"etc/ssh/sshd_config"},
+                             {"etc/ssh/sshd_config.d"},
+                             {"etc/ssh/sshd_config.d/9.conf"},
+                             {"etc/ssh/ssh_host_ed25519_key"},
+                             {"etc/default/ssh", true},
+                             {"etc/sysconfig/sshd", true},
+                             {"etc/passwd"},
+                             {"etc/group"},
+                             {"etc/shadow"},
+                             {"etc/nsswitch.conf"},
+                             {"etc/nologin"},
+                             {"home/ada", true},
+                             {"home/ada/.ssh", true},
+                             {"home/ada/.ssh/authorized_keys", true},
+                             {"run"}};
 
 class SshdHostile : public HostileVolume<VolumeSshdTest>,
                     public testing::WithParamInterface<HostileKind> {
@@ -64,6 +94,74 @@ class SshdHostile : public HostileVolume<VolumeSshdTest>,
     expect_login(status);
   };
 };
+
+TEST_P(SshdHostile, whatever_is_so_somebody_gets_in_and_the_base_is_as_it_was) {
+  make_volume_with_sshd(kMore);
+  put_canary();
+  input_.entry = EntryKind::chroot;
+  ASSERT_TRUE(comes_up()) << "what it leaves on the base is there from now on";
+  input_.entry = EntryKind::sshd;
+  ASSERT_TRUE(comes_up(look_));
+  ASSERT_THAT(entry_, StartsWith(kOwn));
+  const std::string before_all = outside(), alive = canary();
+  for (const Place& place : kPlaces) {
+    SCOPED_TRACE(place.path);
+    const long before = peak_kib();
+    put_in_place(place.path, GetParam());
+    std::ignore = comes_up(look_);
+    if (std::getenv("WARMROOT_SHOW") != nullptr)
+      std::printf("%s at %s: %s\n", GetParam().name, place.path, entry_.c_str());
+    if (place.is_optional) {
+      EXPECT_THAT(entry_, StartsWith(kOwn));
+    }
+    EXPECT_LT(peak_kib() - before, kMostGrowthKib);
+    EXPECT_THAT(list_directory(kLaunchKeys), IsEmpty());
+    EXPECT_THAT(greeting(), EndsWith(kBase));
+    EXPECT_EQ(canary(), alive);
+    put_back(place.path);
+  }
+  EXPECT_EQ(outside(), before_all);
+  EXPECT_TRUE(comes_up(look_));
+  EXPECT_THAT(entry_, StartsWith(kOwn)) << "as it is, it serves";
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SshdHostile, testing::ValuesIn(kHostileKinds), name_of_kind);
+
+TEST_F(SshdHostile, hard_links_of_a_file_of_ours_carry_nothing_into_another_file) {
+  make_volume_with_sshd(kMore);
+  change_volume(R"sh(
+      chmod 600 etc/shadow; mkdir -p var/lib/warmroot
+      for name in var/lib/warmroot/state etc/default/ssh home/ada/.ssh/authorized_keys; do
+        ln etc/shadow $name; done)sh");
+  ASSERT_NO_FATAL_FAILURE(bring_up_by_own_sshd());
+  expect_login(book_.snapshot());
+  EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "open i-1");
+  EXPECT_EQ(read_attribute(inside("etc/shadow")), "root:*:19000:0:99999:7:::");
+  EXPECT_THAT(book_.snapshot().remarks, Not(Contains(HasSubstr("root:"))));
+  ASSERT_TRUE(release(leaving(), assignment_, book_));
+  mount_volume();
+  EXPECT_EQ(read_attribute(inside("etc/shadow")), "root:*:19000:0:99999:7:::");
+  EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
+}
+
+TEST_F(SshdHostile, names_and_options_that_would_write_on_a_terminal_or_climb_out_reach_nothing) {
+  make_volume_with_sshd(kMore);
+  change_volume(R"sh(
+      {)sh" + std::string(kHostilePeople) +
+                R"sh(; } >>etc/passwd
+      : >"etc/ssh/sshd_config.d/$(printf 'new\nline\033[2J').conf"
+      printf 'SSHD_OPTS="-o Banner=/a\033[2J -o SetEnv=FROM=\007"\n' >etc/default/ssh)sh");
+  EXPECT_TRUE(comes_up([&](const Status& status) {
+    look_(status);
+    EXPECT_THAT(entry_, StartsWith(kOwn));
+    EXPECT_THAT(list_directory(kLaunchKeys), ElementsAre("ada"));
+    EXPECT_EQ(*shell("find /etc/cron.d -name x 2>/dev/null | wc -l"), "0");
+    EXPECT_THAT(status.remarks, Contains(HasSubstr("options that do not count here: ")));
+    for (const auto& remark : status.remarks) EXPECT_EQ(remark, without_controls(remark));
+    for (const auto& step : status.steps)
+      EXPECT_EQ(step.detail, without_controls(step.detail)) << step.name;
+  }));
+}
 
 /// It was waited for a minute and a half, or let people in and kept each of them waiting.
 TEST_F(SshdHostile, a_pipe_where_its_sshd_reads_keeps_nobody_waiting) {
