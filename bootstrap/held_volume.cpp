@@ -1,12 +1,32 @@
 #include "bootstrap/held_volume.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace warmroot::bootstrap {
 namespace {
 
 using Json = nlohmann::json;
+
+/// Of a release, by boottime_ms(): no machine runs for thirty years, and what is computed with it
+/// has room above.
+constexpr std::uint64_t kMostDeadlineMs = 1'000'000'000'000;
+
+tl::unexpected<Error> unreadable() {
+  return fail(ErrorKind::broken, "the record of the volume that is mounted cannot be read");
+}
+
+/// A whole number from 0 on. The library itself casts any number to any type, a float that the type
+/// cannot hold, too, which may do anything. Errors: broken, where it is none or above `most`.
+template <typename Number>
+Ok take_number(const Json& value, Number& number,
+               std::uint64_t most = std::numeric_limits<Number>::max()) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most) return unreadable();
+  number = static_cast<Number>(value.get<std::uint64_t>());
+  return {};
+}
 
 Json partition_json(const PartitionFacts& partition) {
   return {{"number", partition.number},
@@ -16,31 +36,38 @@ Json partition_json(const PartitionFacts& partition) {
           {"node", partition.node}};
 }
 
-PartitionFacts partition_of(const Json& document) {
+Result<PartitionFacts> partition_of(const Json& document) {
   PartitionFacts partition;
-  document.at("number").get_to(partition.number);
-  document.at("offset_bytes").get_to(partition.offset_bytes);
-  document.at("size_bytes").get_to(partition.size_bytes);
+  TRY(take_number(document.at("number"), partition.number));
+  TRY(take_number(document.at("offset_bytes"), partition.offset_bytes));
+  TRY(take_number(document.at("size_bytes"), partition.size_bytes));
   document.at("content").get_to(partition.content);
   document.at("node").get_to(partition.node);
   return partition;
 }
 
-HeldVolume volume_of(const Json& document) {
+Result<std::vector<dev_t>> devices_of(const Json& document) {
+  if (!document.is_array()) return unreadable();
+  std::vector<dev_t> devices(document.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) TRY(take_number(document[i], devices[i]));
+  return devices;
+}
+
+Result<HeldVolume> volume_of(const Json& document) {
   HeldVolume volume;
   document.at("disk_node").get_to(volume.disk_node);
   document.at("disk").get_to(volume.disk.name);
   document.at("disk_number").get_to(volume.disk.number);
   document.at("disk_sequence").get_to(volume.disk.sequence);
   document.at("partition_node").get_to(volume.partition_node);
-  volume.partition = partition_of(document.at("partition"));
+  TRY_ASSIGN(volume.partition, partition_of(document.at("partition")));
   document.at("also_mounted").get_to(volume.also_mounted);
-  document.at("other_devices").get_to(volume.other_devices);
+  TRY_ASSIGN(volume.other_devices, devices_of(document.at("other_devices")));
   document.at("volume_id").get_to(volume.volume_id);
   document.at("instance_id").get_to(volume.instance_id);
   document.at("launch_key").get_to(volume.launch_key);
   volume.served_by = entry_kind_from(document.at("served_by").get<std::string>());
-  document.at("root_device").get_to(volume.root_device);
+  TRY(take_number(document.at("root_device"), volume.root_device));
   document.at("volume_os").get_to(volume.volume_os);
   document.at("root_choice").get_to(volume.root_choice);
   for (const Json& remark : document.at("fstab"))
@@ -81,14 +108,17 @@ std::string held_document(const HeldRecord& record) {
 Result<HeldRecord> parse_held_document(std::string_view text) {
   try {
     const Json document = Json::parse(text);
-    HeldRecord record{volume_of(document), std::nullopt};
-    if (const auto leaving = document.find("leaving"); leaving != document.end())
-      record.leaving = StopReason{leaving->at("word").get<std::string>(),
-                                  leaving->at("sentence").get<std::string>(),
-                                  leaving->at("deadline_ms").get<std::int64_t>()};
+    HeldRecord record;
+    TRY_ASSIGN(record.volume, volume_of(document));
+    if (const auto leaving = document.find("leaving"); leaving != document.end()) {
+      StopReason reason{leaving->at("word").get<std::string>(),
+                        leaving->at("sentence").get<std::string>()};
+      TRY(take_number(leaving->at("deadline_ms"), reason.deadline_ms, kMostDeadlineMs));
+      record.leaving = std::move(reason);
+    }
     return record;
   } catch (const Json::exception&) {
-    return fail(ErrorKind::broken, "the record of the volume that is mounted cannot be read");
+    return unreadable();
   }
 }
 

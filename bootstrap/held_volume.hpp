@@ -43,7 +43,7 @@ struct HeldRecord {
 
 std::string held_document(const HeldRecord& record);
 /// Of the root's partition, what nobody needs who does not mount it is left out. Errors: broken
-/// when the text is no such document, or not all of one.
+/// when the text is no such document, or not all of one, or has a number that cannot be true.
 Result<HeldRecord> parse_held_document(std::string_view text);
 
 }  // namespace warmroot::bootstrap

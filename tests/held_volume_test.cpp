@@ -77,5 +77,41 @@ TEST(HeldVolume, a_document_that_was_cut_short_or_lacks_a_field_is_none) {
     EXPECT_FALSE(parse_held_document(other)) << other;
 }
 
+/// The first number of this field is another.
+std::string with_number(std::string text, const std::string& field, const std::string& number) {
+  constexpr char kDigits[] = "0123456789";
+  const std::size_t at = text.find_first_of(kDigits, text.find("\"" + field + "\":"));
+  return text.replace(at, text.find_first_not_of(kDigits, at) - at, number);
+}
+
+/// Of a float that an integer cannot hold a cast may make anything, and it was cast.
+TEST(HeldVolume, a_number_that_cannot_be_true_makes_it_none) {
+  struct Field {
+    const char* name;
+    const char* most;
+    const char* more;
+  };
+  constexpr char kMost64[] = "18446744073709551615", kMore64[] = "18446744073709551616";
+  const std::string text = held_document(whole());
+  for (const Field& field : {Field{"number", "2147483647", "2147483648"},
+                             {"offset_bytes", kMost64, kMore64},
+                             {"size_bytes", kMost64, kMore64},
+                             {"other_devices", kMost64, kMore64},
+                             {"root_device", kMost64, kMore64},
+                             {"deadline_ms", "1000000000000", "1000000000001"}}) {
+    for (const char* number : {"0", field.most}) {
+      const std::string good = with_number(text, field.name, number);
+      const auto read = parse_held_document(good);
+      ASSERT_TRUE(read) << field.name << " " << number;
+      EXPECT_EQ(held_document(*read), good);
+    }
+    for (const char* number : {field.more, "1e300", "-1e300", "1e19", "1.5", "1.0", "-1",
+                               "-9223372036854775808", "true", "null", "\"1\"", "[1]", "{}"})
+      EXPECT_FALSE(parse_held_document(with_number(text, field.name, number)))
+          << field.name << " " << number;
+  }
+  EXPECT_FALSE(parse_held_document(with_number(text, "other_devices", "[66307],[7")));
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap

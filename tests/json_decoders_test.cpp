@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "bootstrap/documents.hpp"
+#include "bootstrap/held_volume.hpp"
 #include "bootstrap/ticket.hpp"
 #include "manager/aws/account_facts.hpp"
 #include "manager/aws/credentials_json.hpp"
@@ -38,6 +39,7 @@ using nlohmann::json;
 /// What http.cpp takes of an answer before it gives up; see http_transport_test.
 constexpr std::size_t kHttpBytes = std::size_t{32} << 20;
 constexpr std::size_t kFileBytes = std::size_t{100} << 20;  ///< nothing bounds a file
+constexpr std::size_t kHeldBytes = std::size_t{4} << 20;    ///< of a record of a held volume
 constexpr int kNested = 100'000;
 /// CPU time of one decoding, under the address sanitizer; most take milliseconds.
 constexpr double kMostSeconds = 20;
@@ -109,6 +111,15 @@ std::string status_document() {
   status.steps.push_back(step);
   status.ebs.emplace();
   return bootstrap::status_document(status);
+}
+
+std::string held_record() {
+  bootstrap::HeldRecord record;
+  record.volume.also_mounted = {"srv"};
+  record.volume.other_devices = {66307};
+  record.volume.fstab = {{"/data is not mounted", true}};
+  record.leaving = bootstrap::StopReason{"operator", "words", 4711};
+  return bootstrap::held_document(record);
 }
 
 std::string report() {
@@ -420,6 +431,34 @@ std::vector<Decoder> of_the_bootstrap() {
        {},
        kFileBytes},
       {"status_fields", status_document(), fields, {"", "/instance_id"}, {}, kFileBytes, true},
+      {"held_record",
+       held_record(),
+       text_outcome<bootstrap::parse_held_document>,
+       {"",
+        "/disk_node",
+        "/disk",
+        "/disk_number",
+        "/disk_sequence",
+        "/partition_node",
+        "/partition",
+        "/partition/number",
+        "/partition/offset_bytes",
+        "/partition/size_bytes",
+        "/also_mounted",
+        "/also_mounted/0",
+        "/other_devices",
+        "/other_devices/0",
+        "/root_device",
+        "/served_by",
+        "/fstab/0",
+        "/fstab/0/text",
+        "/fstab/0/for_people",
+        "/leaving",
+        "/leaving/word",
+        "/leaving/sentence",
+        "/leaving/deadline_ms"},
+       {},
+       kHeldBytes},
   };
 }
 
