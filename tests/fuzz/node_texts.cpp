@@ -1,18 +1,23 @@
-// What a node reads from user-data, the kernel, the metadata service, the manager, and a volume that others have written: tickets,
-// uevents, mountinfo, notices, answers, accounts, host keys, warm maps, fstabs, partition tables that are to grow. Merging a
-// hostile volume's accounts must never give the base another root, and reverting must give the base's files back.
+// What a node reads from user-data, the kernel, the metadata service, the manager, itself before it was killed, and a volume that
+// others have written: tickets, uevents, mountinfo, notices, answers, held records, accounts, options and answers of the volume's
+// sshd, host keys, warm maps, fstabs, partition tables that are to grow. Merging a hostile volume's accounts must never give the
+// base another root, and reverting must give the base's files back; no option may choose where the volume's sshd listens.
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/device.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/ebs_statistics.hpp"
 #include "bootstrap/fstab_plan.hpp"
+#include "bootstrap/held_volume.hpp"
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/launch_facts.hpp"
 #include "bootstrap/mount_table.hpp"
@@ -132,18 +137,70 @@ void grow(std::string_view text) {
   }
 }
 
+/// What was read is written and read as the same.
+void held(std::string_view text) {
+  const auto record = bootstrap::parse_held_document(text);
+  if (!record) {
+    CHECK(!record.error().message().empty());
+    return;
+  }
+  CHECK(record->volume.partition.number >= 0);
+  const std::string written = bootstrap::held_document(*record);
+  const auto again = bootstrap::parse_held_document(written);
+  CHECK(again && bootstrap::held_document(*again) == written);
+}
+
+/// A setting, a file or a number, each one plain word; nothing of where sshd listens and what it proves itself by.
+void check_own_options(const std::string& command, const std::vector<std::string>& environments) {
+  const bootstrap::UnitOptions found = bootstrap::own_unit_options(command, environments);
+  CHECK(found.options.size() % 2 == 0);
+  for (std::size_t i = 0; i < found.options.size(); i += 2) {
+    const std::string &option = found.options[i], &value = found.options[i + 1];
+    CHECK(option == "-o" || option == "-f" || option == "-u" || option == "-g");
+    CHECK(value.find_first_of("\\$\n\033") == std::string::npos);
+    CHECK(option != "-f" || value.front() == '/');
+    const std::string keyword = lower(value.substr(0, value.find_first_of("= \t\"")));
+    for (const char* ours : {"", "port", "listenaddress", "addressfamily", "hostkey", "hostcertificate", "hostkeyagent", "match"})
+      CHECK(option != "-o" || keyword != ours);
+  }
+  const std::string remark = bootstrap::remark_on_options(found);
+  CHECK(remark.empty() == found.left_out.empty());
+  CHECK(remark.size() < 300 && remark.find_first_of("\n\033") == std::string::npos);
+}
+
+/// The volume's unit, its variables, and what its sshd and a client of it say; of a second sshd of the base the same.
+void own_sshd(std::string_view text) {
+  const std::string first(text.substr(0, text.size() / 2)), second(text.substr(text.size() / 2));
+  check_own_options(bootstrap::kUnitCommand, {first, second});
+  check_own_options(first, {second});
+  (void)bootstrap::sshd_options_of_unit(first, {second});
+  const bootstrap::OwnSshdFacts facts = bootstrap::parse_own_sshd_facts(text);
+  for (const bool node_host_keys : {false, true})
+    if (const auto fit = bootstrap::check_own_sshd_facts(facts, {22}, node_host_keys); !fit)
+      CHECK(fit.error().message().find_first_of("\n\033") == std::string::npos);
+  CHECK(bootstrap::remark_on_addresses(facts).find_first_of("\n\033") == std::string::npos);
+  (void)bootstrap::check_second_sshd_facts(facts, 4711);
+  (void)bootstrap::parse_trial_facts(text);
+  for (const std::optional<int> status : {std::optional<int>(), {0}, {254}, {255}})
+    CHECK(bootstrap::judge_trial(status, text).reason.find_first_of("\n\033") == std::string::npos);
+  for (const auto& person : bootstrap::people_of(text))
+    CHECK(person.name.find_first_of("/\n") == std::string::npos && person.name != "..");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 7) {
+  switch (data[0] % 9) {
     case 0: (void)bootstrap::parse_ticket(text); break;
     case 1: merge(text); break;
     case 2: read_kernel(text); break;
     case 3: read_services(text); break;
     case 4: fstab(text); break;
     case 5: grow(text); break;
+    case 6: held(text); break;
+    case 7: own_sshd(text); break;
     default:
       (void)bootstrap::parse_host_key_document(text);
       (void)warm::decode_map(text, {"vol-0123456789abcdef0", std::uint64_t{64} << 20});

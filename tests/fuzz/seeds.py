@@ -66,6 +66,20 @@ REPORT = {"version": 1, "instance_id": "i-1", "volume_id": "vol-1", "stage": "re
           "status": {"warm": {"warmth": 0.5, "first_touch": {"count": 3, "p50_us": 1}}, "remarks": ["r"],
                      "steps": [{"name": "mount", "ms": 1, "outcome": "ok"}], "ebs": {"read_operations": 1}}}
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nadmin:x:1000:1000::/home/admin:/bin/bash\neve:x:1001:1001::/home/eve:/bin/zsh\n"
+HELD = {"disk_node": "/dev/nvme1n1", "disk": "nvme1n1", "disk_number": "259:1", "disk_sequence": "17", "partition_node": "/dev/nvme1n1p1",
+        "partition": {"number": 1, "offset_bytes": 1048576, "size_bytes": 21474836480, "content": "ext4", "node": "/dev/nvme1n1p1"},
+        "also_mounted": ["srv"], "other_devices": [66307, 66308], "volume_id": "vol-1", "instance_id": "i-1",
+        "launch_key": "ssh-ed25519 AAAA launch", "served_by": "sshd", "root_device": 66306, "volume_os": "Debian",
+        "root_choice": "the only one", "fstab": [{"text": "swap", "for_people": False}],
+        "leaving": {"word": "operator", "sentence": "words", "deadline_ms": 4711}}
+SSHD_COMMAND = "/usr/sbin/sshd -D -oLogLevel=VERBOSE -u 0 -o \"AuthorizedKeysCommand /eic %%u\" $SSHD_OPTS ${OPTIONS}"
+SSHD_OPTIONS = "# Options\nSSHD_OPTS=\"-o MaxStartups=100 -4 -p 2222 -f /etc/own\"\nOPTIONS='-o Port=22 -q'\n"
+SSHD_UNIT = "[Service]\nExecStart=/usr/sbin/sshd -D \\\n  $SSHD_OPTS\n"
+SSHD_ANSWER = ("port 22\nlistenaddress 127.0.0.1:4711\nlistenaddress [::]:22\nhostkeyalgorithms rsa-sha2-512,ssh-ed25519\n"
+               "hostkey /etc/ssh/ssh_host_ed25519_key\nhostcertificate none\nauthorizedkeysfile .ssh/a /run/warmroot/launch_keys/%u\n"
+               "pubkeyacceptedalgorithms ecdsa-sha2-nistp256\nauthenticationmethods publickey,password\nallowusers ada@10.0.0.0/8\n")
+SSH_SAID = ("Authenticated to 127.0.0.1 ([127.0.0.1]:4711) using \"publickey\".\r\nada@127.0.0.1: Permission denied (publickey).\r\n"
+            "Transferred: sent 2, received 3 bytes, in 0.0 seconds\n")
 HOT_LIST = ("warmroot-hot-list 1\ngrid 524288\nlineage snap-1\nworkload python\ndevice 33554432\nrecordings 4\nranges 3\n"
             "1576960 8192 1000 4096 /usr/bin/env\n528384 8192 1000\n1576960 8192 70 0 /b\n")
 TRACE = (" dd-3093    [000] ..... 40479.775530: block_bio_queue: 254,0 RA 12654392 + 32 [sh]\n"
@@ -122,6 +136,11 @@ def node_texts():
                   {"wishes": {"drain": True, "volume_id": "vol-1", "snapshot_id": "snap-1", "no_volume": None}}, REPORT["status"],
                   "port 22\nhostkeyalgorithms rsa-sha2-512\nauthorizedkeysfile .ssh/authorized_keys\n"):
         yield b"\x03" + text(words)
+    yield b"\x06" + text(HELD)
+    # Read in halves.
+    for first, second in ((SSHD_COMMAND, SSHD_OPTIONS), (SSHD_UNIT, SSHD_OPTIONS), (SSHD_ANSWER, ""), (SSH_SAID, ""), (PASSWD, "")):
+        length = max(len(first), len(second)) if second else 0
+        yield b"\x07" + text(first.ljust(length) + second.rjust(length))
 
 
 def reports():
