@@ -34,6 +34,7 @@ inline constexpr HostileKind kHostileKinds[] = {
     {"block_device", "mknod $p b 7 63"},
     {"directory", "mkdir $p"},
     {"empty_file", ": >$p"},
+    {"unreadable_rubbish", "echo x >$p; chmod 0 $p"},
     {"gibibyte", "truncate -s 1G $p"},
     {"endless_device", "ln -s /dev/zero $p"},
     {"link_to_itself", "ln -s $(basename $p) $p"},
