@@ -114,13 +114,14 @@ class Daemon {
     return leaving_.run();
   }
 
+  /// `since_ms`: when it was asked for, by boottime_ms().
   void ask_to_stop(ReleaseCause cause, const std::string& sentence,
-                   const std::string& notice_time = {}) {
+                   const std::string& notice_time = {}, std::int64_t since_ms = boottime_ms()) {
     if (is_by_init(cause)) shutting_down_ = true;
     const auto now = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now());
-    stop_.request({std::string(to_string(cause)), sentence,
-                   boottime_ms() +
-                       time_for_release(cause, notice_time, now, ticket_.release_wishes).count()});
+    stop_.request(
+        {std::string(to_string(cause)), sentence,
+         since_ms + time_for_release(cause, notice_time, now, ticket_.release_wishes).count()});
   }
 
  private:
@@ -548,11 +549,11 @@ void run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>&
       const bool by_init = info.si_signo == SIGTERM && (info.si_pid == kInit || passed_on);
       if (!by_init)
         daemon.ask_to_stop(ReleaseCause::operator_, "the operator asked for it");
-      else if (init_reboots())
+      else if (const std::int64_t since_ms = boottime_ms(); init_reboots())
         daemon.ask_to_stop(ReleaseCause::reboot,
-                           "this machine reboots, and comes back with this volume");
+                           "this machine reboots, and comes back with this volume", {}, since_ms);
       else
-        daemon.ask_to_stop(ReleaseCause::shutdown, "this machine shuts down");
+        daemon.ask_to_stop(ReleaseCause::shutdown, "this machine shuts down", {}, since_ms);
     }
   }).detach();
   const Ok done = daemon.run();

@@ -53,6 +53,7 @@ Ok Leaving::run() {
   }
   // Who drains is replaced.
   const StopReason why = given_back_for();
+  if (is_reboot(why)) keep_key();
   input_.enter_stage(is_reboot(why) ? Stage::rebooting : Stage::draining, why.word, why.sentence);
   const bool turned_away = give_back(reason);
   // Taken away before or during all this, as whatever it began: nobody knows what it holds.
@@ -68,6 +69,7 @@ Ok Leaving::run() {
   else
     input_.enter_stage(Stage::released, given_back_for().word, "the volume is free");
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
+  forget_key_over_reboot();
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
   return end_reporting();
 }
@@ -110,13 +112,6 @@ bool Leaving::give_back(const StopReason& reason) {
 bool Leaving::tell_of_reboot() {
   const StopReason why = given_back_for();
   if (!is_reboot(why)) return false;
-  if (const auto key = input_.reporter.key_for_next_boot()) {
-    const Ok kept = keep_key_over_reboot(
-        {input_.launch.instance_id, input_.ticket.deployment, input_.ticket.manager_url}, *key);
-    if (!kept)
-      log_event(LogLevel::warning, "the next boot has to ask for a key",
-                {{"why", kept.error().message()}});
-  }
   input_.enter_stage(Stage::rebooting, why.word,
                      "the volume is unmounted, and is served again after the reboot");
   forget_held_record();
@@ -124,12 +119,21 @@ bool Leaving::tell_of_reboot() {
   while (keeps_volume() && std::chrono::steady_clock::now() < end &&
          !input_.reporter.flush(kShutdownLook, true)) {
   }
-  if (!keeps_volume()) {
-    forget_key_over_reboot();
-    return false;
-  }
+  if (!keeps_volume()) return false;
   input_.reporter.stop();
   return true;
+}
+
+/// Before the manager hears of the reboot: it may come at any moment, by init's patience or by
+/// people's, and a boot without the key is one that nobody hears of.
+void Leaving::keep_key() const {
+  const auto key = input_.reporter.key_for_next_boot();
+  if (!key) return;
+  const Ok kept = keep_key_over_reboot(
+      {input_.launch.instance_id, input_.ticket.deployment, input_.ticket.manager_url}, *key);
+  if (!kept)
+    log_event(LogLevel::warning, "the next boot has to ask for a key",
+              {{"why", kept.error().message()}});
 }
 
 /// A reboot gives it back to nobody: whoever else has asked gets it.

@@ -43,8 +43,8 @@ class Leaving {
   explicit Leaving(LeavingInput input) : input_(std::move(input)) {}
 
   /// Until the volume was given back, and as end_reporting, or until it was unmounted for a reboot
-  /// and somebody told so. Requires: a stop was requested, and nobody else of the daemon leads
-  /// sessions any more.
+  /// and the manager was told so, for some seconds at most. Requires: a stop was requested, and
+  /// nobody else of the daemon leads sessions any more.
   Ok run();
   /// Until the manager has heard the last report, for some minutes at most, and then until this
   /// machine shuts down; where it shuts down already, for some seconds.
@@ -53,6 +53,7 @@ class Leaving {
  private:
   bool give_back(const StopReason& reason);
   bool tell_of_reboot();
+  void keep_key() const;
   StopReason given_back_for() const;
   bool keeps_volume() const;
   bool machine_goes(const std::string& word) const;

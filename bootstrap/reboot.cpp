@@ -14,7 +14,7 @@ namespace warmroot::bootstrap {
 namespace {
 
 /// Of the 90 s that systemd gives us.
-constexpr std::chrono::milliseconds kJobsLimit{2000};
+constexpr std::chrono::milliseconds kJobsLimit{5000};
 constexpr std::size_t kMaxRebootKey = 4096;
 
 /// What the file begins with.

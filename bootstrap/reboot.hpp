@@ -8,7 +8,7 @@
 
 namespace warmroot::bootstrap {
 
-/// Whether systemd has a job to reboot this machine (has_reboot_job). Asked for two seconds at
+/// Whether systemd has a job to reboot this machine (has_reboot_job). Asked for five seconds at
 /// most; false where it does not answer, and where init is another.
 bool init_reboots();
 

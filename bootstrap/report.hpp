@@ -53,7 +53,8 @@ class Reporter {
   void stop();
 
   /// What a key file has to hold for this key to go on in another boot, with numbers behind all
-  /// that the reports of the next two minutes have, whatever the clock says then. nullopt: no key
+  /// that the reports of the next two minutes have (unless one was refused as late), whatever the
+  /// clock says then. nullopt: no key
   /// was given. From any thread.
   std::optional<std::string> key_for_next_boot() const;
 

@@ -32,6 +32,10 @@ World one_that_reboots(Milliseconds since = Milliseconds{1000}) {
   return world;
 }
 
+void fail_instance_check(World& world) {
+  world.observed.statuses["i-0"] = {"i-0", State::running, "ok", "impaired"};
+}
+
 TEST(PlannerReboot, a_node_that_reboots_keeps_its_instance_and_its_volume_for_fifteen_minutes) {
   ASSERT_EQ(kRebootPatience, std::chrono::minutes{15});
   for (const auto since : {kMoment, kReportFresh, kRebootPatience - kMoment}) {
@@ -47,8 +51,15 @@ TEST(PlannerReboot, a_node_that_reboots_keeps_its_instance_and_its_volume_for_fi
   }
 }
 
-TEST(PlannerReboot, one_that_never_came_back_is_ended_and_replaced) {
+/// Its reports may be what does not come back.
+TEST(PlannerReboot, one_that_nobody_hears_afterwards_and_that_ec2_calls_well_is_left_alone) {
   const World world = one_that_reboots(kRebootPatience);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
+TEST(PlannerReboot, one_that_never_came_back_is_ended_and_replaced) {
+  World world = one_that_reboots(kRebootPatience);
+  fail_instance_check(world);
   const auto plan = world.plan();
   EXPECT_THAT(world.calls_of(plan),
               UnorderedElementsAre("RunInstances 1 x g5.xlarge in z-a", "TerminateInstances i-0"));
@@ -70,7 +81,7 @@ TEST(PlannerReboot, one_that_is_back_is_served_on_whatever_it_says_first) {
 TEST(PlannerReboot, ec2s_check_of_the_instance_counts_again_once_it_is_back) {
   World world = one_that_reboots();
   world.ledger.watches["impaired/i-0"] = {kNow - kImpairedAfter, 9};
-  world.observed.statuses["i-0"] = {"i-0", State::running, "ok", "impaired"};
+  fail_instance_check(world);
   EXPECT_THAT(world.calls(), IsEmpty());
   world.report("i-0", "vol-0", NodeStage::ready);
   EXPECT_THAT(world.calls(), Contains("TerminateInstances i-0"));
@@ -102,6 +113,7 @@ TEST(PlannerReboot, one_that_is_not_wanted_any_more_is_asked_for_its_volume_and_
 
 TEST(PlannerReboot, one_that_others_launched_and_that_never_came_back_is_named_and_not_ended) {
   World world = one_that_reboots(kRebootPatience);
+  fail_instance_check(world);
   world.ledger.instances.clear();
   EXPECT_THAT(world.calls(), Not(Contains("TerminateInstances i-0")));
   EXPECT_THAT(world.notes(),
@@ -114,6 +126,7 @@ TEST(PlannerReboot, a_launch_that_never_came_back_before_it_served_anybody_has_f
   world.volume("vol-0");
   world.instance("i-0");
   world.report("i-0", "", NodeStage::rebooting, kRebootPatience);
+  fail_instance_check(world);
   const auto fates = records<RecordFate>(world.plan());
   ASSERT_EQ(fates.size(), 1u);
   EXPECT_EQ(fates.front().fate, InstanceFate::failed);

@@ -135,9 +135,11 @@ std::string why_departing(Draft& draft, const aws::Instance& instance) {
            (report && !report->message.empty() ? ": " + report->message : "");
   }
   const auto back = back_by(draft, id);
-  if (back && draft.now >= *back) return kNeverCameBack;
-  if (back) draft.wake_at(*back);
-  if (is_impaired(draft, id, back.has_value())) {
+  const bool reboots = back && draft.now < *back;
+  // One that EC2 calls well may be back where nobody can hear it.
+  if (back && !reboots && is_impaired(draft, id, false)) return kNeverCameBack;
+  if (reboots) draft.wake_at(*back);
+  if (is_impaired(draft, id, reboots)) {
     const Watch impaired = draft.hold("impaired/" + id);
     if (draft.now - impaired.since >= kImpairedAfter) return kFailsStatusChecks;
     draft.wake_at(impaired.since + kImpairedAfter);

@@ -123,6 +123,8 @@ void mend_tags(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
 bool unavailable(Draft& draft, const NodeDraft& node) {
   if (!node.wanted) return false;
   const auto* lease = serving_lease(draft, node);
+  const auto* report = lease ? draft.report_of(lease->instance_id) : nullptr;
+  if (report && report->stage == NodeStage::rebooting) return true;
   return !lease || (lease->state != LeaseState::checking && lease->state != LeaseState::active);
 }
 
