@@ -258,11 +258,8 @@ void DepthControl::close_window(Time now) {
       const bool of_hurry = hurry_ || (previous_throughput_ == 0 && depth_ >= kHurryStart);
       after_search_window(window);
       // Twice as much only where nothing waits: what follows has to come out of that queue first.
-      if (of_hurry && window.spread > kUnqueuedSpread) {
-        phase_ = Phase::steady;
-        full_from_ = now;
-        full_reads_ = 0;
-      }
+      const bool waits = window.spread > kUnqueuedSpread;
+      if (of_hurry && waits) phase_ = Phase::steady;
       if (phase_ == Phase::search) {
         set_depth(2.0 * depth_);
       } else if (base_seen_below_ && depth_ >= limits_.ceiling && window.spread < kQueuedSpread) {
@@ -273,6 +270,8 @@ void DepthControl::close_window(Time now) {
       } else if (hurry_) {
         owes_look_ = true;
         last_look_ = now;
+        full_from_ = waits ? now : Time(-1);
+        full_reads_ = 0;
         set_depth(gain() * pipe());
       } else {
         begin_drain(kDrainGain * pipe(), true);
