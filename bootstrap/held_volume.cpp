@@ -33,7 +33,8 @@ Json partition_json(const PartitionFacts& partition) {
           {"offset_bytes", partition.offset_bytes},
           {"size_bytes", partition.size_bytes},
           {"content", partition.content},
-          {"node", partition.node}};
+          {"node", partition.node},
+          {"uuid", partition.uuid}};
 }
 
 Result<PartitionFacts> partition_of(const Json& document) {
@@ -43,6 +44,7 @@ Result<PartitionFacts> partition_of(const Json& document) {
   TRY(take_number(document.at("size_bytes"), partition.size_bytes));
   document.at("content").get_to(partition.content);
   document.at("node").get_to(partition.node);
+  document.at("uuid").get_to(partition.uuid);
   return partition;
 }
 

@@ -103,7 +103,9 @@ void Recording::read_owner(const std::string& mount_point) {
   const std::lock_guard lock(mutex_);
   was_used_ = is_ours;
   const bool is_here = !filesystem_uuid_.empty() && owner_text_.ends_with(filesystem_line());
-  is_copied_ = !is_ours && !is_here;
+  const bool says_where =
+      owner_text_.empty() || owner_text_.find("\nfilesystem ") != std::string::npos;
+  is_copied_ = !is_ours && !is_here && says_where;
 }
 
 /// Nothing where the file system has no UUID.
@@ -256,7 +258,8 @@ void Recording::save(const std::stop_token& stop) {
   before.resize(std::min<std::size_t>(before.size(), 1));
   // `record` may have added to the volume's list since the mount.
   if (const auto bytes = file_ ? file_->load(warm::kMostListBytes) : std::nullopt; bytes && *bytes)
-    if (auto now = warm::decode_hot_list(**bytes); now && (was_used_ || *now != own_))
+    if (auto now = warm::decode_hot_list(**bytes);
+        now && !is_copied_ && (was_used_ || *now != own_))
       before.assign(1, std::move(*now));
   before.push_back(std::move(list));
   list = warm::merge_hot_lists(before);
