@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::size_t kMaxDefaults = 64 * 1024;
 constexpr std::size_t kMostComplaint = 400;
-/// More of them are not looked at.
+/// All names there count.
 constexpr std::size_t kMostDropIns = 1000;
 /// What sshd and the C library read of the volume before they let anybody in.
 constexpr const char* kReadBySshd[] = {
@@ -66,8 +66,10 @@ Result<std::vector<std::string>> drop_ins_of_sshd(const RootDirectory& root) {
   each_name("/proc/self/fd/" + std::to_string(listed->get()), [&](const char* name) {
     if (std::string_view(name).ends_with(".conf"))
       files.push_back(std::string(kDropIns) + "/" + name);
-    return ++names < kMostDropIns;
+    return ++names <= kMostDropIns;
   });
+  if (names > kMostDropIns)
+    return fail(ErrorKind::refused, std::string(kDropIns) + " in the volume has too many names");
   return files;
 }
 

@@ -34,7 +34,7 @@ struct Ticket {
   ReleaseWishes release_wishes{};  ///< told where they differ from the bootstrap's own
   bool warm = true;                ///< read cold blocks ahead of use
   bool record = true;              ///< of what sessions read first, for other volumes
-  unsigned max_depth = 0;          ///< of reads in flight; 0: found by measuring
+  unsigned max_depth = 0;          ///< of reads in flight; 0: 80
   unsigned max_mib_s = 0;          ///< brought in by warming; 0: whatever the volume gives
 };
 

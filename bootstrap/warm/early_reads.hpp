@@ -34,7 +34,7 @@ class EarlyReads {
   /// one that cannot be read is left alone, whoever mounts it says why. The second of two calls for
   /// one disk does nothing; another disk takes the place of the one before, unless that does not
   /// answer.
-  /// At most `max_depth` reads are in flight; 0: found by measuring. At most `max_mib_s` are
+  /// At most `max_depth` reads are in flight; 0: as depth_limits has it. At most `max_mib_s` are
   /// brought in; 0: whatever the volume gives. `set_up` is called by the reading thread once all
   /// that it needs is open, as WarmRequest's is.
   void start(const std::string& device_path, unsigned max_depth = 0, unsigned max_mib_s = 0,

@@ -37,7 +37,7 @@ struct WarmRequest {
       filesystem;  ///< "ext2", "ext3", "ext4", "xfs" are asked what is free; others are read whole
   std::string map_path;  ///< inside mount_point, symlinks resolved inside it; empty: no map is kept
   std::string volume_id;   ///< a map of another volume is not believed
-  unsigned max_depth = 0;  ///< operator's cap on reads in flight; 0: none
+  unsigned max_depth = 0;  ///< operator's cap on reads in flight; 0: as depth_limits has it
   unsigned max_mib_s = 0;  ///< operator's cap on what is brought in, 512 KiB a block; 0: none
   std::vector<Block>
       hot{};  ///< read before all else, in this order; those beyond the device are not

@@ -51,7 +51,7 @@ struct RolloutSpec {
 struct WarmSpec {
   bool enabled = true;  ///< read cold blocks ahead of use
   bool record = true;   ///< keep what the first sessions of a lease read, for the next cold volume
-  int max_depth = 0;    ///< of the warmer's reads in flight; 0: found by measuring
+  int max_depth = 0;    ///< of the warmer's reads in flight; 0: 80
 };
 
 /// How sessions get into the volumes' system.
