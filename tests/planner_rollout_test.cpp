@@ -99,6 +99,15 @@ TEST(Rollout, drains_a_node_once_its_next_volume_is_there) {
   EXPECT_THAT(plan.actions, IsEmpty());
 }
 
+TEST(Rollout, interrupts_nobody_beside_a_node_that_reboots_while_that_may_take) {
+  RolloutWorld world;
+  world.next("vol-n");
+  world.report("i-1", "vol-1", NodeStage::rebooting, kRebootPatience - Milliseconds{1});
+  EXPECT_THAT(world.plan().drains, IsEmpty());
+  world.report("i-1", "vol-1", NodeStage::rebooting, kRebootPatience);
+  EXPECT_TRUE(world.plan().drains.contains("i-0")) << "it may be back, and not heard";
+}
+
 TEST(Rollout, drains_a_node_whose_sessions_left_the_volume_before_it_ends) {
   RolloutWorld world(1, 1);
   world.next("vol-n");

@@ -124,7 +124,10 @@ bool unavailable(Draft& draft, const NodeDraft& node) {
   if (!node.wanted) return false;
   const auto* lease = serving_lease(draft, node);
   const auto* report = lease ? draft.report_of(lease->instance_id) : nullptr;
-  if (report && report->stage == NodeStage::rebooting) return true;
+  // For longer it may be back, and not heard.
+  if (report && report->stage == NodeStage::rebooting &&
+      draft.now < report->received + kRebootPatience)
+    return true;
   return !lease || (lease->state != LeaseState::checking && lease->state != LeaseState::active);
 }
 
