@@ -41,14 +41,6 @@ Instant pending_since(Draft& draft, const std::string& id) {
   return draft.hold("pending/" + id).since;
 }
 
-/// When it should be back that says that its machine reboots; nullopt: it says another thing. A
-/// node that is back says so, with its first report.
-std::optional<Instant> back_by(const Draft& draft, const std::string& id) {
-  const auto* report = draft.report_of(id);
-  if (!report || report->stage != NodeStage::rebooting) return std::nullopt;
-  return report->received + kRebootPatience;
-}
-
 /// EC2's instance check asks the system of a machine, which does not answer while it reboots.
 bool is_impaired(const Draft& draft, const std::string& id, bool reboots) {
   const auto found = draft.observed.statuses.find(id);
@@ -58,6 +50,12 @@ bool is_impaired(const Draft& draft, const std::string& id, bool reboots) {
 }
 
 }  // namespace
+
+std::optional<Instant> back_by(const Draft& draft, const std::string& id) {
+  const auto* report = draft.report_of(id);
+  if (!report || report->stage != NodeStage::rebooting) return std::nullopt;
+  return report->received + kRebootPatience;
+}
 
 const Warning* warning_of(Draft& draft, const std::string& id) {
   const auto found = draft.observed.warnings.find(id);

@@ -1,5 +1,5 @@
 // Whether an instance is on its way out: by its state, its own word, EC2's warning or its status
-// checks. What was heard once is recorded. Used by the census.
+// checks. What was heard once is recorded. Used by the census; by the rollout for who reboots.
 #pragma once
 
 #include <optional>
@@ -16,6 +16,10 @@ std::optional<Departure> departure_of(Draft& draft, const std::string& id);
 /// EC2's warning, if it is one to act upon: of an interruption, or a hint where the spec asks for
 /// that. It may stand for many looks. nullptr: none.
 const Warning* warning_of(Draft& draft, const std::string& id);
+
+/// When a node should be back that says that its machine reboots; nullopt: it says another thing.
+/// One that is back says so, with its first report, where that is heard.
+std::optional<Instant> back_by(const Draft& draft, const std::string& id);
 
 /// Why an instance serves nobody any more; empty when it may.
 std::string why_departing(Draft& draft, const aws::Instance& instance);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "manager/core/departing.hpp"
 #include "manager/core/filling_facts.hpp"
 #include "manager/core/leasing.hpp"
 #include "manager/core/stocking.hpp"
@@ -123,11 +124,8 @@ void mend_tags(Draft& draft, const PoolDraft& pool, NodeDraft& node) {
 bool unavailable(Draft& draft, const NodeDraft& node) {
   if (!node.wanted) return false;
   const auto* lease = serving_lease(draft, node);
-  const auto* report = lease ? draft.report_of(lease->instance_id) : nullptr;
-  // For longer it may be back, and not heard.
-  if (report && report->stage == NodeStage::rebooting &&
-      draft.now < report->received + kRebootPatience)
-    return true;
+  const auto back = lease ? back_by(draft, lease->instance_id) : std::nullopt;
+  if (back && draft.now < *back) return true;  // for longer it may be back, and not heard
   return !lease || (lease->state != LeaseState::checking && lease->state != LeaseState::active);
 }
 
