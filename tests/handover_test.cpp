@@ -97,8 +97,13 @@ TEST_F(Handover, a_loop_device_that_somebody_made_of_a_file_in_it_does_not_keep_
   const auto made = shell("truncate -s 1M '" + file + "'; losetup -f --show '" + file + "'");
   ASSERT_TRUE(made) << made.error().message();
   const std::string loop = made->substr(0, made->find('\n'));
+  // A program that runs beside this one may get the same loop device as soon as it is free.
+  const std::string backing = "losetup -nO BACK-INO,BACK-MAJ:MIN " + loop + " 2>/dev/null";
+  const std::string ours = shell(backing).value_or("");
+  ASSERT_NE(ours, "");
+  const std::string is_ours = "[ \"$(" + backing + ")\" = '" + ours + "' ]";
   const std::shared_ptr<void> detached(nullptr, [&](void*) {
-    [[maybe_unused]] const auto done = shell("losetup -d " + loop + " 2>/dev/null; true");
+    [[maybe_unused]] const auto done = shell("! " + is_ours + " || losetup -d " + loop);
   });
   const Ok released = release(leaving(), assignment_, book_);
   EXPECT_TRUE(released) << released.error().message();
@@ -106,7 +111,7 @@ TEST_F(Handover, a_loop_device_that_somebody_made_of_a_file_in_it_does_not_keep_
   const auto steps = steps_with("unmount");
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_THAT(steps[0].detail, HasSubstr("the kernel used it: " + loop.substr(5) + " over "));
-  EXPECT_TRUE(shell("! losetup " + loop)) << "and it was left behind";
+  EXPECT_TRUE(shell("! " + is_ours)) << "and it was left behind";
 }
 
 /// A container that binds the base's "/" keeps a private copy, which no unmount of ours reaches.
