@@ -99,7 +99,7 @@ def run(checks):
     with cloud_world(DIRECTORY, POOL) as world:
         first = ready(world)
         boots(world, checks, first["instance_id"])
-        container_matrix(world, checks, first["instance_id"])
+        container_matrix(world, checks, first["instance_id"], "steward", BASE_OS)
         second = given_back(world, checks, first)
         replaced(world, checks, second)
         shut_down(world, checks, second)
