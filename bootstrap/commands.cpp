@@ -216,11 +216,13 @@ class DaemonLife {
 
   /// An instance that lost its power kept the lines of the volume's people, a bootstrap that was
   /// killed its mounts as well, and perhaps people in them. The lock is this process's from here
-  /// on: another one may be about to do the same.
-  Ok begin() {
+  /// on: another one may be about to do the same. `again`: it is begun in place of one that was
+  /// killed, by nobody's order.
+  Ok begin(bool again) {
     TRY_ASSIGN(lock_, lock_once_free());
-    // It was killed before it could.
-    if (is_said_to_be_released() && mounts_at(kVolumePoint).empty()) forget_held_record();
+    // It was killed before it could. Who orders it serves a volume whose reboot was taken back.
+    const bool is_over = is_said_to_be_released() || (!again && said_stage() == "rebooting");
+    if (is_over && mounts_at(kVolumePoint).empty()) forget_held_record();
     TRY_ASSIGN(held_, take_leftovers());
     if (!held_) unpin();
     book_.update([&](Status& status) {
@@ -274,7 +276,7 @@ Ok up(const std::string& ticket_path, UpMode mode) {
     }
   }
   DaemonLife first(ticket);
-  TRY(first.begin());
+  TRY(first.begin(false));
   if (mode == UpMode::foreground) return first.run();
   first.unlock();
   const pid_t child = ::fork();
@@ -287,7 +289,7 @@ Ok up(const std::string& ticket_path, UpMode mode) {
               {{"why", alone.error().message()}});
   const auto live = [&](bool again) {
     DaemonLife next(ticket);
-    const Ok begun = again ? next.begin() : Ok{};
+    const Ok begun = again ? next.begin(true) : Ok{};
     // Until here it has ended with the process that it was begun by.
     ::prctl(PR_SET_PDEATHSIG, 0);
     const Ok done = !begun ? begun : again ? next.run() : first.run();

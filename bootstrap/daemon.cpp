@@ -124,6 +124,18 @@ class Daemon {
          since_ms + time_for_release(cause, notice_time, now, ticket_.release_wishes).count()});
   }
 
+  /// `again`: init has told so a process that is gone. What it answered when that one asked is the
+  /// reason that was taken over with a release, and its jobs may be others by now.
+  void hear_init(bool again) {
+    if (again && shutting_down_) return;
+    const std::int64_t since_ms = boottime_ms();
+    if (init_reboots())
+      ask_to_stop(ReleaseCause::reboot, "this machine reboots, and comes back with this volume", {},
+                  since_ms);
+    else
+      ask_to_stop(ReleaseCause::shutdown, "this machine shuts down", {}, since_ms);
+  }
+
  private:
   void enter(Stage stage, const std::string& reason, const std::string& message) {
     const std::lock_guard lock(stage_mutex_);  // reports come in the order of the stages
@@ -547,13 +559,10 @@ void run_daemon(const Ticket& ticket, StatusBook& book, const Result<SshdFacts>&
       if (info.si_signo == 0 || info.si_signo == SIGHUP) continue;
       const bool passed_on = info.si_code == SI_QUEUE && info.si_value.sival_int == kFromInit;
       const bool by_init = info.si_signo == SIGTERM && (info.si_pid == kInit || passed_on);
-      if (!by_init)
-        daemon.ask_to_stop(ReleaseCause::operator_, "the operator asked for it");
-      else if (const std::int64_t since_ms = boottime_ms(); init_reboots())
-        daemon.ask_to_stop(ReleaseCause::reboot,
-                           "this machine reboots, and comes back with this volume", {}, since_ms);
+      if (by_init)
+        daemon.hear_init(passed_on);
       else
-        daemon.ask_to_stop(ReleaseCause::shutdown, "this machine shuts down", {}, since_ms);
+        daemon.ask_to_stop(ReleaseCause::operator_, "the operator asked for it");
     }
   }).detach();
   const Ok done = daemon.run();

@@ -25,6 +25,7 @@ using testing::IsEmpty;
 constexpr char kJobs[] = "/run/jobs";
 constexpr char kReboots[] =
     "7 systemd-reboot.service start waiting\n8 reboot.target start waiting\n";
+constexpr char kPowersOff[] = "8 poweroff.target start waiting\n";
 
 /// What the manager was told.
 struct Heard {
@@ -158,13 +159,65 @@ TEST_F(BootReboot, who_asks_for_the_volume_while_the_machine_reboots_gets_it) {
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
 }
 
+/// It asked init once more, whose jobs were others by then, and the volume was handed away.
+TEST_F(BootReboot, a_reboot_goes_on_where_the_daemon_is_killed_and_inits_jobs_are_others_by_then) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(serve());
+  ASSERT_NO_FATAL_FAILURE(come_in());  // she has time to save, and the daemon to be killed
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
+  ASSERT_TRUE(comes([] {
+    const auto held = held_record();
+    return held && held->leaving && held->leaving->word == "reboot";
+  }));
+  ASSERT_NO_FATAL_FAILURE(kill_daemon_alone());
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
+  ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+  EXPECT_EQ(status().stage, "rebooting") << status().message;
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_FALSE(held_record());
+  EXPECT_EQ(::access(kRebootKey, F_OK), 0);
+  const auto told = heard().words;
+  EXPECT_THAT(told, Contains("rebooting reboot"));
+  for (const std::string& word : told) EXPECT_FALSE(word.starts_with("released")) << word;
+}
+
+/// Also where both processes were killed between the unmount and their end.
+TEST_F(BootReboot, a_reboot_that_was_taken_back_is_not_found_by_the_next_up) {
+  make_volume();
+  dress_as_disk();
+  for (const bool killed : {false, true}) {
+    SCOPED_TRACE(killed ? "killed" : "not killed");
+    ASSERT_EQ(run_up(kTicketOfManager), "");
+    ASSERT_TRUE(comes_ready()) << status().message;
+    const auto serves = held_record();
+    ASSERT_TRUE(serves && !serves->leaving);
+    ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
+    ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+    ASSERT_EQ(status().stage, "rebooting") << status().message;
+    EXPECT_FALSE(held_record());
+    if (killed) {
+      ASSERT_TRUE(keep_held_record(
+          {serves->volume, StopReason{"reboot", "this machine reboots", boottime_ms()}}));
+    }
+    ASSERT_EQ(run_up(kTicketOfManager), "");
+    ASSERT_TRUE(comes_ready()) << status().message;
+    const auto serves_again = held_record();
+    ASSERT_TRUE(serves_again);
+    EXPECT_FALSE(serves_again->leaving);
+    ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
+    ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+    EXPECT_EQ(status().stage, "released") << status().message;
+  }
+}
+
 TEST_F(BootReboot,
        where_init_does_not_say_that_it_boots_the_machine_anew_the_volume_is_given_back) {
   make_volume();
   dress_as_disk();
   for (const char* jobs :
-       {"8 poweroff.target start waiting\n", "8 soft-reboot.target start waiting\n",
-        static_cast<const char*>(nullptr)}) {
+       {kPowersOff, "8 soft-reboot.target start waiting\n", static_cast<const char*>(nullptr)}) {
     SCOPED_TRACE(jobs != nullptr ? jobs : "it says nothing");
     ASSERT_EQ(run_up(), "");
     ASSERT_TRUE(comes_ready()) << status().message;
