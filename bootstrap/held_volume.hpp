@@ -30,7 +30,9 @@ struct HeldVolume {
   std::string instance_id;             ///< of this machine
   std::string launch_key;              ///< the key that it was launched with; may be empty
   std::optional<EntryKind> served_by;  ///< absent before one was tried
-  dev_t root_device = 0;      ///< st_dev of the volume's root, to know it again; 0: not known
+  /// st_dev of the volume's root once it has been mounted to stay, to know it again; 0: it was not,
+  /// or nobody knows.
+  dev_t root_device = 0;
   std::string volume_os;      ///< name of the system on it
   std::string root_choice;    ///< which partition is the root, and why
   std::vector<Remark> fstab;  ///< what the volume's own fstab asks for and does not get

@@ -67,7 +67,7 @@ Ok Leaving::run() {
   else if (tell_of_reboot())
     return {};
   else
-    input_.enter_stage(Stage::released, given_back_for().word, "the volume is free");
+    tell_of_release();
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
   forget_key_over_reboot();
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
@@ -122,6 +122,15 @@ bool Leaving::tell_of_reboot() {
   if (!keeps_volume()) return false;
   input_.reporter.stop();
   return true;
+}
+
+/// A volume that was attached when this machine was reset, and that nobody has mounted since, is as
+/// the reset has left it.
+void Leaving::tell_of_release() const {
+  if (input_.assignment.root_device != 0)
+    input_.enter_stage(Stage::released, given_back_for().word, "the volume is free");
+  else
+    input_.enter_stage(Stage::released, std::string(kNeverMounted), "no volume was mounted");
 }
 
 /// Before the manager hears of the reboot: it may come at any moment, by init's patience or by

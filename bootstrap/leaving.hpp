@@ -53,6 +53,7 @@ class Leaving {
  private:
   bool give_back(const StopReason& reason);
   bool tell_of_reboot();
+  void tell_of_release() const;
   void keep_key() const;
   StopReason given_back_for() const;
   bool keeps_volume() const;

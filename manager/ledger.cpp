@@ -15,7 +15,7 @@ namespace warmroot::manager {
 namespace {
 
 /// PRAGMA user_version of schema.sql.
-constexpr int kSchemaVersion = 16;
+constexpr int kSchemaVersion = 17;
 /// Rows that are over are kept for people to read, within bounds.
 constexpr std::chrono::hours kKeepSettled{24 * 7};
 constexpr std::int64_t kKeepHistory = 10'000;
@@ -48,7 +48,7 @@ std::string tables_from(const char* begin) {
 /// no volumes that were left unclean, version 10 not how warm volumes are, version 11 only one code
 /// of a throttle, version 12 had no index of tokens that were tried, version 13 not of which call a
 /// refusal is, version 14 not which instances were launched with a volume, version 15 of no release
-/// that the disk was gone.
+/// that it was no clean end, version 16 of none but of a disk that was gone.
 Ok migrate(Database& database, std::int64_t from) {
   TRY_ASSIGN(auto transaction, Transaction::begin(database));
   if (from < 2)
@@ -100,6 +100,7 @@ Ok migrate(Database& database, std::int64_t from) {
     TRY(database.run("ALTER TABLE instances ADD COLUMN with_volume INTEGER NOT NULL DEFAULT 0"));
   if (from < 16)
     TRY(database.run("ALTER TABLE departures ADD COLUMN disk_gone INTEGER NOT NULL DEFAULT 0"));
+  if (from < 17) TRY(database.run("ALTER TABLE departures RENAME COLUMN disk_gone TO unclean"));
   TRY(database.run("PRAGMA user_version = " + std::to_string(kSchemaVersion)));
   return transaction.commit();
 }
@@ -378,17 +379,17 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
   if (const auto* leaves = std::get_if<core::RecordDeparture>(&record))
     return database_.run(
         "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised, volume_id, "
-        "disk_gone) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (instance_id) DO UPDATE SET "
+        "unclean) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (instance_id) DO UPDATE SET "
         "released = max(released AND volume_id = ?6, ?2), since_ms = ?3, reclaim_ms = "
         "coalesce(reclaim_ms, ?4), "
         "advised = min(advised, ?5), volume_id = ?6, "
-        "disk_gone = iif(?2, ?7, disk_gone AND volume_id = ?6)",
+        "unclean = iif(?2, ?7, unclean AND volume_id = ?6)",
         {leaves->instance_id, std::int64_t{leaves->departure.released},
          to_sql(leaves->departure.since),
          leaves->departure.reclaim_at ? SqlValue(to_sql(*leaves->departure.reclaim_at))
                                       : SqlValue(),
          std::int64_t{leaves->departure.advised}, leaves->departure.volume_id,
-         std::int64_t{leaves->departure.disk_gone}});
+         std::int64_t{leaves->departure.unclean}});
   if (const auto* fate = std::get_if<core::RecordFate>(&record)) return write_fate(*fate, now);
   if (const auto* met = std::get_if<core::RecordOfferMet>(&record)) return forget_refused(*met);
   if (const auto* order = std::get_if<core::RecordOrderSettled>(&record))

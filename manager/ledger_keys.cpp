@@ -66,15 +66,15 @@ Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
   // A report of a volume that the instance has no lease of any more says nothing about its present
   // one.
   TRY(database_.run(
-      "INSERT INTO departures (instance_id, released, since_ms, volume_id, disk_gone) "
+      "INSERT INTO departures (instance_id, released, since_ms, volume_id, unclean) "
       "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?4 = '' OR NOT EXISTS (SELECT 1 FROM leases WHERE "
       "instance_id = ?1 AND volume_id <> ?4 AND state IN ('attaching', 'checking', 'active', "
       "'leaving')) "
       "ON CONFLICT (instance_id) DO UPDATE SET released = max(released AND volume_id = ?4, ?2), "
       "volume_id = ?4, since_ms = iif(advised, ?3, since_ms), advised = 0, "
-      "disk_gone = iif(?2, ?5, disk_gone AND volume_id = ?4)",
+      "unclean = iif(?2, ?5, unclean AND volume_id = ?4)",
       {report.instance_id, std::int64_t{released}, report.received.time_since_epoch().count(),
-       report.volume_id, std::int64_t{released && report.reason == kDiskGone}}));
+       report.volume_id, std::int64_t{released && ends_unclean(report.reason)}}));
   return transaction.commit();
 }
 

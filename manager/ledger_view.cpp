@@ -174,14 +174,14 @@ Ok read_instances(Database& database, core::LedgerView& view) {
 Ok read_departures(Database& database, core::LedgerView& view) {
   view.departures.clear();
   return database.each(
-      "SELECT instance_id, released, since_ms, reclaim_ms, advised, volume_id, disk_gone "
+      "SELECT instance_id, released, since_ms, reclaim_ms, advised, volume_id, unclean "
       "FROM departures",
       [&](const SqlCursor& row) -> Ok {
         core::Departure departure{
             row.number(1) != 0, instant_from_sql(row.number(2)), {}, false, row.text(5)};
         if (row.number(3) != 0) departure.reclaim_at = instant_from_sql(row.number(3));
         departure.advised = row.number(4) != 0;
-        departure.disk_gone = row.number(6) != 0;
+        departure.unclean = row.number(6) != 0;
         put_last(view.departures, row.text(0), std::move(departure));
         return {};
       });

@@ -1,4 +1,4 @@
--- The ledger: what the manager meant, beside what EC2 shows. Version 16 (PRAGMA user_version).
+-- The ledger: what the manager meant, beside what EC2 shows. Version 17 (PRAGMA user_version).
 -- Times are milliseconds since 1970 UTC. Lists of ids and nodes are separated by spaces, which neither may hold.
 -- Everything here can be lost: leases are read again from attachments, volumes and instances from tags. Not read
 -- again are paused_pools (all pools run again), keys (nodes ask for new ones)
@@ -45,7 +45,7 @@ CREATE TABLE departures (
   reclaim_ms INTEGER,         -- when EC2 takes it away, by its warning
   advised INTEGER NOT NULL DEFAULT 0,  -- only EC2's rebalance hint said so
   volume_id TEXT NOT NULL DEFAULT '',  -- of which it spoke; '' is unknown
-  disk_gone INTEGER NOT NULL DEFAULT 0  -- it released what was taken away under it: no clean end
+  unclean INTEGER NOT NULL DEFAULT 0   -- that release was no clean end: the disk was taken away under it, or not mounted yet
 ) STRICT, WITHOUT ROWID;
 
 -- Volumes that were not given back as they should be.

@@ -1,5 +1,6 @@
 // A machine whose init reboots it, by the jobs that a systemctl of the test's tells: the volume is
-// unmounted and stays with it, and the boot behind it goes on with the key of its reports.
+// unmounted and stays with it, and the boot behind it goes on with the key of its reports. And one
+// that was reset, and has to go before it has come to its volume.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -235,6 +236,33 @@ TEST_F(BootReboot, where_init_is_another_the_volume_is_given_back) {
   ASSERT_TRUE(shell("mv /run/systemd /run/elsewhere"));
   EXPECT_FALSE(init_reboots());
   EXPECT_TRUE(shell("mv /run/elsewhere /run/systemd"));
+}
+
+/// The manager took it for left clean, whatever the machine had left of it before a reset.
+TEST_F(BootReboot, a_volume_that_is_given_back_before_it_was_mounted_is_not_told_as_left_clean) {
+  const auto give_back_on_notice = [] {
+    ASSERT_TRUE(
+        write_in_place(kNoticeFile, R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})"));
+    ASSERT_TRUE(comes([] { return !heard().words.empty() && status().stage == "released"; }));
+    ASSERT_TRUE(comes([] { return heard().words.back().starts_with("released"); }));
+    EXPECT_EQ(heard().words.back(), "released never-mounted");
+    EXPECT_EQ(status().message, "no volume was mounted");
+    kill_daemon();
+    ASSERT_TRUE(shell("rm /run/heard " + std::string(kNoticeFile)));
+  };
+  make_volume("rm $t/bin/sh");  // so that it stays unmounted
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "QM0001\n"));  // and is not seen at first
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] { return !heard().words.empty(); }));
+  ASSERT_NO_FATAL_FAILURE(give_back_on_notice());
+  EXPECT_EQ(status().volume_id, "");
+
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "vol0abc\n"));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] { return status().stage == "failed"; })) << status().stage;
+  ASSERT_NO_FATAL_FAILURE(give_back_on_notice());
+  EXPECT_EQ(status().volume_id, "vol-0abc");
 }
 
 /// An image made of an instance between its reboot and the boot behind it has its file.

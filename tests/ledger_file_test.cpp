@@ -67,7 +67,7 @@ TEST_F(LedgerFile, a_ledger_of_version_2_keeps_its_volumes_as_those_of_nodes) {
     ASSERT_TRUE(database->run("ALTER TABLE keys DROP COLUMN heard_ms").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE intents DROP COLUMN silent_ms").has_value());
     ASSERT_TRUE(database->run("DROP TABLE orders").has_value());
-    for (const char* column : {"reclaim_ms", "advised", "volume_id", "disk_gone"})
+    for (const char* column : {"reclaim_ms", "advised", "volume_id", "unclean"})
       ASSERT_TRUE(
           database->run(std::string("ALTER TABLE departures DROP COLUMN ") + column).has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 2").has_value());
@@ -92,7 +92,7 @@ TEST_F(LedgerFile, a_ledger_of_version_11_knows_which_of_its_failures_are_thrott
                     .has_value());
     const SqlValue now(std::int64_t{kNow.time_since_epoch().count()});
     ASSERT_TRUE(database->run("UPDATE failures SET last_ms = ?", {now}).has_value());
-    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN disk_gone").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN unclean").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 11").has_value());
   }
   const auto view = open().view();
@@ -116,7 +116,7 @@ TEST_F(LedgerFile, a_ledger_of_version_10_knows_of_no_volume_how_warm_it_is) {
     ASSERT_TRUE(database->run("ALTER TABLE failures DROP COLUMN token").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN with_volume").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN warmth").has_value());
-    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN disk_gone").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN unclean").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 10").has_value());
   }
   auto ledger = open();
@@ -140,7 +140,7 @@ TEST_F(LedgerFile, a_ledger_of_version_9_knows_of_no_volume_that_was_left_unclea
     ASSERT_TRUE(database->run("ALTER TABLE instances DROP COLUMN with_volume").has_value());
     ASSERT_TRUE(database->run("DROP TABLE unclean_volumes").has_value());
     ASSERT_TRUE(database->run("ALTER TABLE volumes DROP COLUMN warmth").has_value());
-    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN disk_gone").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN unclean").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 9").has_value());
   }
   auto ledger = open();
@@ -160,13 +160,32 @@ TEST_F(LedgerFile, a_ledger_of_version_15_knows_of_no_release_of_a_disk_that_was
   {
     auto database = Database::open(path_);
     ASSERT_TRUE(database.has_value());
-    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN disk_gone").has_value());
+    ASSERT_TRUE(database->run("ALTER TABLE departures DROP COLUMN unclean").has_value());
     ASSERT_TRUE(database->run("PRAGMA user_version = 15").has_value());
   }
   const auto view = open().view();
   ASSERT_TRUE(view.has_value()) << view.error().message();
   EXPECT_TRUE(view->departures.at("i-1").released);
-  EXPECT_FALSE(view->departures.at("i-1").disk_gone);
+  EXPECT_FALSE(view->departures.at("i-1").unclean);
+}
+
+TEST_F(LedgerFile, a_ledger_of_version_16_still_knows_of_a_disk_that_was_gone) {
+  core::Plan plan;
+  plan.records.push_back(core::RecordDeparture{"i-1", {true, kNow, {}, false, "vol-1", true}});
+  {
+    auto ledger = open();
+    ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+  }
+  {
+    auto database = Database::open(path_);
+    ASSERT_TRUE(database.has_value());
+    ASSERT_TRUE(
+        database->run("ALTER TABLE departures RENAME COLUMN unclean TO disk_gone").has_value());
+    ASSERT_TRUE(database->run("PRAGMA user_version = 16").has_value());
+  }
+  const auto view = open().view();
+  ASSERT_TRUE(view.has_value()) << view.error().message();
+  EXPECT_TRUE(view->departures.at("i-1").unclean);
 }
 
 TEST_F(LedgerFile, belongs_to_one_account_and_outlives_an_sts_that_is_silent) {
@@ -322,14 +341,28 @@ TEST_F(LedgerFile, a_release_of_a_disk_that_was_gone_is_kept_before_the_next_pla
     report.reason = reason;
     report.received = kNow;
     EXPECT_TRUE(keys->keep_departure(report));
-    return ledger.view()->departures.at("i-1").disk_gone;
+    return ledger.view()->departures.at("i-1").unclean;
   };
   EXPECT_FALSE(kept_after(NodeStage::draining, "vol-1", kDiskGone)) << "it is not released yet";
   EXPECT_TRUE(kept_after(NodeStage::released, "vol-1", kDiskGone));
-  EXPECT_TRUE(open().view()->departures.at("i-1").disk_gone);
+  EXPECT_TRUE(open().view()->departures.at("i-1").unclean);
   EXPECT_TRUE(kept_after(NodeStage::draining, "vol-1", kDiskGone)) << "it is not taken back";
   EXPECT_FALSE(kept_after(NodeStage::draining, "vol-2", "spot-notice")) << "another volume";
   EXPECT_FALSE(kept_after(NodeStage::released, "vol-2", "spot-notice"));
+}
+
+/// The next manager took the volume for left clean.
+TEST_F(LedgerFile, a_release_of_what_was_never_mounted_is_kept_as_no_clean_end) {
+  auto ledger = open();
+  auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });
+  core::NodeReport report;
+  report.instance_id = "i-1";
+  report.stage = NodeStage::released;
+  report.reason = kNeverMounted;
+  report.received = kNow;
+  EXPECT_TRUE(keys->keep_departure(report));
+  EXPECT_TRUE(ledger.view()->departures.at("i-1").released);
+  EXPECT_TRUE(open().view()->departures.at("i-1").unclean);
 }
 
 TEST_F(LedgerFile, what_a_holder_says_of_a_volume_beyond_repair_is_kept_before_the_next_plan) {

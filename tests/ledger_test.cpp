@@ -115,10 +115,10 @@ TEST_F(LedgerTest, that_a_disk_was_gone_is_kept_with_the_release_of_that_volume)
     core::Plan plan;
     plan.records.push_back(core::RecordDeparture{"i-1", departure});
     EXPECT_TRUE(ledger.record(plan, {}, kNow).has_value());
-    return ledger.view()->departures.at("i-1").disk_gone;
+    return ledger.view()->departures.at("i-1").unclean;
   };
   EXPECT_TRUE(write({true, kNow, {}, false, "vol-1", true}));
-  EXPECT_TRUE(open().view()->departures.at("i-1").disk_gone);
+  EXPECT_TRUE(open().view()->departures.at("i-1").unclean);
   EXPECT_TRUE(write({false, kNow, {}, false, "vol-1"})) << "it is not taken back";
   EXPECT_FALSE(write({false, kNow, {}, false, "vol-2"})) << "another volume";
 }

@@ -243,14 +243,15 @@ TEST(UncleanSnapshot, a_lease_that_ends_without_a_release_is_remembered_and_a_cl
   }
 }
 
-/// A release that says so gives the volume back, but not everything was written to it.
-TEST(UncleanSnapshot, a_disk_that_was_taken_away_is_no_clean_release) {
+/// i-0 gives p-0's volume back for this reason, by its id or without one: it is free, but nobody
+/// has said that it was left clean.
+void expect_no_clean_end(std::string_view reason, const std::string& volume_id) {
   World held;
   held.volume("vol-0");
   held.instance("i-0");
   held.attach("vol-0", "i-0");
-  held.report("i-0", "vol-0", NodeStage::released);
-  held.observed.reports.at("i-0").reason = kDiskGone;
+  held.report("i-0", volume_id, NodeStage::released);
+  held.observed.reports.at("i-0").reason = reason;
   const auto left = records<RecordDeparture>(held.plan());
   ASSERT_EQ(left.size(), 1u);
   EXPECT_TRUE(left.front().departure.released);
@@ -270,6 +271,20 @@ TEST(UncleanSnapshot, a_disk_that_was_taken_away_is_no_clean_release) {
     const auto plan = world.plan();
     EXPECT_EQ(records<RecordUnclean>(plan).size(), 1u);
     EXPECT_THAT(World::calls_of(plan), ElementsAre("CreateSnapshot of vol-0"));
+  }
+}
+
+/// A release that says so gives the volume back, but not everything was written to it.
+TEST(UncleanSnapshot, a_disk_that_was_taken_away_is_no_clean_release) {
+  expect_no_clean_end(kDiskGone, "vol-0");
+}
+
+/// A machine was reset and given notice before its bootstrap had come to the volume, or seen it:
+/// the volume was handed on as clean.
+TEST(UncleanSnapshot, a_volume_that_was_given_back_before_it_was_mounted_is_not_left_clean) {
+  for (const char* volume_id : {"vol-0", ""}) {
+    SCOPED_TRACE(volume_id);
+    expect_no_clean_end(kNeverMounted, volume_id);
   }
 }
 

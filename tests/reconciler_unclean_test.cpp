@@ -167,6 +167,34 @@ TEST(ReconcilerUnclean, a_disk_that_was_taken_away_gets_its_snapshot_also_throug
   }
 }
 
+/// The machine is reset under its session, and taken back before the volume is mounted again.
+TEST(ReconcilerUnclean, a_volume_that_a_reset_machine_never_mounted_again_gets_its_snapshot) {
+  for (const bool restarted : {false, true}) {
+    SCOPED_TRACE(restarted);
+    Fleet fleet(with_snapshots());
+    fleet.start();
+    ASSERT_TRUE(fleet.until_stable());
+    const auto before = fleet.instance_of("p-0");
+    fleet.report(before, fleet.volume_of("p-0")->id, NodeStage::ready);
+    fleet.tick();
+    fleet.report(before, "", NodeStage::hello);
+    fleet.tick();
+    fleet.report(before, "", NodeStage::released);
+    fleet.reports[before].reason = kNeverMounted;
+    fleet.tick();
+    if (restarted) {
+      fleet.start();
+      fleet.reports.clear();
+    }
+    ASSERT_TRUE(fleet.until([&] {
+      const auto now = fleet.instance_of("p-0");
+      return !now.empty() && now != before;
+    })) << fleet.note_text();
+    EXPECT_EQ(fleet.calls_of("CreateSnapshot"), 1);
+    EXPECT_THAT(fleet.violations, IsEmpty());
+  }
+}
+
 TEST(ReconcilerUnclean, a_lost_answer_costs_a_second_snapshot_at_most) {
   Fleet fleet(with_snapshots());
   fleet.start();

@@ -27,6 +27,14 @@ inline constexpr std::string_view kUncleanBeyondRepair = "unclean_beyond_repair"
 /// Why a volume is released that nobody has unmounted: its disk was taken away under it, and what
 /// was not written yet is lost, as at a power cut. A report's `reason`.
 inline constexpr std::string_view kDiskGone = "disk-gone";
+/// Why a volume is released that its node has not mounted since it began, if it was there at all:
+/// what this very machine may have left of it before a reset, nobody knows. A report's `reason`.
+inline constexpr std::string_view kNeverMounted = "never-mounted";
+
+/// Whether a release for this reason says that the volume is free, and not that it was left clean.
+constexpr bool ends_unclean(std::string_view reason) {
+  return reason == kDiskGone || reason == kNeverMounted;
+}
 
 /// The stage's word in reports, status documents and tables: "disk_seen".
 std::string_view to_string(NodeStage stage);

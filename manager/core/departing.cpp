@@ -87,14 +87,14 @@ std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   departure.released = before.released || releases;
   departure.advised = before.advised && !interrupted && !releases && !drains;
   if (releases || (drains && !recorded)) departure.volume_id = report->volume_id;
-  if (releases) departure.disk_gone = report->reason == kDiskGone;
+  if (releases) departure.unclean = ends_unclean(report->reason);
   // A time to come is nobody's: EC2 says it when it happens, and a drain must not wait for ever.
   if (interrupted && !before.reclaim_at)
     departure.reclaim_at = std::min(warning->at, draft.now) + kSpotNotice;
   // What was only a hint becomes serious: its time starts now.
   if (before.advised && !departure.advised) departure.since = draft.now;
   if (!recorded || departure.released != before.released || departure.advised != before.advised ||
-      departure.reclaim_at != before.reclaim_at || departure.disk_gone != before.disk_gone)
+      departure.reclaim_at != before.reclaim_at || departure.unclean != before.unclean)
     draft.record(RecordDeparture{id, departure});
   return departure;
 }

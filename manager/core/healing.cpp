@@ -52,12 +52,12 @@ LeaseState state_from(Draft& draft, const std::string& volume_id,
   return active ? LeaseState::active : LeaseState::checking;
 }
 
-/// The instance says that it has unmounted the lease's volume: a disk that was taken away under it
-/// is given back too, as it was left.
+/// The instance says that it has unmounted the lease's volume: a disk that was taken away under it,
+/// or that it had not mounted yet, is given back too, as it was left.
 bool has_left_clean(const Draft& draft, const Lease& lease) {
   if (!has_released(draft, lease)) return false;
-  if (const auto* report = draft.report_of(lease.instance_id)) return report->reason != kDiskGone;
-  return !draft.ledger.departures.at(lease.instance_id).disk_gone;
+  if (const auto* report = draft.report_of(lease.instance_id)) return !ends_unclean(report->reason);
+  return !draft.ledger.departures.at(lease.instance_id).unclean;
 }
 
 /// An attachment that EC2 shows is a lease, whoever made it.

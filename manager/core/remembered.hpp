@@ -120,7 +120,7 @@ struct Departure {
   std::optional<Instant> reclaim_at{};
   bool advised = false;     ///< only EC2's rebalance hint said so
   std::string volume_id{};  ///< the volume that it spoke of; empty: it did not say
-  bool disk_gone = false;   ///< it released what was taken away under it: no clean end
+  bool unclean = false;     ///< by its reason that release was no clean end (ends_unclean)
 };
 
 /// A volume that was not given back as it should be.
