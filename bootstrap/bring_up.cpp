@@ -68,14 +68,17 @@ class Work {
     return {};
   }
 
-  /// What is mounted stays as it is, with whoever is in it.
+  /// What is mounted stays as it is, with whoever is in it. What the one that is gone may not have
+  /// come to is done, once more where it has.
   Ok resume() {
     TRY(stop_.check());
     resumed_ = true;
     bound_dirty_memory();
     TRY(open_for_sessions());
     input_.enter_stage(Stage::ready, {});
+    const auto table = book_.timed("read the partitions", [&] { return read_table_again(); });
     tell_what_differs();
+    if (input_.grow && table) grow();
     probe_others();
     return {};
   }
@@ -174,11 +177,31 @@ class Work {
     return false;
   }
 
+  /// The record has of the disk's table what a release needs, and somebody in the volume may have
+  /// written another one since. Behind the switch: a volume may not answer.
+  Result<std::string> read_table_again() {
+    const UniqueFd disk(::open(assignment_.disk_node.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!disk) return fail_errno("opening " + assignment_.disk_node);
+    if (disk_has_gone(kSys, assignment_.disk, [] { return false; }))
+      return fail(ErrorKind::gone, assignment_.disk_node + " is another disk by now");
+    TRY_ASSIGN(assignment_.partitions, read_partitions(disk.get()));
+    pin();
+    const PartitionFacts mounted = assignment_.partition;
+    for (const PartitionFacts& each : assignment_.partitions)
+      if (each.number == mounted.number && each.offset_bytes == mounted.offset_bytes &&
+          each.content == mounted.content) {
+        assignment_.partition = each;
+        return describe(each);
+      }
+    return fail(ErrorKind::refused, "what is mounted is not in it: " + describe(mounted));
+  }
+
   /// From now on a reset must not come up on the volume. Beside the rest: no login waits for it.
   void pin() {
-    pin_ = std::async(std::launch::async, [disk = disk_.name, all = assignment_.partitions] {
-      return pin_boot("", disk, all);
-    });
+    pin_ = std::async(std::launch::async,
+                      [disk = assignment_.disk.name, all = assignment_.partitions] {
+                        return pin_boot("", disk, all);
+                      });
   }
 
   void raise_timeout() {

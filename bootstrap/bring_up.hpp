@@ -56,7 +56,8 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 /// Like bring_up, for a volume that was taken over: sessions get in by the entry that served it,
 /// and by another one only where that fails. Whoever is in it stays, and so does the mount where
 /// this fails. New sessions go on landing in it then if the session link leads them there; else on
-/// the base, until it is called again with success.
+/// the base, until it is called again with success. What follows Stage::ready is as bring_up's, and
+/// changes nothing where that was done already.
 Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
 /// Whether sessions still work, or would, where the entry was closed: the volume is mounted, and

@@ -419,6 +419,7 @@ class Daemon {
 
   /// Until they land in the volume, or it is to be given back: people may be in it.
   Ok resume_sessions() {
+    // Without a recording: what sessions read first is in memory by now.
     if (!stop_.reason()) warming_.root_mounted(assignment_);
     for (;;) {
       const Ok done = resume(input_, assignment_, book_, stop_);

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <thread>
 
 #include "bootstrap/held_record.hpp"
@@ -17,12 +21,54 @@ namespace {
 constexpr char kInTheVolume[] = "/home/ada PRETTY_NAME=\"Test Volume 1\"";
 constexpr char kWhere[] = "read os </etc/os-release; echo $os";
 
+constexpr char kTicketThatGrows[] = "/run/ticket-that-grows.json";
+/// By udev's name for the disk that the base has of the volume's AMI.
+constexpr char kOwnName[] = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0base";
+
 class BootTakenOver : public BootUp {
  protected:
+  void TearDown() override {
+    BootUp::TearDown();
+    if (twin_.empty()) return;
+    EXPECT_TRUE(shell("umount /run/twin; losetup -d " + twin_ + "; rm -rf /etc/fstab /dev/disk " +
+                      image_ + ".twin " + kBootRecord));
+  }
+
+  /// A copy of the volume, which the base has mounted at /run/twin.
+  void mount_twin() {
+    const auto twin = shell("cp --sparse=always " + image_ + " " + image_ +
+                            ".twin; losetup -f --show " + image_ + ".twin");
+    ASSERT_TRUE(twin) << twin.error().message();
+    twin_ = *twin;
+    const auto mounted =
+        shell("mkdir -p /run/twin /dev/disk/by-id; mount -t ext4 " + twin_ +
+              " /run/twin; ln -s ../../" + twin_.substr(twin_.rfind('/') + 1) + " " + kOwnName);
+    ASSERT_TRUE(mounted) << mounted.error().message();
+  }
+
+  /// Whether one of the timeline's lines has all of this in it.
+  static bool has_done(const std::string& step, const std::string& detail = "") {
+    const auto steps = status().steps;
+    return std::any_of(steps.begin(), steps.end(), [&](const std::string& line) {
+      return line.find(step) != std::string::npos && line.find(detail) != std::string::npos;
+    });
+  }
+
+  static std::uint64_t root_mib() {
+    struct statfs facts {};
+    if (::statfs(kVolumePoint, &facts) != 0) return 0;
+    return facts.f_blocks * static_cast<std::uint64_t>(facts.f_bsize) >> 20;
+  }
+
   void serve(const char* ticket = kTicket) {
     make_disk_with_fstab();
-    ASSERT_EQ(run_up(ticket), "");
-    start_sshd();
+    run_up_to_ready(ticket);
+  }
+
+  void run_up_to_ready(const char* ticket = kTicket, long refused_call = -1) {
+    ::unlink(kStatusFile);
+    ASSERT_EQ(run_up(ticket, refused_call), "");
+    if (sshd_ == 0) start_sshd();
     ASSERT_TRUE(comes_ready()) << status().message;
   }
 
@@ -47,6 +93,8 @@ class BootTakenOver : public BootUp {
     EXPECT_TRUE(check_device_free("/dev/vdz"));
     EXPECT_FALSE(held_record());
   }
+
+  std::string twin_;  ///< the device of mount_twin
 };
 
 /// `up` refused to begin anew, nobody watched for a notice, and the volume was still mounted when
@@ -195,6 +243,102 @@ TEST_F(BootTakenOver, down_where_nobody_begins_another_daemon_gives_the_volume_b
   EXPECT_TRUE(down());
   EXPECT_FALSE(daemon_runs());
   expect_given_back();
+}
+
+/// A reset would have come up on the volume for the rest of the lease.
+TEST_F(BootTakenOver, shared_names_are_replaced_where_the_one_before_had_not_come_to_it) {
+  const std::string uuid = "6a30ab86-fd1c-4b86-a8b0-7a4c6a3a4b90", line = " /run/twin ext4\n";
+  const std::string shared = "UUID=" + uuid + line, own = kOwnName + line;
+  const auto fstab = [] { return read_file("/etc/fstab", 4096).value_or("none"); };
+  make_disk("mke2fs -q -t ext4 -U " + uuid + " -E root_owner=0:0 -d $t $image");
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(mount_twin());
+  ASSERT_TRUE(write_file_atomic("/etc/fstab", shared, 0644));
+  ASSERT_NO_FATAL_FAILURE(run_up_to_ready());
+  ASSERT_TRUE(comes([&] { return fstab() == own; })) << fstab();
+  ASSERT_NO_FATAL_FAILURE(kill_daemon());
+  // As one leaves it that is killed before.
+  ASSERT_TRUE(write_file_atomic("/etc/fstab", shared, 0644));
+  ASSERT_EQ(::unlink(kBootRecord), 0);
+  ASSERT_NO_FATAL_FAILURE(run_up_to_ready());
+  ASSERT_TRUE(comes([&] { return fstab() == own; })) << fstab();
+  ASSERT_TRUE(comes([] { return has_done("preflight"); }));
+  const std::string record = read_file(kBootRecord, 65536).value_or("none");
+  EXPECT_THAT(record, testing::HasSubstr(uuid));
+  ASSERT_NO_FATAL_FAILURE(kill_and_come_ready());
+  ASSERT_TRUE(comes([] { return has_done("preflight"); }));
+  EXPECT_EQ(fstab(), own);
+  EXPECT_EQ(read_file(kBootRecord, 65536).value_or("none"), record);
+  EXPECT_THAT(read_file(kStatusFile, kMaxStatus).value_or(""),
+              testing::HasSubstr("an image made of it would not boot"));
+  EXPECT_TRUE(down());
+  expect_given_back();
+}
+
+/// Nothing did before the next lease.
+TEST_F(BootTakenOver, a_root_that_is_to_grow_does_where_the_one_before_had_not_come_to_it) {
+  make_disk(R"(
+      part=$image.part; truncate -s 320M $part; mkfs.xfs -q $part
+      mkdir $t.mnt; mount -o loop $part $t.mnt; cp -a $t/. $t.mnt/; umount $t.mnt; rmdir $t.mnt
+      dd if=$part of=$image bs=1M conv=notrunc,sparse status=none seek=1; rm $part
+      echo 'start=2048, size=655360, type=linux' |
+        sfdisk --quiet --wipe never --label gpt $image >/dev/null)",
+            "480M");
+  dress_as_disk();
+  dress_partitions();
+  ASSERT_TRUE(write_in_place(
+      kTicketThatGrows, R"({"version":1,"deployment":"d","pool":"test","volume":{"grow":true}})"));
+  // By a ticket that asks for nothing of the kind: as far as one comes that is killed before.
+  ASSERT_NO_FATAL_FAILURE(run_up_to_ready());
+  EXPECT_LT(root_mib(), 330u);
+  ASSERT_NO_FATAL_FAILURE(kill_daemon());
+  ASSERT_NO_FATAL_FAILURE(run_up_to_ready(kTicketThatGrows));
+  ASSERT_TRUE(comes([] { return root_mib() > 400; })) << root_mib();
+  ASSERT_TRUE(comes([] { return has_done("grow the root", "instead of"); }));
+  const std::uint64_t grown = root_mib();
+  ASSERT_NO_FATAL_FAILURE(kill_and_come_ready());
+  ASSERT_TRUE(comes([] { return has_done("grow the root", "already"); }));
+  EXPECT_EQ(root_mib(), grown);
+  EXPECT_TRUE(down());
+  expect_given_back();
+  EXPECT_TRUE(shell("xfs_repair -n /dev/vdz1"));
+}
+
+/// Begun anew it would lack what is in memory by then, and be told to others as what sessions read
+/// first.
+TEST_F(BootTakenOver, a_recording_that_it_was_killed_in_is_left_to_the_next_lease) {
+  const auto serve_first_session = [this] {
+    ::unlink(kLogFile);
+    ASSERT_NO_FATAL_FAILURE(run_up_to_ready(kTicket, SYS_fsopen));
+    std::string said;
+    ASSERT_TRUE(comes([&] {
+      said = read_file(kLogFile, kMaxStatus).value_or("");
+      return said.find("waiting for the first session") != std::string::npos;
+    })) << said;
+    EXPECT_EQ(login(), kInTheVolume);
+  };
+  // By opened files and pages in memory.
+  ASSERT_TRUE(shell("mount -t tmpfs tmpfs /sys/kernel"));
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(serve_first_session());
+  ASSERT_NO_FATAL_FAILURE(kill_and_come_ready());
+  EXPECT_EQ(login(), kInTheVolume);
+  EXPECT_TRUE(down());
+  expect_given_back();
+  mount_volume();
+  EXPECT_NE(::access(inside(kVolumeHotList).c_str(), F_OK), 0);
+  EXPECT_NE(::access(inside(kVolumeHotListOf).c_str(), F_OK), 0) << "nobody was taught";
+  EXPECT_TRUE(unmount_tree(kVolumePoint));
+
+  ASSERT_NO_FATAL_FAILURE(serve_first_session());
+  EXPECT_TRUE(down());
+  expect_given_back();
+  ASSERT_TRUE(shell("umount /sys/kernel"));
+  mount_volume();
+  EXPECT_THAT(read_file(inside(kVolumeHotList), kMaxStatus).value_or("none"),
+              testing::HasSubstr("/bin/sh"));
+  EXPECT_TRUE(unmount_tree(kVolumePoint));
 }
 
 /// The one that waits to begin it anew comes too late.
