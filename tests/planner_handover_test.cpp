@@ -333,6 +333,21 @@ TEST(Planner, a_stuck_attach_starts_over_when_the_guest_never_saw_the_disk) {
   EXPECT_THAT(world.calls(), IsEmpty());
 }
 
+TEST(Planner, a_stuck_attach_is_not_kept_because_of_a_report_from_before_it) {
+  for (const auto stage : {NodeStage::ready, NodeStage::rebooting}) {
+    World world;
+    world.volume("vol-0");
+    world.instance("i-0");
+    world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+    world.hold_for(kStuckAttachAfter);
+    world.ledger.leases.back().since = kNow - kStuckAttachAfter;
+    world.report("i-0", "vol-0", stage, kStuckAttachAfter + Milliseconds{1});
+    EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0")) << to_string(stage);
+    world.report("i-0", "vol-0", stage, kStuckAttachAfter);
+    EXPECT_THAT(world.calls(), IsEmpty()) << to_string(stage);
+  }
+}
+
 // ---- instances beyond what is wanted ----
 
 TEST(Planner, a_manager_that_begins_ends_nobody_whose_report_it_could_not_have_heard_yet) {

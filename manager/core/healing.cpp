@@ -13,10 +13,12 @@ namespace {
 /// Whether EC2 shows DeleteOnTermination as it was set is looked at after so long.
 constexpr Milliseconds kFlagAgain{5'000};
 
+/// What was heard before the attach is of an earlier one: people had detached the volume, and the
+/// instance, silent or rebooting since, was given it again.
 bool guest_saw_disk(const Draft& draft, const Lease& lease) {
   const auto* report = draft.report_of(lease.instance_id);
-  return report && report->volume_id == lease.volume_id && report->stage != NodeStage::hello &&
-         report->stage != NodeStage::failed;
+  return report && report->received >= lease.since && report->volume_id == lease.volume_id &&
+         report->stage != NodeStage::hello && report->stage != NodeStage::failed;
 }
 
 /// Seen on its way out, or over, although no pool lists it any more.
