@@ -63,21 +63,24 @@ void inject(World& world, FaultKind kind, const std::string& action, Millisecond
 template <FaultKind... kKinds>
 bool answers(World& world) {
   const std::vector<FaultKind> kinds = {kKinds...};
-  inject(world, world.draw.pick(kinds), world.draw.pick(kTargets));
+  const auto& target = world.draw.pick(kTargets);
+  inject(world, world.draw.pick(kinds), target);
   return true;
 }
 
 bool late_execution(World& world) {
   const std::vector<std::string> actions = {"AttachVolume", "DetachVolume", "CreateVolume",
                                             "RunInstances", "TerminateInstances"};
-  inject(world, FaultKind::late, world.draw.pick(actions),
-         world.draw.span(milliseconds{500}, seconds{20}));
+  const auto delay = world.draw.span(milliseconds{500}, seconds{20});
+  inject(world, FaultKind::late, world.draw.pick(actions), delay);
   return true;
 }
 
 bool slow_answers(World& world) {
-  inject(world, world.draw.percent(50) ? FaultKind::slow_before : FaultKind::slow_after,
-         world.draw.pick(kTargets), world.draw.span(seconds{1}, seconds{30}));
+  const auto delay = world.draw.span(seconds{1}, seconds{30});
+  const auto& target = world.draw.pick(kTargets);
+  const auto kind = world.draw.percent(50) ? FaultKind::slow_before : FaultKind::slow_after;
+  inject(world, kind, target, delay);
   return true;
 }
 
@@ -117,9 +120,9 @@ bool stale_reads(World& world) {
 }
 
 bool not_found_after_create(World& world) {
-  world.front.set_replicas(
-      {{Milliseconds{0}, world.draw.span(milliseconds{500}, milliseconds{4500})}},
-      world.draw.bits());
+  const auto seed = world.draw.bits();
+  const auto unseen = world.draw.span(milliseconds{500}, milliseconds{4500});
+  world.front.set_replicas({{Milliseconds{0}, unseen}}, seed);
   world.replicas = true;
   world.spell(world.draw.span(seconds{20}, minutes{4}), [&world] {
     world.front.set_replicas({});

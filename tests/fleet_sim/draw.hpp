@@ -1,5 +1,6 @@
 // All chance of a simulated run, from one seed. No distribution of the standard library: their
-// values may differ between libraries.
+// values may differ between libraries. Of the arguments of one call at most one is drawn: which of
+// two comes first is the compiler's choice, and a seed would be another run with another compiler.
 #pragma once
 
 #include <cstdint>

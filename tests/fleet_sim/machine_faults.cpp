@@ -40,11 +40,13 @@ bool no_capacity(World& world) {
                   world.draw.span(seconds{20}, minutes{4}));
 }
 bool no_capacity_in_zone(World& world) {
-  return capacity(world, {"*"}, {world.some_zone()}, 0, world.draw.span(seconds{20}, minutes{4}));
+  const auto lasts = world.draw.span(seconds{20}, minutes{4});
+  return capacity(world, {"*"}, {world.some_zone()}, 0, lasts);
 }
 bool little_capacity(World& world) {
-  return capacity(world, {"*"}, {world.some_zone()}, world.draw.between(1, 2),
-                  world.draw.span(seconds{20}, minutes{4}));
+  const auto lasts = world.draw.span(seconds{20}, minutes{4});
+  const int room = world.draw.between(1, 2);
+  return capacity(world, {"*"}, {world.some_zone()}, room, lasts);
 }
 /// Of one type there will never be any, also after the other faults; or of all, to their end.
 bool no_capacity_for_ever(World& world) {

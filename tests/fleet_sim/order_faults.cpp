@@ -341,10 +341,10 @@ bool events_forged(World& world) {
   using Kind = sim::InstanceEvent::Kind;
   const std::vector<Kind> kinds = {Kind::interruption, Kind::rebalance, Kind::state_change};
   const Instant at = world.region.now() - world.draw.span(Milliseconds{0}, minutes{12});
+  const auto id = "forged-" + std::to_string(world.draw.below(1'000'000));
+  const auto kind = world.draw.pick(kinds);
   world.events.put(sim::envelope_of(
-      world.region,
-      {world.draw.pick(kinds), instance->id, instance->zone, sim::GuestState::terminated, at, ""},
-      "forged-" + std::to_string(world.draw.below(1'000'000))));
+      world.region, {kind, instance->id, instance->zone, sim::GuestState::terminated, at, ""}, id));
   world.forged_at = world.region.now();
   return true;
 }
