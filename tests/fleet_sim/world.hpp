@@ -60,6 +60,7 @@ struct Host {
   std::unique_ptr<ReportDoor> door;      ///< of a process that hears reports
   std::map<std::string, Instant> shown;  ///< when EC2 last showed a thing to this process
   manager::TickReport last;
+  std::string unread;  ///< why a listing of this tick could not be read; empty: all could
   std::unique_ptr<manager::EventInbox> inbox;  ///< of a process that listens
   Instant polled{};                            ///< when the queue last answered it
   bool ledger_is_new = false;                  ///< nobody has looked at what the process began with

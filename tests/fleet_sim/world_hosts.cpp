@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "manager/aws/ec2_codec.hpp"
+#include "tests/fleet_sim/listing_watch.hpp"
 #include "tests/fleet_sim/memo_ec2.hpp"
 #include "tests/fleet_sim/planted.hpp"
 #include "tests/fleet_sim/world.hpp"
@@ -74,7 +75,9 @@ ProcessSetup World::setup_of(Host& host) {
           effect(host, kBeforeRead);
         },
         [this] { return region.now(); }, host.shown);
-    return planted_ec2(options.planted, std::move(memo));
+    auto watch = std::make_unique<ListingWatch>(
+        std::move(memo), [&host](const Error& error) { host.unread = error.context; });
+    return planted_ec2(options.planted, std::move(watch));
   };
   plant(options.planted, *this, host, setup);
   return setup;
@@ -205,6 +208,10 @@ void World::before_call(Host& host, const aws::Form& form, const std::string& bo
   invariants.check_call({host.process.spy.get(), known_by(host, body), host.door != nullptr}, form,
                         body);
   if (action == "RunInstances" || action == "CreateFleet") check_limits(host, form, body);
+  // A replay leaves before the tick's first listing.
+  if (!host.unread.empty())
+    invariants.violated(
+        13, action + " is planned on a look that could not be read to its end: " + host.unread);
   note_way(action, form);
   const auto count = std::string(aws::form_value(form, "MaxCount"));
   const auto wrong =
@@ -259,6 +266,7 @@ void World::tick(Host& host) {
   // What a look that failed half way did show is planned with by nobody.
   if (!host.last.blind) host.last_look = host.look_started;
   host.look_started = region.now();
+  host.unread.clear();
   ++host.ticks;
   bool wrote = true;
   try {
