@@ -13,16 +13,6 @@ namespace {
 using std::chrono::minutes;
 using std::chrono::seconds;
 
-bool place(World& world, core::OrderKind kind, const std::string& subject, const std::string& pool,
-           const std::string& detail) {
-  Host& host = world.host();
-  if (!host.process.running() || host.in_tick) return false;
-  world.say("ordered: " + std::string(core::to_string(kind)) + " " + subject);
-  return host.process.ledger
-      ->place_order({0, kind, subject, pool, detail, world.region.now() + host.clock_at_start})
-      .has_value();
-}
-
 void upset(World& world) {
   if (const auto* instance = world.some_instance()) std::ignore = world.region.crash(instance->id);
 }
@@ -99,7 +89,7 @@ void delete_pool(World& world, const std::string& name, bool keep) {
   world.coverage.add("order", keep ? "pool delete, volumes kept" : "pool delete");
   std::ignore = host.process.ledger->resume(name, world.region.now() + host.clock_at_start);
   if (keep) return;
-  for (const auto& id : free_ones) place(world, core::OrderKind::delete_volume, id, "", "yes");
+  for (const auto& id : free_ones) world.place_order(core::OrderKind::delete_volume, id, "", "yes");
 }
 
 /// A pool leaves the spec, after its instances or with them; some minutes later it is named again.
@@ -166,7 +156,7 @@ bool order_attach(World& world) {
     if (world.lifted) return;
     const auto* wanted = world.region.volume(id);
     if (wanted && wanted->link) std::ignore = world.region.end_now(wanted->link->instance_id);
-    place(world, core::OrderKind::attach, theirs, pool, "");
+    world.place_order(core::OrderKind::attach, theirs, pool, "");
   });
   world.spell(world.draw.span(minutes{1}, minutes{6}),
               [&world, theirs] { end_by_hand(world, theirs); });
@@ -192,7 +182,7 @@ void reap_now(World& world, Milliseconds grace, bool yes) {
         world.invariants.violated(
             3, "reap takes " + orphan.volume_id + ", which is " + row.node + "'s");
     world.coverage.add("order", "reap");
-    place(world, core::OrderKind::delete_volume, orphan.volume_id, "", yes ? "yes" : "");
+    world.place_order(core::OrderKind::delete_volume, orphan.volume_id, "", yes ? "yes" : "");
   }
 }
 
@@ -222,7 +212,7 @@ void return_repaired(World& world) {
   const auto damaged = world.invariants.beyond_repair;  // a copy: those that are returned leave it
   for (const auto& id : damaged) {
     if (world.draw.percent(40) || !world.region.volume(id) ||
-        !place(world, core::OrderKind::return_volume, id, "", ""))
+        !world.place_order(core::OrderKind::return_volume, id, "", ""))
       continue;
     world.coverage.add("order", "return of a repaired volume");
     world.invariants.beyond_repair.erase(id);
@@ -254,7 +244,7 @@ bool delete_refused(World& world) {
   fault.count = world.draw.between(1, 3);
   fault.code = world.draw.percent(50) ? "VolumeInUse" : "IncorrectState";
   world.front.inject(fault);
-  return place(world, core::OrderKind::delete_volume, volume->id, "", "yes");
+  return world.place_order(core::OrderKind::delete_volume, volume->id, "", "yes");
 }
 
 /// EC2 calls a request wrong that it takes a moment later: a deploy of theirs, or of ours.

@@ -253,19 +253,9 @@ bool operator_pauses(World& world) {
   return true;
 }
 
-bool order(World& world, core::OrderKind kind, const std::string& subject,
-           const std::string& pool = "") {
-  Host& host = world.host();
-  if (!host.process.running() || host.in_tick) return false;
-  world.say("ordered: " + std::string(core::to_string(kind)) + " " + subject);
-  return host.process.ledger
-      ->place_order({0, kind, subject, pool, "by hand", world.region.now() + host.clock_at_start})
-      .has_value();
-}
-
 bool order_release(World& world) {
   const auto* instance = world.some_instance();
-  if (!instance || !order(world, core::OrderKind::release, instance->id)) return false;
+  if (!instance || !world.place_order(core::OrderKind::release, instance->id)) return false;
   world.warned.insert(instance->id);
   return true;
 }
@@ -279,10 +269,11 @@ bool order_quarantine(World& world) {
     std::ignore = world.region.end_now(instance->id);
     volume = world.some_volume(available);
   }
-  if (!volume || !order(world, core::OrderKind::quarantine, volume->id)) return false;
+  if (!volume || !world.place_order(core::OrderKind::quarantine, volume->id)) return false;
   if (world.draw.percent(50))
     world.later(world.draw.span(seconds{5}, minutes{3}), [&world, id = volume->id] {
-      if (!world.region.volume(id) || !order(world, core::OrderKind::return_volume, id)) return;
+      if (!world.region.volume(id) || !world.place_order(core::OrderKind::return_volume, id))
+        return;
       world.invariants.beyond_repair.erase(id);
       world.invariants.copied.insert(id);  // its node has another one by now
     });
@@ -291,7 +282,7 @@ bool order_quarantine(World& world) {
 
 bool order_delete(World& world) {
   const auto* volume = world.some_volume(world.draw.percent(70) ? available : attached);
-  return volume && order(world, core::OrderKind::delete_volume, volume->id);
+  return volume && world.place_order(core::OrderKind::delete_volume, volume->id);
 }
 
 // ---- us ----

@@ -338,6 +338,15 @@ void World::tell_desired(Host& host) {
   host.process.reconciler->set_desired(planted_desired(options.planted, desired));
 }
 
+bool World::place_order(core::OrderKind kind, const std::string& subject, const std::string& pool,
+                        const std::string& detail) {
+  const Host& host = *hosts_[0];
+  if (!host.process.running() || host.in_tick) return false;
+  say("ordered: " + std::string(core::to_string(kind)) + " " + subject);
+  return host.process.ledger->place_order({0, kind, subject, pool, detail, time_of(host)})
+      .has_value();
+}
+
 bool World::delete_by_hand(const std::string& volume_id) {
   if (!region.delete_volume(volume_id)) return false;
   invariants.removed.insert(volume_id);

@@ -125,6 +125,9 @@ class World {
   void start_second_manager();
   void stop_second_manager();
   void set_desired(core::Desired changed);
+  /// As an operator's command does. False: no manager runs, or it is in a tick.
+  bool place_order(core::OrderKind kind, const std::string& subject, const std::string& pool = "",
+                   const std::string& detail = "by hand");
   /// Somebody deletes it behind the manager's back.
   bool delete_by_hand(const std::string& volume_id);
   /// Lets time pass inside a tick: guests, people and EC2 go on.
