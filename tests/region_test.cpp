@@ -148,6 +148,23 @@ TEST_F(RegionTest, an_impaired_host_is_still_called_running) {
   EXPECT_EQ(element(call("Action=DescribeInstanceStatus").body, "status"), "impaired");
 }
 
+TEST_F(RegionTest, a_system_that_does_not_answer_fails_the_check_of_the_instance_alone) {
+  const auto guest = spot_instance();
+  region.advance_by(10s);
+  const auto impaired = [&](const std::string& check) {
+    return element(call("Action=DescribeInstanceStatus&Filter.1.Name=" + check +
+                        ".status&Filter.1.Value.1=impaired")
+                       .body,
+                   "instanceId");
+  };
+  ASSERT_TRUE(region.set_reachable(guest, false));
+  EXPECT_EQ(impaired("instance-status"), guest);
+  EXPECT_EQ(impaired("system-status"), "");
+  EXPECT_EQ(guest_state(guest), "running");
+  ASSERT_TRUE(region.set_reachable(guest, true));
+  EXPECT_EQ(impaired("instance-status"), "");
+}
+
 TEST_F(RegionTest, the_same_seed_gives_the_same_ids) {
   NoHardware other_hardware;
   Region other(builtin_catalog("us-east-1", {"us-east-1a", "us-east-1b"}), RegionTimes{},

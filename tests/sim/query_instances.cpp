@@ -11,10 +11,17 @@ namespace warmroot::sim {
 
 namespace {
 
-std::string check_status(Region& region, const InstanceRecord& guest) {
+/// EC2's check of the host.
+std::string system_check(Region& region, const InstanceRecord& guest) {
   if (guest.state != GuestState::running) return "not-applicable";
   if (guest.impaired || region.zone_impaired(guest.zone)) return "impaired";
   return region.hardware().machine_state(guest.id) == MachineState::booting ? "initializing" : "ok";
+}
+
+/// EC2's check of the system on it.
+std::string instance_check(Region& region, const InstanceRecord& guest) {
+  const std::string of_host = system_check(region, guest);
+  return guest.unreachable && of_host != "not-applicable" ? "impaired" : of_host;
 }
 
 void write_check(XmlWriter& xml, std::string_view element, const std::string& status) {
@@ -123,8 +130,9 @@ Answer<void> describe_instance_status_action(Region& region, const Form& form, X
   if (form.elements("InstanceId").size() > kMostIds)
     return refuse("InvalidParameterValue", "At most 100 instance IDs can be given");
   auto listing = list_instances(region, form, [&](const auto& view, const std::string& name) {
-    if (name == "system-status.status" || name == "instance-status.status")
-      return FilterValues({check_status(region, *view.guest)});
+    if (name == "system-status.status") return FilterValues({system_check(region, *view.guest)});
+    if (name == "instance-status.status")
+      return FilterValues({instance_check(region, *view.guest)});
     return instance_filter(region, view, name);
   });
   if (!listing) return tl::unexpected(listing.error());
@@ -139,9 +147,8 @@ Answer<void> describe_instance_status_action(Region& region, const Form& form, X
     xml.text("instanceId", view.guest->id);
     xml.text("availabilityZone", view.guest->zone);
     write_state(xml, "instanceState", view.guest->state);
-    const std::string status = check_status(region, *view.guest);
-    write_check(xml, "systemStatus", status);
-    write_check(xml, "instanceStatus", status);
+    write_check(xml, "systemStatus", system_check(region, *view.guest));
+    write_check(xml, "instanceStatus", instance_check(region, *view.guest));
     xml.close();
   }
   xml.close();

@@ -184,6 +184,9 @@ class Region {
   Answer<void> end_now(const std::string& instance_id);
   /// What its own user-data may do: the guest powers itself off, and EC2 finds that out.
   Answer<void> power_itself_off(const std::string& instance_id);
+  /// Whether its system answers. While it does not, as during a long boot, EC2 goes on saying
+  /// "running", and of its two checks that of the instance fails.
+  Answer<void> set_reachable(const std::string& instance_id, bool reachable);
   /// Stops it: the machine is asked to end, and the attachments stay.
   Answer<void> stop(const std::string& instance_id);
   /// Its status check fails from now on: I/O is off.

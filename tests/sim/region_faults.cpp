@@ -120,6 +120,14 @@ Answer<void> Region::recommend_rebalance(const std::string& instance_id) {
   return {};
 }
 
+Answer<void> Region::set_reachable(const std::string& instance_id, bool reachable) {
+  const auto found = instances_.find(instance_id);
+  if (found == instances_.end()) return instance_not_found({instance_id});
+  found->second.unreachable = !reachable;
+  note((reachable ? "reachable instance=" : "unreachable instance=") + instance_id);
+  return {};
+}
+
 Answer<void> Region::stop(const std::string& instance_id) {
   const auto found = instances_.find(instance_id);
   if (found == instances_.end()) return instance_not_found({instance_id});

@@ -136,7 +136,7 @@ void Region::begin_stop(InstanceRecord& guest, const std::string& reason,
 
 void Region::finish_stop(InstanceRecord& guest) {
   set_state(guest, GuestState::stopped);
-  guest.impaired = false;  // it will come back on another host
+  guest.impaired = guest.unreachable = false;  // it will come back on another host
   occupy(guest, false);
   awake_.erase(guest.id);
   // A stopped instance keeps its attachments; only the hardware is gone.

@@ -311,6 +311,7 @@ struct InstanceRecord {
   std::uint16_t imds_port = 0;
   bool powered = false;        ///< power_on was called and power_off was not
   bool impaired = false;       ///< status checks fail
+  bool unreachable = false;    ///< that of the instance fails alone: its system does not answer
   bool never_runs = false;     ///< a launch that stays pending
   std::string launch_failure;  ///< a launch that will fail: its stateReason's code
   Tags tags;
