@@ -8,8 +8,8 @@ namespace warmroot::fleet {
 const std::vector<const FaultEntry*>& all_faults() {
   static const std::vector<const FaultEntry*> faults = [] {
     std::vector<const FaultEntry*> all;
-    for (const auto* group :
-         {&answer_faults(), &machine_faults(), &people_faults(), &order_faults(), &own_faults()})
+    for (const auto* group : {&answer_faults(), &machine_faults(), &people_faults(),
+                              &order_faults(), &own_faults(), &reboot_faults()})
       for (const auto& entry : *group) all.push_back(&entry);
     return all;
   }();

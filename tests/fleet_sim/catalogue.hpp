@@ -19,6 +19,9 @@ struct FaultEntry {
   /// Makes it happen once, now or for a spell of minutes. False: there was nothing to strike.
   bool (*strike)(World& world);
   Needs needs = Needs::nothing;
+  /// Drawn, and drawing, by World::reboot_draw: what the others do does not depend on it until it
+  /// strikes.
+  bool apart = false;
 };
 
 const std::vector<FaultEntry>& answer_faults();
@@ -26,6 +29,7 @@ const std::vector<FaultEntry>& machine_faults();  ///< machines, volumes and eve
 const std::vector<FaultEntry>& people_faults();
 const std::vector<FaultEntry>& order_faults();  ///< wishes, orders and the queue
 const std::vector<FaultEntry>& own_faults();
+const std::vector<FaultEntry>& reboot_faults();  ///< apart
 
 /// All of them, in their order.
 const std::vector<const FaultEntry*>& all_faults();

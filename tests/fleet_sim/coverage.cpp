@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "manager/aws/ec2_codec.hpp"
+#include "manager/core/draft.hpp"
 
 namespace warmroot::fleet {
 
@@ -33,6 +34,9 @@ void Coverage::add(const manager::TickReport& report) {
     const std::string outcome(core::to_string(call.outcome.state));
     add("action", call.action + " " + outcome);
     if (call.replayed) add("replay", call.action + " " + outcome);
+    if (call.action == "TerminateInstances" &&
+        call.reason.find(core::kNeverCameBack) != std::string::npos)
+      add("way", kEndedAfterReboot);
     if (call.outcome.code.empty()) continue;
     add("code", call.action + " " + call.outcome.code);
     add("error", std::string(name_of(aws::reaction_for(call.outcome.code, call.action))));

@@ -16,6 +16,7 @@ namespace warmroot::fleet {
 /// than a small world has come into being together.
 inline constexpr const char* kVolumesWithLaunch = "volumes with the launch";
 inline constexpr const char* kClaimOfSeveral = "several in one claim";
+inline constexpr const char* kEndedAfterReboot = "ended as it never came back from its reboot";
 
 class Coverage {
  public:

@@ -15,10 +15,12 @@ namespace {
 constexpr std::uint64_t kTogether = 12;
 constexpr std::uint64_t kAlone = 1;
 constexpr std::uint64_t kLarge = 1;
+constexpr std::uint64_t kReboots = 1;
 #else
 constexpr std::uint64_t kTogether = 120;
 constexpr std::uint64_t kAlone = 3;
 constexpr std::uint64_t kLarge = 12;
+constexpr std::uint64_t kReboots = 80;
 #endif
 
 Options seeds(std::uint64_t first, std::uint64_t count) {
@@ -74,6 +76,34 @@ TEST(FleetSim, each_fault_alone_violates_no_invariant) {
     if (kAlone > 1)
       EXPECT_TRUE(batch.coverage.has("fault", fault->name)) << "it struck nothing in any seed";
   }
+}
+
+TEST(FleetSim, machines_start_anew_in_every_way_and_violate_no_invariant) {
+  Options options = seeds(4'000'000, kReboots);
+  options.faults = {"reboots", "resets", "disk_gone"};
+  const auto batch = expect_none(options);
+  if (kReboots == 1) return;
+  for (const char* way :
+       {"back after a reboot", "back after a reset", "never back", "never back, and well",
+        "asked for its volume at a reboot", "gives a lost disk up"})
+    EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
+  EXPECT_TRUE(batch.coverage.has("way", kEndedAfterReboot));
+}
+
+TEST(FleetSim, a_seed_in_which_no_fault_that_is_apart_strikes_is_the_same_without_them) {
+  std::vector<std::string> usual;
+  for (const auto* fault : all_faults())
+    if (!fault->apart) usual.push_back(fault->name);
+  constexpr std::uint64_t kSeeds = 12;
+  std::uint64_t same = 0;
+  for (std::uint64_t seed = 21; seed < 21 + kSeeds; ++seed) {
+    Options options = seeds(seed, 1);
+    const auto all = run_seed(seed, options).hash;
+    options.faults = usual;
+    same += run_seed(seed, options).hash == all ? 1 : 0;
+  }
+  EXPECT_GT(same, 0U);
+  EXPECT_LT(same, kSeeds) << "they strike in none of these seeds";
 }
 
 // More nodes than the bucket of AttachVolume holds: first volumes come with their launches.

@@ -59,9 +59,9 @@ std::vector<std::string> Guests::failed() const {
 bool Guests::leaves(const std::string& instance_id) const {
   const auto found = guests_.find(instance_id);
   if (found == guests_.end()) return false;
-  const auto step = found->second.step;
-  return found->second.over || found->second.fails || step == GuestStep::draining ||
-         step == GuestStep::released;
+  const Guest& guest = found->second;
+  return guest.over || guest.fails || guest.asked || guest.step == GuestStep::draining ||
+         guest.step == GuestStep::released || is_given_up(guest);
 }
 
 Instant Guests::next() const {
@@ -108,18 +108,26 @@ void Guests::step() {
   }
 }
 
-void Guests::power_lost(Guest& guest, bool clean) {
+void Guests::tear(Guest& guest, bool clean) {
   if (guest.mounted) {
     world_.hardware.mounted_volumes.erase(guest.volume_id);
     if (!clean) unclean_.insert(guest.volume_id);
   }
   guest.mounted = guest.session = false;
+}
+
+void Guests::power_lost(Guest& guest, bool clean) {
+  tear(guest, clean);
   guest.over = true;
   world_.trace.add(world_.region.now(), "guest " + guest.id + " is off");
 }
 
 void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
   const Instant now = world_.region.now();
+  if (guest.step == GuestStep::down) {
+    if (now < guest.due) return;
+    come_back(guest);
+  }
   watch_notice(guest, instance);
   watch_disk(guest);
   if (guest.due <= now) {
@@ -137,6 +145,12 @@ void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
       case GuestStep::mounting:
         open_session(guest);
         break;
+      case GuestStep::rebooting:
+        unmount_for_reboot(guest);
+        break;
+      case GuestStep::parting:
+        go_down(guest);
+        break;
       case GuestStep::draining:
         finish_drain(guest);
         break;
@@ -145,6 +159,7 @@ void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
         guest.due = kNever;
         break;
       case GuestStep::serving:
+      case GuestStep::down:
       case GuestStep::failed:
         guest.due = kNever;
         break;
@@ -201,21 +216,22 @@ void Guests::open_session(Guest& guest) {
   world_.trace.add(world_.region.now(), "session on " + guest.id + " in " + guest.volume_id);
 }
 
-/// The disk is pulled out under it: sessions go back to the base, and it looks for another one.
+/// The disk is pulled out under it: sessions go back to the base.
 void Guests::watch_disk(Guest& guest) {
   if (guest.volume_id.empty() || guest.step == GuestStep::released) return;
   const auto* volume = world_.region.volume(guest.volume_id);
   if (volume && volume->link && volume->link->instance_id == guest.id &&
       volume->link->generation == guest.generation && volume->link->plugged)
     return;
-  if (guest.mounted) {
-    world_.hardware.mounted_volumes.erase(guest.volume_id);
-    unclean_.insert(guest.volume_id);
+  tear(guest, false);
+  world_.trace.add(world_.region.now(), "guest " + guest.id + " lost its disk");
+  if (gives_lost_disk_up) {
+    guest.reason = kDiskGone;
+    world_.coverage.add("guest", "gives a lost disk up");
+    return enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
   }
-  guest.mounted = guest.session = false;
   const bool drains = guest.step == GuestStep::draining;
   guest.volume_id.clear();
-  world_.trace.add(world_.region.now(), "guest " + guest.id + " lost its disk");
   if (drains)
     enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
   else
@@ -223,7 +239,16 @@ void Guests::watch_disk(Guest& guest) {
 }
 
 void Guests::drain(Guest& guest) {
-  if (guest.over || guest.step == GuestStep::draining || guest.step == GuestStep::released) return;
+  if (guest.over || guest.step == GuestStep::draining || guest.step == GuestStep::released ||
+      guest.step == GuestStep::down)
+    return;
+  if (guest.step == GuestStep::rebooting || guest.step == GuestStep::parting) {
+    // It unmounts already, or has done so.
+    guest.asked = true;
+    world_.coverage.add("guest", "asked for its volume at a reboot");
+    if (guest.step == GuestStep::parting) finish_drain(guest);
+    return;
+  }
   guest.session = false;
   Milliseconds lasts = draw_.span(milliseconds{500}, seconds{15});
   if (hanging > 0) {
@@ -277,6 +302,10 @@ void Guests::report(Guest& guest) {
   const auto* instance = world_.region.instance(guest.id);
   report.rebalance = instance != nullptr && instance->rebalance_at.has_value();
   const auto answer = world_.deliver(guest, report);
+  if (guest.stage == NodeStage::rebooting)
+    guest.said_rebooting = world_.region.now();
+  else if (answer.taken)
+    guest.said_rebooting.reset();
   if (answer.taken && answer.drain) drain(guest);
 }
 

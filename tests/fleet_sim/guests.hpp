@@ -23,9 +23,21 @@ enum class GuestStep {
   checking,
   mounting,
   serving,
+  rebooting,  ///< init was asked for a reboot: it unmounts
+  parting,    ///< it has unmounted, and says so once more
+  down,       ///< between two boots
   draining,
   released,
   failed
+};
+
+/// How a machine starts anew.
+struct Boot {
+  std::optional<Milliseconds> lasts;  ///< until its bootstrap begins again; absent: it never does
+  bool unreachable = false;           ///< EC2's check of the instance fails meanwhile
+  bool keeps_key = true;              ///< the next bootstrap finds the key; not after a reset
+  bool in_time = true;                ///< of a reboot: the volume is unmounted before it
+  bool orderly = false;               ///< init was asked for it; else it is a reset
 };
 
 struct Guest {
@@ -49,6 +61,10 @@ struct Guest {
   std::optional<Instant> notice_seen;
   NodeStage stage = NodeStage::hello;
   std::string reason;  ///< of a release, where it is not the usual one
+  Boot boot{};         ///< that it is about to go through, or goes through
+  bool asked = false;  ///< somebody wants the volume of a machine that is about to reboot
+  Instant down_since{};
+  std::optional<Instant> said_rebooting;  ///< the last time, if nothing else was heard since
 };
 
 class Guests {
@@ -63,6 +79,14 @@ class Guests {
   Guest* find(const std::string& instance_id);
   /// The guest begins to give its volume back, for whatever reason.
   void drain(Guest& guest);
+  /// It serves, or is on its way there.
+  static bool is_up(const Guest& guest);
+  /// Init is asked for a reboot. Requires: is_up().
+  void reboot(Guest& guest, const Boot& boot);
+  /// It starts anew without a word. Requires: is_up().
+  void reset(Guest& guest, const Boot& boot);
+  /// It never comes back from its boot.
+  static bool is_lost(const Guest& guest);
   /// True when the guest has not, or not any more, the volume in use.
   bool gave_back(const std::string& instance_id, const std::string& volume_id) const;
   /// Somebody's session is on this volume there.
@@ -73,6 +97,10 @@ class Guests {
   bool leaves(const std::string& instance_id) const;
   /// How long the slowest guest that is giving its volume back still takes.
   Milliseconds longest_drain() const;
+  /// How long the last machine that starts anew is still away, or waited for by the manager.
+  Milliseconds longest_absence() const;
+  /// Those that are lost, and that EC2 calls well.
+  std::vector<std::string> missing() const;
 
   // What the catalogue may set.
   int notices_missing = 0;     ///< so many of the next notices are not seen by their guest
@@ -82,11 +110,20 @@ class Guests {
   int hanging = 0;             ///< so many of the next drains take minutes
   int beyond_repair = 0;       ///< so many of the next unclean volumes cannot be repaired
   bool skips_check = false;    ///< a bug planted in the guest
+  /// Who loses a disk gives its volume back, as the bootstrap does; else it looks for another one.
+  bool gives_lost_disk_up = false;
 
  private:
   void meet_new_instances();
   void step(Guest& guest, const sim::InstanceRecord& instance);
   void power_lost(Guest& guest, bool clean);
+  /// It has nothing mounted any more; `clean`: because it has unmounted it.
+  void tear(Guest& guest, bool clean);
+  void unmount_for_reboot(Guest& guest);
+  void go_down(Guest& guest);
+  void come_back(Guest& guest);
+  /// Who knows of no reboot replaces it, or people have to end it.
+  bool is_given_up(const Guest& guest) const;
   void search(Guest& guest);
   void check(Guest& guest);
   void open_session(Guest& guest);

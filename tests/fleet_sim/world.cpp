@@ -18,6 +18,8 @@ using std::chrono::seconds;
 /// How often those who launch for a pool of their own look after it.
 constexpr seconds kOthersLook{10};
 constexpr const char* kGroup = "workers";
+/// The share of seeds, in percent, in which faults that are apart strike beside the others.
+constexpr int kWorldsWithReboots = 40;
 
 sim::RegionTimes times_of(std::uint64_t seed) {
   Draw draw(seed ^ 0x7469'6d65'7321ULL);
@@ -78,6 +80,7 @@ core::PoolSpec* find_spec(core::Desired& desired, const std::string& name) {
 World::World(std::uint64_t seed, const Options& options_)
     : options(options_),
       draw(seed),
+      reboot_draw(seed ^ 0x7265'626f'6f74'7300ULL),
       share(share_of(seed)),
       region(catalog(), times_of(seed), hardware, kStart, seed),
       front(region),
@@ -288,8 +291,7 @@ void World::spell(Milliseconds lasts, Deed end) {
 
 // ---- choosing ----
 
-const sim::InstanceRecord* World::some_instance(
-    const std::function<bool(const sim::InstanceRecord&)>& fits) {
+const sim::InstanceRecord* World::some_instance(Draw& chance, const Fits& fits) {
   std::vector<const sim::InstanceRecord*> found;
   for (const auto& [id, instance] : region.instances()) {
     const bool live =
@@ -298,7 +300,7 @@ const sim::InstanceRecord* World::some_instance(
         (!fits || fits(instance)))
       found.push_back(&instance);
   }
-  return found.empty() ? nullptr : draw.pick(found);
+  return found.empty() ? nullptr : chance.pick(found);
 }
 
 const sim::VolumeRecord* World::some_volume(
@@ -360,6 +362,7 @@ void World::keep_others_pool() {
   const auto* found = find_spec(desired, others_pool);
   if (!found) return;
   const core::PoolSpec& pool = *found;
+  const bool group = !pool.auto_scaling_group.empty();
   int live = 0;
   std::vector<std::string> useless;
   for (const auto& [id, instance] : region.instances()) {
@@ -370,13 +373,15 @@ void World::keep_others_pool() {
     const Guest* guest = guests.find(id);
     const bool left =
         guest && (guest->step == GuestStep::released || guest->step == GuestStep::failed);
-    if ((left || instance.impaired || instance.never_runs) && ++released_others_[id] > 6)
+    // A group acts on either of EC2's checks; people let a machine take its time to boot.
+    const bool sick = instance.impaired || instance.never_runs || (group && instance.unreachable) ||
+                      (guest && Guests::is_lost(*guest));
+    if ((left || sick) && ++released_others_[id] > 6)
       useless.push_back(id);
     else
       ++live;
   }
   for (const auto& id : useless) std::ignore = region.terminate_instances({id});
-  const bool group = !pool.auto_scaling_group.empty();
   if (live >= pool.running + (group ? surplus : 0)) return;
   sim::RunInstancesArgs args;
   args.image_id = kBaseAmi;
@@ -395,19 +400,27 @@ void World::keep_others_pool() {
 // ---- a run ----
 
 void World::schedule_faults() {
-  const auto chosen = chosen_faults(options.faults);
-  const Milliseconds length = minutes{options.minutes};
-  const int times = chosen.size() == 1 ? draw.between(2, 8) : draw.between(3, 16);
-  for (int i = 0; i < times; ++i) {
-    const FaultEntry* fault =
-        chosen[static_cast<std::size_t>(draw.below(static_cast<int>(chosen.size())))];
-    later(draw.span(Milliseconds{0}, length), [this, fault] {
-      if (lifted) return;
-      say(std::string("FAULT ") + fault->name);
-      last_fault = fault->name;
-      if (fault->strike(*this)) coverage.add("fault", fault->name);
-    });
-  }
+  std::vector<const FaultEntry*> usual, apart;
+  for (const auto* fault : chosen_faults(options.faults))
+    (fault->apart ? apart : usual).push_back(fault);
+  const auto schedule = [this](Draw& chance, const std::vector<const FaultEntry*>& faults,
+                               int times) {
+    for (int i = 0; i < times; ++i) {
+      const FaultEntry* fault = chance.pick(faults);
+      later(chance.span(Milliseconds{0}, minutes{options.minutes}), [this, fault] {
+        if (lifted) return;
+        say(std::string("FAULT ") + fault->name);
+        last_fault = fault->name;
+        if (fault->strike(*this)) coverage.add("fault", fault->name);
+      });
+    }
+  };
+  if (!usual.empty())
+    schedule(draw, usual, usual.size() == 1 ? draw.between(2, 8) : draw.between(3, 16));
+  if (apart.empty() || (!usual.empty() && !reboot_draw.percent(kWorldsWithReboots))) return;
+  guests.gives_lost_disk_up = true;
+  const int times = usual.empty() ? reboot_draw.between(2, 8) : reboot_draw.between(1, 3);
+  schedule(reboot_draw, apart, times);
 }
 
 /// In some runs instances are launched from a newer base early on, so that the template of the

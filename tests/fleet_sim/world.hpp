@@ -107,8 +107,11 @@ class World {
   void on_lift(Deed deed) { lifts_.push_back(std::move(deed)); }
   /// A spell of `lasts`: `end` is called at its end, or when the faults stop.
   void spell(Milliseconds lasts, Deed end);
-  const sim::InstanceRecord* some_instance(
-      const std::function<bool(const sim::InstanceRecord&)>& fits = {});
+  using Fits = std::function<bool(const sim::InstanceRecord&)>;
+  const sim::InstanceRecord* some_instance(const Fits& fits = {}) {
+    return some_instance(draw, fits);
+  }
+  const sim::InstanceRecord* some_instance(Draw& chance, const Fits& fits);
   const sim::VolumeRecord* some_volume(
       const std::function<bool(const sim::VolumeRecord&)>& fits = {});
   std::string some_zone();
@@ -152,6 +155,8 @@ class World {
 
   const Options& options;
   Draw draw;
+  /// Of the faults that are apart: a seed's others stay what they are until one of those strikes.
+  Draw reboot_draw;
   const double share;  ///< of EC2's buckets that each manager is told to take
   sim::NoHardware hardware;
   sim::Region region;

@@ -367,6 +367,10 @@ std::string to_be_detached(const core::Note& note) {
 void World::act_as_operator() {
   Host& host = *hosts_[0];
   end_mute_instances();
+  for (const auto& id : guests.missing()) {
+    say("people end " + id + ", which does not come back");
+    (void)region.terminate_instances({id});
+  }
   for (const auto& id : guests.failed()) {
     say("people end " + id + ", whose bootstrap failed");
     (void)region.terminate_instances({id});

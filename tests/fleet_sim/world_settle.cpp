@@ -70,7 +70,7 @@ Milliseconds World::bound() const {
   for (const auto& [id, instance] : region.instances()) {
     if (instance.state == sim::GuestState::terminated) continue;
     notice |= instance.interrupted_at.has_value();
-    dead |= instance.impaired || instance.never_runs;
+    dead |= instance.impaired || instance.unreachable || instance.never_runs;
     ending |= instance.state == sim::GuestState::shutting_down || notice || dead;
   }
   for (const auto& [id, volume] : region.volumes())
@@ -87,6 +87,10 @@ Milliseconds World::bound() const {
   const auto drain = guests.longest_drain();
   ending |= drain > Milliseconds{0} || !guests.failed().empty();
   bound += drain;
+  // Machines that start anew are waited for, and ended where they do not come back.
+  const auto absence = guests.longest_absence();
+  ending |= absence > Milliseconds{0} || !guests.missing().empty();
+  bound += absence;
   if (ending) bound += region.times().shutting_down_max;
   return bound + rollout_bound();
 }

@@ -1,0 +1,90 @@
+// Machines that start anew, by a reboot or without a word, and disks that people take away under
+// their guests. All chance here is World::reboot_draw's.
+#include <tuple>
+
+#include "tests/fleet_sim/catalogue.hpp"
+#include "tests/fleet_sim/world.hpp"
+
+namespace warmroot::fleet {
+
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+/// EC2 checks an instance so often: a boot that is over sooner may go unseen.
+constexpr minutes kCheckedEvery{1};
+
+/// Most machines are back within minutes, and some never.
+Boot some_boot(World& world) {
+  Draw& draw = world.reboot_draw;
+  Boot boot;
+  boot.keeps_key = draw.percent(90);
+  boot.in_time = draw.percent(90);
+  if (draw.percent(85))
+    boot.lasts =
+        draw.percent(85) ? draw.span(seconds{20}, minutes{3}) : draw.span(minutes{3}, minutes{9});
+  boot.unreachable = draw.percent(60) && (!boot.lasts || *boot.lasts > kCheckedEvery);
+  return boot;
+}
+
+/// One that serves or is on its way there; `mounted`: and has its volume.
+Guest* some_guest(World& world, bool mounted) {
+  const auto* instance =
+      world.some_instance(world.reboot_draw, [&](const sim::InstanceRecord& each) {
+        const Guest* guest = world.guests.find(each.id);
+        return guest && Guests::is_up(*guest) && (guest->mounted || !mounted);
+      });
+  return instance ? world.guests.find(instance->id) : nullptr;
+}
+
+/// EC2 or the operator wants the volume: mostly while the guest unmounts, or else while it is down
+/// or back.
+void want_volume(World& world, const std::string& id) {
+  const bool soon = world.reboot_draw.percent(60);
+  const bool by_ec2 = world.reboot_draw.percent(50);
+  const auto wait = soon ? world.reboot_draw.span(Milliseconds{0}, seconds{8})
+                         : world.reboot_draw.span(seconds{8}, minutes{3});
+  world.later(wait, [&world, id, by_ec2] {
+    if (world.lifted) return;
+    if (by_ec2)
+      std::ignore = world.region.interrupt(id);
+    else if (world.place_order(core::OrderKind::release, id))
+      world.warned.insert(id);
+  });
+}
+
+bool reboots(World& world) {
+  Guest* guest = some_guest(world, false);
+  if (!guest) return false;
+  world.guests.reboot(*guest, some_boot(world));
+  if (world.reboot_draw.percent(30)) want_volume(world, guest->id);
+  return true;
+}
+
+bool resets(World& world) {
+  Guest* guest = some_guest(world, false);
+  if (!guest) return false;
+  world.guests.reset(*guest, some_boot(world));
+  return true;
+}
+
+bool disk_gone(World& world) {
+  const Guest* guest = some_guest(world, true);
+  if (!guest) return false;
+  world.say("people take " + guest->volume_id + " away from " + guest->id);
+  return world.region.detach_volume(guest->volume_id, guest->id, "", true).has_value();
+}
+
+}  // namespace
+
+const std::vector<FaultEntry>& reboot_faults() {
+  static const std::vector<FaultEntry> faults = {
+      {"reboots", "machines", reboots, Needs::nothing, true},
+      {"resets", "machines", resets, Needs::nothing, true},
+      {"disk_gone", "people", disk_gone, Needs::nothing, true},
+  };
+  return faults;
+}
+
+}  // namespace warmroot::fleet
