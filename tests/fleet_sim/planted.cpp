@@ -28,6 +28,7 @@ enum Bug {
   kFlagUnseen = 13,
   kForgetsPending = 14,
   kNoLimits = 16,
+  kForgetsReboot = 18,
 };
 
 // ---- wrong judgement ----
@@ -125,6 +126,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kBelievesAnybody, "a report is taken whoever signed it"},
       {kNoLimits, "a pool's limits are not looked at"},
       {kForgetsDamage, "what a node could not repair is forgotten"},
+      {kForgetsReboot, "a node that reboots is taken for one that goes"},
   };
   return bugs;
 }
@@ -175,6 +177,9 @@ std::map<std::string, core::NodeReport> planted_reports(
     for (auto& [id, report] : reports) report.volume_id.clear();
   if (bug == kForgetsDamage)
     for (auto& [id, report] : reports) report.reason.clear();
+  if (bug == kForgetsReboot)
+    for (auto& [id, report] : reports)
+      if (report.stage == NodeStage::rebooting) report.stage = NodeStage::draining;
   return reports;
 }
 
