@@ -329,6 +329,20 @@ TEST_F(FileFinderTest, files_are_found_by_name_range_and_directory) {
   EXPECT_THAT(find({{"/d3/7", UINT64_MAX - 1, UINT64_MAX - 1}}), IsEmpty());
 }
 
+TEST_F(FileFinderTest, of_a_directorys_files_those_of_one_ending_are_found_and_so_much_of_each) {
+  make_image(0);
+  attach({});
+  mount_root();
+  const auto start_of = [this](const std::string& path) {
+    return ByteRange{place_of(path).offset, 4096};
+  };
+  EXPECT_THAT(
+      find({{"/d3/*", 0, 4096, false, "7"}}),
+      testing::UnorderedElementsAre(start_of("/d3/7"), start_of("/d3/17"), start_of("/d3/27")));
+  EXPECT_THAT(find({{"/**", 0, UINT64_MAX, false, "/7"}}), IsEmpty()) << "of names, not of paths";
+  EXPECT_THAT(find({{"/**", 0, UINT64_MAX, false, "17"}}), SizeIs(testing::Ge(10U)));
+}
+
 TEST_F(FileFinderTest, what_is_not_there_or_leads_out_of_the_root_is_left_out) {
   make_image(0);
   attach({});

@@ -14,6 +14,7 @@
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/warm/demand_follow.hpp"
 #include "bootstrap/warm/elf_needs.hpp"
+#include "bootstrap/warm/file_finder.hpp"
 #include "bootstrap/warm/first_run_files.hpp"
 #include "bootstrap/warm/fs_layout.hpp"
 #include "bootstrap/warm/mount_reads.hpp"
@@ -328,22 +329,70 @@ TEST(ElfNeeds, of_scripts_and_damaged_files_are_what_makes_sense) {
   }
 }
 
+/// Where a name stands among others; behind all of them where it is not there.
+std::size_t rank_of(const std::vector<WantedFile>& files, const std::string& path) {
+  const auto found = std::ranges::find(files, path, &WantedFile::path);
+  EXPECT_NE(found, files.end()) << path;
+  return static_cast<std::size_t>(found - files.begin());
+}
+
 TEST(FirstRunFiles, begin_with_what_a_login_opens_and_know_its_users) {
   const auto files =
       first_run_files(std::vector<LoginUser>{{"/usr/bin/fish", "/home/ann"}, {"", "/"}});
-  const auto at = [&](const std::string& path) {
-    const auto found = std::find_if(files.begin(), files.end(),
-                                    [&](const WantedFile& file) { return file.path == path; });
-    EXPECT_NE(found, files.end()) << path;
-    return found - files.begin();
-  };
+  const auto at = [&](const std::string& path) { return rank_of(files, path); };
   EXPECT_LT(at("/usr/bin/fish"), at("/etc/profile"));
-  EXPECT_TRUE(files[static_cast<std::size_t>(at("/usr/bin/fish"))].is_program);
+  EXPECT_TRUE(files[at("/usr/bin/fish")].is_program);
   EXPECT_LT(at("/home/ann/.bashrc"), at("/usr/bin/python3"));
   EXPECT_LT(at("/usr/bin/python3"), at("/usr/bin/*"));
   EXPECT_LT(at("/etc/pam.d/*"), at("/usr/bin/python3"));
-  EXPECT_TRUE(files[static_cast<std::size_t>(at("/usr/sbin/sshd"))].is_program);
+  EXPECT_TRUE(files[at("/usr/sbin/sshd")].is_program);
   for (const WantedFile& file : files) EXPECT_TRUE(file.path.starts_with('/')) << file.path;
+}
+
+/// A session that asked a package manager waited for its databases, which were in no list of names.
+TEST(FirstRunFiles, of_package_managers_come_behind_a_login_and_are_bounded) {
+  const auto files = first_run_files(std::vector<LoginUser>{{"/bin/bash", "/root"}});
+  const auto at = [&](const std::string& path) { return rank_of(files, path); };
+  for (const char* program : {"/usr/bin/dpkg-query", "/usr/bin/apt-cache", "/usr/bin/rpm"}) {
+    EXPECT_GT(at(program), at("/usr/sbin/sshd"));
+    EXPECT_TRUE(files[at(program)].is_program) << program;
+  }
+  EXPECT_LT(at("/var/lib/dpkg/status"), at("/usr/lib/python3.12/__pycache__/*"));
+  EXPECT_LT(at("/etc/yum.repos.d/*"), at("/var/lib/rpm/rpmdb.sqlite"));
+  const std::size_t lists = at("/var/lib/dpkg/info/*");
+  EXPECT_EQ(files[lists].ending, ".list") << "scripts and checksums are wanted by nobody";
+  for (const char* large : {"/var/lib/dpkg/info/*", "/var/lib/rpm/rpmdb.sqlite"}) {
+    EXPECT_GT(at(large), at("/usr/lib/python3.12/__pycache__/*")) << large;
+    EXPECT_LT(at(large), at("/usr/bin/*")) << large;
+  }
+  for (const WantedFile& file : files)
+    for (const char* place :
+         {"/var/lib/dpkg/", "/var/lib/rpm/", "/etc/apt/", "/var/cache/debconf/"})
+      if (file.path.starts_with(place)) {
+        EXPECT_LE(file.length, 32 * kMiB) << file.path;
+        EXPECT_GT(&file - files.data(), static_cast<std::ptrdiff_t>(at("/usr/sbin/sshd")));
+      }
+}
+
+TEST(FirstRunFiles, of_a_conda_at_the_usual_places_are_known_by_its_users) {
+  const auto files = first_run_files(std::vector<LoginUser>{{"/bin/bash", "/home/ann"}});
+  const auto at = [&](const std::string& path) { return rank_of(files, path); };
+  for (const std::string conda : {"/opt/conda", "/home/ann/miniconda3"}) {
+    EXPECT_TRUE(files[at(conda + "/bin/python3")].is_program);
+    EXPECT_LT(at(conda + "/bin/conda"), at(conda + "/lib/python3.11/encodings/__pycache__/*"));
+    EXPECT_LT(at(conda + "/lib/python3.11/site-packages/conda/**"), at("/usr/bin/*"));
+  }
+}
+
+/// What is found in directories has to have its place among kMostWanted, too.
+TEST(FirstRunFiles, of_very_many_users_leave_room_for_what_they_lead_to) {
+  std::vector<LoginUser> users;
+  for (int i = 0; i < 32; ++i) users.push_back({"/bin/sh", "/home/user" + std::to_string(i)});
+  const auto files = first_run_files(users);
+  std::size_t bytes = 0;
+  for (const WantedFile& file : files) bytes += file.path.size();
+  EXPECT_LT(files.size(), kMostWanted / 4);
+  EXPECT_LT(bytes, kMostWantedBytes / 4);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ namespace warmroot::warm {
 namespace {
 
 constexpr std::size_t kMostEntries = 4096;  // of one directory
+constexpr int kMostLookedAt = 65'536;  // of one directory's, for those whose names end as wanted
 constexpr std::string_view kAllIn = "/*";
 constexpr std::string_view kAllBelow = "/**";
 /// Where distributions keep what programs are linked with; the loader's own cache is not parsed.
@@ -135,12 +136,10 @@ UniqueFd FileFinder::open_inside(const std::string& path) const {
 
 void FileFinder::find(const Wanted& wanted, const std::stop_token& stop) {
   const WantedFile& file = wanted.file;
-  const bool deep = file.path.ends_with(kAllBelow);
-  if (deep || file.path.ends_with(kAllIn)) {
+  if (file.path.ends_with(kAllBelow) || file.path.ends_with(kAllIn)) {
     const std::string path = file.path.substr(0, file.path.rfind('/') + 1);
     const UniqueFd directory = open_inside(path);
-    if (directory && !stop.stop_requested())
-      list_directory(directory.get(), path, deep, wanted.rank);
+    if (directory && !stop.stop_requested()) list_directory(directory.get(), path, wanted);
     return;
   }
   const UniqueFd fd = open_inside(file.path);
@@ -161,27 +160,33 @@ void FileFinder::find(const Wanted& wanted, const std::stop_token& stop) {
   found_.push_back(std::move(found));
 }
 
-/// `path` ends with a slash.
-void FileFinder::list_directory(int directory, const std::string& path, bool deep,
-                                std::uint32_t rank) {
+/// `path` is the directory's, and ends with a slash. The length holds for its own files alone: what
+/// is wanted in part does not count against kMostWanted, and a tree may be large.
+void FileFinder::list_directory(int directory, const std::string& path, const Wanted& wanted) {
   const int again = ::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
   DIR* stream = again >= 0 ? ::fdopendir(again) : nullptr;
   if (stream == nullptr) {
     if (again >= 0) ::close(again);
     return;
   }
+  const bool deep = wanted.file.path.ends_with(kAllBelow);
+  const std::string& ending = wanted.file.ending;
   std::vector<WantedFile> files;
-  while (const dirent* entry = ::readdir(stream)) {
-    if (files.size() == kMostEntries) break;
-    if (entry->d_type == DT_REG || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
-      files.push_back({path + entry->d_name, 0, UINT64_MAX, is_module(*entry)});
-    else if (deep && entry->d_type == DT_DIR && entry->d_name[0] != '.')
-      files.push_back({path + entry->d_name + std::string(kAllBelow)});
+  for (int left = kMostLookedAt; left > 0 && files.size() < kMostEntries; --left) {
+    const dirent* entry = ::readdir(stream);
+    if (entry == nullptr) break;
+    const std::string name = entry->d_name;
+    if (deep && entry->d_type == DT_DIR && name[0] != '.')
+      files.push_back({path + name + std::string(kAllBelow), 0, UINT64_MAX, false, ending});
+    else if (entry->d_type != DT_REG && entry->d_type != DT_LNK && entry->d_type != DT_UNKNOWN)
+      continue;
+    else if (name.ends_with(ending))
+      files.push_back({path + name, 0, deep ? UINT64_MAX : wanted.file.length, is_module(*entry)});
   }
   ::closedir(stream);
   std::sort(files.begin(), files.end(),
             [](const WantedFile& a, const WantedFile& b) { return a.path < b.path; });
-  want(std::move(files), rank);
+  want(std::move(files), wanted.rank);
 }
 
 void FileFinder::want_libraries(int file, std::uint32_t rank) {

@@ -74,7 +74,7 @@ class FileFinder {
   void work(const std::stop_token& stop);
   void take_guess(const std::function<std::vector<WantedFile>()>& guess);
   void find(const Wanted& wanted, const std::stop_token& stop);
-  void list_directory(int directory, const std::string& path, bool deep, std::uint32_t rank);
+  void list_directory(int directory, const std::string& path, const Wanted& wanted);
   void want_libraries(int file, std::uint32_t rank);
   void want(std::vector<WantedFile> files, std::uint32_t rank);
   void want_next(std::vector<WantedFile> files);

@@ -18,8 +18,9 @@ struct LoginUser {
   std::string home;
 };
 
-/// The likeliest first: what every login reads, then file transfers, then interpreters and
-/// compilers, then all programs and shared libraries.
+/// The likeliest first: what every login reads, then file transfers, then interpreters, package
+/// managers and compilers, then all programs and shared libraries. A few thousand names, most of
+/// them of places that a system has not, where a lookup ends early.
 std::vector<WantedFile> first_run_files(std::span<const LoginUser> users);
 
 }  // namespace warmroot::warm
