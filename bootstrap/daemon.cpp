@@ -225,6 +225,7 @@ class Daemon {
           check_serving();
           ask_ebs();
           keep_bound();
+          if (serving_) warming_.tell_asked();
         }
         book_.update([](Status&) {});
         std::unique_lock lock(mutex);

@@ -64,6 +64,9 @@ inline constexpr char kNodeKeys[] = "/run/warmroot/node_keys";
 inline constexpr char kBannerFile[] = "/run/warmroot/banner";
 /// One of the files that pam_motd shows at a login with a terminal.
 inline constexpr char kMessageOfTheDay[] = "/run/motd.d/warmroot";
+/// Root-only, behind it a volume's id: what `record` was asked for on that volume, until the daemon
+/// has taken it for the manager.
+inline constexpr char kAskedLists[] = "/run/warmroot/asked-list.";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.
 inline constexpr char kResolvConf[] = "/run/warmroot/resolv";
 /// The listening sockets of an sshd that ran before kSshdConfig was written.

@@ -24,16 +24,20 @@ struct RecordedVolume {
   std::string mount_point;
   std::uint64_t partition_offset = 0;
   warm::Recorder::IsOwn is_own;  ///< whose reads are no session's
+  /// A new file for what other volumes of the lineage can use of a recording that is added to the
+  /// volume's list: of files that nobody has changed since the first lease, which lie where the
+  /// snapshot has them. Empty: nobody is told.
+  std::string told_file = {};
 };
 
 /// Watches until `ended` says so or the limit has passed, and returns a sentence: how much was
-/// read, by which source, and where the list is. Errors: refused when nothing can be watched here
-/// or nothing was read; the file's.
+/// read, by which source, where the list is, and how much of it others are told. Errors: refused
+/// when nothing can be watched here or nothing was read; the files'.
 Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& volume,
                                   const std::function<bool()>& ended);
 
-/// The same on the running daemon's volume, until SIGINT or SIGTERM. Errors: gone when there is
-/// none.
+/// The same on the running daemon's volume, until SIGINT or SIGTERM; the daemon tells the manager.
+/// Errors: gone when there is none.
 Ok record(const RecordWish& wish);
 
 }  // namespace warmroot::bootstrap

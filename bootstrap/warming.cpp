@@ -1,5 +1,7 @@
 #include "bootstrap/warming.hpp"
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "bootstrap/accounts.hpp"
+#include "bootstrap/files.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/warm/block_device.hpp"
@@ -87,6 +90,7 @@ void Warming::ask_for_block_list() {
 /// The volume's own list is there now. What is missing is asked for once more: the first time the
 /// manager may not have known yet whose disk this is.
 void Warming::root_mounted(const Assignment& assignment) {
+  volume_id_ = assignment.volume_id;
   recording_.mounted(kVolumePoint, assignment.partition.offset_bytes, assignment.volume_id,
                      assignment.partition.uuid);
   if (!ticket_.warm_enabled) return;
@@ -180,6 +184,24 @@ void Warming::sessions_open() {
   tell_warm(false, false);
 }
 
+/// The reporter keeps it while the manager is away.
+void Warming::tell_asked() {
+  const std::string place = kAskedLists + volume_id_;
+  const std::lock_guard lock(mutex_);
+  if (volume_id_.empty() || ::access(place.c_str(), F_OK) != 0) return;
+  auto list = read_file(place, warm::kMostListBytes);
+  ::unlink(place.c_str());
+  if (ticket_.manager_url.empty()) return;
+  const auto say = [](const std::string& what) {
+    log_event(LogLevel::notice, "hot list", {{"what", what}});
+  };
+  if (!list) return say(list.error().message());
+  reporter_.exchange("POST", "/v1/hot-list?asked=1", std::move(*list), [say](const auto& answer) {
+    say(answer ? "the manager has what `record` was asked for"
+               : "the manager has not taken what `record` was asked for");
+  });
+}
+
 /// The stage comes behind "warming", also where the warmer was done before sessions were.
 void Warming::tell_warm(bool is_warm, bool has_ended) {
   const std::lock_guard lock(mutex_);
@@ -192,6 +214,7 @@ void Warming::tell_warm(bool is_warm, bool has_ended) {
 }
 
 bool Warming::stop(milliseconds limit) {
+  tell_asked();
   warmer_.request_stop();
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const bool kept = recording_.finish(limit);

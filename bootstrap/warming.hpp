@@ -26,8 +26,8 @@
 
 namespace warmroot::bootstrap {
 
-/// made_from and sessions_open are called by any thread, the rest by one. Each step of a lease
-/// once, but disk_likely, sessions_open, request_stop and stop.
+/// made_from, sessions_open and tell_asked are called by any thread, the rest by one. Each step of
+/// a lease once, but disk_likely, sessions_open, tell_asked, request_stop and stop.
 class Warming {
  public:
   /// `enter` gets Stage::warming when sessions are open, and Stage::warm behind it; from any
@@ -54,6 +54,10 @@ class Warming {
   /// From now on the manager hears about warming; anew where sessions had left the volume.
   void sessions_open();
 
+  /// What `record` was asked for on this volume since the last call goes to the manager. Nothing
+  /// before root_mounted. Reads nothing of the volume.
+  void tell_asked();
+
   /// Nobody but people runs programs of the volume's any more.
   void logins_tried() { recording_.logins_tried(); }
 
@@ -77,6 +81,7 @@ class Warming {
   Reporter& reporter_;
   const std::function<void(Stage)> enter_;
   std::string likely_disk_;
+  std::string volume_id_;  ///< of the root that was mounted; empty: nobody knows it
   std::atomic_flag told_unconfined_;
   std::mutex mutex_;
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's

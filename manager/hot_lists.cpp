@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/warm/block_list.hpp"
@@ -18,6 +19,12 @@ constexpr const char* kSuffix = ".list";
 /// Beside each list: the volumes that have taught it, one a line.
 constexpr const char* kTaughtSuffix = ".taught";
 constexpr std::size_t kMostTaughtBytes = 64 * 1024;
+/// Beside each list: what was asked for on its volumes, the latest first, each behind a line with
+/// the volume and how many bytes follow.
+constexpr const char* kAskedSuffix = ".asked";
+constexpr std::size_t kMostAsked = 8;
+constexpr std::size_t kMostAskedHead = 160;
+constexpr std::size_t kMostAskedBytes = kMostAsked * (kMostAskedHead + warm::kMostListBytes);
 /// Beside the lists, a file a pool: its lineages, one a line, the latest first.
 constexpr const char* kPoolSuffix = ".pool";
 constexpr std::size_t kMostOfPool = 8;
@@ -25,8 +32,8 @@ constexpr std::size_t kMostPoolBytes = 4096;
 
 using warm::is_snapshot_id;
 
-/// As the spec checks it; a name becomes a file's, too.
-bool is_pool_name(std::string_view text) {
+/// As the spec checks a pool's; a name becomes a file's, too. A volume's id is one.
+bool is_plain_name(std::string_view text) {
   constexpr std::string_view kPlain =
       "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
   return !text.empty() && text.size() <= 128 &&
@@ -51,18 +58,48 @@ Result<warm::HotList> recording_of(const std::string& lineage, std::string_view 
   return recorded;
 }
 
+struct Asked {
+  std::string volume_id;
+  std::string list;  ///< as text
+};
+
+/// As far as the text makes sense.
+std::vector<Asked> parse_asked(const std::string& text) {
+  std::vector<Asked> all;
+  std::istringstream in(text);
+  std::size_t length = 0;
+  for (Asked one; all.size() < kMostAsked && in >> one.volume_id >> length;) {
+    if (in.get() != '\n' || length > warm::kMostListBytes) break;
+    one.list.resize(length);
+    if (!in.read(one.list.data(), static_cast<std::streamsize>(length))) break;
+    all.push_back(std::exchange(one, {}));
+  }
+  return all;
+}
+
+std::string asked_text(const std::vector<Asked>& all) {
+  std::string text;
+  for (const Asked& one : all)
+    text += one.volume_id + " " + std::to_string(one.list.size()) + "\n" + one.list;
+  return text;
+}
+
 }  // namespace
 
 std::string HotLists::path_of(const std::string& lineage, const char* suffix) const {
   return directory_ + "/" + lineage + suffix;
 }
 
-bool HotLists::has_taught(const Teacher& from) const {
+std::set<std::string> HotLists::volumes_that_taught(const std::string& lineage) const {
   std::istringstream lines(
-      read_text_file(path_of(from.lineage, kTaughtSuffix), kMostTaughtBytes).value_or(""));
-  for (std::string line; std::getline(lines, line);)
-    if (line == from.volume_id) return true;
-  return false;
+      read_text_file(path_of(lineage, kTaughtSuffix), kMostTaughtBytes).value_or(""));
+  std::set<std::string> volumes;
+  for (std::string line; std::getline(lines, line);) volumes.insert(std::move(line));
+  return volumes;
+}
+
+bool HotLists::has_taught(const Teacher& from) const {
+  return volumes_that_taught(from.lineage).contains(from.volume_id);
 }
 
 /// The latest first. Who taught so long ago that it has left the file has a share of next to
@@ -105,12 +142,34 @@ Ok HotLists::add_so_far(const Teacher& from, std::string_view recording) {
   TRY_ASSIGN(auto recorded, recording_of(from.lineage, recording));
   if (has_taught(from)) return {};
   const std::lock_guard lock(mutex_);
-  so_far_.insert_or_assign(from.instance_id, SoFar{++heard_, std::move(recorded)});
+  so_far_.insert_or_assign(from.instance_id, SoFar{++heard_, from.volume_id, std::move(recorded)});
   if (so_far_.size() > kMostSoFar)
     so_far_.erase(
         std::min_element(so_far_.begin(), so_far_.end(), [](const auto& left, const auto& right) {
           return left.second.number < right.second.number;
         }));
+  merged_[from.lineage].stale = true;
+  return {};
+}
+
+Ok HotLists::add_asked(const Teacher& from, std::string_view recording) {
+  TRY_ASSIGN(const auto recorded, recording_of(from.lineage, recording));
+  if (!is_plain_name(from.volume_id))
+    return fail(ErrorKind::refused, "\"" + from.volume_id + "\" is no volume's id");
+  const std::lock_guard merging(merging_);
+  const auto now = Clock::now();
+  std::erase_if(asked_at_, [&](const auto& each) { return now - each.second >= asked_pause_; });
+  if (!asked_at_.emplace(from.volume_id, now).second)
+    return fail(ErrorKind::retry_later, "volume " + from.volume_id + " was heard a moment ago");
+  const std::string path = path_of(from.lineage, kAskedSuffix);
+  std::vector<Asked> all = parse_asked(read_text_file(path, kMostAskedBytes).value_or(""));
+  std::erase_if(all, [&](const Asked& one) { return one.volume_id == from.volume_id; });
+  all.insert(all.begin(), Asked{from.volume_id, warm::encode_hot_list(recorded)});
+  if (all.size() > kMostAsked) all.resize(kMostAsked);
+  TRY(replace_file(path, asked_text(all)));
+  remember(from.pool, from.lineage);
+  forget_others();
+  const std::lock_guard lock(mutex_);
   merged_[from.lineage].stale = true;
   return {};
 }
@@ -130,19 +189,7 @@ std::optional<std::string> HotLists::of(const std::string& lineage) {
   const std::lock_guard merging(merging_);
   if (auto text = merged(lineage)) return std::move(*text);  // by whom we have waited for
   const auto began = Clock::now();
-  std::vector<warm::HotList> lists;
-  {
-    const std::lock_guard lock(mutex_);
-    merged_[lineage].stale = false;
-    for (const auto& [instance_id, each] : so_far_)
-      if (each.list.lineage == lineage) lists.push_back(each.list);
-  }
-  auto text = read(lineage);
-  if (!lists.empty()) {
-    if (text)
-      if (auto list = warm::decode_hot_list(*text)) lists.insert(lists.begin(), std::move(*list));
-    text = warm::encode_hot_list(warm::merge_hot_lists(lists));
-  }
+  auto text = merge_anew(lineage);
   const std::lock_guard lock(mutex_);
   Merged& made = merged_[lineage];
   made.text = text;
@@ -150,6 +197,32 @@ std::optional<std::string> HotLists::of(const std::string& lineage) {
   const auto took = Clock::now() - began;
   made.again = Clock::now() + (took >= kLongMerge ? kPausePerMerge * took : Clock::duration(0));
   return text;
+}
+
+/// Under merging_. Each volume has one voice: what it has taught, else its recording so far, else
+/// what was asked for on it, which adds to the others where there is one of them.
+std::optional<std::string> HotLists::merge_anew(const std::string& lineage) {
+  std::set<std::string> heard = volumes_that_taught(lineage);
+  std::vector<warm::HotList> lists, beside;
+  {
+    const std::lock_guard lock(mutex_);
+    merged_[lineage].stale = false;
+    for (const auto& [instance_id, each] : so_far_)
+      if (each.list.lineage == lineage) {
+        lists.push_back(each.list);
+        heard.insert(each.volume_id);
+      }
+  }
+  for (const Asked& one :
+       parse_asked(read_text_file(path_of(lineage, kAskedSuffix), kMostAskedBytes).value_or("")))
+    if (auto list = warm::decode_hot_list(one.list))
+      (heard.contains(one.volume_id) ? beside : lists).push_back(std::move(*list));
+  auto text = read(lineage);
+  if (lists.empty() && beside.empty()) return text;
+  if (text)
+    if (auto list = warm::decode_hot_list(*text)) lists.insert(lists.begin(), std::move(*list));
+  if (lists.empty()) lists.swap(beside);  // what those volumes taught has been lost
+  return warm::encode_hot_list(warm::merge_hot_lists(lists, beside));
 }
 
 void HotLists::keep(std::set<std::string> lineages) {
@@ -163,21 +236,21 @@ void HotLists::forget_others() const {
     const std::lock_guard lock(mutex_);
     in_use = in_use_;
   }
-  for (const char* suffix : {kSuffix, kTaughtSuffix})
+  for (const char* suffix : {kSuffix, kTaughtSuffix, kAskedSuffix})
     forget_oldest(directory_, suffix, kMostUnused, in_use);
 }
 
 std::optional<std::string> HotLists::of_pool(const std::string& pool,
-                                             const std::string& but_lineage) const {
+                                             const std::string& but_lineage) {
   for (const std::string& lineage : lineages_of(pool))
     if (lineage != but_lineage)
-      if (auto list = read(lineage)) return list;
+      if (auto list = of(lineage)) return list;
   return std::nullopt;
 }
 
 std::vector<std::string> HotLists::lineages_of(const std::string& pool) const {
   std::vector<std::string> lineages;
-  if (!is_pool_name(pool)) return lineages;
+  if (!is_plain_name(pool)) return lineages;
   std::istringstream lines(
       read_text_file(directory_ + "/" + pool + kPoolSuffix, kMostPoolBytes).value_or(""));
   for (std::string line; std::getline(lines, line) && lineages.size() < kMostOfPool;)
@@ -187,7 +260,7 @@ std::vector<std::string> HotLists::lineages_of(const std::string& pool) const {
 
 /// What is lost here is learned again at the next recording.
 void HotLists::remember(const std::string& pool, const std::string& lineage) const {
-  if (!is_pool_name(pool)) return;
+  if (!is_plain_name(pool)) return;
   auto lineages = lineages_of(pool);
   std::erase(lineages, lineage);
   lineages.insert(lineages.begin(), lineage);

@@ -29,8 +29,12 @@ struct Teacher {
 
 class HotLists {
  public:
+  /// Between two recordings that are asked for on one volume, each of which is written to the disk.
+  static constexpr std::chrono::milliseconds kAskedPause{10'000};
+
   /// `directory` is made when the first list comes.
-  explicit HotLists(std::string directory) : directory_(std::move(directory)) {}
+  explicit HotLists(std::string directory, std::chrono::milliseconds asked_pause = kAskedPause)
+      : directory_(std::move(directory)), asked_pause_(asked_pause) {}
 
   /// Merges a node's recording into the lineage's list, in place of what the instance said so far,
   /// and remembers the pool's latest lineages. A volume teaches once: what comes of it later
@@ -43,6 +47,13 @@ class HotLists {
   /// refused, as add().
   Ok add_so_far(const Teacher& from, std::string_view recording);
 
+  /// What somebody on the node has asked to be recorded, in place of what was asked for on this
+  /// volume before: of those on which something was, the latest count. It adds to the volume's one
+  /// recording, so that whoever is root there makes nobody else's share less; until there is that
+  /// one it stands for it. Errors: refused, as add(); retry_later sooner than a pause after the
+  /// volume's last; the file system's.
+  Ok add_asked(const Teacher& from, std::string_view recording);
+
   /// The lineage's list as text; nullopt when nobody has recorded one. In a storm of recordings and
   /// questions it may lack the latest: merging never takes more than a tenth of a processor.
   std::optional<std::string> of(const std::string& lineage);
@@ -52,12 +63,14 @@ class HotLists {
 
   /// The list that the pool recorded last on volumes of another lineage than this one: its files
   /// may be elsewhere here, or nowhere.
-  std::optional<std::string> of_pool(const std::string& pool, const std::string& but_lineage) const;
+  std::optional<std::string> of_pool(const std::string& pool, const std::string& but_lineage);
 
  private:
   using Clock = std::chrono::steady_clock;
   std::string path_of(const std::string& lineage, const char* suffix) const;
   std::optional<std::optional<std::string>> merged(const std::string& lineage);
+  std::optional<std::string> merge_anew(const std::string& lineage);
+  std::set<std::string> volumes_that_taught(const std::string& lineage) const;
   bool has_taught(const Teacher& from) const;
   void mark_taught(const Teacher& from) const;
   void forget_so_far(const Teacher& from);
@@ -67,10 +80,13 @@ class HotLists {
   void remember(const std::string& pool, const std::string& lineage) const;
 
   const std::string directory_;
-  std::mutex merging_;        // one at a time, also of those that write files
+  const std::chrono::milliseconds asked_pause_;
+  std::mutex merging_;  // one at a time, also of those that write files
+  std::map<std::string, Clock::time_point> asked_at_;  ///< by volume, within the pause; merging_'s
   mutable std::mutex mutex_;  // of what follows; never held while anything is merged or written
   struct SoFar {
     std::uint64_t number = 0;  ///< grows with each that is heard
+    std::string volume_id;
     warm::HotList list;
   };
   std::map<std::string, SoFar> so_far_;  ///< by instance

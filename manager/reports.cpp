@@ -84,7 +84,7 @@ bool ReportServer::State::authentic(const httplib::Request& request, httplib::Re
 }
 
 /// By the lineage of the volume that we have given it, whatever it says itself. With "?so-far=1" it
-/// records on.
+/// records on, with "?asked=1" somebody on the node has asked for it.
 void ReportServer::State::take_hot_list(const httplib::Request& request, httplib::Response& reply) {
   if (!authentic(request, reply)) return;
   const auto instance_id = request.get_header_value("X-Warmroot-Instance");
@@ -93,8 +93,9 @@ void ReportServer::State::take_hot_list(const httplib::Request& request, httplib
   if (!known || known->lineage.empty())
     return answer_error(reply, 404, "no volume of a known lineage is attached to this instance");
   const Teacher from{known->pool, known->lineage, known->volume_id, instance_id};
-  const Ok added = request.has_param("so-far") ? hot_lists.add_so_far(from, request.body)
-                                               : hot_lists.add(from, request.body);
+  const Ok added = request.has_param("asked")    ? hot_lists.add_asked(from, request.body)
+                   : request.has_param("so-far") ? hot_lists.add_so_far(from, request.body)
+                                                 : hot_lists.add(from, request.body);
   if (!added)
     return answer_error(reply, added.error().kind == ErrorKind::refused ? 400 : 503,
                         added.error().message());

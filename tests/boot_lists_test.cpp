@@ -54,7 +54,7 @@ class BootLists : public BootUp, public testing::WithParamInterface<BadList> {
     if (reason_.empty()) {
       // Nor is the key known, which a daemon before was given: each says hello.
       ASSERT_TRUE(shell("rm -rf /run/answers; mkdir /run/answers; rm -f /run/list " +
-                        std::string(kLogFile) + " " + kKeyFile));
+                        std::string(kHeardAsked) + " " + kLogFile + " " + kKeyFile));
     }
   }
   static std::string log() { return read_file(kLogFile, kMaxStatus).value_or(""); }
@@ -131,6 +131,29 @@ TEST_F(BootLists, where_tracefs_is_absent_the_daemon_records_by_pages_and_its_lo
   ASSERT_TRUE(list) << list.error().message() << log();
   EXPECT_THAT(list->ranges, testing::Contains(testing::Field(&warm::HotRange::path, "/bin/sh")));
   EXPECT_THAT(log(), HasSubstr("this one from opened files and pages in memory"));
+}
+
+/// It stayed on its volume.
+TEST_F(BootLists, what_record_was_asked_for_goes_to_the_manager_and_nothing_of_another_volume) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  start_sshd();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  const std::string left = std::string(kAskedLists) + "vol-0abc";
+  const std::string of_another = std::string(kAskedLists) + "vol-0def";
+  ASSERT_TRUE(write_file_atomic(of_another, damaged(kGood), 0600));
+  ASSERT_TRUE(write_file_atomic(left, kGood, 0600));
+  EXPECT_TRUE(comes([] { return read_file(kHeardAsked, kMaxStatus).value_or("") == kGood; }));
+  EXPECT_NE(::access(left.c_str(), F_OK), 0) << "once";
+  EXPECT_EQ(::unlink(of_another.c_str()), 0) << "of whoever has that volume here later";
+  EXPECT_TRUE(comes([] {
+    return log().find("the manager has what `record` was asked for") != std::string::npos;
+  })) << log();
+  ASSERT_TRUE(write_file_atomic(left, list_of("", 64 << 20, 4096), 0600));
+  EXPECT_TRUE(down());
+  EXPECT_TRUE(comes([] { return read_file(kHeardAsked, kMaxStatus).value_or("") != kGood; }))
+      << "shortly before the end, too";
 }
 
 INSTANTIATE_TEST_SUITE_P(

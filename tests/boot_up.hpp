@@ -35,6 +35,8 @@ inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
 /// What the manager was told, a line each: "hello", or of a report its number, "signed" or "forged"
 /// by kReportKey, stage and reason.
 inline constexpr char kHeard[] = "/run/heard";
+/// The list that the manager was told last because somebody had asked for it.
+inline constexpr char kHeardAsked[] = "/run/heard-asked";
 /// A spot notice, once a test has put it there.
 inline constexpr char kNoticeFile[] = "/run/answers/notice";
 
@@ -90,6 +92,10 @@ inline void note_report(const httplib::Request& request) {
     reply.set_content(
         R"({"wishes":{"drain":false,"volume_id":"vol-0abc","snapshot_id":"snap-0a1b2c3d"}})",
         "application/json");
+  });
+  server.Post("/v1/hot-list", [](const httplib::Request& request, httplib::Response& reply) {
+    reply.status = request.has_param("asked") ? 200 : 404;
+    if (reply.status == 200) std::ignore = write_file_atomic(kHeardAsked, request.body, 0600);
   });
   // What a test has put there.
   server.Get(R"(/v1/(.*))", [](const httplib::Request& request, httplib::Response& reply) {

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace warmroot::warm {
 namespace {
 
@@ -125,6 +127,36 @@ TEST(HotList, recordings_weigh_as_many_as_were_merged) {
   EXPECT_EQ(both.ranges[0].per_mille, 1000u);
   EXPECT_EQ(both.ranges[1].per_mille, 750u);
   EXPECT_EQ(both.ranges[2].per_mille, 250u);
+}
+
+/// Of a volume that has a recording among the lists, so that it has one voice still.
+TEST(HotList, what_is_merged_beside_the_lists_adds_to_them_and_changes_nothing_that_they_hold) {
+  const std::vector lists{list_of({in_block(1), in_block(2)}), list_of({in_block(1), in_block(3)})};
+  const auto both = merge_hot_lists(lists, std::vector{list_of({in_block(9), in_block(2)})});
+  EXPECT_EQ(both.recordings, 2u);
+  std::map<Block, std::uint32_t> shares;
+  for (const HotRange& range : both.ranges)
+    shares[static_cast<Block>(range.device.offset / kGridBytes)] = range.per_mille;
+  EXPECT_EQ(shares, (std::map<Block, std::uint32_t>{{1, 1000}, {2, 500}, {3, 500}, {9, 500}}));
+  EXPECT_THAT(hot_blocks(both, grid_blocks(kDevice)), ElementsAre(1, 2, 3, 9));
+  const auto two = merge_hot_lists(
+      lists, std::vector{list_of({in_block(9)}), list_of({in_block(8), in_block(9)})});
+  EXPECT_THAT(hot_blocks(two, grid_blocks(kDevice)), ElementsAre(1, 2, 3, 8, 9));
+  EXPECT_EQ(two.ranges.back().per_mille, 1000u) << "two volumes have read it";
+  EXPECT_TRUE(merge_hot_lists({}, lists).ranges.empty()) << "beside nothing there is nothing";
+}
+
+/// A volume that said the same in both had twice the share of any other, and with as many ranges as
+/// a list may hold the only places.
+TEST(HotList, what_is_merged_beside_a_full_list_pushes_nothing_out) {
+  HotList full{"snap-1", "", std::uint64_t{1} << 40, 1, {}};
+  for (std::size_t i = 0; i < kMostRanges; ++i)
+    full.ranges.push_back({{i * kGridBytes, 4096}, "", 0, 1000});
+  HotList other = full;
+  for (HotRange& range : other.ranges) range.device.offset += kMostRanges * kGridBytes;
+  const std::vector counted{full, list_of({in_block(1)}), list_of({in_block(1)})};
+  const auto alone = merge_hot_lists(counted);
+  EXPECT_EQ(merge_hot_lists(counted, std::vector{full, other}), alone);
 }
 
 TEST(HotList, what_is_not_read_any_more_leaves_the_list_with_time) {

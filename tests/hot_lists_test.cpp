@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,9 +20,29 @@ namespace warmroot::manager {
 namespace {
 
 using testing::ElementsAre;
+using Shares = std::map<warm::Block, std::uint32_t>;
+
+constexpr std::chrono::milliseconds kNoPause{0};
+constexpr const char* kLineage = "snap-0imagenet00000001";
 
 class HotListsTest : public testing::Test {
  protected:
+  static Teacher on(const std::string& volume_id) {
+    return {"imagenet", kLineage, volume_id, "i-of-" + volume_id};
+  }
+  /// What others get: of each block, how many of a thousand recordings read it.
+  static Shares shares(HotLists& lists) {
+    Shares shares;
+    if (const auto list = warm::decode_hot_list(lists.of(kLineage).value_or("")))
+      for (const warm::HotRange& range : list->ranges)
+        shares[static_cast<warm::Block>(range.device.offset / warm::kGridBytes)] = range.per_mille;
+    return shares;
+  }
+  static std::uint32_t recordings(HotLists& lists) {
+    const auto list = warm::decode_hot_list(lists.of(kLineage).value_or(""));
+    return list ? list->recordings : 0;
+  }
+
   const TemporaryDirectory folder_;
 };
 
@@ -69,6 +92,71 @@ TEST_F(HotListsTest, a_volume_teaches_its_lineage_once) {
   HotLists begun_again(directory);
   ASSERT_TRUE(begun_again.add(honest, recording({9})));
   EXPECT_EQ(begun_again.of(lineage), lists.of(lineage)) << "as after an answer that was lost";
+}
+
+/// As above, for whom `record` asks on a node.
+TEST_F(HotListsTest, what_is_asked_for_on_a_volume_is_a_part_of_its_one_recording) {
+  const std::string directory = folder_.path() + "/asked";
+  HotLists lists(directory, kNoPause);
+  ASSERT_TRUE(lists.add(on("vol-1"), recording({1, 2})));
+  ASSERT_TRUE(lists.add(on("vol-2"), recording({1, 3})));
+  for (warm::Block block = 20; block < 60; ++block)
+    ASSERT_TRUE(lists.add_asked(on("vol-2"), recording({block})));
+  EXPECT_EQ(shares(lists), (Shares{{1, 1000}, {2, 500}, {3, 500}, {59, 500}}))
+      << "the last alone, and nobody else's share is less";
+  EXPECT_EQ(recordings(lists), 2u);
+  ASSERT_TRUE(lists.add_asked(on("vol-1"), recording({59})));
+  EXPECT_EQ(shares(lists)[59], 1000u) << "both have read it";
+  HotLists begun_again(directory);
+  EXPECT_EQ(shares(begun_again), shares(lists));
+  EXPECT_EQ(begun_again.of_pool("imagenet", "snap-0imagenet00000002"), lists.of(kLineage));
+}
+
+TEST_F(HotListsTest, what_is_asked_for_stands_for_a_volume_that_has_not_taught_until_it_has) {
+  HotLists lists(folder_.path() + "/untaught", kNoPause);
+  ASSERT_TRUE(lists.add_asked(on("vol-2"), recording({5})));
+  EXPECT_EQ(shares(lists), (Shares{{5, 1000}})) << "nobody has taught";
+  EXPECT_TRUE(lists.of_pool("imagenet", "snap-0imagenet00000002"));
+  ASSERT_TRUE(lists.add(on("vol-1"), recording({1})));
+  EXPECT_EQ(recordings(lists), 2u);
+  EXPECT_EQ(shares(lists), (Shares{{1, 500}, {5, 500}}));
+  ASSERT_TRUE(lists.add_so_far(on("vol-2"), recording({6})));
+  EXPECT_EQ(shares(lists), (Shares{{1, 500}, {5, 500}, {6, 500}})) << "one voice";
+  ASSERT_TRUE(lists.add(on("vol-2"), recording({6})));
+  EXPECT_EQ(recordings(lists), 2u);
+  EXPECT_EQ(shares(lists), (Shares{{1, 500}, {5, 500}, {6, 500}}));
+}
+
+TEST_F(HotListsTest, what_is_asked_for_survives_that_the_list_beside_it_is_lost) {
+  const std::string directory = folder_.path() + "/lost";
+  HotLists lists(directory, kNoPause);
+  ASSERT_TRUE(lists.add(on("vol-1"), recording({1})));
+  ASSERT_TRUE(lists.add_asked(on("vol-1"), recording({5})));
+  ASSERT_TRUE(std::filesystem::remove(directory + "/" + kLineage + ".list"));
+  HotLists begun_again(directory);
+  EXPECT_EQ(shares(begun_again), (Shares{{5, 1000}}));
+  std::ofstream(directory + "/" + kLineage + ".asked") << "vol-1 99999999999\nwarmroot-hot-list 1";
+  HotLists damaged(directory);
+  EXPECT_FALSE(damaged.of(kLineage));
+}
+
+TEST_F(HotListsTest, of_what_is_asked_for_eight_volumes_count_and_of_each_one_in_ten_seconds) {
+  HotLists lists(folder_.path() + "/bounded");
+  for (warm::Block volume = 1; volume <= 10; ++volume)
+    ASSERT_TRUE(lists.add_asked(on("vol-" + std::to_string(volume)), recording({volume})));
+  Shares expected;
+  for (warm::Block volume = 3; volume <= 10; ++volume) expected[volume] = 125;
+  EXPECT_EQ(shares(lists), expected) << "the latest";
+  const Ok again = lists.add_asked(on("vol-10"), recording({20}));
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().kind, ErrorKind::retry_later);
+  for (const Ok& refused :
+       {lists.add_asked(on("vol-11"), "GIF89a"), lists.add_asked(on("../vol 11"), recording({1})),
+        lists.add_asked({"imagenet", "../snap", "vol-11", "i-1"}, recording({1}))}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, ErrorKind::refused) << refused.error().message();
+  }
+  EXPECT_EQ(shares(lists), expected);
 }
 
 TEST_F(HotListsTest, lists_of_lineages_in_use_are_not_forgotten_however_many_there_are) {

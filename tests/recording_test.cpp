@@ -296,7 +296,7 @@ class RecordCommand : public RecordingTest {
   Result<std::string> record(const RecordWish& wish, const std::string& file) {
     const RecordedVolume volume{
         disk_loop_.device(), root().string(), 0,
-        [own = warm::OwnThreads()](pid_t thread) mutable { return own.contains(thread); }};
+        [own = warm::OwnThreads()](pid_t thread) mutable { return own.contains(thread); }, told()};
     int looks = 0;
     return record_volume(wish, volume, [&] {
       if (++looks == 1 && !file.empty()) {
@@ -305,6 +305,7 @@ class RecordCommand : public RecordingTest {
       return looks > 2;
     });
   }
+  std::string told() const { return (top_ / "told.list").string(); }
 };
 
 TEST_F(RecordCommand, writes_a_list_of_its_own_and_says_how_it_knows) {
@@ -319,6 +320,7 @@ TEST_F(RecordCommand, writes_a_list_of_its_own_and_says_how_it_knows) {
   ASSERT_TRUE(list) << list.error().message();
   EXPECT_EQ(list->workload, "training");
   EXPECT_FALSE(read_list()) << "the volume's own is left alone";
+  EXPECT_FALSE(fs::exists(told())) << "whoever wants a file gets that";
   const auto nothing = record({"training", output, seconds(30)}, "");
   ASSERT_FALSE(nothing) << *nothing;
   EXPECT_EQ(nothing.error().kind, ErrorKind::refused);
@@ -337,6 +339,43 @@ TEST_F(RecordCommand, adds_to_the_volumes_list_also_while_the_daemon_records) {
   EXPECT_TRUE(daemon.finish(seconds(20)));
   kept = read_list();
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d3/3", "/d5/5"}));
+}
+
+/// An upgrade has moved files to where no fresh volume has them.
+TEST_F(RecordCommand, others_are_told_of_files_that_have_not_changed_since_the_first_lease_alone) {
+  mount_root();
+  fs::create_directories(root() / kVolumeState);  // as a bootstrap does with its first mount
+  ASSERT_TRUE(warm::shell("cd " + root().string() +
+                          " && cp d1/1 d3/5new && cat d1/2 > d5/5 && mv d5/6 d5/3moved && "
+                          "sync -f ."));
+  unmount();
+  mount_root();
+  const auto said = record({"training", "", seconds(30)}, "/d[35]/[35]*");
+  ASSERT_TRUE(said) << said.error().message();
+  EXPECT_THAT(*said, HasSubstr("have not changed since the first lease, go to the manager"));
+  std::stringstream bytes;
+  bytes << std::ifstream(told(), std::ios::binary).rdbuf();
+  const auto list = warm::decode_hot_list(bytes.str());
+  ASSERT_TRUE(list) << list.error().message();
+  EXPECT_EQ(list->recordings, 1u);
+  EXPECT_EQ(list->workload, "training");
+  std::set<std::string> told_paths;
+  for (const auto& range : list->ranges) told_paths.insert(range.path);
+  EXPECT_THAT(told_paths, testing::IsSupersetOf({"/d3/3", "/d3/5", "/d5/3"}));
+  for (const char* other : {"/d3/5new", "/d5/5", "/d5/3moved", ""})
+    EXPECT_THAT(told_paths, testing::Not(Contains(other)));
+  kept = read_list();
+  EXPECT_THAT(paths(), testing::IsSupersetOf({"/d3/5new", "/d5/5", "/d5/3moved"}))
+      << "the volume's own list has them";
+}
+
+TEST_F(RecordCommand, others_are_told_nothing_where_nobody_knows_when_the_first_lease_was) {
+  mount_root();
+  const auto said = record({"", "", seconds(30)}, "/d3/3");
+  ASSERT_TRUE(said) << said.error().message();
+  EXPECT_THAT(*said, HasSubstr("none of them goes to the manager"));
+  EXPECT_FALSE(fs::exists(told()));
+  EXPECT_TRUE(read_list());
 }
 
 /// One by hand weighed a sixteenth of what the leases before had recorded, and lost its name.

@@ -372,6 +372,33 @@ TEST_F(Reports, what_one_node_recorded_is_handed_to_the_next_of_its_lineage) {
   EXPECT_EQ(put(15, recording({1})), 400);
 }
 
+TEST_F(Reports, what_was_asked_for_on_a_node_is_told_from_what_it_recorded_by_itself) {
+  const std::string key_hex = key();
+  std::uint64_t sequence = 0;
+  const auto headers = [&](const std::string& text) {
+    return httplib::Headers{
+        {"X-Warmroot-Instance", kInstance},
+        {"X-Warmroot-Sequence", std::to_string(++sequence)},
+        {"X-Warmroot-Signature", report_signature(Secret(key_hex), sequence, text)}};
+  };
+  const auto put = [&](const std::string& path, const std::string& text) {
+    return client_->Post(path, headers(text), text, "text/plain")->status;
+  };
+  KnownInstance known{"imagenet", "imagenet-0", kVolume, false};
+  known.lineage = "snap-0imagenet00000001";
+  board_.set_known("research", {{kInstance, known}});
+  EXPECT_EQ(put("/v1/hot-list", recording({7})), 200);
+  EXPECT_EQ(put("/v1/hot-list?asked=1", recording({9})), 200);
+  EXPECT_EQ(put("/v1/hot-list?asked=1", recording({11})), 503) << "at once";
+  EXPECT_EQ(put("/v1/hot-list?asked=1", "warmroot-hot-list 1\n"), 400);
+  const auto reply = client_->Get("/v1/hot-list", headers(""));
+  ASSERT_EQ(reply->status, 200);
+  const auto list = warm::decode_hot_list(reply->body);
+  ASSERT_TRUE(list) << list.error().message();
+  EXPECT_EQ(list->recordings, 1u);
+  EXPECT_THAT(warm::hot_blocks(*list, 64), ElementsAre(7, 9));
+}
+
 /// The only list that a volume ever sent was lost in the second before the first look at EC2.
 TEST_F(Reports, a_manager_that_has_not_looked_yet_says_so_instead_of_no) {
   const std::string key_hex = key();

@@ -124,7 +124,28 @@ struct Merged {
   std::uint64_t positions = 0;  ///< weighted sum
   std::uint64_t weight = 0;     ///< of the lists that hold it
   const HotList* latest = nullptr;
+  bool is_beside = false;  ///< no list that counts holds it
 };
+using MergedPlaces = std::map<std::tuple<std::uint64_t, std::string_view>, Merged>;
+
+/// Requires that all that count come first.
+void merge_into(MergedPlaces& places, const HotList& list, bool counts) {
+  const std::uint64_t weight = list.recordings;
+  for (std::size_t i = 0; i < list.ranges.size(); ++i) {
+    const HotRange& range = list.ranges[i];
+    Merged& one = places[{block_of(range), range.path}];
+    if (one.weight > 0 && !counts && !one.is_beside) continue;
+    if (one.weight > 0)
+      unite(one.range, range);
+    else
+      one.range = range;
+    one.is_beside = !counts;
+    if (std::exchange(one.latest, &list) == &list) continue;  // one that says it twice
+    one.share += weight * range.per_mille;
+    one.positions += weight * i;
+    one.weight += weight;
+  }
+}
 
 }  // namespace
 
@@ -198,30 +219,20 @@ Result<HotList> decode_hot_list(std::string_view text) {
   return list;
 }
 
-HotList merge_hot_lists(std::span<const HotList> lists) {
+HotList merge_hot_lists(std::span<const HotList> lists, std::span<const HotList> beside) {
   HotList merged;
   if (lists.empty()) return merged;
   merged.lineage = lists.front().lineage;
   merged.workload = lists.front().workload;
   std::uint64_t recordings = 0;
-  std::map<std::tuple<std::uint64_t, std::string_view>, Merged> by_place;
-  for (const HotList& list : lists) {
-    const std::uint64_t weight = list.recordings;
-    recordings += weight;
+  MergedPlaces by_place;
+  const auto merge = [&](const HotList& list, bool counts) {
     merged.device_bytes = std::max(merged.device_bytes, list.device_bytes);
-    for (std::size_t i = 0; i < list.ranges.size(); ++i) {
-      const HotRange& range = list.ranges[i];
-      Merged& one = by_place[{block_of(range), range.path}];
-      if (one.weight == 0)
-        one.range = range;
-      else
-        unite(one.range, range);
-      if (std::exchange(one.latest, &list) == &list) continue;  // one that says it twice
-      one.share += weight * range.per_mille;
-      one.positions += weight * i;
-      one.weight += weight;
-    }
-  }
+    if (counts) recordings += list.recordings;
+    merge_into(by_place, list, counts);
+  };
+  for (const HotList& list : lists) merge(list, true);
+  for (const HotList& list : beside) merge(list, false);
   std::vector<Merged> all;
   for (auto& [place, one] : by_place) {
     one.range.per_mille =
@@ -230,7 +241,7 @@ HotList merge_hot_lists(std::span<const HotList> lists) {
   }
   std::sort(all.begin(), all.end(), [](const Merged& left, const Merged& right) {
     const auto key = [](const Merged& of) {
-      return std::make_tuple(of.range.per_mille < 500, of.positions / of.weight,
+      return std::make_tuple(of.range.per_mille < 500, of.is_beside, of.positions / of.weight,
                              of.range.device.offset);
     };
     return key(left) < key(right);

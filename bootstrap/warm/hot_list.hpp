@@ -61,8 +61,10 @@ Result<HotList> decode_hot_list(std::string_view text);
 /// least half of them read before the others, each in the order of first use. Ranges that hardly
 /// anybody reads are left out, and the list ends at kMostRanges. Lineage and workload are the
 /// first's, the size is the largest: volumes of one lineage differ in what lies behind the end.
-/// Requires lists of one lineage.
-HotList merge_hot_lists(std::span<const HotList> lists);
+/// `beside` are more words of volumes that have a recording among the lists: each adds what no list
+/// holds to the recording of its volume, behind what as many have read, so that it makes no share
+/// less and pushes nothing out. Requires lists of one lineage.
+HotList merge_hot_lists(std::span<const HotList> lists, std::span<const HotList> beside = {});
 
 /// The blocks of the list in its order, once each; what lies beyond the device is left out.
 std::vector<Block> hot_blocks(const HotList& list, Block device_blocks);
