@@ -20,13 +20,6 @@ time_for() {
   return 1
 }
 
-# What it finds goes to build/corpus, which the next run starts from; the seeds beside it are only read.
-fuzz_for_a_while() {
-  mkdir -p "build/corpus/$(basename "$1")"
-  run_logged "$(basename "$1")" "$1" -max_total_time="${WARMROOT_FUZZ_SECONDS:-60}" -rss_limit_mb=2048 -timeout=10 \
-    -artifact_prefix="build/corpus/" "build/corpus/$(basename "$1")" "build/seeds/$(basename "$1")"
-}
-
 # run_tests BUILD ARGUMENT...: ctest's. What failed is said again below what passed, where it is looked for.
 run_tests() {
   built=build/$1
@@ -37,14 +30,6 @@ run_tests() {
       "$built/Testing/Temporary/LastTest.log" | cut -c1-300 | head -n 120 >&2
     die "tests of $built failed; their whole output is in $built/Testing/Temporary/LastTest.log"
   }
-}
-
-# wait_for_all: ends the run when one of $pids failed.
-wait_for_all() {
-  for pid in $pids; do
-    wait "$pid" || exit 1
-  done
-  pids=
 }
 
 quick=no all=no
@@ -77,27 +62,21 @@ if [ "$quick" = no ]; then
   run_tests asan -LE unsanitized --output-on-failure --timeout 600 -j "$(nproc)"
   [ -c /dev/fuse ] || die "there is no /dev/fuse: the guest run needs it (load the fuse module)"
   sh tests/sim/images.sh
+  # The thread sanitizer sees only what runs threads.
+  threaded="ebs_test read_engine_test warmer_test early_reads_test recording_test events_test reports_test report_listener_test"
+  beside=
+  if time_for 1100 "the thread sanitizer and the fuzzers"; then
+    # shellcheck disable=SC2086 # word splitting is the list
+    setsid nice -n 10 sh tests/beside_guests.sh $threaded &
+    beside=$!
+    trap 'kill -- "-$beside" 2>/dev/null || true' EXIT
+  fi
   step "one full guest run, and ten power cuts in guests"
   run_tests release -L guest --verbose
-  if time_for 600 "the thread sanitizer"; then
-    # The thread sanitizer sees only what runs threads.
-    threaded="ebs_test read_engine_test warmer_test early_reads_test recording_test events_test reports_test report_listener_test"
-    step "building build/tsan: $threaded"
-    # shellcheck disable=SC2086 # word splitting is the list
-    build_preset tsan $threaded
+  if [ -n "$beside" ]; then
+    wait "$beside" || exit 1
     step "the tests with threads under the thread sanitizer"
     run_tests tsan --output-on-failure --timeout 600 -R "^($(echo "$threaded" | tr ' ' '|'))\$"
-  fi
-  if time_for 360 "the fuzzers"; then
-    step "the fuzzers"
-    python3 tests/fuzz/seeds.py build/seeds
-    pids=
-    for fuzzer in build/asan/fuzz_*; do
-      fuzz_for_a_while "$fuzzer" &
-      pids="$pids $!"
-      [ "$(echo "$pids" | wc -w)" -lt "$(nproc)" ] || wait_for_all
-    done
-    wait_for_all
   fi
 fi
 if [ "$all" = yes ]; then
