@@ -1,8 +1,7 @@
 // A volume whose files are not what they should be: pipes, devices, directories, links into the
 // machine, files of a gibibyte, names that would write on a terminal. Bring-up ends in time, in
 // bounded memory, with sessions in the volume or one sentence; the base is as it was afterwards.
-#include <cstdio>
-#include <cstdlib>
+#include <iterator>
 
 #include "tests/hostile_kinds.hpp"
 
@@ -12,58 +11,71 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// What the bootstrap reads or writes in a volume.
-constexpr const char* kPlaces[] = {"etc/passwd",
-                                   "etc/group",
-                                   "etc/shadow",
-                                   "etc/os-release",
-                                   "usr/lib/os-release",
-                                   "usr/sbin/sshd",
-                                   "etc/fstab",
-                                   "etc/resolv.conf",
-                                   "etc/hostname",
-                                   "etc/warmroot/hooks.d",
-                                   "home/ada",
-                                   "home/ada/.ssh",
-                                   "home/ada/.ssh/authorized_keys",
-                                   "bin/sh",
-                                   "var/lib",
-                                   "var/lib/warmroot",
-                                   kVolumeMarker,
-                                   kVolumeHostKeys,
-                                   kVolumeMap,
-                                   kVolumeHotList,
-                                   "run",
-                                   "tmp",
-                                   "proc",
-                                   "dev"};
+/// What the bootstrap reads or writes in a volume, or mounts on. Without those that are needed
+/// nobody is let in; the others keep nobody out.
+constexpr HostilePlace kPlaces[] = {{"etc/passwd", 2},
+                                    {"etc/group", 1},
+                                    {"etc/shadow", 1},
+                                    {"etc/os-release", 1},
+                                    {"usr/lib/os-release", 0, true},
+                                    {"usr/sbin/sshd", 1},
+                                    {"etc/fstab", 1},
+                                    {"etc/resolv.conf", 2},
+                                    {"etc/hostname", 1},
+                                    {"etc/warmroot/hooks.d", 1},
+                                    {"home/cleo", 1},
+                                    {"home/bob/.ssh", 1},
+                                    {"home/ada/.ssh/authorized_keys", 1},
+                                    {"bin/sh", 0, true},
+                                    {"var/lib", 3},
+                                    {"var/lib/warmroot", 2},
+                                    {kVolumeMarker, 1},
+                                    {kVolumeHostKeys, 1},
+                                    {kVolumeMap, 1},
+                                    {kVolumeHotList, 1},
+                                    {"run", 0, true},
+                                    {"tmp", 0, true},
+                                    {"proc", 0, true},
+                                    {"dev", 0, true}};
 
-class BootHostile : public HostileVolume<BootWhole>,
-                    public testing::WithParamInterface<HostileKind> {};
+/// With people enough that each has one hostile place, and os-release as Debian has it.
+constexpr char kMore[] = R"(
+    mkdir -p $t/etc/warmroot/hooks.d $t/var/lib/warmroot; chmod 755 $t/var/lib
+    mv $t/etc/os-release $t/usr/lib/os-release; ln -s ../usr/lib/os-release $t/etc/os-release
+    printf 'bob:x:2011:2011::/home/bob:/bin/sh\ncleo:x:2012:2012::/home/cleo:/bin/sh\n' >>$t/etc/passwd
+    mkdir -p $t/home/bob/.ssh $t/home/cleo)";
 
-TEST_P(BootHostile, whatever_is_so_bring_up_ends_in_time_and_leaves_the_base_as_it_was) {
-  make_volume("mkdir -p $t/etc/warmroot/hooks.d $t/var/lib/warmroot; chmod 755 $t/var/lib");
+using BootHostile = HostileVolume<BootWhole>;
+
+TEST(BootHostilePlaces, each_kind_is_tried_at_each_place) {
+  expect_each_kind_at_each_place(kPlaces, NeededPlaces::some_alone);
+}
+
+TEST_F(BootHostile, whatever_is_so_bring_up_ends_in_time_and_leaves_the_base_as_it_was) {
+  make_volume(kMore);
   dress_as_disk();
   put_canary();
   input_.node_host_keys = true;
   ASSERT_TRUE(comes_up());
   const std::string before_all = outside(), alive = canary();
-  for (const char* place : kPlaces) {
-    SCOPED_TRACE(place);
-    const long before = peak_kib();
-    put_in_place(place, GetParam());
-    const bool up = comes_up();
-    if (std::getenv("WARMROOT_SHOW") != nullptr)
-      std::printf("%s at %s: %s\n", GetParam().name, place, up ? "serves" : "refused");
-    EXPECT_LT(peak_kib() - before, kMostGrowthKib);
-    EXPECT_EQ(canary(), alive);
-    put_back(place);
+  for (std::size_t number = 0; number < std::size(kHostileKinds); ++number) {
+    const HostileKind& kind = kHostileKinds[number];
+    SCOPED_TRACE(kind.name);
+    for (const HostileRound& round : hostile_rounds(kPlaces, number, NeededPlaces::some_alone)) {
+      SCOPED_TRACE(testing::PrintToString(round.paths));
+      const long before = peak_kib();
+      make_hostile(round.paths, kind);
+      const bool up = comes_up();
+      show(kind, round.paths, up ? "serves" : "refused");
+      EXPECT_TRUE(up || round.is_needed);
+      EXPECT_LT(peak_kib() - before, kMostGrowthKib);
+      EXPECT_EQ(canary(), alive);
+    }
+    EXPECT_EQ(outside(), before_all);
   }
-  EXPECT_EQ(outside(), before_all);
+  put_back();
   EXPECT_TRUE(comes_up()) << "as it is, it serves";
 }
-
-INSTANTIATE_TEST_SUITE_P(Kinds, BootHostile, testing::ValuesIn(kHostileKinds), name_of_kind);
 
 TEST_F(BootHostile, hard_links_of_a_file_of_ours_carry_nothing_into_another_file) {
   make_volume(

@@ -103,7 +103,8 @@ class BootNamespace : public testing::Test {
                    const std::string& size = "64M") {
     const auto image = shell(
         "t=$(mktemp -d /tmp/warmroot-tree-XXXXXX)\n" + std::string(kTree) + changes +
-        "\nimage=$(mktemp /tmp/warmroot-image-XXXXXX)\ntruncate -s " + size + " $image\n" +
+        "\nimage=$(mktemp " + images_ + "/warmroot-image-XXXXXX)\ntruncate -s " + size +
+        " $image\n" +
         (partitioned ? "mke2fs -q -t ext4 -E offset=1048576,root_owner=0:0 -d $t $image 60000k\n"
                        "echo 'start=2048, type=linux' | sfdisk --quiet --wipe never --label gpt "
                        "$image >/dev/null 2>&1\n"
@@ -120,8 +121,8 @@ class BootNamespace : public testing::Test {
   /// Makes a disk of 96 MiB by the script ($t: the tree, $image: the file) and a loop device of it.
   void make_disk(const std::string& script, const std::string& size = "96M") {
     const auto image = shell("t=$(mktemp -d /tmp/warmroot-tree-XXXXXX)\n" + std::string(kTree) +
-                             "image=$(mktemp /tmp/warmroot-image-XXXXXX)\ntruncate -s " + size +
-                             " $image\n" + script + "\nrm -rf $t\necho $image");
+                             "image=$(mktemp " + images_ + "/warmroot-image-XXXXXX)\ntruncate -s " +
+                             size + " $image\n" + script + "\nrm -rf $t\necho $image");
     ASSERT_TRUE(image) << image.error().message();
     image_ = *image;
     const auto loop = shell("losetup -f --show " + image_);
@@ -142,6 +143,7 @@ class BootNamespace : public testing::Test {
   }
 
   static inline std::string reason_;
+  std::string images_ = "/tmp";  ///< the directory in which images are made
   std::string image_, loop_;
 };
 

@@ -8,8 +8,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <iterator>
+#include <map>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/bring_up.hpp"
@@ -43,8 +50,78 @@ inline constexpr HostileKind kHostileKinds[] = {
     {"link_to_a_file_of_the_base", "ln -s ../../../../../../../../../etc/canary $p"},
     {"link_through_proc", "ln -s /proc/1/root/etc $p"}};
 
-inline std::string name_of_kind(const testing::TestParamInfo<HostileKind>& kind) {
-  return kind.param.name;
+/// A place in a volume, relative to its root, and in which round it is hostile.
+struct HostilePlace {
+  const char* path;
+  int round;               ///< places of one number are hostile at once; none lies in another
+  bool is_needed = false;  ///< what is read after it may not be read any more where it is hostile
+};
+/// What is hostile in one bring-up, by one kind.
+struct HostileRound {
+  std::vector<std::string> paths;
+  bool is_needed = false;  ///< one of them is
+};
+enum class NeededPlaces { only_together, some_alone };
+
+/// By WARMROOT_HOSTILE=all each place is hostile alone, with each kind.
+inline bool is_each_place_alone() {
+  const char* value = std::getenv("WARMROOT_HOSTILE");
+  return value != nullptr && std::string(value) == "all";
+}
+
+/// The bring-ups of one kind, given by its number: each place is hostile in one of them. Of those
+/// that are needed the first that is read hides the others of its round; with some_alone each is
+/// therefore alone with every third kind, and the others of its round are without it then.
+inline std::vector<HostileRound> hostile_rounds(std::span<const HostilePlace> places,
+                                                std::size_t kind, NeededPlaces needed) {
+  constexpr std::size_t kAloneEvery = 3;
+  std::vector<HostileRound> rounds;
+  std::map<int, HostileRound> together;
+  std::size_t number = 0;  // of those that are needed
+  for (const HostilePlace& place : places) {
+    const bool is_its_turn = place.is_needed && (number++ + kind) % kAloneEvery == 0;
+    if (is_each_place_alone() || (needed == NeededPlaces::some_alone && is_its_turn)) {
+      rounds.push_back({{place.path}, place.is_needed});
+      continue;
+    }
+    HostileRound& round = together[place.round];
+    round.paths.emplace_back(place.path);
+    round.is_needed = round.is_needed || place.is_needed;
+  }
+  for (auto& [number_of_round, round] : together) rounds.push_back(std::move(round));
+  return rounds;
+}
+
+/// That no kind is left out at any place, that no place of a round lies in another, and how often
+/// those that are needed are alone.
+inline void expect_each_kind_at_each_place(std::span<const HostilePlace> places,
+                                           NeededPlaces needed) {
+  constexpr int kLeastAlone = 4;
+  std::map<std::string, int> alone;
+  for (std::size_t kind = 0; kind < std::size(kHostileKinds); ++kind) {
+    std::map<std::string, int> tried;
+    for (const HostileRound& round : hostile_rounds(places, kind, needed))
+      for (const std::string& path : round.paths) {
+        ++tried[path];
+        alone[path] += round.paths.size() == 1 ? 1 : 0;
+        for (const std::string& other : round.paths)
+          EXPECT_FALSE(other.starts_with(path + "/")) << other << " with " << path;
+      }
+    for (const HostilePlace& place : places)
+      EXPECT_EQ(tried[place.path], 1) << kHostileKinds[kind].name << " at " << place.path;
+  }
+  for (const HostilePlace& place : places)
+    if (place.is_needed && needed == NeededPlaces::some_alone)
+      EXPECT_GE(alone[place.path], kLeastAlone) << place.path;
+}
+
+/// For sh(1) in the root of the volume. What was there is kept beside it.
+inline std::string script_to_put(const std::string& place, const HostileKind& kind) {
+  return "p=" + place + "; mkdir -p $(dirname $p)\n" +
+         "if [ -e $p ] || [ -L $p ]; then mv $p $p.was; fi\n" + kind.make + "\n";
+}
+inline std::string script_to_put_back(const std::string& place) {
+  return "p=" + place + "; rm -rf $p\nif [ -e $p.was ] || [ -L $p.was ]; then mv $p.was $p; fi\n";
 }
 
 /// Accounts that would write on a terminal, climb out of a directory, or be an option of ssh's: for
@@ -69,6 +146,9 @@ inline constexpr long kMostGrowthKib = 64 * 1024;
 template <typename Fixture>
 class HostileVolume : public Fixture {
  protected:
+  /// Bring-up and release sync the volume a dozen times, and no power cut is tried here.
+  HostileVolume() { this->images_ = "/run"; }
+
   static long peak_kib() {
     rusage usage{};
     ::getrusage(RUSAGE_SELF, &usage);
@@ -91,13 +171,22 @@ class HostileVolume : public Fixture {
     ASSERT_TRUE(done) << done.error().message();
     ASSERT_TRUE(unmount_tree(kVolumePoint));
   }
-  /// What was there is kept beside it.
-  void put_in_place(const std::string& place, const HostileKind& kind) {
-    change_volume("p=" + place + "; mkdir -p $(dirname $p)\n[ ! -e $p ] || mv $p $p.was\n" +
-                  kind.make);
+  /// These are of that kind from now on, and what was before is as it was: in one mount.
+  void make_hostile(const std::vector<std::string>& places, const HostileKind& kind) {
+    std::string script;
+    for (const auto& place : std::exchange(hostile_, places)) script += script_to_put_back(place);
+    for (const auto& place : places) script += script_to_put(place, kind);
+    change_volume(script);
   }
-  void put_back(const std::string& place) {
-    change_volume("p=" + place + "; rm -rf $p; [ ! -e $p.was ] || mv $p.was $p");
+  void put_back() { make_hostile({}, kHostileKinds[0]); }
+
+  /// With WARMROOT_SHOW set, a line of what came of a round.
+  static void show(const HostileKind& kind, const std::vector<std::string>& places,
+                   const std::string& what) {
+    if (std::getenv("WARMROOT_SHOW") == nullptr) return;
+    std::string names;
+    for (const auto& place : places) names += (names.empty() ? "" : ", ") + place;
+    std::printf("%s at %s: %s\n", kind.name, names.c_str(), what.c_str());
   }
 
   /// Whether it came up. It does, or does not, in time, and what it says has no control characters;
@@ -128,6 +217,9 @@ class HostileVolume : public Fixture {
     EXPECT_TRUE(check_device_free("/dev/vdz"));
     return done.has_value();
   }
+
+ private:
+  std::vector<std::string> hostile_;  ///< places that are
 };
 
 }  // namespace warmroot::bootstrap

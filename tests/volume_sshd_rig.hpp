@@ -141,9 +141,8 @@ class VolumeSshdTest : public BootWhole {
       ASSERT_NO_FATAL_FAILURE(make_volume(kWithSshd + more, false, size));
       ASSERT_TRUE(shell("cp --sparse=always " + image_ + " " + kMade));
     } else {
-      image_ =
-          *shell(std::string("image=$(mktemp /tmp/warmroot-image-XXXXXX); cp --sparse=always ") +
-                 kMade + " $image; echo $image");
+      image_ = *shell("image=$(mktemp " + images_ + "/warmroot-image-XXXXXX); cp --sparse=always " +
+                      kMade + " $image; echo $image");
       loop_ = *shell("losetup -f --show " + image_);
     }
     dress_as_disk();
@@ -191,13 +190,14 @@ class VolumeSshdTest : public BootWhole {
     return std::stoi(text.substr(text.find("process ") + 8));
   }
 
-  /// The command line of a client of the person whom only the volume knows.
-  static std::string client(const std::string& command, const std::string& key = "launch") {
+  /// The command line of a client of a person whom only the volume knows.
+  static std::string client(const std::string& command, const std::string& key = "launch",
+                            const std::string& user = "ada") {
     return "ssh -F none -p 22 -i /run/keys/" + key +
            " -o BatchMode=yes -o "
            "UserKnownHostsFile=/run/known "
-           "-o StrictHostKeyChecking=yes ada@127.0.0.1 '" +
-           command + "'";
+           "-o StrictHostKeyChecking=yes " +
+           user + "@127.0.0.1 '" + command + "'";
   }
 
   static constexpr char kMade[] = "/run/made.img";  // goes with the namespace
