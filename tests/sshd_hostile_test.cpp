@@ -47,6 +47,8 @@ constexpr HostilePlace kPlaces[] = {{"usr/sbin/sshd", 4, true},
                                     {"etc/shadow", 2, true},
                                     {"etc/nsswitch.conf", 2, true},
                                     {"etc/nologin", 2, true},
+                                    {"etc/pam.d/sshd", 2, true},
+                                    {"etc/environment", 2, true},
                                     {"home/cleo", 1},
                                     {"home/bob/.ssh", 1},
                                     {"home/ada/.ssh/authorized_keys", 1},
@@ -239,11 +241,18 @@ TEST_F(SshdHostile, a_pipe_where_its_sshd_reads_keeps_nobody_waiting) {
   for (const char* place :
        {"etc/passwd", "etc/group", "etc/shadow", "etc/nsswitch.conf", "etc/hosts.allow",
         "etc/hosts.deny", "etc/nologin", "etc/ssh/sshd_config", "etc/ssh/sshd_config.d/9.conf",
-        "etc/ssh/ssh_host_ed25519_key", "etc/ssh/ssh_host_rsa_key.pub"}) {
+        "etc/ssh/ssh_host_ed25519_key", "etc/ssh/ssh_host_rsa_key.pub", "etc/pam.d/sshd"}) {
     put_in_mounted(place, {"pipe", "mkfifo $p"});
     EXPECT_EQ(try_entry(), std::string("/") + place + " in the volume is no regular file");
     put_back_in_mounted(place);
   }
+  put_in_mounted("etc/group", {"kernel_s_log", "ln -s /proc/kmsg $p"});
+  EXPECT_EQ(try_entry(), "/etc/group in the volume is no regular file")
+      << "it waits as a pipe does";
+  put_back_in_mounted("etc/group");
+  put_in_mounted("etc/motd", {"null_device", "ln -s /dev/null $p"});
+  EXPECT_EQ(try_entry(), "serves") << "that is how a file is switched off";
+  put_back_in_mounted("etc/motd");
   ASSERT_TRUE(release(leaving(), assignment_, book_));
   change_volume("mkfifo etc/ssh/other; echo 'SSHD_OPTS=\"-f /etc/ssh/other\"' >etc/default/ssh");
   input_.entry = EntryKind::sshd;

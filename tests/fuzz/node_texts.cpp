@@ -1,7 +1,8 @@
 // What a node reads from user-data, the kernel, the metadata service, the manager, itself before it was killed, and a volume that
-// others have written: tickets, uevents, mountinfo, notices, answers, held records, accounts, options and answers of the volume's
-// sshd, host keys, warm maps, fstabs, partition tables that are to grow. Merging a hostile volume's accounts must never give the
-// base another root, and reverting must give the base's files back; no option may choose where the volume's sshd listens.
+// others have written: tickets, uevents, mountinfo, notices, answers, held records, accounts, options, answers and configuration of
+// the volume's sshd, host keys, warm maps, fstabs, partition tables that are to grow. Merging a hostile volume's accounts must
+// never give the base another root, and reverting must give the base's files back; no option may choose where the volume's sshd
+// listens.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "bootstrap/host_key_document.hpp"
 #include "bootstrap/launch_facts.hpp"
 #include "bootstrap/mount_table.hpp"
+#include "bootstrap/own_sshd_files.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/partition_grow.hpp"
 #include "bootstrap/process_stat.hpp"
@@ -168,11 +170,24 @@ void check_own_options(const std::string& command, const std::vector<std::string
   CHECK(remark.size() < 300 && remark.find_first_of("\n\033") == std::string::npos);
 }
 
+/// What the volume's sshd and PAM read beside: paths of its root, not more than are refused for being too many.
+void check_named_files(std::string_view text, std::string_view name) {
+  const bootstrap::NamedFiles named = bootstrap::files_of_sshd_config(text);
+  const auto by_pam = bootstrap::files_of_pam(text);
+  for (const auto* paths : {&named.included, &named.read, &by_pam}) {
+    CHECK(paths->size() <= bootstrap::kMostNamedFiles + 1);
+    for (const std::string& path : *paths) CHECK(path.starts_with('/'));
+  }
+  CHECK(bootstrap::glob_may_match("*", name) || name.starts_with('.'));
+  (void)bootstrap::glob_may_match(text, name);
+}
+
 /// The volume's unit, its variables, and what its sshd and a client of it say; of a second sshd of the base the same.
 void own_sshd(std::string_view text) {
   const std::string first(text.substr(0, text.size() / 2)), second(text.substr(text.size() / 2));
   check_own_options(bootstrap::kUnitCommand, {first, second});
   check_own_options(first, {second});
+  check_named_files(text, first);
   (void)bootstrap::sshd_options_of_unit(first, {second});
   const bootstrap::OwnSshdFacts facts = bootstrap::parse_own_sshd_facts(text);
   for (const bool node_host_keys : {false, true})

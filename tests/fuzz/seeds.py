@@ -74,6 +74,8 @@ HELD = {"disk_node": "/dev/nvme1n1", "disk": "nvme1n1", "disk_number": "259:1", 
         "leaving": {"word": "operator", "sentence": "words", "deadline_ms": 4711}}
 SSHD_COMMAND = "/usr/sbin/sshd -D -oLogLevel=VERBOSE -u 0 -o \"AuthorizedKeysCommand /eic %%u\" $SSHD_OPTS ${OPTIONS}"
 SSHD_OPTIONS = "# Options\nSSHD_OPTS=\"-o MaxStartups=100 -4 -p 2222 -f /etc/own\"\nOPTIONS='-o Port=22 -q'\n"
+SSHD_CONFIG = "Include /etc/ssh/sshd_config.d/*.conf \"more files/[a-z]?\" # all\nMatch User ada\n  Banner=/etc/issue\nHostKey none\n"
+PAM_FILE = "@include common-auth\n-session [success=1 default=ignore] \\\n pam_env.so\nauth substack ../password-auth\n# auth include a\n"
 SSHD_UNIT = "[Service]\nExecStart=/usr/sbin/sshd -D \\\n  $SSHD_OPTS\n"
 SSHD_ANSWER = ("port 22\nlistenaddress 127.0.0.1:4711\nlistenaddress [::]:22\nhostkeyalgorithms rsa-sha2-512,ssh-ed25519\n"
                "hostkey /etc/ssh/ssh_host_ed25519_key\nhostcertificate none\nauthorizedkeysfile .ssh/a /run/warmroot/launch_keys/%u\n"
@@ -138,7 +140,8 @@ def node_texts():
         yield b"\x03" + text(words)
     yield b"\x06" + text(HELD)
     # Read in halves.
-    for first, second in ((SSHD_COMMAND, SSHD_OPTIONS), (SSHD_UNIT, SSHD_OPTIONS), (SSHD_ANSWER, ""), (SSH_SAID, ""), (PASSWD, "")):
+    for first, second in ((SSHD_COMMAND, SSHD_OPTIONS), (SSHD_UNIT, SSHD_OPTIONS), (SSHD_ANSWER, ""), (SSH_SAID, ""), (PASSWD, ""),
+                          (SSHD_CONFIG, ""), (PAM_FILE, "")):
         length = max(len(first), len(second)) if second else 0
         yield b"\x07" + text(first.ljust(length) + second.rjust(length))
 
