@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "bootstrap/base/words.hpp"
+
 namespace warmroot::bootstrap {
 namespace {
 
@@ -120,15 +122,6 @@ bool is_person(std::uint32_t id) {
   return id >= kFirstPersonId && id <= kLastPersonId;
 }
 
-std::string join(const std::vector<std::string>& parts, char separator) {
-  std::string text;
-  for (const auto& part : parts) {
-    if (!text.empty()) text += separator;
-    text += part;
-  }
-  return text;
-}
-
 std::string append_lines(std::string text, const std::vector<std::string>& lines) {
   if (!text.empty() && text.back() != '\n') text += '\n';
   for (const auto& line : lines) text += line + '\n';
@@ -224,25 +217,31 @@ std::map<std::uint32_t, std::string> names_by_id(const std::vector<Entry>& entri
   return names;
 }
 
-/// Why a user of the volume gets no base entry with the volume's ids; empty when nothing speaks
-/// against it. An id is a person: two names for one would let the volume's log in as the base's, or
-/// reach what a group of the base's may.
-std::string why_not(const User& user, const std::map<std::uint32_t, std::string>& base_users,
-                    const std::map<std::uint32_t, std::string>& base_groups,
-                    const std::map<std::uint32_t, std::string>& volume_groups) {
-  if (const auto owner = base_users.find(user.uid); owner != base_users.end())
-    return "user " + user.name + " of the volume has uid " + std::to_string(user.uid) +
-           ", which is " + owner->second + " on the base";
-  const auto group = base_groups.find(user.gid);
-  if (group == base_groups.end()) return {};
+/// What speaks against people of the volume.
+struct TakenOnBase {
+  std::map<std::uint32_t, std::string> users, groups;  ///< names by id
+  std::map<std::uint32_t, std::string> volume_groups;  ///< likewise, of the volume
+  std::set<std::string> trusted;                       ///< whom its privileged groups list
+};
+
+/// Why a user of the volume gets no base entry with the volume's ids, for behind their name; empty
+/// when nothing speaks against it. An id is a person: two names for one would let the volume's log
+/// in as the base's, or reach what a group of the base's may.
+std::string why_not(const User& user, const TakenOnBase& taken) {
+  if (!fit_home(user.home)) return "has the home " + user.home;
+  if (taken.trusted.count(user.name) > 0)
+    return "is in a group of the base that is worth something there";
+  if (const auto owner = taken.users.find(user.uid); owner != taken.users.end())
+    return "has uid " + std::to_string(user.uid) + ", which is " + owner->second + " on the base";
+  const auto group = taken.groups.find(user.gid);
+  if (group == taken.groups.end()) return {};
+  const std::string theirs =
+      "has gid " + std::to_string(user.gid) + ", which is " + group->second + " on the base";
   if (const auto* known = privileged(group->second))
-    return "user " + user.name + " of the volume has gid " + std::to_string(user.gid) +
-           ", which is " + group->second + " on the base (" + std::string(known->reason) + ")";
-  const auto same = volume_groups.find(user.gid);
-  if (user.gid != kUsersGroup && (same == volume_groups.end() || same->second != group->second))
-    return "user " + user.name + " of the volume has gid " + std::to_string(user.gid) +
-           ", which is " + group->second + " on the base";
-  return {};
+    return theirs + " (" + std::string(known->reason) + ")";
+  const auto same = taken.volume_groups.find(user.gid);
+  const bool is_another = same == taken.volume_groups.end() || same->second != group->second;
+  return user.gid != kUsersGroup && is_another ? theirs : std::string();
 }
 
 bool is_imported(const User& user) {
@@ -315,12 +314,12 @@ std::set<std::string> privileged_names(const AccountFiles& base) {
 
 void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
   const auto present = by_name(parse_passwd(edit.files.passwd));
-  const auto trusted = privileged_names(base);
   const auto base_shadow = shadow_entries(base.shadow);
   const auto shadow = shadow_entries(volume.shadow);
-  const auto base_users = names_by_id(parse_passwd(base.passwd), &User::uid);
-  const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
-  const auto volume_groups = names_by_id(parse_groups(volume.group), &Group::gid);
+  const TakenOnBase taken{names_by_id(parse_passwd(base.passwd), &User::uid),
+                          names_by_id(parse_groups(base.group), &Group::gid),
+                          names_by_id(parse_groups(volume.group), &Group::gid),
+                          privileged_names(base)};
   std::set<std::string> seen;
   for (const User& user : parse_passwd(volume.passwd)) {
     if (!is_imported(user) || !seen.insert(user.name).second) continue;
@@ -328,17 +327,9 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
       keep_known(user, known->second, edit);
       continue;
     }
-    if (trusted.count(user.name) > 0 || !fit_home(user.home)) {
-      edit.notes.push_back("user " + user.name + " of the volume " +
-                           (fit_home(user.home)
-                                ? "is in a group of the base that is worth something there"
-                                : "has the home " + user.home) +
-                           "; not added");
-      continue;
-    }
-    if (const auto reason = why_not(user, base_users, base_groups, volume_groups);
-        !reason.empty()) {
-      edit.notes.push_back(reason + "; not added");
+    if (const std::string reason = why_not(user, taken); !reason.empty()) {
+      edit.notes.push_back("user " + user.name + " of the volume " + reason + "; not added");
+      if (is_login_shell(user.shell)) edit.left_out.push_back(user.name + " " + reason);
       continue;
     }
     edit.passwd_added.push_back(passwd_line(user));
@@ -377,7 +368,7 @@ void merge_groups(const AccountFiles& base, const AccountFiles& volume, AccountE
       continue;
     }
     edit.group_added.push_back(group.name + ":x:" + std::to_string(group.gid) + ":" +
-                               join(group.members, ','));
+                               joined(group.members, ","));
   }
 }
 
@@ -463,6 +454,18 @@ AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                 append_lines(base.group, edit.group_added),
                 append_lines(base.shadow, edit.shadow_added)};
   return edit;
+}
+
+std::string remark_on_left_out(const std::vector<std::string>& left_out) {
+  constexpr std::size_t kMostNamed = 3, kMostWords = 100;
+  if (left_out.empty()) return {};
+  std::string names;
+  for (std::size_t i = 0; i < std::min(left_out.size(), kMostNamed); ++i)
+    names += (i > 0 ? ", " : "") + shortened(left_out[i], kMostWords);
+  if (left_out.size() > kMostNamed)
+    names += ", and " + std::to_string(left_out.size() - kMostNamed) + " more";
+  return "of the volume's people some cannot log in, because the base's accounts count: " + names +
+         "; with session.entry = \"sshd\" the volume's own do";
 }
 
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit) {

@@ -58,6 +58,9 @@ struct AccountEdit {
   std::vector<User>
       session_users;  ///< the volume's people who may log in; theirs are the volume's keys
   std::vector<std::string> notes;  ///< one sentence each, about what was left alone
+  /// People who may log in on the volume and are unknown to the base: "eve has uid 1000, which is
+  /// admin on the base".
+  std::vector<std::string> left_out;
   bool changed() const {
     return !passwd_changed.empty() || !passwd_added.empty() || !group_added.empty() ||
            !shadow_added.empty();
@@ -90,6 +93,10 @@ std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& vo
 /// result changes nothing.
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                            const Shells& shells = {});
+
+/// For the remarks, one sentence: who gets no session for that, and what would help. sshd tells
+/// them nothing but "Permission denied". Empty: nobody.
+std::string remark_on_left_out(const std::vector<std::string>& left_out);
 
 /// Takes exactly the added lines out of the present files and gives the changed ones their shell
 /// back, whatever else has changed since; a shell that somebody else chose meanwhile stays.

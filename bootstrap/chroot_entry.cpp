@@ -220,6 +220,7 @@ class ChrootEntry : public Entry {
   bool by_base_sshd() const override { return true; }
   bool waits_for_base_sshd() const override { return !second_.is_open(); }
   std::string describe() const override { return second_.describe(); }
+  std::string remark() const override { return remark_on_left_out(accounts_.left_out); }
 
   Result<std::string> prepare(const EntryInput& input) override {
     const auto waited = wait_for_cloud_init_users(input.cancelled);

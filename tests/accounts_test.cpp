@@ -249,6 +249,26 @@ TEST(Accounts, an_id_that_is_somebody_else_s_on_the_base_is_not_given_a_second_n
                                       HasSubstr("its gid is admin on the base")));
 }
 
+/// They were told "Permission denied", and the operator a part of a line in the timeline.
+TEST(Accounts, who_is_kept_out_by_somebody_else_s_id_is_named_with_what_would_help) {
+  const auto remark = [](const std::string& passwd) {
+    return remark_on_left_out(merge_accounts(kBase, volume(passwd)).left_out);
+  };
+  EXPECT_EQ(remark("ada:x:2001:2001::/home/ada:/bin/sh\nadmin:x:1000:1000::/home/a:/bin/sh\n"), "");
+  EXPECT_EQ(remark("ubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n"
+                   "agent:x:1000:1000::/home/agent:/usr/sbin/nologin\n"
+                   "eve:x:2001:1000::/home/eve:/bin/sh\n"),
+            "of the volume's people some cannot log in, because the base's accounts count: ubuntu "
+            "has uid 1000, which is admin on the base, eve has gid 1000, which is admin on the "
+            "base (may run everything as root); with session.entry = \"sshd\" the volume's own do");
+  std::string many;
+  for (int i = 0; i < 1000; ++i)
+    many += "u" + std::to_string(i) + ":x:" + std::to_string(2000 + i) + ":100::/run/" +
+            std::string(3000, 'x') + ":/bin/sh\n";
+  EXPECT_THAT(remark(many), HasSubstr(", and 997 more; with session.entry"));
+  EXPECT_LT(remark(many).size(), 500u) << "which is what a report carries of a remark";
+}
+
 TEST(Accounts, the_number_of_a_privileged_base_group_is_no_primary_group) {
   AccountFiles base = kBase;
   base.group += "warmroot-base:x:1001:\n";

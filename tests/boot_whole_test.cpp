@@ -460,6 +460,20 @@ TEST_F(BootWhole, a_session_root_that_sshd_refuses_or_a_disk_that_is_gone_is_not
   EXPECT_TRUE(undo_bring_up(assignment_));
 }
 
+TEST_F(BootWhole,
+       whom_the_uid_of_somebody_on_the_base_keeps_out_status_names_with_what_would_help) {
+  ASSERT_TRUE(shell("echo 'owner:x:2077:2077::/root:/bin/sh' >>/etc/passwd"));
+  make_volume("echo 'ubuntu:x:2077:2077::/home/ubuntu:/bin/sh' >>$t/etc/passwd");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  EXPECT_TRUE(done) << done.error().message();
+  EXPECT_THAT(book_.snapshot().remarks,
+              testing::Contains(AllOf(HasSubstr("ubuntu has uid 2077, which is owner on the base"),
+                                      HasSubstr("with session.entry = \"sshd\""))));
+  EXPECT_TRUE(release(leaving(), assignment_, book_));
+  EXPECT_TRUE(shell("sed -i '/^owner:/d' /etc/passwd"));
+}
+
 TEST_F(BootWhole, an_sshd_that_ran_before_has_no_rescue_port_and_that_is_told) {
   make_volume();
   dress_as_disk();
