@@ -126,7 +126,8 @@ class AsUser {
   AsUser(uid_t uid, gid_t gid) {
     const int count = ::getgroups(0, nullptr);
     groups_.resize(static_cast<std::size_t>(std::max(count, 0)));
-    if (count > 0) ::getgroups(count, groups_.data());
+    const int got = count > 0 ? ::getgroups(count, groups_.data()) : 0;
+    groups_.resize(static_cast<std::size_t>(std::max(got, 0)));
     ::syscall(SYS_setgroups, 0, nullptr);
     ::setfsgid(gid);
     ::setfsuid(uid);
