@@ -201,8 +201,9 @@ def docker(m):
     ask = ("python3 -c \"import socket; s=socket.socket(socket.AF_UNIX); s.connect('/var/run/docker.sock')\n"
            "s.sendall(b'GET /version HTTP/1.0\\r\\n\\r\\n'); print(s.makefile().read())\"")
     refused, done = m.ssh(ask), m.ssh("sudo -n " + ask)
+    who = m.own("the base's group docker", "a group with the number of the base's docker")
     m.row("the base's docker, by /var/run/docker.sock", DIFFERS,
-          f"for root, and for whom the base's {m.own('', 'number of the ')}group docker has; paths of `-v`, images and data are the base's and end with the instance: "
+          f"for root, and for whom {who} has; paths of `-v`, images and data are the base's and end with the instance: "
           "`-v /run/warmroot/private/volume/home/...` binds the volume's",
           "of the base" in done.stdout and "PermissionError" in refused.stderr, (done, refused))
 
