@@ -1,7 +1,6 @@
 #include "bootstrap/bring_up.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <future>
@@ -16,7 +15,7 @@
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/leftovers.hpp"
-#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/login_trials.hpp"
 #include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/preflight_io.hpp"
@@ -24,6 +23,8 @@
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/volume_fstab.hpp"
 #include "bootstrap/volume_grow.hpp"
+#include "bootstrap/volume_marks.hpp"
+#include "bootstrap/volume_mounts.hpp"
 #include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
@@ -37,8 +38,6 @@ constexpr char kSys[] = "/sys";
 constexpr milliseconds kLook{500};
 /// While the manager's word is waited for: it is what the boot waits for.
 constexpr milliseconds kWordLook{20};
-/// All the other users together.
-constexpr milliseconds kOtherProbesLimit{std::chrono::seconds(20)};
 
 class Work {
  public:
@@ -54,7 +53,7 @@ class Work {
     TRY(mount_volume_root(order, assignment_, book_, stop_));
     bound_dirty_memory();
     TRY(mount_volume_fstab(disk_.name, disk_fd_.get(), assignment_, book_, stop_));
-    TRY(mount_inside());
+    TRY(mount_inside(input_.sftp_server, book_));
     const std::int64_t mounted_ms = book_.now_ms();
     book_.update(
         [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
@@ -64,7 +63,7 @@ class Work {
     input_.enter_stage(Stage::ready, {});
     tell_what_differs();
     if (input_.grow) grow();
-    probe_others();
+    logins_.try_others();
     return {};
   }
 
@@ -79,7 +78,7 @@ class Work {
     const auto table = book_.timed("read the partitions", [&] { return read_table_again(); });
     tell_what_differs();
     if (input_.grow && table) grow();
-    probe_others();
+    logins_.try_others();
     return {};
   }
 
@@ -241,44 +240,6 @@ class Work {
 
   // inside
 
-  MountFacts facts() const {
-    MountFacts facts;
-    facts.base_has_run_user = ::access("/run/user", F_OK) == 0;
-    facts.base_has_utmp = ::access("/run/utmp", F_OK) == 0;
-    facts.base_has_resolv_conf = ::access(kResolvConf, F_OK) == 0;
-    facts.sftp_server = input_.sftp_server;
-    if (const auto root = RootDirectory::open(kVolumePoint)) {
-      facts.volume_has_tmp = root->is_directory("tmp");
-      facts.volume_has_sftp_server =
-          input_.sftp_server.empty() || root->is_executable(input_.sftp_server);
-    }
-    return facts;
-  }
-
-  Ok mount_inside() {
-    std::int64_t started = book_.now_ms();
-    return perform_all(
-        plan_mounts(facts()), kVolumePoint, [&](const MountStep& step, const Ok& done) {
-          TimedStep timed{step.name, started, book_.now_ms() - started, Outcome::ok, {}};
-          if (!done) {
-            timed.outcome = step.required ? Outcome::failed : Outcome::skipped;
-            timed.detail = done.error().message();
-          }
-          book_.record(std::move(timed));
-          started = book_.now_ms();
-        });
-  }
-
-  /// The marker says how the last session ended and who has the volume now.
-  Result<std::string> mark_in_use() {
-    TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-    const std::string before = root.read(kVolumeMarker, 4096).value_or("first use\n");
-    TRY(root.make_directories(kVolumeState, 0755));
-    TRY(root.check_same_mount(kVolumeState));
-    TRY(root.write(kVolumeMarker, "open " + input_.launch.instance_id + "\n", 0644));
-    return "last time: " + before.substr(0, before.find('\n'));
-  }
-
   /// Before people can get in, so that nobody's client meets the base's keys under the node's name.
   Result<std::string> show_host_keys() const {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
@@ -300,7 +261,7 @@ class Work {
       step.detail = done ? *done : done.error().message();
       steps.push_back(std::move(step));
     };
-    attempt("mark as in use", [this] { return mark_in_use(); });
+    attempt("mark as in use", [this] { return mark_in_use(input_.launch.instance_id); });
     if (!input_.node_host_keys) return steps;
     assignment_.host_keys = true;
     if (resumed_ && node_keys_are_shown()) return steps;
@@ -346,48 +307,12 @@ class Work {
 
   Ok open_entry() {
     TRY(book_.timed("accounts", [&] { return assignment_.entry->prepare(entry_input_); }));
-    TRY(book_.timed("probe login", [&] { return probe_first(); }));
+    logins_.of(assignment_.entry->logins());
+    TRY(logins_.try_first(kProbeLimit));
     wait_until_kept();
     TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
     book_.update([&](Status& status) { status.entry = assignment_.entry->describe(); });
     return {};
-  }
-
-  Ok probe(const LoginTrial& login, milliseconds limit) {
-    TRY(stop_.check());
-    return probe_login(kVolumePoint, login.user, login.groups, limit, cancelled_);
-  }
-
-  /// Who has to get in before sessions are switched over: root, or else the first person.
-  Result<std::string> probe_first() {
-    logins_ = assignment_.entry->logins();
-    if (logins_.empty()) return std::string("there is nobody to log in");
-    const Ok done = probe(logins_.front(), kProbeLimit);
-    TRY(stop_.check());
-    TRY(done);
-    return logins_.front().user.name;
-  }
-
-  /// The others, once sessions are open: what fails for them is theirs (a profile, a shell), and no
-  /// reason to keep anybody out or waiting. It is noted.
-  void probe_others() {
-    if (logins_.size() < 2) return;
-    [[maybe_unused]] const auto told = book_.timed("probe logins of others", [&]() {
-      std::string names, notes;
-      const std::int64_t deadline_ms = book_.now_ms() + kOtherProbesLimit.count();
-      for (std::size_t i = 1; i < logins_.size() && !cancelled_(); ++i) {
-        const std::int64_t left = deadline_ms - book_.now_ms();
-        if (left <= 0) {
-          notes += "; no time left for the other users";
-          break;
-        }
-        if (const Ok done = probe(logins_[i], milliseconds(left)))
-          names += (names.empty() ? "" : ", ") + logins_[i].user.name;
-        else
-          notes += "; " + done.error().message();
-      }
-      return Result<std::string>(names + notes);
-    });
   }
 
   Result<std::string> switch_sessions() {
@@ -452,7 +377,7 @@ class Work {
   std::int64_t visible_ms_ = 0;
   bool seen_ = false;
   std::string raised_;  ///< the disk whose time limit was raised last
-  std::vector<LoginTrial> logins_;
+  LoginTrials logins_{book_, stop_};
   bool resumed_ = false;         ///< what is mounted was taken over
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<BootPin> pin_;

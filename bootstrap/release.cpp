@@ -28,6 +28,7 @@
 #include "bootstrap/preflight_io.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/volume_marks.hpp"
 #include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
@@ -355,12 +356,8 @@ class Release {
   // the file system
 
   Result<std::string> mark_clean() {
-    return within(&ReleaseBudget::sync, [id = input_.instance_id]() -> Result<std::string> {
-      TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-      TRY(root.check_same_mount(kVolumeState));  // a session may have made a link of it
-      TRY(root.write(kVolumeMarker, "clean " + id + "\n", 0644));
-      return std::string();
-    });
+    return within(&ReleaseBudget::sync,
+                  [id = input_.instance_id] { return bootstrap::mark_clean(id); });
   }
 
   /// What still writes when its time is over holds the volume, and unmounting waits for it.
