@@ -18,7 +18,7 @@ struct User {
   std::uint32_t uid = 0, gid = 0;
 };
 
-/// Somebody whose login is tried before anybody is let in.
+/// Somebody whose login is tried.
 struct LoginTrial {
   User user;
   std::vector<std::uint32_t> groups;

@@ -15,6 +15,7 @@
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/leftovers.hpp"
+#include "bootstrap/login_proof.hpp"
 #include "bootstrap/login_trials.hpp"
 #include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
@@ -38,6 +39,10 @@ constexpr char kSys[] = "/sys";
 constexpr milliseconds kLook{500};
 /// While the manager's word is waited for: it is what the boot waits for.
 constexpr milliseconds kWordLook{20};
+/// For a login behind the switch: people come in meanwhile, to whatever it is stuck in. What
+/// kProbeLimit has time for, the blocks' way from S3, is behind a volume on which it has worked;
+/// left are a machine that just boots and, at worst, an emulated processor.
+constexpr milliseconds kProvenProbeLimit{std::chrono::seconds(10)};
 
 class Work {
  public:
@@ -61,7 +66,9 @@ class Work {
     TRY(open_for_sessions());
     book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
     input_.enter_stage(Stage::ready, {});
+    TRY(try_behind_switch());
     tell_what_differs();
+    prove_for_next();
     if (input_.grow) grow();
     logins_.try_others();
     return {};
@@ -77,6 +84,7 @@ class Work {
     input_.enter_stage(Stage::ready, {});
     const auto table = book_.timed("read the partitions", [&] { return read_table_again(); });
     tell_what_differs();
+    prove_for_next();
     if (input_.grow && table) grow();
     logins_.try_others();
     return {};
@@ -92,9 +100,14 @@ class Work {
   }
 
   Ok open_for_sessions() {
+    const EntryKind entry = assignment_.served_by.value_or(input_.entry);
+    if (!resumed_ && entry == EntryKind::chroot) {
+      proof_ = earlier_proof(assignment_.volume_id);
+      assignment_.untried = proof_.has_value();
+    }
     // What the volume keeps of us is synced to it, and that takes as long as a login does.
     kept_ = std::async(std::launch::async, [this] { return keep_on_volume(); });
-    const Ok in = let_sessions_in(assignment_.served_by.value_or(input_.entry));
+    const Ok in = let_sessions_in(entry);
     wait_until_kept();
     return in;
   }
@@ -245,7 +258,8 @@ class Work {
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY(root.make_directories(kVolumeState, 0755));
     TRY(root.check_same_mount(kVolumeState));
-    return show_node_host_keys(root, assignment_.volume_id);
+    return show_node_host_keys(root, assignment_.volume_id,
+                               proof_ && marked_ ? proof_->host_key : std::string());
   }
 
   /// Steps that nothing else waits for until the switch; what fails is a line in the timeline: a
@@ -262,6 +276,7 @@ class Work {
       steps.push_back(std::move(step));
     };
     attempt("mark as in use", [this] { return mark_in_use(input_.launch.instance_id); });
+    marked_ = steps.back().outcome == Outcome::ok;
     if (!input_.node_host_keys) return steps;
     assignment_.host_keys = true;
     if (resumed_ && node_keys_are_shown()) return steps;
@@ -308,11 +323,58 @@ class Work {
   Ok open_entry() {
     TRY(book_.timed("accounts", [&] { return assignment_.entry->prepare(entry_input_); }));
     logins_.of(assignment_.entry->logins());
-    TRY(logins_.try_first(kProbeLimit));
+    if (!is_proven()) TRY(try_login(kProbeLimit));
     wait_until_kept();
     TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
     book_.update([&](Status& status) { status.entry = assignment_.entry->describe(); });
     return {};
+  }
+
+  /// This volume was left clean by a lease in which this login worked: trying it once more before
+  /// sessions are switched over would tell nothing new.
+  bool is_proven() {
+    const User* user = logins_.first();
+    if (!proof_ || user == nullptr || proof_->login != login_line(*user)) return false;
+    wait_until_kept();
+    return marked_;  // else the next lease would not know of this one
+  }
+
+  Ok try_login(milliseconds limit) {
+    TRY(logins_.try_first(limit));
+    if (std::exchange(assignment_.untried, false)) keep_record(EntryKind::chroot);
+    return {};
+  }
+
+  /// Where sessions were switched over first. One that fails now ends as one that fails before.
+  Ok try_behind_switch() {
+    if (!assignment_.untried) return {};
+    const Ok done = try_login(kProvenProbeLimit);
+    // People may be in the volume: a release warns them, and leaves it clean.
+    if (done || stop_.reason()) return {};
+    if (input_.leads_back) input_.leads_back();
+    show("Why: " + done.error().message());
+    std::ignore = assignment_.entry->close();
+    book_.update([](Status& status) {
+      status.mounted_to_ready_ms.reset();
+      status.entry.clear();
+    });
+    return done;
+  }
+
+  /// So that the next lease of the volume can switch first, where this one ends clean. An ed25519
+  /// key of the same content is as good as when it was read, whoever shows it.
+  void prove_for_next() {
+    const User* user = logins_.first();
+    if (assignment_.served_by != EntryKind::chroot || assignment_.volume_id.empty() || !marked_ ||
+        assignment_.untried || user == nullptr || stop_.reason())
+      return;
+    const std::string before = proof_ ? proof_->host_key : std::string();
+    const LoginProof proof{assignment_.volume_id, input_.launch.instance_id, login_line(*user),
+                           input_.node_host_keys ? shown_key_checksum() : before};
+    std::ignore = book_.timed("keep the proof", [&]() -> Result<std::string> {
+      TRY(keep_proof(proof));
+      return proof.login;
+    });
   }
 
   Result<std::string> switch_sessions() {
@@ -378,7 +440,9 @@ class Work {
   bool seen_ = false;
   std::string raised_;  ///< the disk whose time limit was raised last
   LoginTrials logins_{book_, stop_};
-  bool resumed_ = false;         ///< what is mounted was taken over
+  bool resumed_ = false;             ///< what is mounted was taken over
+  std::optional<LoginProof> proof_;  ///< of the lease before, where it counts
+  bool marked_ = false;          ///< the volume says that it is ours, and proves nothing any more
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<BootPin> pin_;
   std::future<std::vector<TimedStep>> kept_;  ///< last: waited for before the rest goes
@@ -405,7 +469,8 @@ static bool leads_in(const HeldVolume& volume) {
 
 Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop) {
   Ok done = Work(input, assignment, book, stop).resume();
-  if (!done && !stop.reason() && !leads_in(assignment)) std::ignore = assignment.entry->close();
+  if (!done && !stop.reason() && (assignment.untried || !leads_in(assignment)))
+    std::ignore = assignment.entry->close();
   return done;
 }
 

@@ -1,6 +1,7 @@
-// From "no disk" to "sessions land in the volume": find, check, mount, prepare, probe, switch. Each
-// step is timed into the status book. What is done is remembered in the Assignment, which release
-// undoes.
+// From "no disk" to "sessions land in the volume": find, check, mount, prepare, probe, switch; of a
+// volume that the last lease left clean, and in which the same login worked then (login_proof.hpp),
+// switch before probe. Each step is timed into the status book. What is done is remembered in the
+// Assignment, which release undoes.
 #pragma once
 
 #include <chrono>
@@ -43,21 +44,29 @@ struct BringUpInput {
   std::function<void(Stage, const std::string& message)> enter_stage;
   /// A disk ("/dev/nvme1n1") is likely to be the one; it may turn out to be another. May be empty.
   std::function<void(const std::string& disk_node)> disk_likely;
+  /// Called before sessions are led back to the base although Stage::ready was entered: the login
+  /// that was tried behind it has failed. Nobody else may lead them anywhere from then on. May be
+  /// empty.
+  std::function<void()> leads_back;
   /// Called before a bring-up that failed unmounts again. May be empty.
   std::function<void()> let_go;
 };
 
 /// Ends with sessions in the volume, or with an error and everything undone but what `assignment`
 /// still says; is_damage (filesystem_check.hpp) is true of it where people have to repair the
-/// volume's file system. Returns early with retry_later when a stop is requested. Sessions are open
-/// when Stage::ready is entered; what follows is said about them and takes up to 20 s.
+/// volume's file system. Returns early with retry_later when a stop is requested before sessions
+/// are open, and with success when it comes later. They are when Stage::ready is entered; what
+/// follows is said about them and takes up to 20 s. Where they were switched over first, a login is
+/// tried right behind that, for 10 s at most, and one that fails is such an error, too: new
+/// sessions land on the base at once, behind a banner with the reason, and whoever is in the volume
+/// is ended.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
 /// Like bring_up, for a volume that was taken over: sessions get in by the entry that served it,
 /// and by another one only where that fails. Whoever is in it stays, and so does the mount where
-/// this fails. New sessions go on landing in it then if the session link leads them there; else on
-/// the base, until it is called again with success. What follows Stage::ready is as bring_up's, and
-/// changes nothing where that was done already.
+/// this fails. New sessions go on landing in it then if the session link leads them there and a
+/// login has worked in this lease; else on the base, until it is called again with success. What
+/// follows Stage::ready is as bring_up's, and changes nothing where that was done already.
 Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
 /// Whether sessions still work, or would, where the entry was closed: the volume is mounted, and

@@ -41,7 +41,7 @@ constexpr int kKeysLooks = 100, kKeysPauseMs = 10;
 /// A login takes a tenth of that, with PAM; who holds one up must not find the base behind it.
 constexpr std::chrono::milliseconds kLoginsLimit{500};
 
-/// sshd's path leads to the very directory into which the probe has logged in.
+/// sshd's path leads to the very directory into which the probe logs in.
 Ok check_session_path() {
   struct stat proved {
   }, used{};

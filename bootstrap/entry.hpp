@@ -1,7 +1,8 @@
 // How sessions get into a mounted volume, behind one interface. bring_up prepares an entry, tries
-// its logins and opens it; the daemon looks after it; release closes it, ends what it runs and
-// takes back what it changed. Between sessions and the base stands nothing else, so that other ways
-// to boot the volume (soft-reboot, another root) have their place here beside the container.
+// its logins and opens it (one login of `chroot` may be tried behind that); the daemon looks after
+// it; release closes it, ends what it runs and takes back what it changed. Between sessions and the
+// base stands nothing else, so that other ways to boot the volume (soft-reboot, another root) have
+// their place here beside the container.
 #pragma once
 
 #include <sys/types.h>

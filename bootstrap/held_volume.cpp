@@ -69,6 +69,7 @@ Result<HeldVolume> volume_of(const Json& document) {
   document.at("instance_id").get_to(volume.instance_id);
   document.at("launch_key").get_to(volume.launch_key);
   volume.served_by = entry_kind_from(document.at("served_by").get<std::string>());
+  volume.untried = document.at("untried").get<bool>();
   TRY(take_number(document.at("root_device"), volume.root_device));
   document.at("volume_os").get_to(volume.volume_os);
   document.at("root_choice").get_to(volume.root_choice);
@@ -94,6 +95,7 @@ std::string held_document(const HeldRecord& record) {
                    {"instance_id", volume.instance_id},
                    {"launch_key", volume.launch_key},
                    {"served_by", volume.served_by ? to_string(*volume.served_by) : ""},
+                   {"untried", volume.untried},
                    {"root_device", volume.root_device},
                    {"volume_os", volume.volume_os},
                    {"root_choice", volume.root_choice},

@@ -30,6 +30,8 @@ struct HeldVolume {
   std::string instance_id;             ///< of this machine
   std::string launch_key;              ///< the key that it was launched with; may be empty
   std::optional<EntryKind> served_by;  ///< absent before one was tried
+  /// Sessions may land in it although no login has been tried in this lease.
+  bool untried = false;
   /// st_dev of the volume's root once it has been mounted to stay, to know it again; 0: it was not,
   /// or nobody knows.
   dev_t root_device = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "bootstrap/base/words.hpp"
 #include "bootstrap/report_sign.hpp"
 
 namespace warmroot::bootstrap {
@@ -14,15 +15,6 @@ constexpr std::string_view kTitle = "warmroot host keys 1";
 /// write any keys. What they are worth host_keys tries before it shows them.
 std::string checksum(std::string_view text) {
   return hmac_sha256_hex(kTitle, text);
-}
-
-/// The text up to the next line's end, which is taken away too; nullopt without such an end.
-std::optional<std::string_view> take_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end + 1);
-  return line;
 }
 
 /// The rest of a line "WORD rest"; nullopt when it begins with another word.

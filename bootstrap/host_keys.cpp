@@ -5,6 +5,7 @@
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/host_key_document.hpp"
+#include "bootstrap/login_proof.hpp"
 #include "bootstrap/paths.hpp"
 
 namespace warmroot::bootstrap {
@@ -134,13 +135,17 @@ Ok show_base_host_keys() {
   return {};
 }
 
-Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id) {
+Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id,
+                                        const std::string& read_before) {
   TRY(make_directory(kNodeKeys, 0700));
   const std::string first = kHostKeyTypes[0];
   HostKeys keys = kept_keys(volume, volume_id).value_or(HostKeys{volume_id, {}});
   std::string done = "made for this node";
   bool kept = false;
-  if (const HostKey* key = keys.find(first)) {
+  if (const HostKey* key = keys.find(first); key && key_checksum(key->text) == read_before) {
+    kept = true;
+    done = "the node's, which ssh-keygen has read in the lease before";
+  } else if (key) {
     TRY_ASSIGN(kept, is_readable(*key));
     done = kept ? "the node's, from its volume" : "made anew, sshd could not read the volume's";
   }
@@ -156,6 +161,11 @@ Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::
 
 bool node_keys_are_shown() {
   return ::access(key_file(kHostKeyTypes[0]).c_str(), F_OK) == 0;
+}
+
+std::string shown_key_checksum() {
+  const auto shown = read_file(key_file(kHostKeyTypes[0]), kMaxKeyFile);
+  return shown ? key_checksum(*shown) : std::string();
 }
 
 Ok complete_host_keys(const std::string& point, const std::string& volume_id,

@@ -23,14 +23,18 @@ Ok show_base_host_keys();
 
 /// New connections see the node's ed25519 key from now on: the volume's, or where it has none of
 /// its own (first use, a copy of another volume, a damaged file) or one that the base cannot read,
-/// a new one, which the volume keeps. Of a volume without an id (a Xen disk that the manager has
-/// not named) none is taken and none kept. Returns what was done, for the timeline. Errors: no
-/// ssh-keygen on the base or one that takes too long, the volume cannot be written; then nothing
-/// has changed.
-Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id);
+/// a new one, which the volume keeps. One with the checksum `read_before` (login_proof.hpp's) is
+/// not read once more: complete_host_keys finds out if it is of no use. Of a volume without an id
+/// (a Xen disk that the manager has not named) none is taken and none kept. Returns what was done,
+/// for the timeline. Errors: no ssh-keygen on the base or one that takes too long, the volume
+/// cannot be written; then nothing has changed.
+Result<std::string> show_node_host_keys(const RootDirectory& volume, const std::string& volume_id,
+                                        const std::string& read_before = {});
 
 /// True while show_node_host_keys' are shown.
 bool node_keys_are_shown();
+/// The checksum of their ed25519 key; empty while none is shown.
+std::string shown_key_checksum();
 
 /// What sessions need not wait for: proves each of the volume's keys by a signature, shows those of
 /// the other types as well, and makes anew what is missing or of no use (RSA takes seconds), all of

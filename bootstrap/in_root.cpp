@@ -212,6 +212,13 @@ Ok RootDirectory::write(const std::string& path, std::string_view text, mode_t m
   return {};
 }
 
+Ok RootDirectory::remove(const std::string& path) const {
+  TRY_ASSIGN(const UniqueFd directory, open_inside(parent_of(path), O_PATH | O_DIRECTORY));
+  if (::unlinkat(directory.get(), leaf_of(path).c_str(), 0) != 0 && errno != ENOENT)
+    return fail_errno("removing /" + path + " in the volume");
+  return {};
+}
+
 Ok RootDirectory::make_directories(const std::string& path, mode_t mode) const {
   const std::string inside = relative(path);
   std::size_t end = 0;

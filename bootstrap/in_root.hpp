@@ -45,6 +45,9 @@ class RootDirectory {
   /// Writes a file by create + rename in its own directory; both are synced, so that a power cut
   /// loses neither the content nor the name. The file's directory has to exist.
   Ok write(const std::string& path, std::string_view text, mode_t mode) const;
+  /// Removes a name, which is no directory's; one that is not there is success. The directory is
+  /// not synced.
+  Ok remove(const std::string& path) const;
   /// Creates the directory and its missing parents.
   Ok make_directories(const std::string& path, mode_t mode) const;
   /// A link of the volume's must not make us write to what is mounted inside it (the base's /dev,

@@ -48,6 +48,14 @@ std::vector<Holder> lasting_holders() {
   return who;
 }
 
+/// What a greeting of sshd's or a probe login has left ends within a moment; people who were let in
+/// before the bring-up failed do not.
+void end_whoever_is_in(const HeldVolume& volume) {
+  if (lasting_holders().empty() || !is_mounted(volume)) return;
+  std::ignore = search_holders(volume.root_device, {}, {SIGHUP, SIGTERM, SIGCONT});
+  if (!lasting_holders().empty()) std::ignore = kill_holders(volume.root_device, {});
+}
+
 /// A process that has just been killed closes its files when nobody can see them any more.
 Ok unmount_when_closed() {
   const std::int64_t deadline = boottime_ms() + kLeftoverLimit.count();
@@ -136,7 +144,7 @@ Ok undo_bring_up(Assignment& assignment) {
   };
   if (auto ended = assignment.entry->end(kEndLimit); !ended) note(fail(std::move(ended).error()));
   if (assignment.mounted) {
-    std::ignore = lasting_holders();  // of a sshd's greeting, of a probe login
+    end_whoever_is_in(assignment);
     Ok unmounted = unmount_when_closed();
     assignment.mounted = !unmounted;
     if (unmounted) forget_held_record();

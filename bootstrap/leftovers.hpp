@@ -24,7 +24,8 @@ Result<std::optional<HeldRecord>> take_leftovers();
 /// What is left of a bootstrap that was killed, for resume, or to be released; shown in the book.
 Assignment taken_over(HeldVolume volume, StatusBook& book);
 
-/// Points sessions at the base, unmounts, undoes the entry: the way back of a failed bring_up.
+/// Points sessions at the base, ends whoever was let in, unmounts, undoes the entry: the way back
+/// of a failed bring_up.
 Ok undo_bring_up(Assignment& assignment);
 
 }  // namespace warmroot::bootstrap

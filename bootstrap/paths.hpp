@@ -79,6 +79,8 @@ inline constexpr char kSshdDropIn[] = "/etc/ssh/sshd_config.d/00-0-warmroot.conf
 /// Inside the volume, relative to its root.
 inline constexpr char kVolumeState[] = "var/lib/warmroot";
 inline constexpr char kVolumeMarker[] = "var/lib/warmroot/state";
+/// Root-only: what was proved in the lease that has the volume, or had it last (login_proof.hpp).
+inline constexpr char kVolumeProof[] = "var/lib/warmroot/proof";
 /// Root-only: the private host keys of the node.
 inline constexpr char kVolumeHostKeys[] = "var/lib/warmroot/host_keys";
 inline constexpr char kVolumeMap[] = "var/lib/warmroot/warm.map";

@@ -30,6 +30,7 @@ constexpr HostilePlace kPlaces[] = {{"etc/passwd", 2},
                                     {"var/lib", 3},
                                     {"var/lib/warmroot", 2},
                                     {kVolumeMarker, 1},
+                                    {kVolumeProof, 1},
                                     {kVolumeHostKeys, 1},
                                     {kVolumeMap, 1},
                                     {kVolumeHotList, 1},
@@ -79,7 +80,7 @@ TEST_F(BootHostile, whatever_is_so_bring_up_ends_in_time_and_leaves_the_base_as_
 
 TEST_F(BootHostile, hard_links_of_a_file_of_ours_carry_nothing_into_another_file) {
   make_volume(
-      "mkdir -p $t/var/lib/warmroot; for name in state host_keys warm.map hot.list; do\n"
+      "mkdir -p $t/var/lib/warmroot; for name in state proof host_keys warm.map hot.list; do\n"
       "ln $t/etc/shadow $t/var/lib/warmroot/$name; done; chmod 600 $t/etc/shadow; "
       "ln -f $t/etc/shadow $t/home/ada/.ssh/authorized_keys");
   dress_as_disk();

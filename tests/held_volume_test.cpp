@@ -25,6 +25,7 @@ HeldRecord whole() {
   volume.instance_id = "i-1";
   volume.launch_key = "ssh-ed25519 AAAA launch";
   volume.served_by = EntryKind::sshd;
+  volume.untried = true;
   volume.root_device = 66306;
   volume.volume_os = "Debian \"12\"\n";
   volume.root_choice = "partition 1, the only one";
@@ -53,6 +54,7 @@ TEST(HeldVolume, what_is_read_is_what_was_written) {
   EXPECT_EQ(read->leaving->word, "manager-wish");
   EXPECT_EQ(read->leaving->deadline_ms, 4711);
   EXPECT_EQ(volume.served_by, EntryKind::sshd);
+  EXPECT_TRUE(volume.untried);
 }
 
 TEST(HeldVolume, one_that_serves_is_not_said_to_leave) {
@@ -70,7 +72,7 @@ TEST(HeldVolume, a_document_that_was_cut_short_or_lacks_a_field_is_none) {
     EXPECT_FALSE(parse_held_document(text.substr(0, bytes))) << bytes;
   for (const char* field :
        {"disk_node", "disk_sequence", "partition", "offset_bytes", "volume_id", "other_devices",
-        "root_device", "served_by", "fstab", "for_people", "word", "deadline_ms"}) {
+        "root_device", "served_by", "untried", "fstab", "for_people", "word", "deadline_ms"}) {
     std::string lacks = text;
     lacks.replace(lacks.find("\"" + std::string(field) + "\"") + 1, 1, "?");
     EXPECT_FALSE(parse_held_document(lacks)) << field;

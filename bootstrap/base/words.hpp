@@ -1,7 +1,8 @@
-// Small texts: lower case, lists of words, cuts. Pure.
+// Small texts: lower case, lists of words, lines, cuts. Pure.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,15 @@ inline std::string joined(const std::vector<std::string>& words, const char* sep
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : separator) + word;
   return text;
+}
+
+/// The text up to the next line's end, which is taken away too; nullopt without such an end.
+inline std::optional<std::string_view> take_line(std::string_view& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(end + 1);
+  return line;
 }
 
 /// At most so many bytes of a stranger's text, in UTF-8 whole characters, and a sign that there was

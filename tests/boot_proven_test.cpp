@@ -1,0 +1,500 @@
+// A volume that the last lease left clean, and in which the login worked then: sessions are
+// switched over before it is tried again. What does not prove that has it tried first, and one that
+// fails behind the switch leaves people on the base.
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <tuple>
+
+#include "bootstrap/held_record.hpp"
+#include "bootstrap/host_key_document.hpp"
+#include "bootstrap/host_keys.hpp"
+#include "bootstrap/login_proof.hpp"
+#include "tests/boot_up.hpp"
+#include "tests/hostile_kinds.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Where ssh-keygen's calls are written, a line each, once a test listens to them.
+constexpr char kKeygenCalls[] = "/run/keygen-calls";
+/// What a try before the switch has is 90 s.
+constexpr std::int64_t kWithinBoundMs = 40'000;
+
+class BootProven : public HostileVolume<BootWhole> {
+ protected:
+  void TearDown() override {
+    if (listens_) {
+      EXPECT_TRUE(shell("umount /usr/bin/ssh-keygen"));
+    }
+    HostileVolume<BootWhole>::TearDown();
+  }
+
+  /// How far the step is from the first one; that of the last one where it was not taken.
+  static std::size_t place(const StatusBook& book, const std::string& step) {
+    const auto steps = book.snapshot().steps;
+    const auto found = std::find_if(steps.begin(), steps.end(),
+                                    [&](const auto& each) { return each.name == step; });
+    EXPECT_NE(found, steps.end()) << step;
+    return static_cast<std::size_t>(found - steps.begin());
+  }
+
+  static std::string detail(const StatusBook& book, const std::string& step) {
+    const auto steps = book.snapshot().steps;
+    const std::size_t at = place(book, step);
+    return at < steps.size() ? steps[at].detail : "";
+  }
+
+  Ok give_back(Assignment& assignment, StatusBook& book) const {
+    ReleaseInput input = leaving();
+    input.instance_id = input_.launch.instance_id;
+    return release(input, assignment, book);
+  }
+
+  /// A lease that ends clean: whether the login was tried before sessions were switched over.
+  bool tries_first() {
+    Assignment assignment;
+    StatusBook book("");
+    StopRequest stop;
+    const Ok done = bring_up(input_, assignment, book, stop);
+    EXPECT_TRUE(done) << (done ? "" : done.error().message());
+    if (!done) return false;
+    EXPECT_EQ(session_os(), "Test Volume 1");
+    const bool first = place(book, "probe login") < place(book, "switch sessions");
+    EXPECT_TRUE(give_back(assignment, book));
+    return first;
+  }
+
+  /// With a lease behind it that proves its login.
+  void make_proven_volume() {
+    make_volume();
+    dress_as_disk();
+    ASSERT_TRUE(tries_first());
+  }
+
+  void break_shell(const std::string& with) { change_volume("cp bin/" + with + " bin/bash"); }
+  void mend_shell() { change_volume("cp bin/sh bin/bash"); }
+
+  /// ssh-keygen goes on working.
+  void listen_to_keygen() {
+    const auto done = shell(
+        "cp /usr/bin/ssh-keygen /run/keygen\n"
+        "printf '#!/bin/sh\\necho \"$*\" >>/run/keygen-calls\\nexec /run/keygen \"$@\"\\n' "
+        ">/run/keygen-heard\n"
+        "chmod 755 /run/keygen-heard; mount --bind /run/keygen-heard /usr/bin/ssh-keygen");
+    ASSERT_TRUE(done) << done.error().message();
+    listens_ = true;
+  }
+  static std::string keygen_calls() { return read_file(kKeygenCalls, 1 << 20).value_or(""); }
+
+  /// The volume's document holds this as its ed25519 key, and the last lease says that it was read.
+  void plant_key(const std::string& text, bool as_read) {
+    mount_volume();
+    ASSERT_TRUE(write_file_atomic(inside(kVolumeHostKeys),
+                                  host_key_document({"vol-0abc", {{"ed25519", text}}}), 0600));
+    auto proof = parse_proof(read_file(inside(kVolumeProof), 4096).value_or(""));
+    ASSERT_TRUE(proof);
+    if (as_read) proof->host_key = key_checksum(text);
+    ASSERT_TRUE(write_file_atomic(inside(kVolumeProof), proof_document(*proof), 0600));
+    ASSERT_TRUE(unmount_tree(kVolumePoint));
+  }
+
+  bool listens_ = false;
+};
+
+/// In the volume by the session link, for ever.
+pid_t come_in() {
+  int came[2];
+  EXPECT_EQ(::pipe(came), 0);
+  const pid_t session = ::fork();
+  if (session == 0) {
+    const bool in = ::chroot(kSessionRoot) == 0 && ::chdir("/") == 0;
+    std::ignore = ::write(came[1], in ? "y" : "n", 1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  EXPECT_EQ(::read(came[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  ::close(came[0]);
+  ::close(came[1]);
+  return session;
+}
+
+TEST_F(BootProven, a_volume_that_was_left_clean_is_switched_to_before_its_login_is_tried) {
+  make_volume();
+  dress_as_disk();
+  EXPECT_TRUE(tries_first()) << "its first use";
+  for (const char* instance : {"i-1", "i-2", "i-3"}) {
+    SCOPED_TRACE(instance);
+    input_.launch.instance_id = instance;
+    Assignment assignment;
+    StatusBook book("");
+    std::string at_ready;
+    input_.enter_stage = [&](Stage stage, const std::string&) {
+      if (stage != Stage::ready) return;
+      at_ready = book.snapshot().steps.back().name;
+      EXPECT_TRUE(book.snapshot().mounted_to_ready_ms);
+      EXPECT_EQ(session_os(), "Test Volume 1");
+      EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "open " + std::string(instance));
+      EXPECT_EQ(::access(inside(kVolumeProof).c_str(), F_OK), -1) << "it is for one lease";
+    };
+    const Ok done = bring_up(input_, assignment, book, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_EQ(at_ready, "switch sessions");
+    EXPECT_EQ(place(book, "probe login"), place(book, "switch sessions") + 1);
+    EXPECT_EQ(detail(book, "probe login"), "root");
+    EXPECT_LT(place(book, "mark as in use"), place(book, "switch sessions"));
+    ASSERT_TRUE(give_back(assignment, book));
+  }
+}
+
+TEST_F(BootProven, one_whose_profile_was_broken_since_lands_people_on_the_base_with_the_reason) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  break_shell("angry");
+  pid_t person = 0;
+  std::vector<std::string> order;
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    if (stage == Stage::ready) person = come_in();
+  };
+  input_.leads_back = [&] { order.emplace_back(link_text(kSessionRoot)); };
+  input_.let_go = [&] { order.emplace_back(link_text(kSessionRoot)); };
+  const std::int64_t started = boottime_ms();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  EXPECT_LT(boottime_ms() - started, kWithinBoundMs);
+  ASSERT_NE(person, 0) << "else sessions were not switched first";
+  const pid_t ended = ::waitpid(person, nullptr, WNOHANG);
+  EXPECT_EQ(ended, person) << "whoever came in keeps the volume from being unmounted";
+  if (ended == 0) {
+    ::kill(person, SIGKILL);
+    ::waitpid(person, nullptr, 0);
+  }
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(),
+              testing::AllOf(HasSubstr("profile is broken"), testing::Not(HasSubstr("undoing"))));
+  EXPECT_THAT(order, testing::ElementsAre(kVolumePoint, "/"))
+      << "back before anything is waited for";
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(read_file(kBannerFile, 65536).value_or(""), HasSubstr("profile is broken"));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_FALSE(held_record());
+  EXPECT_FALSE(book_.snapshot().mounted_to_ready_ms);
+  EXPECT_EQ(book_.snapshot().entry, "");
+
+  // As one that fails before the switch: nobody is let in, and no stage tells of it.
+  stages_.clear();
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    stages_.emplace_back(to_string(stage));
+  };
+  Assignment assignment;
+  StatusBook book("");
+  const Ok again = bring_up(input_, assignment, book, stop_);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().message(), done.error().message());
+  EXPECT_THAT(stages_, testing::ElementsAre("disk_seen", "checked", "mounted"));
+  mend_shell();
+  EXPECT_TRUE(tries_first());
+  EXPECT_FALSE(tries_first());
+}
+
+TEST_F(BootProven, a_login_that_hangs_behind_the_switch_is_given_up_within_seconds) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  break_shell("hang");
+  const std::int64_t started = boottime_ms();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  EXPECT_LT(boottime_ms() - started, kWithinBoundMs);
+  EXPECT_THAT(stages_, testing::Contains("ready"));
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("the probe login of root took longer than 10 s"));
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(read_file(kBannerFile, 65536).value_or(""), HasSubstr("took longer than 10 s"));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+}
+
+/// An undone bring-up would end whoever is in the volume without a word, and leave it unclean.
+TEST_F(BootProven, a_stop_behind_the_switch_is_a_release_and_no_failure) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  break_shell("hang");
+  std::jthread notice;
+  std::int64_t ready_ms = 0;
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    if (stage != Stage::ready) return;
+    ready_ms = boottime_ms();
+    notice = std::jthread([this] {
+      ::poll(nullptr, 0, 500);
+      stop_.request({"spot-notice", "EC2 takes this spot instance back"});
+    });
+  };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  EXPECT_LT(boottime_ms() - ready_ms, 9000) << "it was waited for";
+  ASSERT_TRUE(notice.joinable()) << "else sessions were not switched first";
+  notice.join();
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(session_os(), "Test Volume 1");
+  ASSERT_TRUE(give_back(assignment_, book_));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  input_.enter_stage = [](Stage, const std::string&) {};
+  mend_shell();
+  EXPECT_TRUE(tries_first()) << "nobody knows whether the login works";
+}
+
+TEST_F(BootProven, what_is_no_proof_of_this_login_has_it_tried_first) {
+  struct Change {
+    const char* name;
+    const char* script;
+  };
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  EXPECT_FALSE(tries_first()) << "else this test shows nothing";
+  for (const Change& change :
+       {Change{"not left clean", "echo open i-1 >state"},
+        {"left clean by a lease that tried nothing", "echo clean i-2 >state"},
+        {"left clean by nobody", "echo 'clean ' >state; sed -i 's/ i-1$/ /' proof"},
+        {"no word of how it was left", "rm state"},
+        {"another volume's", "sed -i s/vol-0abc/vol-0def/ proof"},
+        {"of a volume without an id", "sed -i s/vol-0abc// proof"},
+        {"another user's", "sed -i 's/ root 0 / toor 0 /' proof"},
+        {"another uid's", "sed -i 's/ root 0 / root 1 /' proof"},
+        {"by another shell", "sed -i s,/bin/bash,/bin/sh, proof"},
+        {"by another entry", "sed -i 's/login chroot /login sshd /' proof"},
+        {"cut", "truncate -s -1 proof"},
+        {"added to", "echo >>proof"},
+        {"empty", ": >proof"},
+        {"away", "rm proof"},
+        {"a link to one", "mv proof other; ln -s other proof"},
+        {"a pipe", "rm proof; mkfifo -m 600 proof"},
+        {"a device", "rm proof; mknod -m 600 proof c 1 5"},
+        {"huge", "truncate -s 1G proof"},
+        {"written by others", "chmod 620 proof"},
+        {"somebody else's", "chown 2001 proof"},
+        {"in a directory that others see", "mv proof other; mkdir proof; mv other proof"}}) {
+    SCOPED_TRACE(change.name);
+    change_volume("cd var/lib/warmroot; " + std::string(change.script));
+    EXPECT_TRUE(tries_first());
+    // What stands in its place for good, like a directory, keeps the next proof from its place.
+    change_volume("cd var/lib/warmroot; [ ! -d proof ] || rm -r proof");
+    if (std::string(change.name).find("directory") == std::string::npos) {
+      EXPECT_FALSE(tries_first());
+    }
+  }
+}
+
+TEST_F(BootProven, a_copy_of_a_volume_proves_nothing) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "vol0def\n"));
+  EXPECT_TRUE(tries_first());
+  EXPECT_FALSE(tries_first());
+}
+
+TEST_F(BootProven, another_shell_of_root_s_on_the_base_has_it_tried_first) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  ASSERT_TRUE(shell("sed -i '/^root:/s,[^:]*$,/bin/sh,' /etc/passwd"));
+  EXPECT_TRUE(tries_first());
+  EXPECT_FALSE(tries_first());
+  ASSERT_TRUE(write_in_place("/etc/passwd", passwd_));
+}
+
+TEST_F(BootProven, a_volume_that_keeps_no_proof_is_served_and_has_its_login_tried_first) {
+  make_volume("mkdir -p $t/var/lib/warmroot/proof/in-the-way");
+  dress_as_disk();
+  EXPECT_TRUE(tries_first());
+  EXPECT_TRUE(tries_first());
+}
+
+TEST_F(BootProven, killed_after_any_step_of_a_switch_that_came_first_the_next_one_serves) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  std::vector<TimedStep> steps;
+  {
+    Assignment assignment;
+    StatusBook book("");
+    ASSERT_TRUE(bring_up(input_, assignment, book, stop_));
+    steps = book.snapshot().steps;
+    EXPECT_LT(place(book, "switch sessions"), place(book, "probe login"));
+    ASSERT_TRUE(give_back(assignment, book));
+  }
+  ASSERT_GT(steps.size(), 15u);
+  for (std::size_t killed = 1; killed <= steps.size(); ++killed) {
+    SCOPED_TRACE(steps[killed - 1].name);
+    EXPECT_TRUE(killed_after(killed, [&](StatusBook& book) {
+      Assignment lost;
+      std::ignore = bring_up(input_, lost, book, stop_);
+    }));
+    EXPECT_EQ(steps_of_child(), killed);
+    const Ok login = probe_login(kSessionRoot, ada(), {2001}, milliseconds(20000));
+    EXPECT_TRUE(login) << (login ? "" : login.error().message());
+    const Ok cleared = clear_leftovers();
+    ASSERT_TRUE(cleared) << cleared.error().message();
+    ASSERT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+    std::ignore = tries_first();
+  }
+}
+
+/// One whose login was tried would be served on: it had worked in this very lease.
+TEST_F(BootProven, killed_before_the_login_was_tried_a_volume_whose_login_fails_serves_nobody) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  std::size_t switched = 0;
+  {
+    Assignment assignment;
+    StatusBook book("");
+    ASSERT_TRUE(bring_up(input_, assignment, book, stop_));
+    switched = place(book, "switch sessions") + 1;
+    ASSERT_TRUE(give_back(assignment, book));
+  }
+  break_shell("angry");
+  ASSERT_TRUE(killed_after(switched, [&](StatusBook& book) {
+    Assignment lost;
+    std::ignore = bring_up(input_, lost, book, stop_);
+  }));
+  EXPECT_EQ(session_os(), "Test Volume 1");
+  auto held = take_leftovers();
+  ASSERT_TRUE(held && *held) << "sessions land in it";
+  Assignment assignment = taken_over(std::move((*held)->volume), book_);
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Ok refused = resume(input_, assignment, book_, stop_);
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.error().message(), HasSubstr("profile is broken"));
+    EXPECT_NE(session_os(), "Test Volume 1");
+    EXPECT_TRUE(assignment.mounted);
+  }
+  ASSERT_TRUE(shell("cp " + inside("bin/sh") + " " + inside("bin/bash")));
+  Ok done = resume(input_, assignment, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(session_os(), "Test Volume 1");
+  // From now on it has been tried.
+  ASSERT_TRUE(shell("cp " + inside("bin/angry") + " " + inside("bin/bash")));
+  done = resume(input_, assignment, book_, stop_);
+  EXPECT_FALSE(done);
+  EXPECT_EQ(session_os(), "Test Volume 1");
+  EXPECT_TRUE(give_back(assignment, book_));
+}
+
+TEST_F(BootProven, a_host_key_that_was_read_in_the_last_lease_is_shown_before_it_is_read_again) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(show_base_host_keys());
+  ASSERT_NO_FATAL_FAILURE(listen_to_keygen());
+  std::string first, calls_at_ready;
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    if (stage == Stage::ready) calls_at_ready = keygen_calls();
+  };
+  for (int lease = 0; lease < 4; ++lease) {
+    SCOPED_TRACE(lease);
+    // One of them shows the base's keys.
+    input_.node_host_keys = lease != 2;
+    ::unlink(kKeygenCalls);
+    Assignment assignment;
+    StatusBook book("");
+    const Ok done = bring_up(input_, assignment, book, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    if (lease == 0) first = shown_host_key();
+    EXPECT_EQ(calls_at_ready.empty(), lease > 0) << calls_at_ready;
+    if (lease != 2) {
+      EXPECT_THAT(shown_host_key(), testing::StartsWith("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
+      EXPECT_EQ(shown_host_key(), first);
+      EXPECT_LT(place(book, "host keys"), place(book, "switch sessions"));
+      ASSERT_TRUE(complete_host_keys(kVolumePoint, "vol-0abc", {}));
+      EXPECT_EQ(shown_host_key(), first);
+      EXPECT_THAT(keygen_calls(), HasSubstr("-y -P")) << "it is read behind the switch";
+    }
+    ASSERT_TRUE(give_back(assignment, book));
+  }
+}
+
+TEST_F(BootProven, another_host_key_than_the_one_that_was_read_is_read_before_it_is_shown) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  ASSERT_TRUE(tries_first());
+  ASSERT_NO_FATAL_FAILURE(plant_key("garbage\n", false));
+  std::string at_ready;
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    if (stage == Stage::ready) at_ready = shown_host_key();
+  };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_LT(place(book_, "switch sessions"), place(book_, "probe login"));
+  EXPECT_THAT(at_ready, testing::StartsWith("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
+  EXPECT_THAT(detail(book_, "host keys"), HasSubstr("made anew"));
+  EXPECT_TRUE(give_back(assignment_, book_));
+}
+
+/// Whoever is root in a session can write that it was read.
+TEST_F(BootProven, a_host_key_that_only_seems_to_have_been_read_is_replaced_behind_the_switch) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(show_base_host_keys());
+  input_.node_host_keys = true;
+  ASSERT_TRUE(tries_first());
+  ASSERT_NO_FATAL_FAILURE(plant_key("garbage\n", true));
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(shown_host_key(), "garbage\n") << "else this test shows nothing";
+  // As the daemon does it once sessions are open.
+  ASSERT_TRUE(complete_host_keys(kVolumePoint, "vol-0abc", {}));
+  const std::string made = shown_host_key();
+  EXPECT_THAT(made, testing::StartsWith("-----BEGIN OPENSSH PRIVATE KEY-----\n"));
+  EXPECT_TRUE(give_back(assignment_, book_));
+  Assignment assignment;
+  StatusBook book("");
+  ASSERT_TRUE(bring_up(input_, assignment, book, stop_));
+  EXPECT_EQ(detail(book, "host keys"), "the node's, from its volume") << "nobody had read it yet";
+  EXPECT_EQ(shown_host_key(), made);
+  EXPECT_TRUE(give_back(assignment, book));
+}
+
+/// As a daemon that was `ready` and is not any more.
+class BootProvenUp : public BootUp {
+ protected:
+  /// Until the login was tried; then it is given back clean.
+  void serve_once() {
+    ASSERT_EQ(run_up(), "");
+    if (sshd_ == 0) start_sshd();
+    ASSERT_TRUE(comes([] { return ::access(inside(kVolumeProof).c_str(), F_OK) == 0; }));
+    ASSERT_TRUE(down());
+    ASSERT_TRUE(comes([] { return !daemon_runs(); }));
+  }
+  void put_shell(const std::string& program) {
+    mount_volume();
+    ASSERT_TRUE(shell("cp " + inside("bin/" + program) + " " + inside("bin/bash")));
+    ASSERT_TRUE(unmount_tree(kVolumePoint));
+  }
+};
+
+TEST_F(BootProvenUp, a_daemon_whose_login_fails_behind_ready_is_failed_and_holds_nothing) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(serve_once());
+  ASSERT_NO_FATAL_FAILURE(put_shell("angry"));
+  ::unlink(kStatusFile);
+  ::unlink(kLogFile);
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes([] { return status().stage == "failed"; }));
+  EXPECT_THAT(status().message, HasSubstr("profile is broken"));
+  const std::string log = read_file(kLogFile, kMaxStatus).value_or("");
+  EXPECT_THAT(log, HasSubstr("stage name=ready")) << "else it was tried first";
+  EXPECT_LT(log.find("stage name=ready"), log.find("stage name=failed"));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_EQ(base_login("echo $HOME"), "/run/keeper") << "on the base";
+  EXPECT_THAT(read_file(kBannerFile, 65536).value_or(""),
+              HasSubstr("Why: the probe login of root"));
+  ::poll(nullptr, 0, 6000);
+  EXPECT_EQ(status().stage, "failed") << "nobody leads sessions any more";
+  EXPECT_TRUE(down());
+  ASSERT_TRUE(comes([] { return !daemon_runs(); }));
+  ASSERT_NO_FATAL_FAILURE(put_shell("sh"));
+  ASSERT_NO_FATAL_FAILURE(serve_once());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
