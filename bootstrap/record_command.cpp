@@ -33,11 +33,10 @@ constexpr std::size_t kMaxStatusFile = 16 * 1024 * 1024;
 
 volatile sig_atomic_t interrupted = 0;
 
-Ok keep(const RecordWish& wish, const RecordedVolume& volume, warm::HotList list) {
+/// `file` is the volume's own list.
+Ok keep(const RecordWish& wish, const warm::VolumeFile& file, warm::HotList list) {
   if (!wish.output.empty())
     return write_file_atomic(wish.output, warm::encode_hot_list(list), 0644);
-  TRY_ASSIGN(const auto file,
-             warm::VolumeFile::at(volume.mount_point, kVolumeHotList, "the hot list"));
   TRY_ASSIGN(const auto bytes, file.load(warm::kMostListBytes));
   if (const auto before = bytes ? warm::decode_hot_list(*bytes) : fail(ErrorKind::gone, "none")) {
     // Somebody wants these sessions to be quick: they weigh as much as all that came before.
@@ -136,6 +135,9 @@ Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& 
     return fail_errno("recording " + volume.disk_node);
   request.disk = status.st_rdev;
   request.disk_node = volume.disk_node;
+  // Recognised again by its device: once the root is gone, nothing is saved to what lies below.
+  TRY_ASSIGN(const auto file,
+             warm::VolumeFile::at(volume.mount_point, kVolumeHotList, "the hot list"));
   TRY_ASSIGN(auto recorder, warm::Recorder::start(request, volume.is_own));
   const auto end = std::chrono::steady_clock::now() + wish.limit;
   while (!ended() && std::chrono::steady_clock::now() < end) {
@@ -150,7 +152,7 @@ Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& 
   const bool is_told = wish.output.empty() && !volume.told_file.empty();
   const warm::HotList told =
       is_told ? where_the_snapshot_has_it(list, volume.mount_point) : warm::HotList();
-  TRY(keep(wish, volume, list));
+  TRY(keep(wish, file, list));
   std::string tells;
   if (is_told) {
     TRY_ASSIGN(tells, tell(volume, told));

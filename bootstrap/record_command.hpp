@@ -32,7 +32,8 @@ struct RecordedVolume {
 
 /// Watches until `ended` says so or the limit has passed, and returns a sentence: how much was
 /// read, by which source, where the list is, and how much of it others are told. Errors: refused
-/// when nothing can be watched here or nothing was read; the files'.
+/// when nothing can be watched here or nothing was read; gone when the volume was unmounted
+/// meanwhile and its list is to have it; the files'.
 Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& volume,
                                   const std::function<bool()>& ended);
 

@@ -378,6 +378,26 @@ TEST_F(RecordCommand, others_are_told_nothing_where_nobody_knows_when_the_first_
   EXPECT_TRUE(read_list());
 }
 
+/// It was written to the base, below the mount point, and said to be kept on the volume.
+TEST_F(RecordCommand, of_a_volume_that_is_unmounted_meanwhile_is_kept_nowhere) {
+  mount_root();
+  fs::create_directories(root() / kVolumeState);
+  const RecordedVolume recorded_volume{disk_loop_.device(), root().string(), 0,
+                                       [](pid_t) { return false; }, told()};
+  int looks = 0;
+  const auto said = record_volume({"", "", seconds(30)}, recorded_volume, [&] {
+    if (++looks == 1) {
+      EXPECT_TRUE(warm::shell("cat " + root().string() + "/d3/3 > /dev/null"));
+    }
+    if (looks == 3) unmount();
+    return looks > 3;
+  });
+  ASSERT_FALSE(said) << *said;
+  EXPECT_EQ(said.error().kind, ErrorKind::gone) << said.error().message();
+  EXPECT_TRUE(fs::is_empty(root())) << "what lies below the mount point";
+  EXPECT_FALSE(fs::exists(told()));
+}
+
 /// One by hand weighed a sixteenth of what the leases before had recorded, and lost its name.
 TEST_F(RecordCommand, weighs_as_much_as_all_before_it) {
   for (int i = 0; i < 4; ++i) lease({"/d1/1"});
