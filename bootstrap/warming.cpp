@@ -184,10 +184,16 @@ void Warming::sessions_open() {
   tell_warm(false, false);
 }
 
-/// The reporter keeps it while the manager is away.
+/// The manager keeps the latest alone: what comes too early for it waits in its file, where
+/// `record` replaces it.
 void Warming::tell_asked() {
-  const std::string place = kAskedLists + volume_id_;
   const std::lock_guard lock(mutex_);
+  if (!asked_is_out_ && std::chrono::steady_clock::now() >= asked_again_) send_asked();
+}
+
+/// Under mutex_. The reporter keeps it while the manager is away.
+void Warming::send_asked() {
+  const std::string place = kAskedLists + volume_id_;
   if (volume_id_.empty() || ::access(place.c_str(), F_OK) != 0) return;
   auto list = read_file(place, warm::kMostListBytes);
   ::unlink(place.c_str());
@@ -196,10 +202,15 @@ void Warming::tell_asked() {
     log_event(LogLevel::notice, "hot list", {{"what", what}});
   };
   if (!list) return say(list.error().message());
-  reporter_.exchange("POST", "/v1/hot-list?asked=1", std::move(*list), [say](const auto& answer) {
+  asked_is_out_ = true;
+  const auto answered = [this, say](const auto& answer) {
     say(answer ? "the manager has what `record` was asked for"
                : "the manager has not taken what `record` was asked for");
-  });
+    const std::lock_guard lock(mutex_);
+    asked_is_out_ = false;
+    asked_again_ = std::chrono::steady_clock::now() + warm::kAskedPause;
+  };
+  reporter_.exchange("POST", "/v1/hot-list?asked=1", std::move(*list), answered);
 }
 
 /// The stage comes behind "warming", also where the warmer was done before sessions were.
@@ -214,7 +225,10 @@ void Warming::tell_warm(bool is_warm, bool has_ended) {
 }
 
 bool Warming::stop(milliseconds limit) {
-  tell_asked();
+  {
+    const std::lock_guard lock(mutex_);
+    send_asked();  // early or not: it is the last time
+  }
   warmer_.request_stop();
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const bool kept = recording_.finish(limit);

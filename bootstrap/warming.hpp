@@ -54,8 +54,9 @@ class Warming {
   /// From now on the manager hears about warming; anew where sessions had left the volume.
   void sessions_open();
 
-  /// What `record` was asked for on this volume since the last call goes to the manager. Nothing
-  /// before root_mounted. Reads nothing of the volume.
+  /// What `record` was asked for last on this volume goes to the manager, as soon as that hears of
+  /// the volume again: to be called now and then. Nothing before root_mounted. Reads nothing of the
+  /// volume.
   void tell_asked();
 
   /// Nobody but people runs programs of the volume's any more.
@@ -75,6 +76,7 @@ class Warming {
   void hear_of_list_later(warm::WarmRequest& request, std::uint64_t device_bytes);
   void warm_up(warm::WarmRequest request, std::stop_token token);
   void tell_warm(bool is_warm, bool has_ended);
+  void send_asked();
 
   const Ticket& ticket_;
   StatusBook& book_;
@@ -85,6 +87,8 @@ class Warming {
   std::atomic_flag told_unconfined_;
   std::mutex mutex_;
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
+  bool asked_is_out_ = false;  ///< to the manager, which has not answered; under mutex_
+  std::chrono::steady_clock::time_point asked_again_;  ///< it hears nothing before; under mutex_
   warm::EarlyReads early_;
   VolumeBlocks volume_blocks_;
   std::future<void> list_answered_;

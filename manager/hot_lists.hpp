@@ -29,11 +29,9 @@ struct Teacher {
 
 class HotLists {
  public:
-  /// Between two recordings that are asked for on one volume, each of which is written to the disk.
-  static constexpr std::chrono::milliseconds kAskedPause{10'000};
-
   /// `directory` is made when the first list comes.
-  explicit HotLists(std::string directory, std::chrono::milliseconds asked_pause = kAskedPause)
+  explicit HotLists(std::string directory,
+                    std::chrono::milliseconds asked_pause = warm::kAskedPause)
       : directory_(std::move(directory)), asked_pause_(asked_pause) {}
 
   /// Merges a node's recording into the lineage's list, in place of what the instance said so far,

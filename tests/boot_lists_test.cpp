@@ -156,6 +156,32 @@ TEST_F(BootLists, what_record_was_asked_for_goes_to_the_manager_and_nothing_of_a
       << "shortly before the end, too";
 }
 
+/// Of lists that came faster than the manager hears of a volume it kept the first: the others were
+/// refused until they were given up.
+TEST_F(BootLists, of_what_record_was_asked_for_in_short_order_the_manager_gets_the_last) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  start_sshd();
+  ASSERT_TRUE(comes_ready()) << status().message;
+  const std::string left = std::string(kAskedLists) + "vol-0abc";
+  const auto heard = [] { return read_file(kHeardAsked, kMaxStatus).value_or(""); };
+  ASSERT_TRUE(write_file_atomic(left, kGood, 0600));
+  auto unheard = steady_clock::now();
+  ASSERT_TRUE(comes([&] {
+    const auto now = steady_clock::now();
+    const bool is_heard = heard() == kGood;
+    if (!is_heard) unheard = now;
+    return is_heard;
+  }));
+  const std::string last = list_of("", 64 << 20, 8192);
+  ASSERT_TRUE(write_file_atomic(left, list_of("", 64 << 20, 4096), 0600));
+  ASSERT_TRUE(write_file_atomic(left, last, 0600));
+  EXPECT_TRUE(comes([&] { return heard() != kGood; }));
+  EXPECT_GE(steady_clock::now() - unheard, warm::kAskedPause) << "once it hears of the volume";
+  EXPECT_EQ(heard(), last);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Of, BootLists,
     testing::Values(

@@ -5,6 +5,7 @@
 // the warmer reads by them, the manager carries them from node to node.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -44,6 +45,8 @@ inline constexpr std::size_t kMostRanges = 16'384;
 inline constexpr std::size_t kMostListBytes = 2 * 1024 * 1024;
 /// Recordings beyond these weigh no more: what is not read any more leaves the list with time.
 inline constexpr std::uint32_t kMostRecordings = 16;
+/// Between two lists that were asked for on one volume, as a manager takes them: it writes each.
+inline constexpr std::chrono::milliseconds kAskedPause{10'000};
 
 /// Grows `range` to hold what `other` holds. Requires both in one block and of one file.
 void unite(HotRange& range, const HotRange& other);
