@@ -159,6 +159,20 @@ TEST(HotList, what_is_merged_beside_a_full_list_pushes_nothing_out) {
   EXPECT_EQ(merge_hot_lists(counted, std::vector{full, other}), alone);
 }
 
+/// As any recordings of that many would: nobody alone can.
+TEST(HotList, what_half_say_beside_a_full_list_comes_before_what_fewer_have_read) {
+  HotList full{"snap-1", "", std::uint64_t{1} << 40, 1, {}};
+  for (std::size_t i = 0; i < kMostRanges; ++i)
+    full.ranges.push_back({{i * kGridBytes, 4096}, "", 0, 1000});
+  HotList other = full;
+  for (HotRange& range : other.ranges) range.device.offset += kMostRanges * kGridBytes;
+  const std::vector counted{full, list_of({in_block(1)}), list_of({in_block(1)})};
+  const auto both = merge_hot_lists(counted, std::vector{other, other});
+  ASSERT_EQ(both.ranges.size(), kMostRanges);
+  EXPECT_EQ(both.ranges.front(), merge_hot_lists(counted).ranges.front()) << "all have read it";
+  EXPECT_EQ(both.ranges.back().per_mille, 666u);
+}
+
 TEST(HotList, what_is_not_read_any_more_leaves_the_list_with_time) {
   HotList list = list_of({in_block(1), in_block(2)});
   int sessions = 0;

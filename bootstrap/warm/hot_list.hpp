@@ -66,7 +66,8 @@ Result<HotList> decode_hot_list(std::string_view text);
 /// first's, the size is the largest: volumes of one lineage differ in what lies behind the end.
 /// `beside` are more words of volumes that have a recording among the lists: each adds what no list
 /// holds to the recording of its volume, behind what as many have read, so that it makes no share
-/// less and pushes nothing out. Requires lists of one lineage.
+/// less. One alone pushes nothing out; what half of the recordings' volumes say comes before what
+/// fewer have read, also where the list is full. Requires lists of one lineage.
 HotList merge_hot_lists(std::span<const HotList> lists, std::span<const HotList> beside = {});
 
 /// The blocks of the list in its order, once each; what lies beyond the device is left out.
