@@ -24,6 +24,8 @@ constexpr std::size_t kMostTaughtBytes = 64 * 1024;
 constexpr const char* kAskedSuffix = ".asked";
 constexpr std::size_t kMostAsked = 8;
 constexpr std::size_t kMostAskedHead = 160;
+/// Each writes the lineage's whole file, for which nodes that begin wait: a fleet may ask at once.
+constexpr std::size_t kMostAskedWithinPause = 16;
 constexpr std::size_t kMostAskedBytes = kMostAsked * (kMostAskedHead + warm::kMostListBytes);
 /// Beside the lists, a file a pool: its lineages, one a line, the latest first.
 constexpr const char* kPoolSuffix = ".pool";
@@ -159,6 +161,8 @@ Ok HotLists::add_asked(const Teacher& from, std::string_view recording) {
   const std::lock_guard merging(merging_);
   const auto now = Clock::now();
   std::erase_if(asked_at_, [&](const auto& each) { return now - each.second >= asked_pause_; });
+  if (asked_at_.size() >= kMostAskedWithinPause)
+    return fail(ErrorKind::retry_later, "too many volumes were heard a moment ago");
   if (!asked_at_.emplace(from.volume_id, now).second)
     return fail(ErrorKind::retry_later, "volume " + from.volume_id + " was heard a moment ago");
   const std::string path = path_of(from.lineage, kAskedSuffix);

@@ -49,7 +49,7 @@ class HotLists {
   /// volume before: of those on which something was, the latest count. It adds to the volume's one
   /// recording, so that whoever is root there makes nobody else's share less; until there is that
   /// one it stands for it. Errors: refused, as add(); retry_later sooner than a pause after the
-  /// volume's last; the file system's.
+  /// volume's last, or where sixteen volumes were heard within it; the file system's.
   Ok add_asked(const Teacher& from, std::string_view recording);
 
   /// The lineage's list as text; nullopt when nobody has recorded one. In a storm of recordings and

@@ -347,6 +347,7 @@ std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
   add_login(names, users);
   const std::vector<std::string> system_pythons(std::begin(kPythons), std::end(kPythons));
   std::vector<std::string> conda_pythons;
+  names.add_programs(kPrograms);
   for (const std::string& conda : condas(users)) {
     names.add(conda + "/etc/profile.d/conda.sh");
     names.add(conda + "/bin/conda");
@@ -356,20 +357,19 @@ std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
   std::vector<std::string> pythons = system_pythons;
   pythons.push_back(kOtherPython);
   pythons.insert(pythons.end(), conda_pythons.begin(), conda_pythons.end());
-  names.add_programs(kPrograms);
   names.add_files(kProgramFiles);
   names.add_bounded(kPackageFiles);
   for (const char* part : kPythonParts) names.add_of_pythons(pythons, part);
   names.add_of_pythons(conda_pythons, "/site-packages/conda/**");
-  names.add_bounded(kPackageDatabases);
-  names.add_programs(kPackagePrograms);
   for (const char* part : kDnfModules) names.add_of_pythons(system_pythons, part);
-  names.add_programs(kAcceleratorPrograms);
-  names.add_bounded(kAcceleratorFiles);
+  names.add_programs(kPackagePrograms);
   names.add_files(kModules);
   for (int minor = kNewestPerl; minor >= kOldestPerl; minor -= 2)
     for (const char* place : kPerlPlaces) names.add(place + std::to_string(minor) + "/**");
   add_compilers(names);
+  names.add_programs(kAcceleratorPrograms);
+  names.add_bounded(kAcceleratorFiles);
+  names.add_bounded(kPackageDatabases);
   names.add_of_pythons(pythons, "/site-packages/pip/**");
   names.add_of_pythons(system_pythons, "/**");
   for (const char* place : kGccPlaces) names.add_of_gccs(place, "/cc1", true);
