@@ -408,6 +408,7 @@ class Daemon {
     input_.disk_likely = [this](const std::string& disk_node) { warming_.disk_likely(disk_node); };
     input_.leads_back = [this] { end_serving(); };
     input_.let_go = [this] { stop_own_users(kWarmerLimit); };
+    if (!is_taken_over_) warming_.before_disk();
     const Ok done =
         is_taken_over_ ? resume_sessions() : bring_up(input_, assignment_, book_, stop_);
     if (done) {

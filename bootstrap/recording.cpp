@@ -38,6 +38,11 @@ constexpr std::chrono::seconds kTellAfter[] = {std::chrono::seconds{20}, std::ch
 
 }  // namespace
 
+void Recording::prepare() {
+  if (auto made = warm::BlockTrace::make(warm::BlockTrace::open_place()))
+    made_trace_.emplace(std::move(*made));
+}
+
 void Recording::start(const std::string& disk_node) {
   if (recorder_) return;
   const UniqueFd disk(::open(disk_node.c_str(), O_RDONLY | O_CLOEXEC));
@@ -48,10 +53,13 @@ void Recording::start(const std::string& disk_node) {
   request_.disk = status.st_rdev;
   request_.disk_node = disk_node;
   const pid_t caller = ::gettid();
-  auto recorder =
-      warm::Recorder::start(request_, [caller, own = warm::OwnThreads()](pid_t thread) mutable {
+  auto recorder = warm::Recorder::start(
+      request_,
+      [caller, own = warm::OwnThreads()](pid_t thread) mutable {
         return thread != caller && own.contains(thread);
-      });
+      },
+      std::move(made_trace_));
+  made_trace_.reset();
   if (!recorder) return note_(recorder.error().message());
   recorder_.emplace(std::move(*recorder));
 }

@@ -38,6 +38,9 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
   ~Recording() = default;
 
+  /// Before there is a disk: what would keep the mount waiting behind start(). Optional; what fails
+  /// is told by start().
+  void prepare();
   /// Before the mount, so that what it reads is in the list: reads of this disk count from now on,
   /// but for those of our own threads beside the caller's, as far as these still live when the
   /// trace is read: early reads that end before that are taken for a session's. The second of two
@@ -97,7 +100,8 @@ class Recording {
   Note note_;
   Recorded recorded_;
   warm::RecordRequest request_;
-  std::optional<warm::Recorder> recorder_;  // the thread's, once that runs
+  std::optional<warm::BlockTrace> made_trace_;  // prepare()'s, until start() takes it
+  std::optional<warm::Recorder> recorder_;      // the thread's, once that runs
   std::optional<warm::VolumeFile> file_, owner_;
   std::string volume_id_, filesystem_uuid_;
   std::string owner_text_;  ///< as it lies on the volume

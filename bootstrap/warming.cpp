@@ -41,6 +41,10 @@ std::vector<warm::LoginUser> login_users() {
 
 }  // namespace
 
+void Warming::before_disk() {
+  if (ticket_.record) recording_.prepare();
+}
+
 void Warming::disk_likely(const std::string& disk_node) {
   if (!ticket_.warm_enabled) return;
   early_.start(disk_node, ticket_.max_depth, ticket_.max_mib_s, [this] { confine(); });

@@ -45,6 +45,8 @@ class Warming {
     recording_.made_from(volume_id, snapshot_id);
   }
 
+  /// No disk is there yet: for what would keep its mount waiting.
+  void before_disk();
   /// This disk ("/dev/nvme1n1") may be the volume; the next call may name another.
   void disk_likely(const std::string& disk_node);
   /// The root is about to be mounted: what is read from now on is recorded.

@@ -153,12 +153,14 @@ TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
               std::find(direct.begin(), direct.end(), 3u));
   }
   {
-    auto trace = BlockTrace::start(seen.st_rdev, ::gettid());
+    auto trace = BlockTrace::make(BlockTrace::open_place());
     ASSERT_TRUE(trace) << trace.error().message();
     const UniqueFd fd(::open(disk.device().c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC));
     const std::unique_ptr<void, decltype(&std::free)> page(std::aligned_alloc(4096, 4096),
                                                            &std::free);
     const auto read = [&](off_t at) { return ::pread(fd.get(), page.get(), 4096, at * 4096); };
+    std::jthread([&] { read(23); }).join();
+    ASSERT_TRUE(trace->follow_reads(seen.st_rdev, ::gettid()));
     ASSERT_EQ(read(11), 4096);
     std::jthread([&] { read(13); }).join();
     std::jthread([&] {
@@ -173,6 +175,7 @@ TEST(BlockTrace, reads_of_one_disk_are_seen_and_nobody_elses) {
     std::vector<std::uint64_t> pages;
     for (const auto& each : only_reads(*taken)) pages.push_back(each.device.offset / 4096);
     EXPECT_THAT(pages, testing::IsSupersetOf({13u, 19u}));
+    EXPECT_THAT(pages, testing::Not(testing::Contains(23u))) << "before it followed any";
     EXPECT_THAT(pages, testing::Not(testing::Contains(11u))) << "of the thread that is left out";
     EXPECT_THAT(pages, testing::Not(testing::Contains(17u))) << "no session waits for that thread";
   }

@@ -119,6 +119,16 @@ std::string filter_for(dev_t disk, pid_t except) {
 }  // namespace
 
 Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place, pid_t except) {
+  TRY_ASSIGN(auto trace, make(std::move(place)));
+  TRY(trace.follow_reads(disk, except));
+  return trace;
+}
+
+Ok BlockTrace::follow_reads(dev_t disk, pid_t except) {
+  return follow(kReads, filter_for(disk, except));
+}
+
+Result<BlockTrace> BlockTrace::make(UniqueFd place) {
   BlockTrace trace;
   trace.instances_ = std::move(place);
   if (!trace.instances_)
@@ -138,7 +148,6 @@ Result<BlockTrace> BlockTrace::start(dev_t disk, UniqueFd place, pid_t except) {
   TRY(write_in(instances, name + "/buffer_size_kb", kBufferKib));
   trace.pipe_ = open_in(instances, name + "/trace_pipe", O_RDONLY | O_NONBLOCK);
   if (!trace.pipe_) return fail_errno("tracing block reads: trace_pipe");
-  TRY(trace.follow(kReads, filter_for(disk, except)));
   return trace;
 }
 

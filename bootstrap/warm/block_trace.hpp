@@ -63,6 +63,11 @@ class BlockTrace {
   }
   /// The same in a `place` that was opened before.
   static Result<BlockTrace> start(dev_t disk, UniqueFd place, pid_t except);
+  /// One that follows nothing yet, for whoever must not wait later: the kernel takes 10 to 20 ms to
+  /// make it. Errors: refused where it has no tracefs, or does not let us.
+  static Result<BlockTrace> make(UniqueFd place);
+  /// As start() has it, from now on; once. Errors: where the kernel has no such event.
+  Ok follow_reads(dev_t disk, pid_t except = 0);
   /// Where traces are made, or nothing: for threads that may not open it later.
   static UniqueFd open_place();
 

@@ -67,11 +67,21 @@ HotList make_hot_list(std::span<const ByteRange> reads, const PlaceMap& places,
   return list;
 }
 
-Result<Recorder> Recorder::start(RecordRequest request, IsOwn is_own) {
+namespace {
+
+Result<BlockTrace> trace_of(const RecordRequest& request, std::optional<BlockTrace> made) {
+  if (!request.use_trace) return fail(ErrorKind::refused, "the trace of block reads is not wanted");
+  if (!made) return BlockTrace::start(request.disk);
+  TRY(made->follow_reads(request.disk));
+  return std::move(*made);
+}
+
+}  // namespace
+
+Result<Recorder> Recorder::start(RecordRequest request, IsOwn is_own,
+                                 std::optional<BlockTrace> made) {
   Recorder recorder(std::move(request), std::move(is_own));
-  auto trace = recorder.request_.use_trace
-                   ? BlockTrace::start(recorder.request_.disk)
-                   : fail(ErrorKind::refused, "the trace of block reads is not wanted");
+  auto trace = trace_of(recorder.request_, std::move(made));
   if (trace) recorder.trace_.emplace(std::move(*trace));
   if (recorder.request_.mount_point.empty()) return recorder;
   if (const Ok watched =

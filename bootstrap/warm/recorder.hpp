@@ -48,9 +48,11 @@ class Recorder {
   /// Threads whose reads are not a session's.
   using IsOwn = std::function<bool(pid_t)>;
 
-  /// Watches from now on. Errors: refused when neither the trace nor, where the mount is known, the
-  /// opened files can be watched here.
-  static Result<Recorder> start(RecordRequest request, IsOwn is_own);
+  /// Watches from now on, by the trace `made`, where there is one that follows nothing yet. Errors:
+  /// refused when neither the trace nor, where the mount is known, the opened files can be watched
+  /// here.
+  static Result<Recorder> start(RecordRequest request, IsOwn is_own,
+                                std::optional<BlockTrace> made = std::nullopt);
 
   /// The root is mounted now. Errors: fanotify's; the trace goes on alone.
   Ok watch_files(const std::string& mount_point, std::uint64_t partition_offset);
