@@ -348,6 +348,26 @@ TEST(Planner, a_stuck_attach_is_not_kept_because_of_a_report_from_before_it) {
   }
 }
 
+/// The end of its instance was asked for, and perhaps refused; the guest, which has the disk
+/// mounted, was silent from then on, and lost it.
+TEST(Planner, an_attach_that_the_guest_saw_is_not_started_over_when_its_lease_has_changed_since) {
+  constexpr Milliseconds kAttachingFor = std::chrono::minutes{5};
+  for (const auto state : {LeaseState::leaving, LeaseState::attaching}) {
+    SCOPED_TRACE(to_string(state));
+    World world;
+    world.volume("vol-0");
+    world.instance("i-0");
+    world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+    world.hold_for(kAttachingFor);
+    world.ledger.leases.back().state = state;
+    world.ledger.leases.back().since = kNow - kStuckAttachAfter;
+    world.report("i-0", "vol-0", NodeStage::ready, kAttachingFor);
+    EXPECT_THAT(world.calls(), IsEmpty());
+    world.report("i-0", "vol-0", NodeStage::ready, kAttachingFor + Milliseconds{1});
+    EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0")) << "an earlier attach's";
+  }
+}
+
 // ---- instances beyond what is wanted ----
 
 TEST(Planner, a_manager_that_begins_ends_nobody_whose_report_it_could_not_have_heard_yet) {

@@ -14,11 +14,13 @@ namespace {
 constexpr Milliseconds kFlagAgain{5'000};
 
 /// What was heard before the attach is of an earlier one: people had detached the volume, and the
-/// instance, silent or rebooting since, was given it again.
-bool guest_saw_disk(const Draft& draft, const Lease& lease) {
+/// instance, silent or rebooting since, was given it again. The lease may have changed since, by a
+/// call that was refused: `attaching` is since when EC2 shows this very attach.
+bool guest_saw_disk(const Draft& draft, const Lease& lease, const Watch& attaching) {
   const auto* report = draft.report_of(lease.instance_id);
-  return report && report->received >= lease.since && report->volume_id == lease.volume_id &&
-         report->stage != NodeStage::hello && report->stage != NodeStage::failed;
+  return report && report->received >= std::min(lease.since, attaching.since) &&
+         report->volume_id == lease.volume_id && report->stage != NodeStage::hello &&
+         report->stage != NodeStage::failed;
 }
 
 /// Seen on its way out, or over, although no pool lists it any more.
@@ -225,7 +227,7 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Volume& volume
   if (attachment.state == aws::AttachmentState::attaching) {
     if (!instance) return;  // somebody else's to start over
     const Watch stuck = draft.hold(watch_of_attach(lease, attachment));
-    if (guest_saw_disk(draft, lease)) return;
+    if (guest_saw_disk(draft, lease, stuck)) return;
     const bool asked = lease.state == LeaseState::leaving;
     const Instant due =
         (asked ? std::max(stuck.since, lease.since) : stuck.since) + kStuckAttachAfter;
