@@ -16,6 +16,12 @@ constexpr int kConflict = 409;
 constexpr int kGone = 410;
 constexpr int kUnavailable = 503;
 
+/// The volume that the instance may take. One that it has and is told that it gets none is on its
+/// way to another.
+std::string volume_for(const KnownInstance& known) {
+  return known.no_volume.empty() ? known.volume_id : std::string();
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> parse_sequence(std::string_view text) {
@@ -45,7 +51,7 @@ ReportDesk::Answer ReportDesk::hello(const std::string& body, const std::string&
   report.instance_id = hello->instance_id;
   report.received = clocks_.wall();
   board_.record(std::move(report));
-  return {200, hello_answer(admitted.key, admitted.known.node, admitted.known.volume_id)};
+  return {200, hello_answer(admitted.key, admitted.known.node, volume_for(admitted.known))};
 }
 
 std::optional<ReportDesk::Answer> ReportDesk::find_fault(const SignedBody& letter) {
@@ -89,7 +95,7 @@ ReportDesk::Answer ReportDesk::report(const SignedBody& letter) {
     return {kUnavailable, error_answer(kept.error().message())};
   board_.record(std::move(*report));
   if (dead_lease) return refuse(Refusal::report_dead_lease, kGone, dead_sentence);
-  return {200, report_answer(known.drain, known.volume_id, known.snapshot_id, known.no_volume)};
+  return {200, report_answer(known.drain, volume_for(known), known.snapshot_id, known.no_volume)};
 }
 
 }  // namespace warmroot::manager

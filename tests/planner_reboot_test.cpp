@@ -18,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 using State = aws::InstanceState;
 
@@ -74,6 +75,19 @@ TEST(PlannerReboot, one_that_is_back_is_served_on_whatever_it_says_first) {
     World world = one_that_reboots(kRebootPatience);
     world.report("i-0", stage == NodeStage::hello ? "" : "vol-0", stage);
     EXPECT_THAT(world.calls(), IsEmpty()) << to_string(stage);
+  }
+}
+
+/// It gave its volume to whoever had asked, rebooted all the same, and was told to serve it.
+TEST(PlannerReboot, a_boot_behind_a_release_is_told_that_it_gets_no_volume) {
+  World world = one_that_reboots();
+  world.report("i-0", "", NodeStage::hello);
+  EXPECT_THAT(world.plan().without_node, IsEmpty()) << "it is served on";
+  world.ledger.departures["i-0"] = {true, kNow - Milliseconds{20'000}, {}, false, "vol-0"};
+  for (const auto state : {aws::AttachmentState::attached, aws::AttachmentState::detaching}) {
+    world.observed.volumes.at("vol-0").attachments.front().state = state;
+    EXPECT_THAT(world.plan().without_node,
+                ElementsAre(Pair("i-0", HasSubstr("has given its volume back"))));
   }
 }
 

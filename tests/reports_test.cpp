@@ -221,6 +221,19 @@ TEST_F(Reports, an_instance_without_a_node_hears_why) {
             "number 1 in line");
 }
 
+/// The boot behind a release had it confirmed, and served it until its detach was done.
+TEST_F(Reports, an_instance_that_gave_its_volume_back_is_not_told_that_it_has_one) {
+  board_.set_known("research", {{kInstance, {"imagenet", "imagenet-0", kVolume, false, "no"}}});
+  const json greeted = json::parse(hello()->body);
+  EXPECT_TRUE(greeted["volume_id"].is_null());
+  const json told =
+      json::parse(signed_report(greeted["key"].get<std::string>(), body("hello"), 1)->body);
+  EXPECT_TRUE(told["wishes"]["volume_id"].is_null());
+  EXPECT_EQ(told["wishes"]["no_volume"], "no");
+  EXPECT_FALSE(board_.held_by_another(kVolume, kInstance)) << "it is its own until it is detached";
+  EXPECT_TRUE(board_.held_by_another(kVolume, "i-0000000000000000f"));
+}
+
 TEST_F(Reports, forged_and_unsigned_reports_are_refused) {
   const std::string secret = key();
   EXPECT_EQ(report(body(), 1, std::string(64, '0'))->status, 401);

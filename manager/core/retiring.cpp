@@ -177,6 +177,13 @@ std::string why_without_node(const Draft& draft, const PoolDraft& pool, const st
          "system; this instance is number " + std::to_string(place) + " in line for the next one";
 }
 
+/// A boot behind the release finds what EC2 has not detached yet, and would serve it.
+void tell_who_gave_back(Draft& draft, const InstanceDraft& instance) {
+  if (instance.departing != kGaveBack) return;
+  draft.plan.without_node[instance.id] =
+      "this instance " + instance.departing + ": sessions here stay on the base system";
+}
+
 /// Others may launch more than there are nodes: those get nothing, wait in line, and are not ours
 /// to end.
 void note_extra(Draft& draft, const PoolDraft& pool) {
@@ -265,6 +272,7 @@ void retire(Draft& draft) {
     Endings endings;
     for (auto* each : pool.instances) {
       auto& instance = *each;
+      tell_who_gave_back(draft, instance);
       if (const auto* lease = draft.lease_on(instance.id); lease && holds_volume(lease->state))
         retire_unwanted(draft, pool, instance, Lease(*lease), endings);
       else if (!lease && !instance.departing.empty())
