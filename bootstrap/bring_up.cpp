@@ -20,6 +20,7 @@
 #include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/preflight_io.hpp"
+#include "bootstrap/reboot.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/volume_fstab.hpp"
@@ -126,10 +127,6 @@ class Work {
     return disks;
   }
 
-  void show(const std::string& message) const {
-    [[maybe_unused]] const Ok shown = set_banner(input_.pool, message);
-  }
-
   Result<std::string> find_disk() {
     TRY_ASSIGN(const UeventSocket uevents, UeventSocket::open());
     std::string waiting;
@@ -137,7 +134,9 @@ class Work {
     while (true) {
       TRY(stop_.check());
       const auto disks = scan();
-      DiskChoice choice = choose_disk(disks, input_.launch.device_names, input_.confirmed_volume());
+      DiskChoice choice =
+          choose_disk(disks, input_.launch.device_names, input_.confirmed_volume(), given_away_);
+      if (!choice.held_back && !std::exchange(given_away_, {}).empty()) forget_given_away();
       if (choice.disk) {
         disk_ = *choice.disk;
         see_disk();
@@ -151,7 +150,7 @@ class Work {
         book_.update([&](Status& status) { status.message = waiting; });
         log_event(LogLevel::notice, waiting);
         // Whoever logs in meanwhile lands on the base and should know why.
-        if (refusal || told) show(refusal.value_or(""));
+        if (refusal || told) std::ignore = set_banner(input_.pool, refusal.value_or(""));
         told = refusal.has_value();
       }
       uevents.wait(kLook);
@@ -434,6 +433,7 @@ class Work {
   StopRequest& stop_;
   const Cancelled cancelled_ = [this] { return stop_.reason().has_value(); };
   const EntryInput entry_input_{input_.launch.public_key, cancelled_};
+  std::string given_away_ = input_.given_away;  ///< and not detached, or given again, since
   DiskFacts disk_;
   UniqueFd disk_fd_;
   std::int64_t visible_ms_ = 0;

@@ -39,6 +39,8 @@ struct BringUpInput {
   std::chrono::milliseconds confirmation_limit{0};
   /// The volume that the manager says it attached, as soon as it is known.
   std::function<std::optional<std::string>()> confirmed_volume;
+  /// For choose_disk; forget_given_away is called once it is not held back any more.
+  std::string given_away;
   /// Why the manager gives none for now, in words for people. May be empty.
   std::function<std::optional<std::string>()> no_volume;
   std::function<void(Stage, const std::string& message)> enter_stage;

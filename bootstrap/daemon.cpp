@@ -91,7 +91,9 @@ class Daemon {
     start_ticker();
     if (!is_taken_over_) {
       TRY(ask_metadata());
-      take_key_after_reboot({input_.launch.instance_id, ticket_.deployment, ticket_.manager_url});
+      const KeyOwner owner{input_.launch.instance_id, ticket_.deployment, ticket_.manager_url};
+      take_key_after_reboot(owner);
+      input_.given_away = given_away_before(owner);
     }
     start_watching();
     reporter_.start();
@@ -117,11 +119,11 @@ class Daemon {
   /// `since_ms`: when it was asked for, by boottime_ms().
   void ask_to_stop(ReleaseCause cause, const std::string& sentence,
                    const std::string& notice_time = {}, std::int64_t since_ms = boottime_ms()) {
-    if (is_by_init(cause)) shutting_down_ = true;
     const auto now = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now());
     stop_.request(
         {std::string(to_string(cause)), sentence,
          since_ms + time_for_release(cause, notice_time, now, ticket_.release_wishes).count()});
+    if (is_by_init(cause)) shutting_down_ = true;  // who sees it finds the reason there
   }
 
   /// `again`: init has told so a process that is gone. What it answered when that one asked is the

@@ -44,7 +44,7 @@ std::optional<std::string> DiskFacts::volume_id() const {
 }
 
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
-                       const std::optional<std::string>& confirmed) {
+                       const std::optional<std::string>& confirmed, const std::string& given_away) {
   // A launch may bring its volume along: then it is in the mapping, and only the manager's word
   // tells it from the other disks there.
   if (confirmed)
@@ -68,6 +68,18 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
                                   "mounted: see lsblk"};
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
+  // A Xen disk has no serial, and is feared to be the one.
+  const bool held_back =
+      !given_away.empty() &&
+      std::any_of(candidates.begin(), candidates.end(), [&](const DiskFacts& disk) {
+        return disk.volume_id().value_or(given_away) == given_away;
+      });
+  if (held_back)
+    return {std::nullopt,
+            given_away +
+                " was given back before this machine rebooted; waiting for the manager "
+                "to say that it is to be served again, or for its detach",
+            true};
   if (candidates.size() == 1) return {candidates.front(), {}};
   if (candidates.empty()) return {std::nullopt, "waiting for a volume to be attached"};
   std::string names;

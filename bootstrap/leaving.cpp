@@ -39,6 +39,10 @@ bool is_reboot(const StopReason& reason) {
   return reason.word == to_string(ReleaseCause::reboot);
 }
 
+KeyOwner owner_of(const LeavingInput& input) {
+  return {input.launch.instance_id, input.ticket.deployment, input.ticket.manager_url};
+}
+
 }  // namespace
 
 std::string disk_gone_sentence(const Assignment& assignment) {
@@ -70,6 +74,7 @@ Ok Leaving::run() {
     tell_of_release();
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
   forget_key_over_reboot();
+  forget_given_away();
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
   return end_reporting();
 }
@@ -138,10 +143,19 @@ void Leaving::tell_of_release() const {
 void Leaving::keep_key() const {
   const auto key = input_.reporter.key_for_next_boot();
   if (!key) return;
-  const Ok kept = keep_key_over_reboot(
-      {input_.launch.instance_id, input_.ticket.deployment, input_.ticket.manager_url}, *key);
-  if (!kept)
+  if (const Ok kept = keep_key_over_reboot(owner_of(input_), *key); !kept)
     log_event(LogLevel::warning, "the next boot has to ask for a key",
+              {{"why", kept.error().message()}});
+}
+
+/// Whoever has asked for the volume gets it, and this machine reboots all the same. EC2 may not
+/// have detached it by then, and the next boot would serve it until it is gone.
+void Leaving::keep_from_next_boot() const {
+  const bool reboots = input_.stop.was_asked_for(to_string(ReleaseCause::reboot));
+  const std::string& volume_id = input_.assignment.volume_id;
+  if (!reboots || input_.ticket.manager_url.empty() || volume_id.empty()) return;
+  if (const Ok kept = keep_given_away(owner_of(input_), volume_id); !kept)
+    log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
               {{"why", kept.error().message()}});
 }
 
@@ -184,6 +198,7 @@ Ok Leaving::end_reporting() {
     turned_away_until_ms_ = 0;
     let_onto_base_in_time();
   }
+  keep_from_next_boot();
   input_.reporter.stop();
   return {};
 }

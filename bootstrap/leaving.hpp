@@ -55,6 +55,7 @@ class Leaving {
   bool tell_of_reboot();
   void tell_of_release() const;
   void keep_key() const;
+  void keep_from_next_boot() const;
   StopReason given_back_for() const;
   bool keeps_volume() const;
   bool machine_goes(const std::string& word) const;

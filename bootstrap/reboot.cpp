@@ -15,11 +15,17 @@ namespace {
 
 /// Of the 90 s that systemd gives us.
 constexpr std::chrono::milliseconds kJobsLimit{5000};
-constexpr std::size_t kMaxRebootKey = 4096;
+constexpr std::size_t kMaxRebootKey = 4096, kMaxGivenAway = 4096;
 
 /// What the file begins with.
 std::string owner_lines(const KeyOwner& owner) {
   return owner.instance_id + "\n" + owner.deployment + "\n" + owner.manager_url + "\n";
+}
+
+Ok keep_over_reboot(const char* path, const KeyOwner& owner, const std::string& text) {
+  TRY(make_directory(kBaseState, 0700));
+  TRY(write_file_atomic(path, owner_lines(owner) + text, 0600));
+  return sync_directory_of(path);
 }
 
 }  // namespace
@@ -35,9 +41,7 @@ bool init_reboots() {
 }
 
 Ok keep_key_over_reboot(const KeyOwner& owner, const std::string& key_file) {
-  TRY(make_directory(kBaseState, 0700));
-  TRY(write_file_atomic(kRebootKey, owner_lines(owner) + key_file, 0600));
-  return sync_directory_of(kRebootKey);
+  return keep_over_reboot(kRebootKey, owner, key_file);
 }
 
 void take_key_after_reboot(const KeyOwner& owner) {
@@ -55,6 +59,24 @@ void take_key_after_reboot(const KeyOwner& owner) {
 
 void forget_key_over_reboot() {
   ::unlink(kRebootKey);
+}
+
+Ok keep_given_away(const KeyOwner& owner, const std::string& volume_id) {
+  return keep_over_reboot(kGivenAway, owner, volume_id + "\n");
+}
+
+std::string given_away_before(const KeyOwner& owner) {
+  const std::string kept = read_file(kGivenAway, kMaxGivenAway).value_or("");
+  const std::string whose = owner_lines(owner);
+  if (!kept.starts_with(whose)) {
+    forget_given_away();
+    return {};
+  }
+  return kept.substr(whose.size(), kept.find('\n', whose.size()) - whose.size());
+}
+
+void forget_given_away() {
+  ::unlink(kGivenAway);
 }
 
 }  // namespace warmroot::bootstrap

@@ -1,5 +1,6 @@
-// An orderly reboot: whether init is about to do it, and the key of this instance's reports, which
-// outlives it in a file of the base's disk. Used by the daemon at its beginning and at its end.
+// An orderly reboot: whether init is about to do it, and what outlives it in files of the base's
+// disk: the key of this instance's reports, and which volume was given away before. Used by the
+// daemon at its beginning and at its end, and by bring_up.
 #pragma once
 
 #include <string>
@@ -26,5 +27,12 @@ Ok keep_key_over_reboot(const KeyOwner& owner, const std::string& key_file);
 /// new key then.
 void take_key_after_reboot(const KeyOwner& owner);
 void forget_key_over_reboot();
+
+/// Keeps over the reboot that this volume was given away: the next boot may find it attached still.
+Ok keep_given_away(const KeyOwner& owner, const std::string& volume_id);
+/// The volume that a boot before has given away; empty: none, or of another owner, which is
+/// forgotten.
+std::string given_away_before(const KeyOwner& owner);
+void forget_given_away();
 
 }  // namespace warmroot::bootstrap

@@ -67,6 +67,12 @@ class StopRequest {
                                     [&](const StopReason& cause) { return cause.word != word; });
     return other == causes_.end() ? std::nullopt : std::optional(*other);
   }
+  /// Whether it was requested for this reason, too, first or not.
+  bool was_asked_for(std::string_view word) const {
+    const std::lock_guard lock(mutex_);
+    return std::any_of(causes_.begin(), causes_.end(),
+                       [&](const StopReason& cause) { return cause.word == word; });
+  }
   /// Errors: retry_later, with the reason, once a stop is requested.
   Ok check() const {
     if (const auto why = reason())

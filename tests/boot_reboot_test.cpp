@@ -27,6 +27,8 @@ constexpr char kJobs[] = "/run/jobs";
 constexpr char kReboots[] =
     "7 systemd-reboot.service start waiting\n8 reboot.target start waiting\n";
 constexpr char kPowersOff[] = "8 poweroff.target start waiting\n";
+/// By kTicketOfManager.
+const KeyOwner kOwner{"i-1", "d", "http://127.0.0.1:1338"};
 
 /// What the manager was told.
 struct Heard {
@@ -53,6 +55,7 @@ class BootReboot : public BootUp {
     BootUp::SetUp();
     if (!reason_.empty()) return;
     ASSERT_TRUE(shell("rm -rf /run/heard /run/jobs /run/answers; mkdir /run/answers"));
+    forget_given_away();
   }
 
   void serve(const char* ticket = kTicketOfManager) {
@@ -157,7 +160,39 @@ TEST_F(BootReboot, who_asks_for_the_volume_while_the_machine_reboots_gets_it) {
   EXPECT_EQ(status().stage, "released") << status().message;
   EXPECT_THAT(heard().words, Contains("released spot-notice"));
   EXPECT_NE(::access(kRebootKey, F_OK), 0);
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc") << "the next boot may come before its detach";
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+}
+
+/// It was served again, and lost under its sessions when EC2 had detached it.
+TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_without_a_word) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  ASSERT_TRUE(
+      write_in_place(kNoticeFile, R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})"));
+  ASSERT_TRUE(comes([] { return status().stage == "released"; }));
+  EXPECT_EQ(given_away_before(kOwner), "") << "it does not reboot";
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
+  ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+  EXPECT_EQ(mode_of(kGivenAway), 0600U);
+
+  // The disk is there still. It is the instance's again by another word of the manager's alone.
+  ASSERT_TRUE(shell("find /run/warmroot -type f -delete; rm " + std::string(kNoticeFile)));
+  ASSERT_TRUE(write_in_place("/run/answers/hello",
+                             R"({"key":")" + std::string(kReportKey) + R"(","node":"test-0"})"));
+  ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
+      << status().stage;
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  ASSERT_TRUE(
+      write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(given_away_before(kOwner), "");
+  EXPECT_TRUE(down());
+  kill_daemon();
 }
 
 /// It asked init once more, whose jobs were others by then, and the volume was handed away.
@@ -267,7 +302,7 @@ TEST_F(BootReboot, a_volume_that_is_given_back_before_it_was_mounted_is_not_told
 
 /// An image made of an instance between its reboot and the boot behind it has its file.
 TEST_F(BootReboot, a_key_of_another_instance_or_manager_is_not_used_and_nothing_of_it_stays) {
-  const KeyOwner own{"i-1", "d", "http://127.0.0.1:1338"};
+  const KeyOwner& own = kOwner;
   const std::string key = std::string(kReportKey) + "\ntest-0\n4711\n";
   const auto taken_by = [&](const KeyOwner& owner) {
     ::unlink(kKeyFile);
@@ -284,6 +319,14 @@ TEST_F(BootReboot, a_key_of_another_instance_or_manager_is_not_used_and_nothing_
   take_key_after_reboot(own);
   EXPECT_EQ(read_file(kKeyFile, 4096).value_or("none"), key) << "where none was kept it stays";
   ::unlink(kKeyFile);
+}
+
+TEST_F(BootReboot, what_another_instance_has_given_away_holds_nothing_back) {
+  EXPECT_TRUE(keep_given_away(kOwner, "vol-0abc"));
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc") << "until it is detached";
+  EXPECT_EQ(given_away_before({"i-10", kOwner.deployment, kOwner.manager_url}), "");
+  EXPECT_NE(::access(kGivenAway, F_OK), 0);
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
 inline constexpr char kHeard[] = "/run/heard";
 /// The list that the manager was told last because somebody had asked for it.
 inline constexpr char kHeardAsked[] = "/run/heard-asked";
+/// What the manager answers to a report, once a test has put it there.
+inline constexpr char kReportAnswer[] = "/run/answers/report";
 /// A spot notice, once a test has put it there.
 inline constexpr char kNoticeFile[] = "/run/answers/notice";
 
@@ -90,7 +92,9 @@ inline void note_report(const httplib::Request& request) {
   server.Post("/v1/report", [](const httplib::Request& request, httplib::Response& reply) {
     note_report(request);
     reply.set_content(
-        R"({"wishes":{"drain":false,"volume_id":"vol-0abc","snapshot_id":"snap-0a1b2c3d"}})",
+        read_file(kReportAnswer, kMostAnswer)
+            .value_or(
+                R"({"wishes":{"drain":false,"volume_id":"vol-0abc","snapshot_id":"snap-0a1b2c3d"}})"),
         "application/json");
   });
   server.Post("/v1/hot-list", [](const httplib::Request& request, httplib::Response& reply) {

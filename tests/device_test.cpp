@@ -116,6 +116,25 @@ TEST(ChooseDisk, a_volume_that_the_base_has_taken_is_waited_for_by_name) {
             "waiting for a volume to be attached");
 }
 
+/// The boot behind the reboot at which it was given away served it, until its detach was done.
+TEST(ChooseDisk, a_volume_that_was_given_away_is_chosen_by_the_managers_word_alone) {
+  const std::vector<DiskFacts> there{base_disk(), ebs("nvme1n1", "vol0bbb")};
+  const DiskChoice held = choose_disk(there, {}, std::nullopt, "vol-0bbb");
+  EXPECT_FALSE(held.disk);
+  EXPECT_TRUE(held.held_back);
+  EXPECT_THAT(held.waiting_for, HasSubstr("vol-0bbb was given back before this machine rebooted"));
+  DiskFacts nameless = ebs("xvdf", "");
+  nameless.model.clear();
+  EXPECT_TRUE(choose_disk(std::vector{nameless}, {}, std::nullopt, "vol-0bbb").held_back);
+
+  const DiskChoice word = choose_disk(there, {}, "vol-0bbb", "vol-0bbb");
+  EXPECT_TRUE(word.disk && !word.held_back);
+  for (const char* other : {"vol-0aaa", "vol-0ccc"}) {
+    const DiskChoice choice = choose_disk(there, {}, std::nullopt, other);
+    EXPECT_TRUE(choice.disk && !choice.held_back) << other << " is the base's, or gone";
+  }
+}
+
 TEST(ChooseDisk, an_empty_medium_does_not_count) {
   DiskFacts disk = ebs("nvme1n1", "vol0bbb");
   disk.size_bytes = 0;

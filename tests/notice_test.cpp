@@ -78,6 +78,9 @@ TEST(StopRequest, tells_who_asked_beside_the_first) {
   EXPECT_EQ(stop.who_else_asked("reboot")->sentence, "the manager asked for the volume");
   EXPECT_EQ(stop.reason()->word, "reboot");
   EXPECT_EQ(stop.who_else_asked("manager-wish")->word, "reboot");
+  for (const char* word : {"reboot", "manager-wish", "spot-notice"})
+    EXPECT_TRUE(stop.was_asked_for(word)) << word;
+  EXPECT_FALSE(stop.was_asked_for("operator"));
 }
 
 }  // namespace
