@@ -351,7 +351,7 @@ class Work {
     // People may be in the volume: a release warns them, and leaves it clean.
     if (done || stop_.reason()) return {};
     if (input_.leads_back) input_.leads_back();
-    show("Why: " + done.error().message());
+    std::ignore = set_banner(input_.pool, "Why: " + done.error().message());
     std::ignore = assignment_.entry->close();
     book_.update([](Status& status) {
       status.mounted_to_ready_ms.reset();

@@ -123,6 +123,13 @@ ami_people() {
   echo 'admin ALL=(ALL) NOPASSWD: ALL' >"$1/etc/sudoers.d/admin"
 }
 
+# ami_zone TREE: a time zone that only the volume has.
+ami_zone() {
+  echo 'Zone Volume 2 - VOL' | /usr/sbin/zic -d "$work/zone" -
+  rm -f "$1/etc/localtime"
+  cp "$work/zone/Volume" "$1/etc/localtime"
+}
+
 system_image() {
   step "guest images: the AMI with its own init"
   debian system minbase systemd-sysv,dbus,libpam-systemd,openssh-server,python3-numpy,procps,iproute2,rsync,sudo,tmux,xauth
@@ -131,6 +138,7 @@ system_image() {
   echo imagenet-ami >"$tree/etc/hostname"
   echo "127.0.0.1 localhost" >"$tree/etc/hosts"
   ami_people "$tree"
+  ami_zone "$tree"
   echo '* soft nofile 3072' >"$tree/etc/security/limits.d/warmroot-test.conf"
   slow_machine "$tree"
   chroot "$tree" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer
@@ -244,10 +252,7 @@ sed -i -e 's/^PRETTY_NAME=.*/PRETTY_NAME="Imagenet AMI (Debian 12)"/' -e '$a VAR
 echo imagenet-ami >"$ami/etc/hostname"
 echo "127.0.0.1 localhost" >"$ami/etc/hosts"
 ami_people "$ami"
-# A time zone that only the volume has.
-echo 'Zone Volume 2 - VOL' | /usr/sbin/zic -d "$work/zone" -
-rm -f "$ami/etc/localtime"
-cp "$work/zone/Volume" "$ami/etc/localtime"
+ami_zone "$ami"
 install -m 755 tests/sim/guest/workload "$ami/usr/local/bin/workload"
 chroot "$ami" python3 /usr/local/bin/workload --make-dataset
 rm -rf "$ami"/var/lib/apt/lists/* "$ami"/var/cache/apt/*
