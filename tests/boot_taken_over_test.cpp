@@ -282,7 +282,7 @@ TEST_F(BootTakenOver, a_root_that_is_to_grow_does_where_the_one_before_had_not_c
       mkdir $t.mnt; mount -o loop $part $t.mnt; cp -a $t/. $t.mnt/; umount $t.mnt; rmdir $t.mnt
       dd if=$part of=$image bs=1M conv=notrunc,sparse status=none seek=1; rm $part
       echo 'start=2048, size=655360, type=linux' |
-        sfdisk --quiet --wipe never --label gpt $image >/dev/null)",
+        sfdisk --quiet --wipe never --label gpt $image >/dev/null 2>&1)",
             "480M");
   dress_as_disk();
   dress_partitions();
