@@ -44,6 +44,9 @@ constexpr milliseconds kWordLook{20};
 /// kProbeLimit has time for, the blocks' way from S3, is behind a volume on which it has worked;
 /// left are a machine that just boots and, at worst, an emulated processor.
 constexpr milliseconds kProvenProbeLimit{std::chrono::seconds(10)};
+/// A login that took longer proves nothing: the next one, beside more work, might not be in time
+/// behind the switch, and be taken for one that fails. Before it has kProbeLimit.
+constexpr milliseconds kQuickLogin = kProvenProbeLimit / 4;
 
 class Work {
  public:
@@ -339,7 +342,9 @@ class Work {
   }
 
   Ok try_login(milliseconds limit) {
+    const std::int64_t started_ms = book_.now_ms();
     TRY(logins_.try_first(limit));
+    was_quick_ = book_.now_ms() - started_ms <= kQuickLogin.count();
     if (std::exchange(assignment_.untried, false)) keep_record(EntryKind::chroot);
     return {};
   }
@@ -365,7 +370,7 @@ class Work {
   void prove_for_next() {
     const User* user = logins_.first();
     if (assignment_.served_by != EntryKind::chroot || assignment_.volume_id.empty() || !marked_ ||
-        assignment_.untried || user == nullptr || stop_.reason())
+        assignment_.untried || !was_quick_ || user == nullptr || stop_.reason())
       return;
     const std::string before = proof_ ? proof_->host_key : std::string();
     const LoginProof proof{assignment_.volume_id, input_.launch.instance_id, login_line(*user),
@@ -442,6 +447,7 @@ class Work {
   LoginTrials logins_{book_, stop_};
   bool resumed_ = false;             ///< what is mounted was taken over
   std::optional<LoginProof> proof_;  ///< of the lease before, where it counts
+  bool was_quick_ = false;           ///< the login that was tried
   bool marked_ = false;          ///< the volume says that it is ours, and proves nothing any more
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<BootPin> pin_;

@@ -1,7 +1,7 @@
 // From "no disk" to "sessions land in the volume": find, check, mount, prepare, probe, switch; of a
-// volume that the last lease left clean, and in which the same login worked then (login_proof.hpp),
-// switch before probe. Each step is timed into the status book. What is done is remembered in the
-// Assignment, which release undoes.
+// volume that the last lease left clean, and in which the same login worked quickly then
+// (login_proof.hpp), switch before probe. Each step is timed into the status book. What is done is
+// remembered in the Assignment, which release undoes.
 #pragma once
 
 #include <chrono>

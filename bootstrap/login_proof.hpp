@@ -1,5 +1,5 @@
-// What one lease of a volume tells the next: that a login worked in it, and which host key
-// ssh-keygen could read. Where it ended clean, too, trying both again before anybody is let in
+// What one lease of a volume tells the next: that a login worked in it, and quickly, and which host
+// key ssh-keygen could read. Where it ended clean, too, trying both again before anybody is let in
 // would tell nothing new. Whoever is root in a session can write such a file: it decides when a
 // login is tried, never whether. Pure; volume_marks keeps it on the volume.
 #pragma once

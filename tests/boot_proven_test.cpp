@@ -220,6 +220,26 @@ TEST_F(BootProven, a_login_that_hangs_behind_the_switch_is_given_up_within_secon
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
 }
 
+/// The 90 s before the switch were enough for it and the 10 s behind it were not: each second lease
+/// ended people's sessions and held no volume.
+TEST_F(BootProven, a_login_that_has_become_slow_is_tried_first_from_then_on) {
+  make_volume(R"(
+    cp /bin/sleep $t/bin/sleep
+    for file in $(ldd /bin/sleep | grep -o '/[^ )]*'); do mkdir -p $t$(dirname $file); cp -L $file $t$file; done
+    printf '#!/bin/sh\n/bin/sleep 3\nexec /bin/sh "$@"\n' >$t/bin/slow
+    chmod 755 $t/bin/slow
+  )");
+  dress_as_disk();
+  ASSERT_TRUE(tries_first());
+  ASSERT_NO_FATAL_FAILURE(break_shell("slow"));
+  EXPECT_FALSE(tries_first()) << "nobody knows yet that it is slow";
+  EXPECT_TRUE(tries_first());
+  EXPECT_TRUE(tries_first());
+  ASSERT_NO_FATAL_FAILURE(mend_shell());
+  EXPECT_TRUE(tries_first());
+  EXPECT_FALSE(tries_first());
+}
+
 /// An undone bring-up would end whoever is in the volume without a word, and leave it unclean.
 TEST_F(BootProven, a_stop_behind_the_switch_is_a_release_and_no_failure) {
   ASSERT_NO_FATAL_FAILURE(make_proven_volume());
