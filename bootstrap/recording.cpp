@@ -286,6 +286,7 @@ void Recording::save(const std::stop_token& stop) {
 }
 
 bool Recording::finish(std::chrono::milliseconds limit) {
+  made_trace_.reset();  // no disk came to it
   thread_.request_stop();
   if (thread_.joinable() && ended_.wait_for(limit) != std::future_status::ready) return false;
   if (thread_.joinable()) thread_.join();

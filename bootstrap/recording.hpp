@@ -39,7 +39,7 @@ class Recording {
   ~Recording() = default;
 
   /// Before there is a disk: what would keep the mount waiting behind start(). Optional; what fails
-  /// is told by start().
+  /// is told by start(). Without that, finish() takes it back.
   void prepare();
   /// Before the mount, so that what it reads is in the list: reads of this disk count from now on,
   /// but for those of our own threads beside the caller's, as far as these still live when the

@@ -290,6 +290,23 @@ TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
   EXPECT_TRUE(recording.finish(seconds(1)));
 }
 
+/// It outlived the daemon, and with it half a MiB of the kernel's memory for each processor.
+TEST_F(RecordingTest, a_trace_that_was_made_for_a_disk_that_never_came_is_removed) {
+  const auto own_traces = [] {
+    const UniqueFd place = warm::BlockTrace::open_place();
+    const std::string own = "warmroot-" + std::to_string(::getpid()) + "-";
+    int count = 0;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd/" + std::to_string(place.get())))
+      count += entry.path().filename().string().starts_with(own) ? 1 : 0;
+    return count;
+  };
+  Recording recording([](const std::string&) {}, kToNobody);
+  recording.prepare();
+  EXPECT_EQ(own_traces(), 1) << "else this test shows nothing";
+  EXPECT_TRUE(recording.finish(seconds(1)));
+  EXPECT_EQ(own_traces(), 0);
+}
+
 /// A session that reads one file while a recording by hand is under way.
 class RecordCommand : public RecordingTest {
  protected:
