@@ -70,11 +70,12 @@ Ok Leaving::run() {
     input_.enter_stage(Stage::released, lost, disk_gone_sentence(input_.assignment));
   else if (tell_of_reboot())
     return {};
-  else
+  else {
+    keep_from_next_boot();  // before the manager hears of it: init may end us while we tell
     tell_of_release();
+  }
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
   forget_key_over_reboot();
-  forget_given_away();
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
   return end_reporting();
 }
@@ -149,11 +150,12 @@ void Leaving::keep_key() const {
 }
 
 /// Whoever has asked for the volume gets it, and this machine reboots all the same. EC2 may not
-/// have detached it by then, and the next boot would serve it until it is gone.
+/// have detached it by then, and the next boot would serve it until it is gone. One that an earlier
+/// boot gave away, and that this one did not get, is kept from the next one, too.
 void Leaving::keep_from_next_boot() const {
-  const bool reboots = input_.stop.was_asked_for(to_string(ReleaseCause::reboot));
+  if (!input_.stop.was_asked_for(to_string(ReleaseCause::reboot))) return forget_given_away();
   const std::string& volume_id = input_.assignment.volume_id;
-  if (!reboots || input_.ticket.manager_url.empty() || volume_id.empty()) return;
+  if (input_.ticket.manager_url.empty() || volume_id.empty()) return;
   if (const Ok kept = keep_given_away(owner_of(input_), volume_id); !kept)
     log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
               {{"why", kept.error().message()}});

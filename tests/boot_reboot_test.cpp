@@ -164,6 +164,23 @@ TEST_F(BootReboot, who_asks_for_the_volume_while_the_machine_reboots_gets_it) {
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
 }
 
+/// It was written when the manager had heard of the release, or five seconds later: init's patience
+/// may be over before.
+TEST_F(BootReboot, what_is_given_away_is_kept_from_the_next_boot_before_the_manager_hears_of_it) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  end_process(imds_);  // and with it the manager: it hears nothing
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
+  ASSERT_TRUE(comes([] { return status().stage == "rebooting"; })) << status().stage;
+  ASSERT_EQ(::kill(running_daemon(), SIGINT), 0);  // the operator wants it all the same
+  ASSERT_TRUE(comes([] { return status().stage == "released"; })) << status().message;
+  EXPECT_EQ(::access(kGivenAway, F_OK), 0);
+  ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+}
+
 /// It was served again, and lost under its sessions when EC2 had detached it.
 TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_without_a_word) {
   make_volume();
