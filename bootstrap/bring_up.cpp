@@ -153,8 +153,9 @@ class Work {
         book_.update([&](Status& status) { status.message = waiting; });
         log_event(LogLevel::notice, waiting);
         // Whoever logs in meanwhile lands on the base and should know why.
-        if (refusal || told) std::ignore = set_banner(input_.pool, refusal.value_or(""));
-        told = refusal.has_value();
+        const bool tells = refusal || choice.held_back;
+        if (tells || told) std::ignore = set_banner(input_.pool, tells ? waiting : "");
+        told = tells;
       }
       uevents.wait(kLook);
     }

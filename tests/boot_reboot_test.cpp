@@ -203,6 +203,9 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_w
   ASSERT_EQ(run_up(kTicketOfManager), "");
   ASSERT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
       << status().stage;
+  const auto banner = [] { return read_file(kBannerFile, 4096).value_or(""); };
+  EXPECT_TRUE(comes([&] { return banner().find("was given back before") != std::string::npos; }))
+      << "whoever logs in lands on the base";
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
   ASSERT_TRUE(
       write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
