@@ -127,10 +127,13 @@ TEST_F(VolumeFstab, links_lead_no_mount_onto_the_base_nor_over_the_root) {
 }
 
 TEST_F(VolumeFstab, a_subvolume_of_the_root_s_btrfs_is_mounted) {
-  const std::string uuid = "99999999-2222-4333-8444-555555555555";
-  make_disk("echo 'UUID=" + uuid + " /home btrfs subvol=@home,compress=zstd 0 0' >$t/etc/fstab\n" +
-                "mkfs.btrfs -q -U " + uuid + " --rootdir $t $image >/dev/null 2>&1\n" + R"(
+  // A UUID that is asked for is looked up on all disks of the machine, also on one that another
+  // test keeps waiting.
+  make_disk(R"(
+      mkfs.btrfs -q --rootdir $t $image >/dev/null 2>&1
       mkdir $t.mnt; mount -o loop,nodiscard $image $t.mnt
+      uuid=$(blkid -p -s UUID -o value $image)
+      echo "UUID=$uuid /home btrfs subvol=@home,compress=zstd 0 0" >$t.mnt/etc/fstab
       btrfs -q subvolume create $t.mnt/@home
       echo kept >$t.mnt/@home/file
       umount $t.mnt; rmdir $t.mnt)",
