@@ -139,6 +139,20 @@ TEST(ReconcilerUnclean, a_release_before_the_end_needs_no_snapshot) {
   EXPECT_EQ(fleet.calls_of("CreateSnapshot"), 0);
 }
 
+/// With what the manager heard before it was restarted, if it was, and no more.
+void expect_snapshot_and_replacement(Fleet& fleet, const std::string& before, bool restarted) {
+  if (restarted) {
+    fleet.start();
+    fleet.reports.clear();
+  }
+  ASSERT_TRUE(fleet.until([&] {
+    const auto now = fleet.instance_of("p-0");
+    return !now.empty() && now != before;
+  })) << fleet.note_text();
+  EXPECT_EQ(fleet.calls_of("CreateSnapshot"), 1);
+  EXPECT_THAT(fleet.violations, IsEmpty());
+}
+
 TEST(ReconcilerUnclean, a_disk_that_was_taken_away_gets_its_snapshot_also_through_a_restart) {
   for (const bool restarted : {false, true}) {
     SCOPED_TRACE(restarted);
@@ -154,16 +168,7 @@ TEST(ReconcilerUnclean, a_disk_that_was_taken_away_gets_its_snapshot_also_throug
     fleet.report(before, volume, NodeStage::released);
     fleet.reports[before].reason = kDiskGone;
     fleet.tick();
-    if (restarted) {
-      fleet.start();
-      fleet.reports.clear();
-    }
-    ASSERT_TRUE(fleet.until([&] {
-      const auto now = fleet.instance_of("p-0");
-      return !now.empty() && now != before;
-    })) << fleet.note_text();
-    EXPECT_EQ(fleet.calls_of("CreateSnapshot"), 1);
-    EXPECT_THAT(fleet.violations, IsEmpty());
+    expect_snapshot_and_replacement(fleet, before, restarted);
   }
 }
 
@@ -182,16 +187,7 @@ TEST(ReconcilerUnclean, a_volume_that_a_reset_machine_never_mounted_again_gets_i
     fleet.report(before, "", NodeStage::released);
     fleet.reports[before].reason = kNeverMounted;
     fleet.tick();
-    if (restarted) {
-      fleet.start();
-      fleet.reports.clear();
-    }
-    ASSERT_TRUE(fleet.until([&] {
-      const auto now = fleet.instance_of("p-0");
-      return !now.empty() && now != before;
-    })) << fleet.note_text();
-    EXPECT_EQ(fleet.calls_of("CreateSnapshot"), 1);
-    EXPECT_THAT(fleet.violations, IsEmpty());
+    expect_snapshot_and_replacement(fleet, before, restarted);
   }
 }
 
