@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # What it finds goes to build/corpus, which the next run starts from; the seeds beside it are only read.
 fuzz_for_a_while() {
   mkdir -p "build/corpus/$(basename "$1")"
-  run_logged "$(basename "$1")" "$1" -max_total_time="${WARMROOT_FUZZ_SECONDS:-60}" -rss_limit_mb=2048 -timeout=20 \
+  run_logged "$(basename "$1")" "$1" -max_total_time="${WARMROOT_FUZZ_SECONDS:-60}" -rss_limit_mb=2048 -timeout=10 \
     -artifact_prefix="build/corpus/" "build/corpus/$(basename "$1")" "build/seeds/$(basename "$1")"
 }
 
