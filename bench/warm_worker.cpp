@@ -137,7 +137,9 @@ Ok run_warmer(std::span<const std::string> words) {
   request.read_before = early.finish();
   request.under_way = early.under_way();
   request.depth = early.depth();
-  request.guess = [root = request.mount_point] { return warm::first_run_files(login_users(root)); };
+  request.guess = {warm::first_run_files, [root = request.mount_point] {
+                     return warm::first_run_files_of(login_users(root));
+                   }};
   const auto show = [](const warm::WarmProgress& progress) {
     std::printf("%s\n", warm::to_json(progress).dump().c_str());
     std::fflush(stdout);

@@ -162,7 +162,7 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
                 {{"what", std::to_string(beyond) + " ranges lie beyond the device: left out"}});
   }
   if (request.hot.empty()) request.files = recording_.files_elsewhere();
-  request.guess = [] { return warm::first_run_files(login_users()); };
+  request.guess = {warm::first_run_files, [] { return warm::first_run_files_of(login_users()); }};
   const auto show = [this](const warm::WarmProgress& progress) {
     book_.update([&](Status& status) { status.warm = progress; });
   };

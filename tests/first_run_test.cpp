@@ -337,21 +337,22 @@ std::size_t rank_of(const std::vector<WantedFile>& files, const std::string& pat
 }
 
 TEST(FirstRunFiles, begin_with_what_a_login_opens_and_know_its_users) {
-  const auto files =
-      first_run_files(std::vector<LoginUser>{{"/usr/bin/fish", "/home/ann"}, {"", "/"}});
+  const auto files = first_run_files();
   const auto at = [&](const std::string& path) { return rank_of(files, path); };
-  EXPECT_LT(at("/usr/bin/fish"), at("/etc/profile"));
-  EXPECT_TRUE(files[at("/usr/bin/fish")].is_program);
-  EXPECT_LT(at("/home/ann/.bashrc"), at("/usr/bin/python3"));
+  EXPECT_LT(at("/etc/profile"), at("/usr/bin/python3"));
   EXPECT_LT(at("/usr/bin/python3"), at("/usr/bin/*"));
   EXPECT_LT(at("/etc/pam.d/*"), at("/usr/bin/python3"));
   EXPECT_TRUE(files[at("/usr/sbin/sshd")].is_program);
   for (const WantedFile& file : files) EXPECT_TRUE(file.path.starts_with('/')) << file.path;
+  const WantedOfRoot of_users =
+      first_run_files_of(std::vector<LoginUser>{{"/usr/bin/fish", "/home/ann"}, {"", "/"}});
+  EXPECT_TRUE(of_users.first.at(rank_of(of_users.first, "/usr/bin/fish")).is_program);
+  EXPECT_LT(rank_of(of_users.first, "/home/ann/.bashrc"), of_users.first.size());
 }
 
 /// A session that asked a package manager waited for its databases, which were in no list of names.
 TEST(FirstRunFiles, of_package_managers_come_behind_a_login_and_are_bounded) {
-  const auto files = first_run_files(std::vector<LoginUser>{{"/bin/bash", "/root"}});
+  const auto files = first_run_files();
   const auto at = [&](const std::string& path) { return rank_of(files, path); };
   for (const char* program : {"/usr/bin/dpkg-query", "/usr/bin/apt-cache", "/usr/bin/rpm"}) {
     EXPECT_GT(at(program), at("/usr/sbin/sshd"));
@@ -375,20 +376,27 @@ TEST(FirstRunFiles, of_package_managers_come_behind_a_login_and_are_bounded) {
 }
 
 TEST(FirstRunFiles, of_a_conda_at_the_usual_places_are_known_by_its_users) {
-  const auto files = first_run_files(std::vector<LoginUser>{{"/bin/bash", "/home/ann"}});
-  const auto at = [&](const std::string& path) { return rank_of(files, path); };
-  for (const std::string conda : {"/opt/conda", "/home/ann/miniconda3"}) {
-    EXPECT_TRUE(files[at(conda + "/bin/python3")].is_program);
-    EXPECT_LT(at(conda + "/bin/conda"), at(conda + "/lib/python3.11/encodings/__pycache__/*"));
-    EXPECT_LT(at(conda + "/lib/python3.11/site-packages/conda/**"), at("/usr/bin/*"));
+  const auto files = first_run_files();
+  const auto of_users = first_run_files_of(std::vector<LoginUser>{{"/bin/bash", "/home/ann"}}).last;
+  for (const auto& [conda, names] :
+       {std::pair("/opt/conda", &files), std::pair("/home/ann/miniconda3", &of_users)}) {
+    const auto at = [&](const std::string& name) { return rank_of(*names, conda + name); };
+    EXPECT_TRUE(names->at(at("/bin/python3")).is_program);
+    EXPECT_LT(at("/bin/conda"), at("/lib/python3.11/encodings/__pycache__/*"));
+    EXPECT_LT(at("/lib/python3.11/site-packages/conda/**"), names->size());
   }
+  EXPECT_LT(rank_of(files, "/opt/conda/lib/python3.11/site-packages/conda/**"),
+            rank_of(files, "/usr/bin/*"));
 }
 
 /// What is found in directories has to have its place among kMostWanted, too.
 TEST(FirstRunFiles, of_very_many_users_leave_room_for_what_they_lead_to) {
   std::vector<LoginUser> users;
   for (int i = 0; i < 32; ++i) users.push_back({"/bin/sh", "/home/user" + std::to_string(i)});
-  const auto files = first_run_files(users);
+  auto files = first_run_files();
+  const WantedOfRoot of_users = first_run_files_of(users);
+  for (const auto* more : {&of_users.first, &of_users.last})
+    files.insert(files.end(), more->begin(), more->end());
   std::size_t bytes = 0;
   for (const WantedFile& file : files) bytes += file.path.size();
   EXPECT_LT(files.size(), kMostWanted / 4);

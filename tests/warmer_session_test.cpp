@@ -53,7 +53,7 @@ class WarmerBesideSession : public WarmerTest {
     for (const std::uint64_t block : used)
       if (wanted.hot.size() < 20) wanted.hot.push_back(static_cast<Block>(block));
     wanted.files = {{"/**"}};
-    wanted.guess = [] { return std::vector<WantedFile>{{"/d3/*"}}; };
+    wanted.guess.names = [] { return std::vector<WantedFile>{{"/d3/*"}}; };
     return wanted;
   }
 };

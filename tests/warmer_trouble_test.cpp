@@ -201,7 +201,7 @@ TEST_F(TroubledWarmer, a_list_of_another_workload_is_followed_by_the_first_runs_
     const auto used = used_blocks(fs_device());
     wanted.hot.assign(used.begin(), is_its_own ? used.end() : std::next(used.begin(), 4));
     std::atomic<bool> asked = false;
-    wanted.guess = [&] {
+    wanted.guess.names = [&] {
       asked = true;
       return std::vector<WantedFile>{};
     };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include <system_error>
 
@@ -20,6 +21,15 @@ namespace {
 
 constexpr std::size_t kMostEntries = 4096;  // of one directory
 constexpr int kMostLookedAt = 65'536;  // of one directory's, for those whose names end as wanted
+constexpr std::uint32_t kFirstRank = 1;
+using std::chrono::microseconds;
+/// A lookup that the volume answered without a first touch costs sessions a read of those that it
+/// is allowed a second (gp3: 3,000), and so many of ours took them all: each read of a session
+/// waited for ten of them. So a thread rests for so many times as long as it was quick; then a
+/// dozen of them are like two, and those that wait for first touches a dozen still.
+constexpr int kRestPart = 5;
+constexpr microseconds kFromMemory{200};
+constexpr microseconds kFirstTouch{20'000};
 constexpr std::string_view kAllIn = "/*";
 constexpr std::string_view kAllBelow = "/**";
 /// Where distributions keep what programs are linked with; the loader's own cache is not parsed.
@@ -50,14 +60,14 @@ ByteRange cut(const FileExtent& extent, std::uint64_t from, std::uint64_t end) {
 }  // namespace
 
 FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files,
-                       std::function<std::vector<WantedFile>()> guess, unsigned at_once)
+                       std::function<WantedOfRoot()> of_root, unsigned at_once)
     : root_(::open(mount_point.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   want_next(std::move(files));
-  if (guess) busy_ = 1;  // take_guess's
+  if (of_root) busy_ = 1;  // ask's
   for (unsigned i = 0; root_ && i < at_once; ++i) try {
-      threads_.emplace_back([this, guess = std::exchange(guess, {})](std::stop_token stop) {
+      threads_.emplace_back([this, of_root = std::exchange(of_root, {})](std::stop_token stop) {
         enlist_own_thread();
-        if (guess) take_guess(guess);
+        if (of_root) ask(of_root);
         work(stop);
       });
     } catch (const std::system_error&) {
@@ -68,11 +78,11 @@ FileFinder::FileFinder(std::string mount_point, std::vector<WantedFile> files,
   busy_ = 0;
 }
 
-/// Behind what was wanted from the start.
-void FileFinder::take_guess(const std::function<std::vector<WantedFile>()>& guess) {
-  std::vector<WantedFile> files = guess();
+void FileFinder::ask(const std::function<WantedOfRoot()>& of_root) {
+  WantedOfRoot files = of_root();
   const std::lock_guard lock(mutex_);
-  want_next(std::move(files));
+  want_at(std::move(files.first), kFirstRank);
+  want_next(std::move(files.last));
   --busy_;
   changed_.notify_all();
 }
@@ -119,9 +129,13 @@ void FileFinder::work(const std::stop_token& stop) {
     wanted_.pop_front();
     ++busy_;
     lock.unlock();
+    const auto start = std::chrono::steady_clock::now();
     find(wanted, stop);
+    const auto took = std::chrono::steady_clock::now() - start;
     lock.lock();
     if (--busy_ == 0) changed_.notify_all();
+    if (took > kFromMemory && took < kFirstTouch)
+      rest_.wait_for(lock, stop, took * kRestPart, [] { return false; });
   }
 }
 
@@ -224,11 +238,16 @@ std::vector<WantedFile> FileFinder::not_known(std::vector<WantedFile> files) {
 /// What another file leads to, of its rank, before what else has that.
 void FileFinder::want(std::vector<WantedFile> files, std::uint32_t rank) {
   const std::lock_guard lock(mutex_);
+  want_at(std::move(files), rank);
+  changed_.notify_all();
+}
+
+/// Under the lock.
+void FileFinder::want_at(std::vector<WantedFile> files, std::uint32_t rank) {
   std::vector<Wanted> wanted;
   for (WantedFile& file : not_known(std::move(files))) wanted.push_back({std::move(file), rank});
   wanted_.insert(std::ranges::lower_bound(wanted_, rank, {}, &Wanted::rank),
                  std::make_move_iterator(wanted.begin()), std::make_move_iterator(wanted.end()));
-  changed_.notify_all();
 }
 
 /// Behind all others. Under the lock, or before there are threads.

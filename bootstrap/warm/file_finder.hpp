@@ -39,10 +39,10 @@ class FileFinder {
  public:
   /// Begins at once. Only regular files and directories are ever opened; links are followed inside
   /// the root alone, other mounts are not entered. What is not there is left out.
-  /// `guess` (or none) is asked once for more of them, on a thread that may wait for the root. At
-  /// most so many lookups wait for the device at a time.
+  /// `of_root` (or none) is asked once for more of them, while others are looked up. At most so
+  /// many lookups wait for the device at a time.
   FileFinder(std::string mount_point, std::vector<WantedFile> files,
-             std::function<std::vector<WantedFile>()> guess = {}, unsigned at_once = kMostLookups);
+             std::function<WantedOfRoot()> of_root = {}, unsigned at_once = kMostLookups);
   /// Each waits for one block at a time; a dozen first touches at once are what an NVMe disk does
   /// easily beside the warmer's own.
   static constexpr unsigned kMostLookups = 12;
@@ -72,11 +72,12 @@ class FileFinder {
   };
 
   void work(const std::stop_token& stop);
-  void take_guess(const std::function<std::vector<WantedFile>()>& guess);
+  void ask(const std::function<WantedOfRoot()>& of_root);
   void find(const Wanted& wanted, const std::stop_token& stop);
   void list_directory(int directory, const std::string& path, const Wanted& wanted);
   void want_libraries(int file, std::uint32_t rank);
   void want(std::vector<WantedFile> files, std::uint32_t rank);
+  void want_at(std::vector<WantedFile> files, std::uint32_t rank);
   void want_next(std::vector<WantedFile> files);
   std::vector<WantedFile> not_known(std::vector<WantedFile> files);
   UniqueFd open_inside(const std::string& path) const;
@@ -84,11 +85,12 @@ class FileFinder {
   UniqueFd root_;
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
+  std::condition_variable_any rest_;   // of a thread, until it is over or a stop
   std::deque<Wanted> wanted_;          // by rank
   std::map<std::string, bool> known_;  // true: as a program
   std::size_t known_bytes_ = 0;        // of paths
   std::vector<FoundFile> found_;
-  std::uint32_t next_rank_ = 1;
+  std::uint32_t next_rank_ = 1;  // FoundFile's first
   unsigned busy_ = 0;
   unsigned programs_ = 0;              // that wait for read_needs
   std::vector<std::jthread> threads_;  // last, so that they end first

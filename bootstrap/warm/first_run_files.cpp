@@ -274,8 +274,8 @@ constexpr const char* kLargePrograms[] = {"/usr/bin/node", "/usr/bin/docker"};
 constexpr const char* kLargeFiles[] = {"/usr/local/aws-cli/v2/current/dist/*",
                                        "/var/cache/apt/pkgcache.bin"};
 
-std::vector<std::string> condas(std::span<const LoginUser> users) {
-  std::vector<std::string> places(std::begin(kCondas), std::end(kCondas));
+std::vector<std::string> condas_of(std::span<const LoginUser> users) {
+  std::vector<std::string> places;
   for (const LoginUser& user : users.first(std::min(users.size(), kMostCondaUsers)))
     if (user.home.size() > 1)
       for (const char* name : kCondasOfUser) places.push_back(user.home + name);
@@ -315,20 +315,27 @@ class Names {
 };
 
 /// All that a login opens, with the usual programs behind it.
-void add_login(Names& names, std::span<const LoginUser> users) {
+void add_login(Names& names) {
   names.add_files(kEveryProgram);
-  for (const LoginUser& user : users)
-    if (!user.shell.empty()) names.add(user.shell, true);
   names.add("/bin/sh", true);
   names.add("/bin/bash", true);
   names.add_files(kLogin);
-  for (const LoginUser& user : users)
-    if (user.home.size() > 1)
-      for (const char* name : kHome) names.add(user.home + name);
   names.add_programs(kLoginPrograms);
   names.add_files(kAccess);
   for (const char* path : {"/usr/sbin/sshd", "/usr/lib/openssh/sshd-session"})
     names.add(path, true);
+}
+
+/// Where their Pythons are.
+std::vector<std::string> add_condas(Names& names, std::span<const std::string> condas) {
+  std::vector<std::string> pythons;
+  for (const std::string& conda : condas) {
+    names.add(conda + "/etc/profile.d/conda.sh");
+    names.add(conda + "/bin/conda");
+    names.add(conda + "/bin/python3", true);
+    pythons.push_back(conda + "/lib");
+  }
+  return pythons;
 }
 
 void add_compilers(Names& names) {
@@ -342,18 +349,13 @@ void add_compilers(Names& names) {
 
 }  // namespace
 
-std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
+std::vector<WantedFile> first_run_files() {
   Names names;
-  add_login(names, users);
+  add_login(names);
   const std::vector<std::string> system_pythons(std::begin(kPythons), std::end(kPythons));
-  std::vector<std::string> conda_pythons;
   names.add_programs(kPrograms);
-  for (const std::string& conda : condas(users)) {
-    names.add(conda + "/etc/profile.d/conda.sh");
-    names.add(conda + "/bin/conda");
-    names.add(conda + "/bin/python3", true);
-    conda_pythons.push_back(conda + "/lib");
-  }
+  const std::vector<std::string> conda_pythons =
+      add_condas(names, std::vector<std::string>(std::begin(kCondas), std::end(kCondas)));
   std::vector<std::string> pythons = system_pythons;
   pythons.push_back(kOtherPython);
   pythons.insert(pythons.end(), conda_pythons.begin(), conda_pythons.end());
@@ -378,6 +380,21 @@ std::vector<WantedFile> first_run_files(std::span<const LoginUser> users) {
   names.add_files(kLargeFiles);
   names.add_files(kWholeDirectories);
   return names.take();
+}
+
+WantedOfRoot first_run_files_of(std::span<const LoginUser> users) {
+  Names first;
+  for (const LoginUser& user : users)
+    if (!user.shell.empty()) first.add(user.shell, true);
+  for (const LoginUser& user : users)
+    if (user.home.size() > 1)
+      for (const char* name : kHome) first.add(user.home + name);
+  Names last;
+  const std::vector<std::string> pythons = add_condas(last, condas_of(users));
+  for (const char* part : kPythonParts) last.add_of_pythons(pythons, part);
+  for (const char* part : {"/site-packages/conda/**", "/site-packages/pip/**"})
+    last.add_of_pythons(pythons, part);
+  return {first.take(), last.take()};
 }
 
 }  // namespace warmroot::warm

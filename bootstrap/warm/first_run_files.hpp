@@ -21,6 +21,9 @@ struct LoginUser {
 /// The likeliest first: what every login reads, then file transfers, then interpreters, package
 /// managers and compilers, then all programs and shared libraries. A few thousand names, most of
 /// them of places that a system has not, where a lookup ends early.
-std::vector<WantedFile> first_run_files(std::span<const LoginUser> users);
+std::vector<WantedFile> first_run_files();
+
+/// Of these users: shells and what they read at home; last, a conda of theirs.
+WantedOfRoot first_run_files_of(std::span<const LoginUser> users);
 
 }  // namespace warmroot::warm

@@ -19,23 +19,41 @@ constexpr std::uint64_t kWorthSaving = 8;
 
 }  // namespace
 
-std::optional<BlockSet> MapKeeper::load(const std::string& mount_point, const std::string& map_path,
-                                        MapIdentity identity) {
-  if (mount_point.empty() || map_path.empty()) return std::nullopt;
+void MapKeeper::look(const std::string& mount_point, const std::string& map_path,
+                     MapIdentity identity) {
+  if (std::exchange(has_begun_, true) || mount_point.empty() || map_path.empty()) return;
   identity_ = std::move(identity);
-  auto file = VolumeFile::at(mount_point, map_path, "the warm map");
-  if (!file) {
-    on_note_(file.error().message());
-    return std::nullopt;
-  }
-  file_ = std::move(*file);
-  auto bytes = file_->load(map_bytes(identity_.device_bytes));
-  if (!bytes) {
-    on_note_(bytes.error().message());
-    return std::nullopt;
-  }
-  if (!*bytes) return std::nullopt;
-  auto present = decode_map(**bytes, identity_);
+  const std::uint64_t limit = map_bytes(identity_.device_bytes);
+  // Where there is no thread to be had, the caller's is one of ours already.
+  look_ = std::async(std::launch::async | std::launch::deferred, [mount_point, map_path, limit] {
+    enlist_own_thread();
+    Found found;
+    auto file = VolumeFile::at(mount_point, map_path, "the warm map");
+    if (!file) {
+      found.note = file.error().message();
+      return found;
+    }
+    auto bytes = file->load(limit);
+    if (bytes)
+      found.bytes = std::move(*bytes);
+    else
+      found.note = bytes.error().message();
+    found.file = std::move(*file);
+    return found;
+  });
+}
+
+bool MapKeeper::has_looked(milliseconds time) const {
+  return !look_.valid() || look_.wait_for(time) != std::future_status::timeout;
+}
+
+std::optional<BlockSet> MapKeeper::take() {
+  if (!look_.valid()) return std::nullopt;
+  Found found = look_.get();
+  if (!found.note.empty()) on_note_(found.note);
+  file_ = std::move(found.file);
+  if (!found.bytes) return std::nullopt;
+  auto present = decode_map(*found.bytes, identity_);
   if (!present) {
     on_note_(present.error().message());
     return std::nullopt;

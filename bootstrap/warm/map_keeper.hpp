@@ -1,6 +1,6 @@
-// The warm map's life during one run of the warmer: loaded once, saved now and then on a thread
-// beside the reads, and once more at the end. Called by the warmer, which judges what the map
-// claims. The bytes are warm_map's, the file volume_file's.
+// The warm map's life during one run of the warmer: looked for once and saved now and then, on a
+// thread beside the reads, and saved once more at the end. Called by the warmer, which judges what
+// the map claims. The bytes are warm_map's, the file volume_file's.
 #pragma once
 
 #include <chrono>
@@ -26,10 +26,15 @@ class MapKeeper {
 
   explicit MapKeeper(OnNote on_note) : on_note_(std::move(on_note)) {}
 
-  /// What the map claims; nothing where there is none that fits. `map_path` inside `mount_point`;
-  /// either empty: no map is kept. Once, and before it nothing is ever saved.
-  std::optional<BlockSet> load(const std::string& mount_point, const std::string& map_path,
-                               MapIdentity identity);
+  /// Begins to look for the map: in a cold file system that takes some first touches, one after the
+  /// other. `map_path` inside `mount_point`; either empty: no map is kept. Once; once more changes
+  /// nothing.
+  void look(const std::string& mount_point, const std::string& map_path, MapIdentity identity);
+  /// The look has ended, within `time`.
+  bool has_looked(std::chrono::milliseconds time) const;
+  /// What the map claims; nothing where there is none that fits. Waits for the look's end; once,
+  /// and before it nothing is ever saved.
+  std::optional<BlockSet> take();
 
   /// The volume has a map, and it is believed.
   bool exists() const { return exists_; }
@@ -48,10 +53,18 @@ class MapKeeper {
   void save_now(const Presence& presence);
 
  private:
+  struct Found {
+    std::optional<VolumeFile> file;
+    std::optional<std::string> bytes;
+    std::string note;
+  };
+
   void start_saving(const Presence& presence);
   void take_saved(bool wait);
 
   OnNote on_note_;
+  std::future<Found> look_;
+  bool has_begun_ = false;
   std::optional<VolumeFile> file_;
   MapIdentity identity_;
   std::future<Ok> saving_;

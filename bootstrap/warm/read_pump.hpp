@@ -113,9 +113,6 @@ class ReadPump {
   /// Reads under way go on meanwhile. Ends early when stopped.
   Result<Latencies> sample(std::span<const Block> blocks, const std::stop_token& stop);
 
-  /// Whether reads are in flight whose latency tells how much of a block has to be read.
-  bool is_probing() const { return probes_in_flight_ > 0; }
-
   /// How long the oldest read in flight has been there; 0: none is.
   std::chrono::milliseconds longest_in_flight() const;
   std::uint64_t errors() const { return errors_; }

@@ -20,15 +20,15 @@ bool is_whole_disk(dev_t number) {
 
 std::optional<SessionTrace> SessionTrace::start(const std::string& device_path,
                                                 const std::string& mount_point,
-                                                std::uint64_t partition_offset, UniqueFd place) {
+                                                std::uint64_t partition_offset, UniqueFd place,
+                                                pid_t reader) {
   struct stat device {};
   struct stat root {};
   if (::stat(device_path.c_str(), &device) != 0 || ::stat(mount_point.c_str(), &root) != 0 ||
       !S_ISBLK(device.st_mode))
     return std::nullopt;
   const bool other = root.st_dev != device.st_rdev && is_whole_disk(root.st_dev);
-  auto trace =
-      BlockTrace::start(other ? root.st_dev : device.st_rdev, std::move(place), ::gettid());
+  auto trace = BlockTrace::start(other ? root.st_dev : device.st_rdev, std::move(place), reader);
   if (!trace) return std::nullopt;
   return SessionTrace(std::move(*trace), other ? partition_offset : 0);
 }

@@ -15,12 +15,13 @@ namespace warmroot::warm {
 
 class SessionTrace {
  public:
-  /// Nothing where the disk cannot be traced. Without the calling thread's own reads. The root may
-  /// be mounted through another block device that begins at the partition, as a loop device does.
+  /// Nothing where the disk cannot be traced. Without thread `reader`'s own reads. The root may be
+  /// mounted through another block device that begins at the partition, as a loop device does.
   /// `place` is BlockTrace::open_place's.
   static std::optional<SessionTrace> start(const std::string& device_path,
                                            const std::string& mount_point,
-                                           std::uint64_t partition_offset, UniqueFd place);
+                                           std::uint64_t partition_offset, UniqueFd place,
+                                           pid_t reader);
 
   /// Reads since the last call, on the whole disk, in order; does not wait.
   std::vector<ByteRange> take();

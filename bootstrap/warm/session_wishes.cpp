@@ -1,7 +1,11 @@
 #include "bootstrap/warm/session_wishes.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "bootstrap/warm/own_threads.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -12,18 +16,28 @@ constexpr auto kFollowEvery = std::chrono::milliseconds(10);
 
 }  // namespace
 
-bool SessionWishes::start(const std::string& device_path, const std::string& mount_point,
-                          std::vector<WantedFile> files,
-                          std::function<std::vector<WantedFile>()> guess, bool has_list) {
-  if (mount_point.empty()) return true;
+void SessionWishes::start(const std::string& device_path, const std::string& mount_point,
+                          std::vector<WantedFile> files, WantedGuess guess, bool has_list) {
+  if (mount_point.empty()) return;
   mount_point_ = mount_point;
   if (has_list) guess_ = std::exchange(guess, {});
-  if (!files.empty() || guess)
-    finder_.emplace(mount_point_, std::move(files), std::move(guess), lookups_);
-  if (auto session =
-          SessionTrace::start(device_path, mount_point, offset_bytes_, std::move(trace_place_)))
-    session_.emplace(std::move(*session));
-  return session_.has_value();
+  look_up(std::move(files), std::move(guess));
+  // It takes the kernel tens of milliseconds to set up. Where there is no thread to be had, the
+  // caller's is one of ours already.
+  trace_ = std::async(std::launch::async | std::launch::deferred,
+                      [device_path, mount_point, offset = offset_bytes_, reader = ::gettid(),
+                       place = std::move(trace_place_)]() mutable {
+                        enlist_own_thread();
+                        return SessionTrace::start(device_path, mount_point, offset,
+                                                   std::move(place), reader);
+                      });
+}
+
+void SessionWishes::look_up(std::vector<WantedFile> files, WantedGuess guess) {
+  if (guess.names)
+    for (WantedFile& file : guess.names()) files.push_back(std::move(file));
+  if (!files.empty() || guess.of_root)
+    finder_.emplace(mount_point_, std::move(files), std::move(guess.of_root), lookups_);
 }
 
 void SessionWishes::prefer(SteadyClock::time_point now, const BlockSet& present,
@@ -72,8 +86,19 @@ void SessionWishes::give_up(Block block) {
   });
 }
 
+void SessionWishes::take_trace() {
+  if (!trace_.valid() ||
+      trace_.wait_for(std::chrono::milliseconds(0)) == std::future_status::timeout)
+    return;
+  if (auto trace = trace_.get())
+    session_.emplace(std::move(*trace));
+  else
+    on_note_("what sessions miss is not followed: the kernel shows no trace of reads");
+}
+
 /// What the session waits for comes by itself; what it will want next comes before all else.
 void SessionWishes::follow_session(const BlockSet& present, const BlockSet& wanted, Block most) {
+  take_trace();
   if (!session_) return;
   for (const ByteRange& read : session_->take())
     for (const Block block : blocks_of(read, present.size())) {
@@ -81,7 +106,7 @@ void SessionWishes::follow_session(const BlockSet& present, const BlockSet& want
       pump_.prefer_to_all(follow_.missed(block, present, wanted, most));
     }
   if (guess_ && !finder_ && missed_.size() >= expected_ + kForeignMisses)
-    finder_.emplace(mount_point_, std::vector<WantedFile>(), std::exchange(guess_, {}), lookups_);
+    look_up({}, std::exchange(guess_, {}));
 }
 
 }  // namespace warmroot::warm

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,18 +28,24 @@ class SessionWishes {
  public:
   using SteadyClock = std::chrono::steady_clock;
 
+  /// Told what does not work; on the caller's thread.
+  using OnNote = std::function<void(std::string)>;
+
   /// The pump reads a device of so many blocks, the root's file system begins at `offset_bytes`; at
   /// most `lookups` wait for that device at a time. Opens what `start` may not open any more.
-  SessionWishes(ReadPump& pump, Block blocks, std::uint64_t offset_bytes, unsigned lookups)
-      : pump_(pump), offset_bytes_(offset_bytes), lookups_(lookups), files_(blocks) {}
+  SessionWishes(ReadPump& pump, Block blocks, std::uint64_t offset_bytes, unsigned lookups,
+                OnNote on_note)
+      : pump_(pump),
+        offset_bytes_(offset_bytes),
+        lookups_(lookups),
+        on_note_(std::move(on_note)),
+        files_(blocks) {}
 
-  /// Begins the lookups in the root and the session's trace. An empty `mount_point`: there is
-  /// neither. With a list, `guess` is asked only when sessions have missed kForeignMisses blocks
-  /// that were not expected: the list is another workload's. False when what sessions miss cannot
-  /// be followed: the kernel shows no trace of reads.
-  bool start(const std::string& device_path, const std::string& mount_point,
-             std::vector<WantedFile> files, std::function<std::vector<WantedFile>()> guess,
-             bool has_list);
+  /// Begins the lookups in the root and the session's trace, and waits for neither. An empty
+  /// `mount_point`: there is neither. With a list, `guess` is asked only when sessions have missed
+  /// kForeignMisses blocks that were not expected: the list is another workload's.
+  void start(const std::string& device_path, const std::string& mount_point,
+             std::vector<WantedFile> files, WantedGuess guess, bool has_list);
   static constexpr std::size_t kForeignMisses = 8;  ///< with its own list a session has 3 or 4
   /// These come anyway: that a session waits for one says nothing of what it will want next.
   void expect(std::span<const Block> blocks) {
@@ -71,22 +78,26 @@ class SessionWishes {
  private:
   void prefer_files(const BlockSet& present);
   void prefer_file(const FoundFile& file, const BlockSet& present);
+  void look_up(std::vector<WantedFile> files, WantedGuess guess);
+  void take_trace();
   void follow_session(const BlockSet& present, const BlockSet& wanted, Block most);
 
   ReadPump& pump_;
   std::uint64_t offset_bytes_;
   unsigned lookups_;
+  OnNote on_note_;
   BlockSet files_;
   UniqueFd trace_place_ = BlockTrace::open_place();
   std::string mount_point_;
-  std::function<std::vector<WantedFile>()> guess_;  // until it is asked
-  struct Program {  // found, to be asked for its libraries once it is there
+  WantedGuess guess_;  // until it is asked
+  struct Program {     // found, to be asked for its libraries once it is there
     std::string path;
     std::uint32_t rank = 0;
     std::vector<Block> ends;  // the first block, the last
   };
   std::optional<FileFinder> finder_;
   std::vector<Program> programs_;
+  std::future<std::optional<SessionTrace>> trace_;  // until it is there
   std::optional<SessionTrace> session_;
   DemandFollow follow_;
   std::unordered_set<Block> missed_;  // by the session, or expected

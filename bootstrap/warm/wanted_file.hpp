@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace warmroot::warm {
 
@@ -16,6 +18,21 @@ struct WantedFile {
   std::string ending = {};            ///< of a pattern's files those alone whose names end so
 
   bool operator==(const WantedFile&) const = default;
+};
+
+/// What it takes a look into the root to know.
+struct WantedOfRoot {
+  std::vector<WantedFile> first;  ///< before all that is known without it
+  std::vector<WantedFile> last;   ///< behind it
+};
+
+/// What sessions may want that nobody has recorded. Each is asked once at most; either may be
+/// empty.
+struct WantedGuess {
+  std::function<std::vector<WantedFile>()> names{};  ///< must not wait
+  std::function<WantedOfRoot()> of_root{};           ///< on a thread that may wait for the root
+
+  explicit operator bool() const { return names || of_root; }
 };
 
 }  // namespace warmroot::warm

@@ -41,6 +41,8 @@ constexpr double kMayBeWarmShare = 0.75;
 /// No law of EBS has first touches that take so long; stalls of a minute are known.
 constexpr auto kStalled = milliseconds(10'000);
 constexpr std::uint64_t kMib = 1024 * 1024;
+/// In a warm file system the map is found sooner; in a cold one no file has been found by then.
+constexpr auto kWarmLook = milliseconds(20);
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
 /// The tags that lookups may hold beside those of depth_limits: a tenth, an old disk has 32.
 constexpr unsigned kLookupsPart = 10;
@@ -64,6 +66,7 @@ class Run {
 
  private:
   Ok open();
+  void look_for_map();
   Ok take_map();
   void take_read_before();
   bool may_be_warm() const;
@@ -78,7 +81,6 @@ class Run {
   void on_present(Block block, microseconds latency);
   void look_at_hot();
   void take_late_hot();
-  void start_wishes();
   std::vector<Block> on_tick();
   void report(bool now);
   std::vector<Block> random_of(const BlockSet& set, std::size_t count);
@@ -115,7 +117,6 @@ class Run {
   std::mt19937_64 random_{std::random_device{}()};
   MapKeeper map_{[this](std::string text) { note(std::move(text)); }};
   std::optional<SessionWishes> wishes_;
-  bool wishes_due_ = false;
   EtaEstimate eta_;
   SteadyClock::time_point last_report_{};
   SteadyClock::time_point last_foreground_{};
@@ -196,7 +197,8 @@ Ok Run::open() {
                   std::move(request_.listed), presence_, *reader_, *metadata_, on_note);
   const unsigned tags = device_->tags().value_or(kLookupsPart * FileFinder::kMostLookups);
   wishes_.emplace(*pump_, blocks, request_.partition_offset_bytes,
-                  std::clamp(tags / kLookupsPart, kFewestLookups, FileFinder::kMostLookups));
+                  std::clamp(tags / kLookupsPart, kFewestLookups, FileFinder::kMostLookups),
+                  on_note);
   progress_.device_blocks = blocks;
   progress_.engine = engine_->name();
   progress_.state = WarmState::running;
@@ -221,15 +223,23 @@ std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
   return blocks;
 }
 
+/// A volume that nobody can name may be another one next time: of it no map is kept.
+void Run::look_for_map() {
+  map_.look(request_.mount_point, request_.volume_id.empty() ? std::string() : request_.map_path,
+            {request_.volume_id, device_->size_bytes()});
+}
+
 /// A map may be older than a restored snapshot, or forged: a few dozen of its blocks are read
 /// again, and compared with reads that are certainly warm because they repeat others.
 Ok Run::take_map() {
+  look_for_map();
+  if (!map_.has_looked(kWarmLook)) {
+    TRY_ASSIGN(const auto end,
+               reader_->read({}, [this] { return map_.has_looked(milliseconds(0)); }));
+    if (end != ReadPump::End::finished) return {};  // the next read ends so, too
+  }
   // What is on its way arrives as read, also where the map turns out not to be believed.
-  // A volume that nobody can name may be another one next time: of it no map is kept.
-  const std::string map_path = request_.volume_id.empty() ? std::string() : request_.map_path;
-  if (const auto by_map =
-          map_.load(request_.mount_point, map_path, {request_.volume_id, device_->size_bytes()}))
-    presence_.claim(by_map->difference(reader_->under_way()));
+  if (const auto by_map = map_.take()) presence_.claim(by_map->difference(reader_->under_way()));
   const std::vector<Block> blocks = random_of(presence_.claimed(), kSamples);
   if (blocks.empty()) return {};
   TRY_ASSIGN(auto latencies, pump_->sample(blocks, stop_));
@@ -436,15 +446,20 @@ Result<ReadPump::End> Run::read_everything() {
   }
   wishes_->expect(request_.hot);
   wishes_->expect(request_.under_way);
-  wishes_due_ = true;
+  wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
+                 std::move(request_.guess), !request_.hot.empty());
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
-  start_wishes();
-  if (!looked_for_map) TRY(take_map());
+  if (!looked_for_map) look_for_map();
+  if (!looked_for_map && map_.has_looked(kWarmLook)) {
+    looked_for_map = true;
+    TRY(take_map());
+  }
   if (says_what_is_free(request_.filesystem)) {
     TRY_ASSIGN(const auto end, metadata_->read());
     if (end != ReadPump::End::finished) return end;
   }
+  if (!looked_for_map) TRY(take_map());
   TRY_ASSIGN(const auto end, read_needed());
   if (end != ReadPump::End::finished) return end;  // and waits for no lookup
   wishes_->end_lookups();
@@ -452,17 +467,7 @@ Result<ReadPump::End> Run::read_everything() {
   return end;
 }
 
-/// The session's trace takes the kernel tens of milliseconds to set up: reads are in flight
-/// meanwhile, none of which tells by its latency whether a touch suffices.
-void Run::start_wishes() {
-  if (!std::exchange(wishes_due_, false)) return;
-  if (!wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
-                      std::move(request_.guess), progress_.hot_blocks > 0))
-    note("what sessions miss is not followed: the kernel shows no trace of reads");
-}
-
 std::vector<Block> Run::on_tick() {
-  if (!pump_->is_probing()) start_wishes();
   const auto now = SteadyClock::now();
   if (now - last_foreground_ >= kForegroundEvery || control_->waits_for_others()) {
     last_foreground_ = now;

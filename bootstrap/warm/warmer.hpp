@@ -44,9 +44,9 @@ struct WarmRequest {
   bool used_before = false;  ///< the map is looked at before the hot list is read
   std::vector<WantedFile>
       files{};  ///< read behind `hot` and before the rest; looked up in the mounted root
-  /// Asked once for more of them, behind these, on a thread that may wait for the root; with a hot
-  /// list only when sessions turn out to want something else.
-  std::function<std::vector<WantedFile>()> guess{};
+  /// More of them, behind these; with a hot list only when sessions turn out to want something
+  /// else.
+  WantedGuess guess{};
   std::vector<BlockRead> read_before{};  ///< counted as read by this run
   /// Asked for by them and not there yet: of the hot list, these are asked for last.
   std::vector<Block> under_way{};
