@@ -10,9 +10,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <map>
 #include <memory>
 
 #include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/warm/mount_reads.hpp"
 #include "tests/must_run.hpp"
 #include "tests/temporary_directory.hpp"
 #include "tests/warm_volume.hpp"
@@ -23,6 +26,10 @@ namespace {
 using testing::Contains;
 using testing::IsEmpty;
 using testing::Not;
+using testing::SizeIs;
+
+/// All inode tables of such a file system count as used: it has much that its first lookups want.
+constexpr const char* kFullTables = "mkfs.ext3 -q -F -O extent";
 
 class EarlyReadsTest : public WarmerTest {
  protected:
@@ -52,6 +59,63 @@ class EarlyReadsTest : public WarmerTest {
     return added;
   }
 
+  static constexpr std::uint64_t kPartitionBytes = 2 * kGiB;
+
+  /// A file system in the first partition of a GPT, on a snapshot in which nothing is a hole.
+  bool make_partition(const std::string& mkfs) {
+    offset_ = kOddOffset;
+    const std::string image = (top_ / "image").string();
+    const std::string file_system = (top_ / "fs").string();
+    const std::uint64_t sectors = kPartitionBytes / 512;
+    const auto made =
+        shell("truncate -s " + std::to_string(kPartitionBytes) + " " + file_system + " && " + mkfs +
+              " " + file_system + " && truncate -s " + std::to_string(kPartitionBytes + 4 * kMiB) +
+              " " + image + " && printf 'label: gpt\nstart=" + std::to_string(kOddOffset / 512) +
+              ", size=" + std::to_string(sectors) + "\n' | sfdisk -q " + image + " && " +
+              copy_in(file_system, image));
+    if (made) fill_holes(image);
+    return made.has_value();
+  }
+  /// The command that puts a file system where the first partition is, and removes its file.
+  static std::string copy_in(const std::string& file_system, const std::string& image) {
+    return "dd if=" + file_system + " of=" + image +
+           " bs=64K seek=" + std::to_string(kOddOffset / (64 * kKiB)) +
+           " conv=sparse,notrunc status=none && rm " + file_system;
+  }
+
+  /// What the mount's last round asks for and none before it, and what lies behind the head that
+  /// only the first lookups want.
+  struct Foreseen {
+    std::set<std::uint64_t> last_round, later;
+  };
+  Foreseen foresee(std::uint64_t file_system_bytes) const {
+    constexpr std::uint64_t kBehindHead = (kOddOffset + 6 * kMiB) / kGridBytes;
+    std::ifstream image(top_ / "image", std::ios::binary);
+    MountReads reads({kOddOffset, file_system_bytes});
+    Foreseen foreseen;
+    std::set<std::uint64_t> of_mount;
+    std::vector<std::string> contents;
+    for (MountRound round = reads.next(contents); !round.empty(); round = reads.next(contents)) {
+      foreseen.last_round.clear();
+      for (const auto& ranges : {round.contents, round.touches})
+        for (const ByteRange& range : ranges)
+          for (const Block block : blocks_of(range, UINT32_MAX))
+            if (of_mount.insert(block).second) foreseen.last_round.insert(block);
+      for (const ByteRange& range : round.later)
+        for (const Block block : blocks_of(range, UINT32_MAX))
+          if (block >= kBehindHead) foreseen.later.insert(block);
+      contents.clear();
+      for (const ByteRange& range : round.contents) {
+        std::string bytes(range.length, '\0');
+        image.seekg(static_cast<std::streamoff>(range.offset));
+        image.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+        contents.push_back(std::move(bytes));
+      }
+    }
+    for (const auto block : of_mount) foreseen.later.erase(block);
+    return foreseen;
+  }
+
   std::set<std::uint64_t> before_;
 };
 
@@ -61,28 +125,9 @@ struct MountCase {
   const char* type;
 };
 
-/// An empty file system of a usual size on a snapshot in which nothing is a hole.
+/// An empty file system of a usual size.
 class MountOf : public EarlyReadsTest, public testing::WithParamInterface<MountCase> {
  protected:
-  static constexpr std::uint64_t kBytes = 2 * kGiB;
-
-  /// In the first partition of a GPT.
-  bool make() {
-    offset_ = kOddOffset;
-    const std::string image = (top_ / "image").string();
-    const std::string file_system = (top_ / "fs").string();
-    const std::uint64_t sectors = kBytes / 512;
-    const auto made = shell("truncate -s " + std::to_string(kBytes) + " " + file_system + " && " +
-                            GetParam().mkfs + " " + file_system + " && truncate -s " +
-                            std::to_string(kBytes + 4 * kMiB) + " " + image +
-                            " && printf 'label: gpt\nstart=" + std::to_string(kOddOffset / 512) +
-                            ", size=" + std::to_string(sectors) + "\n' | sfdisk -q " + image +
-                            " && dd if=" + file_system + " of=" + image +
-                            " bs=64K seek=" + std::to_string(kOddOffset / (64 * kKiB)) +
-                            " conv=sparse,notrunc status=none && rm " + file_system);
-    if (made) fill_holes(image);
-    return made.has_value();
-  }
   /// A volume that nobody has touched but for what attaching its loops reads.
   void attach_cold() {
     attach_anew(without_tails());
@@ -98,7 +143,7 @@ class MountOf : public EarlyReadsTest, public testing::WithParamInterface<MountC
 };
 
 TEST_P(MountOf, finds_present_what_it_would_have_waited_for) {
-  if (!make()) {
+  if (!make_partition(GetParam().mkfs)) {
     if (must_run()) FAIL() << "no file system was made: " << GetParam().mkfs;
     GTEST_SKIP() << "NOT TESTED: " << GetParam().mkfs;
   }
@@ -144,6 +189,63 @@ INSTANTIATE_TEST_SUITE_P(
                     MountCase{"ext4_orphan_file", "mkfs.ext4 -q -F -O orphan_file", "ext4"},
                     MountCase{"xfs", "mkfs.xfs -q -f", "xfs"}),
     [](const testing::TestParamInfo<MountCase>& one) { return std::string(one.param.name); });
+
+/// It was in flight between the mount's rounds, and each of those waited behind it.
+TEST_F(EarlyReadsTest, what_the_first_lookups_want_waits_until_the_mounts_last_round_is_asked_for) {
+  constexpr auto kAtOnce = std::chrono::milliseconds(5);  // two requests may pass each other
+  ASSERT_TRUE(make_partition(kFullTables));
+  const Foreseen foreseen = foresee(kPartitionBytes);
+  ASSERT_THAT(foreseen.last_round, Not(IsEmpty()));
+  ASSERT_THAT(foreseen.later, SizeIs(testing::Ge(32U)));
+  sim::VolumeProfile narrow = without_tails();
+  narrow.latency_sigma = 0;
+  narrow.fetch_bandwidth_mib_s = 25;  // a block comes 20 ms behind the one before it
+  attach(narrow);
+  EarlyReads early;
+  early.start(disk_loop_.device(), 0, 0, confine_here);
+  settle();
+  early.finish();
+  std::map<std::uint64_t, sim::SimTime> asked;
+  for (const sim::FirstTouch& one : ebs_->touch_log(kVolume)) asked[one.block] = one.requested_at;
+  auto last_round = sim::SimTime::min();
+  for (const auto block : foreseen.last_round) {
+    ASSERT_TRUE(asked.contains(block)) << block;
+    last_round = std::max(last_round, asked[block]);
+  }
+  auto later = sim::SimTime::max();
+  for (const auto block : foreseen.later) {
+    ASSERT_TRUE(asked.contains(block)) << block;
+    later = std::min(later, asked[block]);
+  }
+  EXPECT_GE((later + kAtOnce - last_round).count(), 0) << "ns";
+}
+
+/// A loop over a plain file that has become smaller: the second partition's superblock never comes.
+TEST_F(EarlyReadsTest, what_the_first_lookups_want_does_not_wait_for_a_mount_that_cannot_be_read) {
+  constexpr std::uint64_t kFirst = 64 * kMiB;
+  constexpr std::uint64_t kSecondAt = 67 * kMiB;
+  const fs::path image = top_ / "image";
+  const std::string file_system = (top_ / "fs").string();
+  ASSERT_TRUE(shell("truncate -s " + std::to_string(kFirst) + " " + file_system + " && " +
+                    kFullTables + " -b 1024 " + file_system + " && truncate -s " +
+                    std::to_string(kSecondAt + kMiB) + " " + image.string() +
+                    " && printf 'label: dos\nstart=" + std::to_string(kOddOffset / 512) +
+                    ", size=" + std::to_string(kFirst / 512) +
+                    "\nstart=" + std::to_string(kSecondAt / 512) +
+                    ", size=" + std::to_string(kMiB / 512) + "\n' | sfdisk -q " + image.string() +
+                    " && " + copy_in(file_system, image.string())));
+  const Foreseen foreseen = foresee(kFirst);
+  ASSERT_THAT(foreseen.later, Not(IsEmpty()));
+  ASSERT_TRUE(disk_loop_.attach(image, 0));
+  fs::resize_file(image, kSecondAt);  // the loop keeps its size, and answers EIO
+  EarlyReads early;
+  early.start(disk_loop_.device(), 0, 0, confine_here);
+  std::this_thread::sleep_for(std::chrono::seconds(6));  // a block is given up after three
+  std::set<std::uint64_t> read;
+  for (const BlockRead& one : early.finish()) read.insert(one.block);
+  EXPECT_FALSE(read.contains(kSecondAt / kGridBytes));
+  for (const auto block : foreseen.later) EXPECT_THAT(read, Contains(block));
+}
 
 TEST_F(EarlyReadsTest, a_list_that_is_known_before_the_mount_is_read_too) {
   make_image(0);

@@ -71,6 +71,7 @@ class MountImage : public testing::Test {
       for (const ByteRange& range : round.contents) contents.push_back(bytes_at(range));
       all.insert(all.end(), round.contents.begin(), round.contents.end());
       all.insert(all.end(), round.touches.begin(), round.touches.end());
+      all.insert(all.end(), round.head.begin(), round.head.end());
       all.insert(all.end(), round.later.begin(), round.later.end());
     }
     return all;
@@ -198,6 +199,7 @@ TEST(MountReads, nonsense_asks_for_nothing_beyond_the_file_system_and_ends) {
       }
       std::vector<ByteRange> all = round.contents;
       all.insert(all.end(), round.touches.begin(), round.touches.end());
+      all.insert(all.end(), round.head.begin(), round.head.end());
       all.insert(all.end(), round.later.begin(), round.later.end());
       for (const ByteRange& range : all) {
         ASSERT_GE(range.offset, place.offset);

@@ -49,10 +49,12 @@ class EarlyReads::Loop {
     touch(std::vector<ByteRange>{table_});
     if (device_.size_bytes() > kGuessedHead.offset)
       touch(probed_places({kGuessedHead.offset, device_.size_bytes() - kGuessedHead.offset}));
-    touch_later(std::vector<ByteRange>{kGuessedHead});
+    touch_behind(std::vector<ByteRange>{kGuessedHead});
     while (!stop.stop_requested()) {
       const auto done = pump_.read({}, stop);
       if (!done || *done != ReadPump::End::finished) return;
+      // Of a mount of which something cannot be read no more will be asked for.
+      if (ask_for_later()) continue;
       std::unique_lock lock(owner_.mutex_);
       owner_.changed_.wait(lock, stop, [this] { return !owner_.hot_.empty(); });
       lock.unlock();
@@ -107,8 +109,22 @@ class EarlyReads::Loop {
     pump_.prefer_to_all(blocks);
   }
 
-  /// What will be wanted after the mount: a hot list has it in the right order, and is read before.
-  void touch_later(std::span<const ByteRange> ranges) { pump_.prefer(blocks_in(ranges)); }
+  /// Behind a hot list, which has in the right order what of this will be wanted.
+  void touch_behind(std::span<const ByteRange> ranges) { pump_.prefer(blocks_in(ranges)); }
+
+  /// What will be wanted after the mount: 25 reads fill the pipe of the bench's profile B, and each
+  /// of the mount's rounds would wait for what more of this is in flight.
+  void keep_for_later(std::span<const ByteRange> ranges) {
+    const auto blocks = blocks_in(ranges);
+    later_.insert(later_.end(), blocks.begin(), blocks.end());
+    later_.resize(std::min(later_.size(), ReadPump::kMostPreferred));
+  }
+
+  /// False where nothing was kept.
+  bool ask_for_later() {
+    pump_.prefer(later_);
+    return !std::exchange(later_, {}).empty();
+  }
 
   void take_hot() {
     std::vector<Block> hot;
@@ -148,7 +164,8 @@ class EarlyReads::Loop {
     std::vector<ByteRange> all = round.contents;
     all.insert(all.end(), round.touches.begin(), round.touches.end());
     touch(all);
-    touch_later(round.later);
+    touch_behind(round.head);
+    keep_for_later(round.later);
   }
 
   /// Once the blocks are there, their bytes cost a warm read each. What failed is never there, and
@@ -162,7 +179,9 @@ class EarlyReads::Loop {
       // What one round has asked for is read while the next one's contents are.
       [[maybe_unused]] const Ok started = pump_.start_now(stop_);
     }
-    if (mount_is_asked_for() && std::exchange(has_list_, false)) control_.hurry(true);
+    if (!mount_is_asked_for()) return;
+    ask_for_later();
+    if (std::exchange(has_list_, false)) control_.hurry(true);
   }
 
   /// Asks for what comes after the mount's present round, if that is there.
@@ -188,6 +207,7 @@ class EarlyReads::Loop {
   ByteRange table_;
   bool is_table_read_ = false;
   std::vector<Block> of_mount_;  // in the order in which they were wanted
+  std::vector<Block> later_;     // until the mount's last round is asked for
   bool has_list_ = false;        // that is not hurried yet
   std::deque<Mount> mounts_;
 };

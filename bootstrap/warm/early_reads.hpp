@@ -30,7 +30,8 @@ class EarlyReads {
 
   /// Begins with both ends of the disk, where partition tables are and mostly the root's head as
   /// well, goes on with those of each partition, and then with what its file system's mount would
-  /// read. Opens the disk read-only;
+  /// read; once all of that is asked for, or cannot be known, with what lookups behind the mount
+  /// want. Opens the disk read-only;
   /// one that cannot be read is left alone, whoever mounts it says why. The second of two calls for
   /// one disk does nothing; another disk takes the place of the one before, unless that does not
   /// answer.

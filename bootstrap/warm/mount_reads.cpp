@@ -108,7 +108,7 @@ MountRound MountReads::next(std::span<const std::string> contents) {
       step_ = Step::parse;
       MountRound round;
       add(round.contents, {0, kSuperblockBytes});
-      add(round.later, {0, kHeadBytes});
+      add(round.head, {0, kHeadBytes});
       return round;
     }
     case Step::parse:

@@ -18,9 +18,12 @@ namespace warmroot::warm {
 struct MountRound {
   std::vector<ByteRange> contents;  ///< wanted back, in this order
   std::vector<ByteRange> touches;   ///< wanted present, nothing more
+  std::vector<ByteRange> head;      ///< a guess at where the next rounds read
   std::vector<ByteRange> later;     ///< not by the mount itself, but by the first lookups after it
 
-  bool empty() const { return contents.empty() && touches.empty() && later.empty(); }
+  bool empty() const {
+    return contents.empty() && touches.empty() && head.empty() && later.empty();
+  }
 };
 
 /// How much of a disk's start partitions_of wants.
@@ -46,10 +49,10 @@ class MountReads {
   explicit MountReads(ByteRange file_system) : file_system_(file_system) {}
 
   /// The next round; `contents` are those of the round before, empty where they could not be read.
-  /// ext: superblock; descriptors, journal; inodes of root, journal, quotas and orphans, and all
-  /// inode tables and bitmaps; blocks of those inodes. xfs: superblock; headers of the allocation
-  /// groups, root inode, samples of the log; the log where its cycle changes. Empty when nothing is
-  /// left, or of what it has read nothing makes sense.
+  /// ext: superblock, head; descriptors, journal; inodes of root, journal, quotas and orphans, and
+  /// later all inode tables and bitmaps; blocks of those inodes. xfs: the same first; headers of
+  /// the allocation groups, root inode, samples of the log; the log where its cycle changes. Empty
+  /// when nothing is left, or of what it has read nothing makes sense.
   MountRound next(std::span<const std::string> contents);
 
  private:

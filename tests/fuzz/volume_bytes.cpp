@@ -76,6 +76,7 @@ void mount_reads(std::string_view text) {
     if (next.empty()) return;
     check_inside(next.contents, kDevice);
     check_inside(next.touches, kDevice);
+    check_inside(next.head, kDevice);
     check_inside(next.later, kDevice);
     contents.clear();
     for (const auto& range : next.contents)
