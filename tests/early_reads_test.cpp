@@ -263,6 +263,42 @@ TEST_F(EarlyReadsTest, a_list_that_is_known_before_the_mount_is_read_too) {
   for (const Block block : hot) EXPECT_THAT(read, Contains(block));
 }
 
+struct ListCase {
+  std::size_t blocks;
+  std::size_t at_once;  // with what the mount's first round has in flight
+};
+
+/// A list of 46 took two rounds. The partition's superblock, which tells the mount's next round, is
+/// not there before 300 ms.
+TEST_F(EarlyReadsTest, a_short_list_is_asked_for_at_once_and_a_long_one_leaves_the_mount_room) {
+  ASSERT_TRUE(make_partition(kFullTables));
+  sim::VolumeProfile far = without_tails();
+  far.latency_sigma = 0;
+  far.latency_median_ms = 300;
+  for (const ListCase& one :
+       {ListCase{20, 24}, ListCase{46, 46}, ListCase{64, 48}, ListCase{65, 24}}) {
+    SCOPED_TRACE(one.blocks);
+    attach_anew(far);
+    before_ = touched();
+    std::vector<Block> hot;
+    while (hot.size() < one.blocks) hot.push_back(static_cast<Block>(1000 + 7 * hot.size()));
+    EarlyReads early;
+    early.start(disk_loop_.device(), 0, 0, confine_here);
+    early.hot(hot);
+    settle();
+    early.finish();
+    std::vector<sim::FirstTouch> ours;
+    for (const sim::FirstTouch& touch : ebs_->touch_log(kVolume))
+      if (!before_.contains(touch.block)) ours.push_back(touch);
+    ASSERT_THAT(ours, Not(IsEmpty()));
+    const sim::SimTime first =
+        std::ranges::min_element(ours, {}, &sim::FirstTouch::present_at)->present_at;
+    const auto at_once = std::ranges::count_if(
+        ours, [first](const sim::FirstTouch& touch) { return touch.requested_at < first; });
+    EXPECT_EQ(static_cast<std::size_t>(at_once), one.at_once);
+  }
+}
+
 TEST_F(EarlyReadsTest, no_more_are_in_flight_than_the_operator_allows) {
   make_image(0);
   cold_volume();

@@ -23,9 +23,20 @@ constexpr std::chrono::seconds kAnswerLimit{1};
 constexpr std::uint64_t kMib = 1024 * 1024;
 /// Nobody else reads yet: a round of the mount's goes out at once.
 constexpr unsigned kStartDepth = 32;
-/// With a list behind it, what fills profile B's pipe: each of the mount's four rounds would wait
-/// for what more of the list is in flight.
+/// With a long list behind it, what fills profile B's pipe: each of the mount's four rounds would
+/// wait for what more of the list is in flight.
 constexpr unsigned kStartWithList = 24;
+/// So short a list is in flight at once, or nearly: the queue it makes is its own, and gone before
+/// the mount's next round but one. With 24 the bench's login, 46 blocks, took two rounds: 0.183 s
+/// where the oracle takes 0.126.
+constexpr std::size_t kShortList = 64;
+/// What a hurry begins with, as one does behind the mount's last round.
+constexpr unsigned kMostOfShortList = 48;
+
+unsigned start_depth(std::size_t list_blocks) {
+  if (list_blocks > kShortList) return kStartWithList;
+  return std::clamp(static_cast<unsigned>(list_blocks), kStartWithList, kMostOfShortList);
+}
 
 }  // namespace
 
@@ -137,7 +148,7 @@ class EarlyReads::Loop {
     has_list_ = true;
     pump_.prefer_to_all(hot);
     if (mount_is_asked_for()) return;
-    control_.search_from(kStartWithList);
+    control_.search_from(start_depth(hot.size()));
     std::erase_if(of_mount_, [this](Block block) { return asked_.contains(block); });
     pump_.prefer_to_all(of_mount_);
   }
