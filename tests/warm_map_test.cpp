@@ -1,4 +1,5 @@
-// The warm map: what is believed, what is refused, and that its file cannot be led out of the root.
+// The warm map: what is believed, what is refused, that its file cannot be led out of the root, and
+// when it is saved.
 #include "bootstrap/warm/warm_map.hpp"
 
 #include <gmock/gmock.h>
@@ -6,14 +7,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "bootstrap/warm/map_keeper.hpp"
+#include "bootstrap/warm/map_saves.hpp"
+#include "bootstrap/warm/presence.hpp"
 #include "bootstrap/warm/volume_file.hpp"
 
 namespace warmroot::warm {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using testing::HasSubstr;
 
 constexpr std::uint64_t kDevice = 1000 * kGridBytes + 512;
@@ -126,6 +137,93 @@ TEST_F(VolumeFileTest, a_root_that_went_away_is_not_written_to) {
   const VolumeFile map = file("warm.map");
   std::filesystem::rename(root_, top_ / "elsewhere");
   EXPECT_FALSE(map.save("map"));
+}
+
+/// A session that misses a block each tenth of a second from the first to the second of each pair;
+/// all in milliseconds since the run began.
+struct SavesCase {
+  const char* name;
+  bool is_followed;
+  std::vector<std::pair<int, int>> misses;
+  std::vector<int> saves;
+};
+
+class MapSaves : public testing::TestWithParam<SavesCase> {};
+
+TEST_P(MapSaves, wait_for_a_moment_at_which_no_session_misses_but_not_for_long) {
+  const SavesCase& c = GetParam();
+  std::vector<int> saves;
+  int last = 0;
+  int at_rest_since = 0;
+  for (int now = 0; now <= 32'000; now += 10) {
+    for (const auto& [from, until] : c.misses)
+      if (now >= from && now <= until && (now - from) % 100 == 0) at_rest_since = now;
+    std::optional<std::chrono::nanoseconds> rest;
+    if (c.is_followed) rest = milliseconds(now - at_rest_since);
+    if (!is_time_to_save(milliseconds(now - last), rest)) continue;
+    saves.push_back(now);
+    last = now;
+  }
+  EXPECT_EQ(saves, c.saves);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Sessions, MapSaves,
+    testing::Values(
+        SavesCase{"none", true, {}, {5'000, 10'000, 15'000, 20'000, 25'000, 30'000}},
+        SavesCase{"at_rest_before_5_s",
+                  true,
+                  {{0, 3'000}},
+                  {5'000, 10'000, 15'000, 20'000, 25'000, 30'000}},
+        SavesCase{"one_miss_just_before_5_s",
+                  true,
+                  {{4'500, 4'500}},
+                  {5'500, 10'500, 15'500, 20'500, 25'500, 30'500}},
+        SavesCase{"at_rest_after_7_s", true, {{0, 7'000}}, {8'000, 13'000, 18'000, 23'000, 28'000}},
+        SavesCase{"at_rest_just_before_15_s",
+                  true,
+                  {{0, 14'500}},
+                  {15'000, 20'000, 25'000, 30'000}},
+        SavesCase{"never_at_rest", true, {{0, 32'000}}, {15'000, 30'000}},
+        SavesCase{"at_rest_for_900_ms", true, {{0, 6'000}, {6'900, 32'000}}, {15'000, 30'000}},
+        SavesCase{"begins_behind_the_first_save",
+                  true,
+                  {{6'000, 12'000}},
+                  {5'000, 13'000, 18'000, 23'000, 28'000}},
+        SavesCase{"nobody_follows_it", false, {}, {15'000, 30'000}}),
+    [](const testing::TestParamInfo<SavesCase>& one) { return std::string(one.param.name); });
+
+class MapKeeping : public VolumeFileTest {};
+
+TEST_F(MapKeeping, goes_by_the_times_that_it_is_told_and_saves_what_is_worth_it) {
+  const MapKeeper::SteadyClock::time_point start{};
+  Presence presence(grid_blocks(kDevice));
+  {
+    MapKeeper keeper(start, [](std::string note) { ADD_FAILURE() << note; });
+    EXPECT_FALSE(keeper.load(root_.string(), "warm.map", kIdentity));
+    const auto bring_in = [&](Block block) {
+      presence.insert_read(block);
+      keeper.count_block();
+    };
+    bring_in(0);
+    keeper.keep_up(start + seconds(60), start, presence);
+    EXPECT_FALSE(keeper.exists()) << "one block";
+    for (Block block = 1; block < 8; ++block) bring_in(block);
+    keeper.keep_up(start + milliseconds(4'990), start, presence);
+    EXPECT_FALSE(keeper.exists()) << "too early";
+    keeper.keep_up(start + milliseconds(14'990), start + milliseconds(14'000), presence);
+    EXPECT_FALSE(keeper.exists()) << "a session misses";
+    keeper.keep_up(start + milliseconds(14'990), {}, presence);
+    EXPECT_FALSE(keeper.exists()) << "one may";
+    keeper.keep_up(start + milliseconds(14'990), start + milliseconds(13'990), presence);
+    EXPECT_TRUE(keeper.exists());
+  }  // waits for what it has begun
+  const auto saved = file("warm.map").load(map_bytes(kDevice));
+  ASSERT_TRUE(saved) << saved.error().message();
+  ASSERT_TRUE(*saved);
+  const auto decoded = decode_map(**saved, kIdentity);
+  ASSERT_TRUE(decoded) << decoded.error().message();
+  EXPECT_EQ(*decoded, presence.present());
 }
 
 }  // namespace

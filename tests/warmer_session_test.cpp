@@ -1,6 +1,6 @@
 // The warmer beside a session on the same device: what the session's misses wait for, how many
-// reads the warmer has in flight meanwhile, and that it writes nothing itself. Needs root, FUSE and
-// loop devices; see warm_volume.hpp.
+// reads the warmer has in flight meanwhile, when it saves its map, and that it writes nothing
+// itself. Needs root, FUSE and loop devices; see warm_volume.hpp.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "bootstrap/warm/block_trace.hpp"
 #include "tests/warm_volume.hpp"
 
 namespace warmroot::warm {
@@ -183,6 +184,51 @@ TEST_F(WarmerBesideSession, fewer_reads_are_in_flight_while_a_session_misses_tha
     std::printf("in flight: %u while it misses, %u while it rests\n", beside, alone);
   EXPECT_LT(beside, 0.95 * alone);
   EXPECT_GE(beside, alone / 2) << "and the pipe is not left empty";
+}
+
+/// Beside sessions of 5 s and more the map's first fsync committed their journal while they missed
+/// blocks: 21 of one's writes waited, for a second altogether.
+TEST_F(WarmerBesideSession, its_map_is_saved_when_the_session_is_at_rest_and_not_while_it_misses) {
+  if (!BlockTrace::open_place()) {
+    if (must_run()) FAIL() << "this machine has no tracefs";
+    GTEST_SKIP() << "NOT TESTED: this machine has no tracefs";
+  }
+  make_image(0);
+  sim::VolumeProfile profile;
+  profile.tail_probability = 0;
+  attach(profile);
+  mount_root();
+  const auto used = used_blocks(fs_device());
+  WarmRequest wanted = request();
+  wanted.max_mib_s = 4;  // 8 blocks a second: it has not ended when the map is due at the latest
+  std::stop_source stop;
+  Clock::time_point start, last_miss;
+  std::optional<Clock::time_point> saved;
+  std::jthread session([&] {
+    constexpr Block kApart = 10;  // what is read around a miss goes four blocks back
+    start = Clock::now();
+    for (Block block = grid_blocks(kFsBytes) - 1;
+         block >= kApart && Clock::now() - start < milliseconds(6500); block -= kApart) {
+      if (used.contains(block)) continue;
+      last_miss = Clock::now();
+      // By a process of its own: what threads of this one read is taken for the warmer's.
+      EXPECT_TRUE(shell("dd if=" + disk_loop_.device() +
+                        " of=/dev/null bs=512K count=1 iflag=direct status=none skip=" +
+                        std::to_string(block)));
+      std::this_thread::sleep_for(milliseconds(250));
+    }
+    while (!saved && Clock::now() - start < milliseconds(13'000)) {
+      if (fs::exists(root() / kMap)) saved = Clock::now();
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    stop.request_stop();
+  });
+  const WarmProgress progress = run(wanted, stop.get_token());
+  session.join();
+  EXPECT_EQ(progress.state, WarmState::stopped) << "it has not ended by itself: " << progress.note;
+  EXPECT_GT(last_miss - start, milliseconds(5500)) << "there were not enough free blocks";
+  ASSERT_TRUE(saved);
+  EXPECT_GE(*saved - last_miss, milliseconds(1000));
 }
 
 /// The root is mounted through a device of its own, so that the log tells who wrote.

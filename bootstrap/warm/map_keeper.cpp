@@ -3,6 +3,7 @@
 #include <system_error>
 #include <utility>
 
+#include "bootstrap/warm/map_saves.hpp"
 #include "bootstrap/warm/own_threads.hpp"
 
 namespace warmroot::warm {
@@ -10,9 +11,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// What a kill may cost in blocks read twice (cheap: they are warm), against an fsync in the
-/// session's file system; ext4 commits every 5 s by itself.
-constexpr auto kSaveEvery = milliseconds(5000);
 /// Saving allocates blocks, which on a cold volume cost first touches of their own. Fewer blocks
 /// than this (mostly what sessions and the last save have written) are rather read again.
 constexpr std::uint64_t kWorthSaving = 8;
@@ -67,15 +65,20 @@ void MapKeeper::disbelieve() {
   unsaved_ = kWorthSaving;
 }
 
-void MapKeeper::keep_up(SteadyClock::time_point now, const Presence& presence) {
+void MapKeeper::keep_up(SteadyClock::time_point now,
+                        std::optional<SteadyClock::time_point> at_rest_since,
+                        const Presence& presence) {
   take_saved(false);
-  if (unsaved_ >= kWorthSaving && now - last_save_ >= kSaveEvery) start_saving(presence);
+  if (!file_ || saving_.valid() || unsaved_ < kWorthSaving) return;
+  std::optional<SteadyClock::duration> rest;
+  if (at_rest_since) rest = now - *at_rest_since;
+  if (!is_time_to_save(now - last_save_, rest)) return;
+  last_save_ = now;
+  start_saving(presence);
 }
 
 /// On another thread: an fsync into a cold file system takes as long as dozens of reads.
 void MapKeeper::start_saving(const Presence& presence) {
-  if (!file_ || saving_.valid()) return;
-  last_save_ = SteadyClock::now();
   unsaved_ = 0;
   exists_ = true;
   auto save = [file = *file_, bytes = encode_map(identity_, presence.worth_keeping())] {
@@ -102,7 +105,7 @@ void MapKeeper::take_saved(bool wait) {
 
 void MapKeeper::save_now(const Presence& presence) {
   take_saved(true);
-  if (unsaved_ == 0 || (exists_ && unsaved_ < kWorthSaving)) return;
+  if (!file_ || unsaved_ == 0 || (exists_ && unsaved_ < kWorthSaving)) return;
   start_saving(presence);
   take_saved(true);
 }

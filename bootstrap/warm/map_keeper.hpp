@@ -1,6 +1,7 @@
 // The warm map's life during one run of the warmer: looked for once and saved now and then, on a
 // thread beside the reads, and saved once more at the end. Called by the warmer, which judges what
-// the map claims. The bytes are warm_map's, the file volume_file's.
+// the map claims and tells what time it is. The bytes are warm_map's, the file volume_file's, when it
+// is time to save map_saves'.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,9 @@ class MapKeeper {
   /// Told what is wrong with the map; the volume is warmed all the same. On the caller's thread.
   using OnNote = std::function<void(std::string)>;
 
-  explicit MapKeeper(OnNote on_note) : on_note_(std::move(on_note)) {}
+  /// Of a run that begins at `start`.
+  MapKeeper(SteadyClock::time_point start, OnNote on_note)
+      : on_note_(std::move(on_note)), last_save_(start) {}
 
   /// Begins to look for the map: in a cold file system that takes some first touches, one after the
   /// other. `map_path` inside `mount_point`; either empty: no map is kept. Once; once more changes
@@ -47,8 +50,10 @@ class MapKeeper {
   /// One more block is present.
   void count_block() { ++unsaved_; }
 
-  /// Begins to save where that is due and worth it; does not wait.
-  void keep_up(SteadyClock::time_point now, const Presence& presence);
+  /// Begins to save where that is due and worth it; does not wait. No session has missed a block
+  /// since `at_rest_since`; nothing: that is not known.
+  void keep_up(SteadyClock::time_point now, std::optional<SteadyClock::time_point> at_rest_since,
+               const Presence& presence);
   /// Saves what is worth it, and waits for it.
   void save_now(const Presence& presence);
 
@@ -59,6 +64,7 @@ class MapKeeper {
     std::string note;
   };
 
+  /// Requires a file, and that none is being saved.
   void start_saving(const Presence& presence);
   void take_saved(bool wait);
 
@@ -70,7 +76,7 @@ class MapKeeper {
   std::future<Ok> saving_;
   std::uint64_t unsaved_ = 0;  // blocks
   bool exists_ = false;
-  SteadyClock::time_point last_save_ = SteadyClock::now();
+  SteadyClock::time_point last_save_;  // when it was begun; at first the run
 };
 
 }  // namespace warmroot::warm

@@ -45,7 +45,8 @@ void SessionWishes::prefer(SteadyClock::time_point now, const BlockSet& present,
   prefer_files(present);
   if (now - last_follow_ < kFollowEvery) return;
   last_follow_ = now;
-  follow_session(present, wanted, reads_list ? DemandFollow::kBesideList : DemandFollow::kMost);
+  follow_session(now, present, wanted,
+                 reads_list ? DemandFollow::kBesideList : DemandFollow::kMost);
 }
 
 /// Before all lists: files as they are found.
@@ -97,12 +98,16 @@ void SessionWishes::take_trace() {
 }
 
 /// What the session waits for comes by itself; what it will want next comes before all else.
-void SessionWishes::follow_session(const BlockSet& present, const BlockSet& wanted, Block most) {
+void SessionWishes::follow_session(SteadyClock::time_point now, const BlockSet& present,
+                                   const BlockSet& wanted, Block most) {
   take_trace();
   if (!session_) return;
+  if (!at_rest_since_) at_rest_since_ = now;
   for (const ByteRange& read : session_->take())
     for (const Block block : blocks_of(read, present.size())) {
-      if (present.contains(block) || !missed_.insert(block).second) continue;
+      if (present.contains(block)) continue;
+      at_rest_since_ = now;
+      if (!missed_.insert(block).second) continue;
       pump_.prefer_to_all(follow_.missed(block, present, wanted, most));
     }
   if (guess_ && !finder_ && missed_.size() >= expected_ + kForeignMisses)

@@ -72,6 +72,10 @@ class SessionWishes {
   void prefer(SteadyClock::time_point now, const BlockSet& present, const BlockSet& wanted,
               bool reads_list);
 
+  /// Since when no session has missed a block, by the last `prefer` that looked, which is every
+  /// 10 ms; nothing where what sessions miss is not followed.
+  std::optional<SteadyClock::time_point> at_rest_since() const { return at_rest_since_; }
+
   /// Where wanted files lie, as far as it is known.
   const BlockSet& files() const { return files_; }
 
@@ -80,7 +84,8 @@ class SessionWishes {
   void prefer_file(const FoundFile& file, const BlockSet& present);
   void look_up(std::vector<WantedFile> files, WantedGuess guess);
   void take_trace();
-  void follow_session(const BlockSet& present, const BlockSet& wanted, Block most);
+  void follow_session(SteadyClock::time_point now, const BlockSet& present, const BlockSet& wanted,
+                      Block most);
 
   ReadPump& pump_;
   std::uint64_t offset_bytes_;
@@ -103,6 +108,7 @@ class SessionWishes {
   std::unordered_set<Block> missed_;  // by the session, or expected
   std::size_t expected_ = 0;          // of them, and not missed before
   SteadyClock::time_point last_follow_{};
+  std::optional<SteadyClock::time_point> at_rest_since_;
 };
 
 }  // namespace warmroot::warm

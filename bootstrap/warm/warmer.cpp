@@ -115,7 +115,7 @@ class Run {
   LatencyHistogram first_touch_;
   LatencyHistogram warm_reads_;
   std::mt19937_64 random_{std::random_device{}()};
-  MapKeeper map_{[this](std::string text) { note(std::move(text)); }};
+  MapKeeper map_{start_, [this](std::string text) { note(std::move(text)); }};
   std::optional<SessionWishes> wishes_;
   EtaEstimate eta_;
   SteadyClock::time_point last_report_{};
@@ -481,7 +481,7 @@ std::vector<Block> Run::on_tick() {
   const bool reads_list = late_left_ || (progress_.hot_blocks > 0 && !hot_started_);
   wishes_->prefer(now, presence_.present(), needed_->is_known() ? needed_->blocks() : any,
                   reads_list);
-  map_.keep_up(now, presence_);
+  map_.keep_up(now, wishes_->at_rest_since(), presence_);
   report(false);
   if (now - last_sample_ < kSampleEvery) return {};
   last_sample_ = now;
