@@ -3,8 +3,8 @@
 # sanitizers, natively those that are another test there, those with threads under the thread sanitizer, fuzzers,
 # one full guest run. Usage: sh tests/run.sh [--quick|--all]   (--quick: all unit and contract tests natively, no sanitizers,
 # no guests; --all: those, too, and what takes too long for every change, 10,000 power cuts by replay, 100 in guests, each
-# kind of a hostile volume in each place alone, and guests with systemd and cloud-init and of other Debians; leaves nothing
-# out for want of time)
+# kind of a hostile volume in each place alone, reads that stall for a minute, and guests with systemd and cloud-init and of
+# other Debians; leaves nothing out for want of time)
 # WARMROOT_FUZZ_SECONDS is how long each fuzzer runs (60).
 # WARMROOT_MUST_RUN=1 makes a skipped test a failure, and a stage for which there is no time; not what needs more than
 # Debian 12 has: moto, a newer AWS CLI, a newer kernel. Its tests say so.
@@ -101,7 +101,7 @@ if [ "$all" = yes ]; then
   grep -a ' cuts: ' build/logs/power-cuts.log >&2
   step "100 power cuts in guests"
   python3 tests/guest_cuts_test.py --cuts 100
-  step "guests with systemd and cloud-init, and with other releases of Debian"
+  step "guests with systemd and cloud-init, and with other releases of Debian; reads that stall for a minute"
   sh tests/sim/images.sh cloud
   sh tests/sim/images.sh bases
   run_tests release -L slow --verbose

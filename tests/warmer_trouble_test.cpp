@@ -7,8 +7,10 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
+#include <string>
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/warm/block_device.hpp"
@@ -247,6 +249,33 @@ TEST_F(TroubledWarmer, reads_that_hang_are_told_and_hold_up_neither_others_nor_t
   while (device->in_flight() != 0U && Clock::now() - start < std::chrono::seconds(40))
     std::this_thread::sleep_for(milliseconds(100));
   EXPECT_EQ(device->in_flight(), 0U);
+}
+
+/// As long as S3's stalls are known to be, and nobody asks it to stop. The entry warmer_stalls_test
+/// runs it.
+TEST_F(TroubledWarmer, DISABLED_reads_that_stall_for_a_minute_are_told_and_the_fill_ends_whole) {
+  make_image(0);
+  attach({});
+  mount_root();
+  sim::VolumeProfile profile;
+  profile.stall_probability = 0.02;
+  profile.stall_ms = 60'000;
+  ebs_->set_profile(kVolume, profile);
+  const WarmProgress progress = run(request());
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.warmth, 1);
+  EXPECT_EQ(progress.errors, 0U);
+  EXPECT_GE(progress.first_touch.max_us, 60'000'000U) << "none has stalled";
+  const std::string stalled = "a read took more than 10 s";
+  EXPECT_THAT(progress.note, testing::HasSubstr(stalled));
+  const auto told = std::ranges::find_if(reports_, [&](const WarmProgress& report) {
+    return report.note.find(stalled) != std::string::npos;
+  });
+  ASSERT_NE(told, reports_.end());
+  EXPECT_EQ(told->state, WarmState::running);
+  EXPECT_LT(told->elapsed_ms, 30'000U) << "it is told while it lasts";
+  EXPECT_GT(told->warmth, 0.8) << "and holds up no others";
+  EXPECT_LT(told->warmth, 1);
 }
 
 /// Xen's ring of 32 shows 64 requests: half of the tags would have been more than there are.
