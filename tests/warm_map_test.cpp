@@ -200,7 +200,8 @@ TEST_F(MapKeeping, goes_by_the_times_that_it_is_told_and_saves_what_is_worth_it)
   Presence presence(grid_blocks(kDevice));
   {
     MapKeeper keeper(start, [](std::string note) { ADD_FAILURE() << note; });
-    EXPECT_FALSE(keeper.load(root_.string(), "warm.map", kIdentity));
+    keeper.look(root_.string(), "warm.map", kIdentity);
+    EXPECT_FALSE(keeper.take());
     const auto bring_in = [&](Block block) {
       presence.insert_read(block);
       keeper.count_block();
