@@ -304,10 +304,13 @@ Result<Row> Bench::measured(unsigned number, const Workload& workload, const Con
                   result));
   if (contender.method == Method::local) {
     session_blocks_ = bench::session_blocks(result.log, volume_);
-    bounds_ = {replay_bound_s(result.log, volume_, profile_, spec.seed),
-               fetch_bound_s(needed_list(volume_), volume_, profile_, spec.seed),
-               fetch_bound_s(session_blocks_, volume_, profile_, spec.seed), pipe_depth(profile_),
-               expected_tail_s(profile_)};
+    const auto needed = needed_list(volume_);
+    bounds_ = Bounds{.replay_s = replay_bound_s(result.log, volume_, profile_, spec.seed),
+                     .needed_s = fetch_bound_s(needed, volume_, profile_, spec.seed),
+                     .needed_untailed_s = untailed_bound_s(needed, volume_, profile_, spec.seed),
+                     .hot_s = fetch_bound_s(session_blocks_, volume_, profile_, spec.seed),
+                     .depth = pipe_depth(profile_),
+                     .tail_s = expected_tail_s(profile_)};
     if (change_to_) bounds_.depth_changed = pipe_depth(*change_to_);
   }
   const SimTime warm(static_cast<SimTime::rep>(profile_.warm_latency_ms * 1e6));

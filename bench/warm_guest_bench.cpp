@@ -333,7 +333,9 @@ Ok GuestBench::repetition(unsigned number) {
   const std::uint64_t seed = options_.seed * kSeedStride + number;
   std::vector<Contender> order = contenders_;
   std::ranges::shuffle(order, std::mt19937_64(seed));
-  const Bounds bounds{.needed_s = fetch_bound_s(needed_list(volume_), volume_, profile_, seed),
+  const auto needed = needed_list(volume_);
+  const Bounds bounds{.needed_s = fetch_bound_s(needed, volume_, profile_, seed),
+                      .needed_untailed_s = untailed_bound_s(needed, volume_, profile_, seed),
                       .hot_s = fetch_bound_s(hot_, volume_, profile_, seed),
                       .depth = pipe_depth(profile_),
                       .tail_s = expected_tail_s(profile_)};

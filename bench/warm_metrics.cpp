@@ -293,6 +293,12 @@ double fetch_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& v
   return seconds(last);
 }
 
+double untailed_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& volume,
+                        sim::VolumeProfile profile, std::uint64_t seed) {
+  profile.tail_probability = 0;
+  return fetch_bound_s(blocks, volume, profile, seed);
+}
+
 /// Late blocks end as points of a Poisson process do whose rate x before the end is
 /// rate * mean * exp(-x / mean); the expected value of the latest is the integral of its survival.
 double expected_tail_s(const sim::VolumeProfile& profile) {

@@ -90,6 +90,11 @@ double replay_bound_s(const RunLog& local, const VolumeFacts& volume,
 double fetch_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& volume,
                      const sim::VolumeProfile& profile, std::uint64_t seed);
 
+/// The same of the law without tails, whatever this seed has of them: what expected_tail_s() is to
+/// be added to. Where a late block holds one of few slots, fetch_bound_s() has tails in it already.
+double untailed_bound_s(std::span<const std::uint64_t> blocks, const VolumeFacts& volume,
+                        sim::VolumeProfile profile, std::uint64_t seed);
+
 /// How much later than without tails the last of many blocks is there, on average, if they are
 /// asked for as fast as they can be brought in, in any order: a late one of the last second stalls
 /// the end. Nothing to do with whoever reads.

@@ -18,6 +18,7 @@ namespace warmroot::bench {
 struct Bounds {
   double replay_s = 0;                    ///< replay_bound_s()
   double needed_s = 0;                    ///< fetch_bound_s() of the needed blocks
+  double needed_untailed_s = 0;           ///< untailed_bound_s() of the needed blocks
   double hot_s = 0;                       ///< of the session's blocks
   std::optional<double> depth{};          ///< pipe_depth()
   double tail_s = 0;                      ///< expected_tail_s()
