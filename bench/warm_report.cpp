@@ -316,6 +316,9 @@ std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload,
     Goal goal{.what = rule.what, .wanted = rule.wanted, .median = {}, .repetitions = ratios.size()};
     if (!ratios.empty()) {
       goal.median = median(ratios);
+      goal.largest = std::ranges::max(ratios);
+      goal.within = static_cast<std::size_t>(
+          std::ranges::count_if(ratios, [&](double ratio) { return ratio <= rule.wanted; }));
       std::tie(goal.low, goal.high) = median_interval(ratios, seed);
     }
     goals.push_back(std::move(goal));
@@ -325,11 +328,14 @@ std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload,
 
 std::string goal_table(std::span<const Goal> goals) {
   std::string text =
-      "| ratio in one repetition | wanted | measured | |\n| --- | --- | --- | --- |\n";
+      "| ratio in one repetition | wanted | measured | largest | within | |\n"
+      "| --- | --- | --- | --- | --- | --- |\n";
   for (const Goal& goal : goals) {
     if (!goal.median) continue;
     text += "| " + goal.what + " | <= " + number(goal.wanted, 2) + " | " + number(*goal.median, 3) +
             " [" + number(goal.low, 3) + ", " + number(goal.high, 3) + "] | " +
+            number(goal.largest, 3) + " | " + std::to_string(goal.within) + " of " +
+            std::to_string(goal.repetitions) + " | " +
             (*goal.median <= goal.wanted ? "met" : "missed") + " |\n";
   }
   return text;
@@ -382,8 +388,14 @@ Json to_json(const Row& row) {
 }
 
 Json to_json(const Goal& goal) {
-  return {{"what", goal.what}, {"wanted", goal.wanted}, {"median", optional_json(goal.median)},
-          {"low", goal.low},   {"high", goal.high},     {"repetitions", goal.repetitions}};
+  return {{"what", goal.what},
+          {"wanted", goal.wanted},
+          {"median", optional_json(goal.median)},
+          {"low", goal.low},
+          {"high", goal.high},
+          {"largest", goal.largest},
+          {"repetitions", goal.repetitions},
+          {"within", goal.within}};
 }
 
 }  // namespace warmroot::bench

@@ -3,6 +3,7 @@
 // warm_bench.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -57,7 +58,9 @@ struct Goal {
   double wanted = 0;  ///< at most
   std::optional<double> median;
   double low = 0, high = 0;
+  double largest = 0;  ///< of one repetition
   std::size_t repetitions = 0;
+  std::size_t within = 0;  ///< repetitions that are at most `wanted` by themselves
 };
 std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload, std::uint64_t seed);
 std::string goal_table(std::span<const Goal> goals);

@@ -339,7 +339,7 @@ TEST(WarmReport, ratios_are_taken_within_a_repetition) {
   ASSERT_EQ(all.front().what, "session, own list / oracle");
   EXPECT_EQ(all.front().repetitions, 2u);
   EXPECT_DOUBLE_EQ(*all.front().median, 1.75);
-  EXPECT_THAT(goal_table(all), HasSubstr("| 1.750 [1.500, 2.000] | missed |"));
+  EXPECT_THAT(goal_table(all), HasSubstr("| 1.750 [1.500, 2.000] | 2.000 | 0 of 2 | missed |"));
 }
 
 const Goal& goal_of(const std::vector<Goal>& goals, const std::string& beginning) {
@@ -413,6 +413,25 @@ TEST(WarmReport, a_depth_far_below_what_fills_the_pipe_is_as_wrong_as_one_above)
   EXPECT_DOUBLE_EQ(*goal_of(goals(rows, "w", 1), "depth after 1 s").median, 5);
   rows[0].depth_at_1s = 30;
   EXPECT_DOUBLE_EQ(*goal_of(goals(rows, "w", 1), "depth after 1 s").median, 1.2);
+}
+
+TEST(WarmReport, a_median_that_is_met_says_in_how_many_repetitions_it_was) {
+  std::vector<Row> rows = {row_of(1, "ours", 3), row_of(2, "ours", 3), row_of(3, "ours", 3)};
+  for (Row& row : rows) {
+    row.bounds.depth = 20;
+    row.depth_at_1s = 22;
+  }
+  rows[1].depth_at_1s = 60;
+  rows[2].depth_at_1s = 16;  // 1.25 below
+  const auto all = goals(rows, "w", 1);
+  const Goal& depth = goal_of(all, "depth after 1 s");
+  EXPECT_DOUBLE_EQ(*depth.median, 1.25);
+  EXPECT_DOUBLE_EQ(depth.largest, 3);
+  EXPECT_EQ(depth.within, 2u);
+  EXPECT_EQ(depth.repetitions, 3u);
+  EXPECT_THAT(goal_table(all), HasSubstr("| 3.000 | 2 of 3 | met |"));
+  EXPECT_EQ(to_json(depth)["within"], 2);
+  EXPECT_DOUBLE_EQ(to_json(depth)["largest"].get<double>(), 3);
 }
 
 TEST(WarmReport, a_figure_that_one_repetition_lacks_is_left_out) {
