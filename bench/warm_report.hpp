@@ -51,16 +51,16 @@ struct Row {
 std::string contender_table(std::span<const Row> rows, const std::string& workload,
                             std::span<const std::string> contenders, std::uint64_t seed);
 
-/// A ratio that issue and README set a goal for; median and interval over the repetitions where
-/// both sides were measured.
+/// A ratio that issue and README set a goal for, or that stands beside one; median and interval
+/// over the repetitions where both sides were measured.
 struct Goal {
   std::string what;
-  double wanted = 0;  ///< at most
+  std::optional<double> wanted;  ///< at most; nothing: no goal
   std::optional<double> median;
   double low = 0, high = 0;
   double largest = 0;  ///< of one repetition
   std::size_t repetitions = 0;
-  std::size_t within = 0;  ///< repetitions that are at most `wanted` by themselves
+  std::size_t within = 0;  ///< repetitions that are at most `wanted` by themselves; 0 without
 };
 std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload, std::uint64_t seed);
 std::string goal_table(std::span<const Goal> goals);

@@ -358,7 +358,7 @@ TEST(WarmReport, the_best_of_others_is_the_quickest_tool_of_the_same_repetition)
   const Goal& nolist = goal_of(all, "session, no list / best of others");
   EXPECT_EQ(nolist.repetitions, 1u);
   EXPECT_DOUBLE_EQ(*nolist.median, 0.5);
-  EXPECT_DOUBLE_EQ(nolist.wanted, 1);
+  EXPECT_DOUBLE_EQ(nolist.wanted.value_or(0), 1);
   EXPECT_DOUBLE_EQ(*goal_of(all, "session, own list / best of others").median, 2.0 / 6);
 }
 
@@ -378,7 +378,7 @@ TEST(WarmReport, each_of_ours_has_the_warmers_processor_time_and_memory_as_goals
     const bool is_cpu = goal.what.starts_with("CPU s a GiB made warm, ");
     if (!is_cpu && !goal.what.starts_with("peak MiB of the warmer, ")) continue;
     ASSERT_TRUE(goal.median) << goal.what;
-    EXPECT_DOUBLE_EQ(goal.wanted, is_cpu ? 0.05 : 24) << goal.what;
+    EXPECT_DOUBLE_EQ(goal.wanted.value_or(0), is_cpu ? 0.05 : 24) << goal.what;
     (is_cpu ? cpu : peak).push_back(*goal.median);
   }
   ASSERT_EQ(cpu.size(), std::size(ours));
@@ -432,6 +432,23 @@ TEST(WarmReport, a_median_that_is_met_says_in_how_many_repetitions_it_was) {
   EXPECT_THAT(goal_table(all), HasSubstr("| 3.000 | 2 of 3 | met |"));
   EXPECT_EQ(to_json(depth)["within"], 2);
   EXPECT_DOUBLE_EQ(to_json(depth)["largest"].get<double>(), 3);
+}
+
+TEST(WarmReport, beyond_the_floor_the_floor_of_the_same_repetition_is_taken_off_both_sides) {
+  const std::vector<Row> rows = {
+      row_of(1, "local", 5), row_of(1, "none", 17), row_of(1, "ours-nolist", 8),
+      row_of(2, "local", 4), row_of(2, "none", 14), row_of(2, "ours-nolist", 3),  // the floor's noise
+      row_of(3, "none", 17), row_of(3, "ours-nolist", 8)};  // without a floor
+  const auto all = goals(rows, "w", 1);
+  const Goal& beyond = goal_of(all, "session beyond the floor, no list / no warmer");
+  EXPECT_FALSE(beyond.wanted);
+  EXPECT_EQ(beyond.repetitions, 2u);
+  EXPECT_DOUBLE_EQ(*beyond.median, (0.25 - 0.1) / 2);
+  EXPECT_DOUBLE_EQ(beyond.largest, 0.25);
+  EXPECT_EQ(beyond.within, 0u);
+  EXPECT_TRUE(to_json(beyond)["wanted"].is_null());
+  EXPECT_THAT(goal_table(all), HasSubstr("session beyond the floor, no list / no warmer | - | 0.075 ["));
+  EXPECT_THAT(goal_table(all), HasSubstr("| 0.250 | - | - |\n"));
 }
 
 TEST(WarmReport, a_figure_that_one_repetition_lacks_is_left_out) {
