@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -138,7 +137,6 @@ class Bench {
   fs::path lists_;
   std::vector<sim::SelfCheckPoint> self_check_;
   std::vector<Row> rows_;
-  std::map<std::string, std::vector<double>> reader_cold_ms_;  // by contender
   double load_at_start_ = load_average();
   // At the start: whoever works in the tree meanwhile does not change what runs.
   std::string revision_ = first_line_of("git describe --always --dirty 2>/dev/null");
@@ -365,7 +363,7 @@ Ok Bench::run_workload(unsigned number, const Workload& workload) {
 }
 
 /// A reader at depth 1 of cold blocks that the first workload's list, which ours has, does not name,
-/// without a session: what filling costs it.
+/// without a session: what filling costs it. Kept in that workload's row of the same repetition.
 Ok Bench::read_beside(unsigned number) {
   std::vector<std::uint64_t> blocks;
   std::unordered_set<std::uint64_t> listed;
@@ -380,6 +378,11 @@ Ok Bench::read_beside(unsigned number) {
     if (contender.method == Method::oracle || contender.list == ListFrom::other_workload ||
         contender.list == ListFrom::older_image)
       continue;
+    const auto row = std::ranges::find_if(rows_, [&](const Row& each) {
+      return each.repetition == number && each.workload == workloads_.front().name &&
+             each.contender == contender.name;
+    });
+    if (row == rows_.end()) continue;  // it runs in few repetitions
     RunSpec spec{.contender = contender,
                  .profile = profile_,
                  .seed = seed_of(number),
@@ -387,8 +390,7 @@ Ok Bench::read_beside(unsigned number) {
                  .limit = std::chrono::seconds(std::min(options_.limit_s, 15U))};
     if (contender.list == ListFrom::this_workload) spec.list_file = workloads_[0].list_file;
     TRY_ASSIGN(const RunResult result, rig_->run(spec));
-    auto& all = reader_cold_ms_[contender.name];
-    all.insert(all.end(), result.reader_cold_ms.begin(), result.reader_cold_ms.end());
+    row->reader_cold_ms = result.reader_cold_ms;
     tell(std::to_string(number) + " reader beside " + contender.name + ": p99 of " +
          std::to_string(result.reader_cold_ms.size()) + " cold reads " +
          std::to_string(percentile(result.reader_cold_ms, 0.99)) + " ms");
@@ -415,18 +417,7 @@ void Bench::print() const {
     std::printf("%s\n", contender_table(rows_, workload.name, names(), options_.seed).c_str());
     std::printf("%s\n", goal_table(goals(rows_, workload.name, options_.seed)).c_str());
   }
-  if (reader_cold_ms_.empty()) return;
-  std::printf(
-      "| unrelated reader beside | cold reads | p50 ms | p99 ms | p99 / nobody's, wanted 1.5 |\n"
-      "| --- | --- | --- | --- | --- |\n");
-  const auto alone = reader_cold_ms_.find("none");
-  for (const auto& [name, cold] : reader_cold_ms_) {
-    const double p99 = percentile(cold, 0.99);
-    std::printf("| %s | %zu | %.0f | %.0f |", name.c_str(), cold.size(), percentile(cold, 0.5),
-                p99);
-    if (alone != reader_cold_ms_.end()) std::printf(" %.2f", p99 / percentile(alone->second, 0.99));
-    std::printf(" |\n");
-  }
+  std::fputs(reader_table(rows_).c_str(), stdout);
 }
 
 Ok Bench::write_json() const {
@@ -465,7 +456,6 @@ Ok Bench::write_json() const {
               {"list_blocks", lists},
               {"self_check", check},
               {"ratios", ratios},
-              {"reader_cold_ms", reader_cold_ms_},
               {"runs", runs}};
   std::ofstream file(options_.json);
   file << out.dump(1) << '\n';

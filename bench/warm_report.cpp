@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "bench/warm_contenders.hpp"
@@ -134,6 +135,7 @@ struct GoalRule {
   bool two_sided = false;  ///< as far below is as bad as above; not reached is not measured
   bool changed = false;    ///< of runs whose law changes, of which nothing else is asked
   std::string beyond{};    ///< contender of the same repetition whose `value` comes off both sides
+  bool may_lack = false;   ///< nothing there is nothing measured, as where it is two-sided
 };
 
 std::optional<double> session_of(const Row& row) {
@@ -157,6 +159,11 @@ std::optional<double> hot_of(const Row& row) {
 
 std::optional<double> hot_bound(const Row& row) {
   return row.bounds.hot_s;
+}
+
+std::optional<double> reader_p99(const Row& row) {
+  if (!row.reader_cold_ms || row.reader_cold_ms->empty()) return {};
+  return percentile(*row.reader_cold_ms, 0.99);
 }
 
 std::optional<double> one(const Row&) {
@@ -219,17 +226,38 @@ std::vector<GoalRule> rules_of_times() {
   };
 }
 
-/// What each of ours that warms costs.
+/// Ours that warm.
+constexpr std::pair<const char*, const char*> kOurs[] = {
+    {"ours", "own list"},
+    {"ours-other", "other workload's list"},
+    {"ours-older", "older disk's list"},
+    {"ours-nolist", "no list"},
+    {"ours-blocks", "own list and the block list"},
+    {"ours-nolist-blocks", "no hot list but the block list"},
+    {"ours-pread", "own list without io_uring"},
+};
+
+/// How much later than with nobody beside an unrelated reader's cold reads come back.
+GoalRule reader_rule(const std::string& contender, const std::string& what,
+                     std::optional<double> wanted) {
+  return {.what = "unrelated reader's p99, " + what + " / no warmer",
+          .wanted = wanted,
+          .contender = contender,
+          .value = reader_p99,
+          .against = "none",
+          .divisor = reader_p99,
+          .may_lack = true};
+}
+
+std::vector<GoalRule> rules_of_readers() {
+  std::vector<GoalRule> rules;
+  for (const auto& [contender, what] : kOurs) rules.push_back(reader_rule(contender, what, 1.5));
+  rules.push_back(reader_rule("touch", "touch", {}));
+  return rules;
+}
+
+/// What each of ours costs.
 std::vector<GoalRule> rules_of_costs() {
-  constexpr std::pair<const char*, const char*> kOurs[] = {
-      {"ours", "own list"},
-      {"ours-other", "other workload's list"},
-      {"ours-older", "older disk's list"},
-      {"ours-nolist", "no list"},
-      {"ours-blocks", "own list and the block list"},
-      {"ours-nolist-blocks", "no hot list but the block list"},
-      {"ours-pread", "own list without io_uring"},
-  };
   std::vector<GoalRule> rules;
   for (const auto& [contender, what] : kOurs)
     rules.push_back({std::string("CPU s a GiB made warm, ") + what, 0.05, contender,
@@ -243,6 +271,7 @@ std::vector<GoalRule> rules_of_costs() {
 
 std::vector<GoalRule> goal_rules() {
   std::vector<GoalRule> rules = rules_of_times();
+  std::ranges::move(rules_of_readers(), std::back_inserter(rules));
   std::ranges::move(rules_of_costs(), std::back_inserter(rules));
   return rules;
 }
@@ -274,7 +303,7 @@ std::optional<double> value_beside(const Row& row, std::span<const Row> rows,
 /// anything.
 std::optional<double> ratio_of(const GoalRule& rule, std::span<const Row> rows, const Row& row) {
   auto above = rule.value(row);
-  if (!above && rule.two_sided) return {};
+  if (!above && (rule.two_sided || rule.may_lack)) return {};
   auto below = rule.against.empty() ? rule.divisor(row)
                                     : value_beside(row, rows, rule.against, rule.divisor);
   if (!rule.beyond.empty()) {
@@ -366,6 +395,24 @@ std::string goal_table(std::span<const Goal> goals) {
   return text;
 }
 
+std::string reader_table(std::span<const Row> rows) {
+  std::map<std::string, std::vector<double>> cold_ms;
+  for (const Row& row : rows)
+    if (row.reader_cold_ms) {
+      auto& all = cold_ms[row.contender];
+      all.insert(all.end(), row.reader_cold_ms->begin(), row.reader_cold_ms->end());
+    }
+  if (cold_ms.empty()) return "";
+  std::string text =
+      "| unrelated reader beside | cold reads | p50 ms | p99 ms | max ms |\n"
+      "| --- | --- | --- | --- | --- |\n";
+  for (const auto& [contender, all] : cold_ms)
+    text += "| " + contender + " | " + std::to_string(all.size()) + " | " +
+            number(percentile(all, 0.5), 0) + " | " + number(percentile(all, 0.99), 0) + " | " +
+            number(percentile(all, 1), 0) + " |\n";
+  return text;
+}
+
 Json to_json(const Row& row) {
   const RunMetrics& m = row.metrics;
   Json json = {{"repetition", row.repetition},
@@ -408,6 +455,7 @@ Json to_json(const Row& row) {
                  {"depth_changed", optional_json(row.bounds.depth_changed)}}}};
   if (m.stalls) json["stalls"] = to_json(*m.stalls);
   if (m.write_stalls) json["write_stalls"] = to_json(*m.write_stalls);
+  if (row.reader_cold_ms) json["reader_cold_ms"] = *row.reader_cold_ms;
   if (!row.warmer.empty()) json["warmer"] = Json::parse(row.warmer, nullptr, false);
   return json;
 }

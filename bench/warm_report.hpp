@@ -45,6 +45,8 @@ struct Row {
   std::optional<double> depth_at_end{};        ///< of ours, where the law has changed
   std::optional<double> decided_s{};           ///< of ours: that the volume is warm already
   std::string warmer{};                        ///< last status of ours, JSON; empty: none
+  /// Latencies of the cold reads of an unrelated reader beside the contender; without it: nothing.
+  std::optional<std::vector<double>> reader_cold_ms{};
 };
 
 /// The contenders' medians for one workload, in the order of `contenders`.
@@ -64,6 +66,10 @@ struct Goal {
 };
 std::vector<Goal> goals(std::span<const Row> rows, const std::string& workload, std::uint64_t seed);
 std::string goal_table(std::span<const Goal> goals);
+
+/// What the unrelated reader's cold reads took beside each contender, of all repetitions together;
+/// empty where none ran.
+std::string reader_table(std::span<const Row> rows);
 
 nlohmann::json to_json(const Row& row);
 nlohmann::json to_json(const Goal& goal);

@@ -135,6 +135,18 @@ def check_run(row, costly):
         assert row[share] is None or 0 <= row[share] <= 1, row
 
 
+def check_reader(report):
+    """The unrelated reader is in the first workload's rows; whose cold reads there are is compared with nobody's."""
+    cold = {row["contender"]: row["reader_cold_ms"] for row in report["runs"] if "reader_cold_ms" in row}
+    assert {"none", "ours", "ours-nolist", "touch"} <= set(cold) and cold["none"], cold.keys()
+    assert all(row["workload"] == SESSIONS[0] for row in report["runs"] if "reader_cold_ms" in row), cold.keys()
+    ratios = {ratio["what"]: ratio for ratio in report["ratios"][SESSIONS[0]]}
+    for what, contender in (("own list", "ours"), ("no list", "ours-nolist"), ("touch", "touch")):
+        ratio = ratios[f"unrelated reader's p99, {what} / no warmer"]
+        assert ratio["repetitions"] == bool(cold[contender]), ratio
+        assert ratio["wanted"] == (1.5 if contender != "touch" else None), ratio
+
+
 def bench_loops():
     """Loop devices of benches. Seen from here, a volume's path ends at its file system: another test's volumes,
     which are seen too, even from another container, have longer names."""
@@ -189,7 +201,7 @@ def main():
         assert sorted(seen) == sorted((w, c) for w in SESSIONS for c in CONTENDERS), seen
         for row in report["runs"]:
             check_run(row, report["costly_blocks"])
-        assert {"none", "ours", "touch"} <= set(report["reader_cold_ms"]), report["reader_cold_ms"].keys()
+        check_reader(report)
         time.sleep(0.1)
         assert not left_behind(top), left_behind(top)
         check_interrupted(bench, top)

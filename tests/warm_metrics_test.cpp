@@ -451,6 +451,38 @@ TEST(WarmReport, beyond_the_floor_the_floor_of_the_same_repetition_is_taken_off_
   EXPECT_THAT(goal_table(all), HasSubstr("| 0.250 | - | - |\n"));
 }
 
+TEST(WarmReport, an_unrelated_readers_slowdown_is_a_ratio_of_one_repetition_with_a_goal) {
+  std::vector<Row> rows;
+  const auto add = [&](unsigned repetition, const char* contender, std::vector<double> cold_ms) {
+    rows.push_back(row_of(repetition, contender, 3));
+    rows.back().reader_cold_ms = std::move(cold_ms);
+  };
+  add(1, "none", {20, 40, 100});
+  add(1, "ours", {30, 120});
+  add(1, "touch", {200});
+  add(2, "none", {50});
+  add(2, "ours", {100});
+  add(3, "none", {40});
+  add(3, "ours", {});  // all was warm before it read anything
+  rows.push_back(row_of(4, "none", 3));
+  rows.push_back(row_of(4, "ours", 3));  // interrupted
+  const auto all = goals(rows, "w", 1);
+  const Goal& ours = goal_of(all, "unrelated reader's p99, own list / no warmer");
+  EXPECT_EQ(ours.repetitions, 2u);
+  EXPECT_DOUBLE_EQ(*ours.median, 1.6);
+  EXPECT_DOUBLE_EQ(ours.largest, 2);
+  EXPECT_DOUBLE_EQ(ours.wanted.value_or(0), 1.5);
+  EXPECT_EQ(ours.within, 1u);
+  EXPECT_THAT(goal_table(all), HasSubstr("| <= 1.50 | 1.600 [1.200, 2.000] | 2.000 | 1 of 2 | missed |"));
+  const Goal& touch = goal_of(all, "unrelated reader's p99, touch");
+  EXPECT_DOUBLE_EQ(*touch.median, 2);
+  EXPECT_FALSE(touch.wanted);
+  EXPECT_THAT(reader_table(rows), HasSubstr("| ours | 3 | 100 | 120 | 120 |"));
+  EXPECT_EQ(to_json(rows[1])["reader_cold_ms"].size(), 2u);
+  EXPECT_FALSE(to_json(rows.back()).contains("reader_cold_ms"));
+  EXPECT_EQ(reader_table({}), "");
+}
+
 TEST(WarmReport, a_figure_that_one_repetition_lacks_is_left_out) {
   std::vector<Row> rows = {row_of(1, "none", 3), row_of(2, "none", 5)};
   rows[0].metrics.needed_100_s = 7.77;
