@@ -1,5 +1,6 @@
 #include "bootstrap/metrics.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
@@ -26,6 +27,12 @@ std::string label_value(std::string_view value) {
   return text + '"';
 }
 
+std::string number_text(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.15g", number);
+  return text;
+}
+
 class Metrics {
  public:
   explicit Metrics(const Status& status)
@@ -39,9 +46,8 @@ class Metrics {
   }
 
   void value(const std::string& name, double value, const std::string& label = {}) {
-    char number[32];
-    std::snprintf(number, sizeof number, "%.15g", value);
-    text_ += name + "{" + labels_ + (label.empty() ? "" : "," + label) + "} " + number + "\n";
+    text_ += name + "{" + labels_ + (label.empty() ? "" : "," + label) + "} " + number_text(value) +
+             "\n";
   }
 
   void one(const char* name, const char* type, const char* help, double of) {
@@ -56,13 +62,14 @@ class Metrics {
   }
 
   void latency(const char* name, const char* help, const warm::LatencySummary& of) {
-    head(name, "summary", help);
-    for (const auto& [quantile, microseconds] :
-         std::initializer_list<std::pair<const char*, std::uint64_t>>{
-             {"0.5", of.p50_us}, {"0.9", of.p90_us}, {"0.99", of.p99_us}, {"1", of.max_us}})
-      if (of.count > 0)
-        value(name, static_cast<double>(microseconds) / kMicrosecondsPerSecond,
-              "quantile=" + label_value(quantile));
+    head(name, "histogram", help);
+    const std::string bucket = std::string(name) + "_bucket";
+    for (std::size_t edge = 0; edge < of.below.size(); ++edge) {
+      const double seconds =
+          static_cast<double>(warm::LatencySummary::edge_us(edge)) / kMicrosecondsPerSecond;
+      value(bucket, static_cast<double>(of.below[edge]), "le=" + label_value(number_text(seconds)));
+    }
+    value(bucket, static_cast<double>(of.count), "le=\"+Inf\"");
     value(std::string(name) + "_sum", static_cast<double>(of.sum_us) / kMicrosecondsPerSecond);
     value(std::string(name) + "_count", static_cast<double>(of.count));
   }

@@ -69,6 +69,19 @@ TEST(LatencyHistogram, merged_ones_say_what_one_over_all_samples_says) {
     EXPECT_EQ(odd.percentile_us(fraction), all.percentile_us(fraction));
 }
 
+TEST(LatencyHistogram, counts_below_the_edges_are_exact_and_grow) {
+  LatencyHistogram histogram;
+  for (std::size_t edge = 0; edge < LatencySummary::kEdges; ++edge) {
+    histogram.record(microseconds(LatencySummary::edge_us(edge) - 1));
+    histogram.record(microseconds(LatencySummary::edge_us(edge)));
+  }
+  const LatencySummary summary = histogram.summary();
+  for (std::size_t edge = 0; edge < LatencySummary::kEdges; ++edge)
+    EXPECT_EQ(summary.below[edge], 2 * edge + 1) << LatencySummary::edge_us(edge);
+  EXPECT_EQ(summary.count, 2 * LatencySummary::kEdges);
+  EXPECT_EQ(LatencySummary::edge_us(LatencySummary::kEdges - 1), 67'108'864U);
+}
+
 TEST(LatencyHistogram, absurd_latencies_do_not_leave_the_buckets) {
   LatencyHistogram histogram;
   histogram.record(microseconds(-5));

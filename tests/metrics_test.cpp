@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <sstream>
 
@@ -48,7 +49,6 @@ TEST(Metrics, say_where_warming_stands_and_what_it_costs) {
   EXPECT_EQ(value_of(text, "of=\"needed\""), "0.25");
   EXPECT_EQ(value_of(text, "of=\"device\""), "0.125");
   EXPECT_EQ(value_of(text, "warmroot_bytes_read_total{"), "5000000000");
-  EXPECT_EQ(value_of(text, "quantile=\"0.99\""), "0.06");
   EXPECT_EQ(value_of(text, "warmroot_first_touch_seconds_count{"), "3");
   EXPECT_EQ(value_of(text, "warmroot_first_touch_seconds_sum{"), "0.15");
   EXPECT_EQ(value_of(text, "warmroot_warm_read_seconds_sum{"), "0");
@@ -64,9 +64,33 @@ TEST(Metrics, say_how_long_the_hot_list_took_and_the_rest_will_take_once_that_is
   EXPECT_EQ(value_of(metrics_text(status), "warmroot_warming_eta_seconds{"), "0");
 }
 
-TEST(Metrics, have_no_quantiles_of_nothing_and_no_warmth_of_an_unknown_device) {
+TEST(Metrics, have_buckets_that_can_be_added_up_over_nodes_and_no_quantiles) {
+  Status status = warming();
+  warm::LatencyHistogram reads;
+  for (const int ms : {1, 36, 44, 70, 100'000}) reads.record(std::chrono::milliseconds(ms));
+  status.warm.first_touch = reads.summary();
+  const std::string text = metrics_text(status);
+  EXPECT_THAT(text, HasSubstr("# TYPE warmroot_first_touch_seconds histogram\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE warmroot_warm_read_seconds histogram\n"));
+  EXPECT_THAT(text, Not(HasSubstr("quantile")));
+  const std::map<std::string, std::string> counts = {
+      {"0.000256", "0"}, {"0.001024", "1"},  {"0.032768", "1"}, {"0.065536", "3"},
+      {"0.131072", "4"}, {"67.108864", "4"}, {"+Inf", "5"}};
+  for (const auto& [edge, count] : counts)
+    EXPECT_EQ(value_of(text, "le=\"" + edge + "\""), count) << edge;
+  EXPECT_EQ(value_of(text, "warmroot_first_touch_seconds_count{"), "5");
+  const auto lines = [&](const std::string& of) {
+    std::size_t count = 0;
+    for (auto at = text.find(of); at != std::string::npos; at = text.find(of, at + 1)) ++count;
+    return count;
+  };
+  // The same edges where nothing was read.
+  EXPECT_EQ(lines("warmroot_first_touch_seconds_bucket{"), 20U);
+  EXPECT_EQ(lines("warmroot_warm_read_seconds_bucket{"), 20U);
+}
+
+TEST(Metrics, have_no_warmth_of_an_unknown_device) {
   const std::string text = metrics_text(Status{});
-  EXPECT_THAT(text, Not(HasSubstr("quantile=")));
   EXPECT_EQ(value_of(text, "of=\"device\""), "0");
 }
 

@@ -50,7 +50,20 @@ std::uint64_t LatencyHistogram::percentile_us(double fraction) const {
 }
 
 LatencySummary LatencyHistogram::summary() const {
-  return {count_, percentile_us(0.50), percentile_us(0.90), percentile_us(0.99), max_us_, sum_us_};
+  LatencySummary summary{.count = count_,
+                         .p50_us = percentile_us(0.50),
+                         .p90_us = percentile_us(0.90),
+                         .p99_us = percentile_us(0.99),
+                         .max_us = max_us_,
+                         .sum_us = sum_us_};
+  std::uint64_t seen = 0;
+  unsigned bucket = 0;
+  for (std::size_t edge = 0; edge < LatencySummary::kEdges; ++edge) {
+    const unsigned end = bucket_of(LatencySummary::edge_us(edge));
+    for (; bucket < end; ++bucket) seen += buckets_[bucket];
+    summary.below[edge] = seen;
+  }
+  return summary;
 }
 
 }  // namespace warmroot::warm

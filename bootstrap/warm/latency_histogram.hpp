@@ -5,18 +5,26 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace warmroot::warm {
 
-/// What status documents say of a histogram. All zero when `count` is.
+/// What status documents and metrics say of a histogram. All zero when `count` is.
 struct LatencySummary {
+  /// Edges double from 0.256 ms to 67 s, between which reads lie, and are the same on every node,
+  /// so that counts of several can be added. Powers of two in microseconds are edges of the
+  /// histogram's own buckets: the counts are exact.
+  static constexpr std::size_t kEdges = 19;
+  static constexpr std::uint64_t edge_us(std::size_t edge) { return std::uint64_t{256} << edge; }
+
   std::uint64_t count = 0;
   std::uint64_t p50_us = 0;
   std::uint64_t p90_us = 0;
   std::uint64_t p99_us = 0;
   std::uint64_t max_us = 0;  ///< exact, not a bucket's, as is the sum
   std::uint64_t sum_us = 0;
+  std::array<std::uint64_t, kEdges> below{};  ///< samples below each edge; grows with it
 };
 
 /// Counts microsecond latencies in 32 linear buckets per power of two. Percentiles are bucket
