@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bootstrap/warm/depth_control.hpp"
+#include "bootstrap/warm/long_batches.hpp"
 
 namespace warmroot::warm {
 
@@ -56,10 +57,37 @@ class Loop {
         continue;
       }
       if (control_.waits_for_others()) control_.others_in_flight(others_);
-      control_.completed(std::chrono::microseconds(std::llround(now_ * 1e6)),
-                         std::chrono::microseconds(std::llround((read.done - read.start) * 1e6)));
+      control_.completed(microseconds(now_), microseconds(read.done - read.start));
     }
   }
+  /// As the pump does while nobody waits: in a rest of the control's, reads are seen together.
+  void run_in_batches_until(double seconds) {
+    constexpr double kTimeS = std::chrono::duration<double>(LongBatches::kTime).count();
+    while (now_ < seconds) {
+      while (own_in_flight() < control_.depth() + batch_.beyond) submit(false);
+      most_in_flight_ = std::max(most_in_flight_, own_in_flight());
+      const bool rests = long_batches_.is_on();
+      const unsigned wanted = rests ? batch_.reads : 1;
+      const double until = now_ + kTimeS;
+      unsigned came = 0;
+      while (came < wanted && !in_flight_.empty() && (!rests || in_flight_.top().done <= until)) {
+        const Read read = in_flight_.top();
+        in_flight_.pop();
+        now_ = read.done;
+        ++came;
+        if (!rests) control_.completed(microseconds(now_), microseconds(read.done - read.start));
+      }
+      if (came < wanted) now_ = until;
+      completed_ += came;
+      ++wakes_;
+      batch_ = long_batches_.next({microseconds(now_), true, control_.may_rest(),
+                                   control_.throughput_per_s(), control_.depth(),
+                                   control_.room(), came});
+      if (rests && !long_batches_.is_on()) control_.rested(static_cast<unsigned>(own_in_flight()));
+    }
+  }
+  std::uint64_t wakes() const { return wakes_; }
+  std::size_t most_in_flight() const { return most_in_flight_; }
   void change(Law law) { law_ = law; }
   /// No more than so many from now on.
   void read_only(std::uint64_t blocks) { left_ = blocks; }
@@ -90,6 +118,10 @@ class Loop {
     bool operator<(const Read& other) const { return done > other.done; }
   };
 
+  static std::chrono::microseconds microseconds(double seconds) {
+    return std::chrono::microseconds(std::llround(seconds * 1e6));
+  }
+
   void submit(bool of_session) {
     session_reads_ = session_reads_ || of_session;
     if (!of_session) --left_;
@@ -118,6 +150,10 @@ class Loop {
 
   Law law_;
   DepthControl control_;
+  LongBatches long_batches_;
+  LongBatches::Batch batch_;
+  std::uint64_t wakes_ = 0;
+  std::size_t most_in_flight_ = 0;
   std::mt19937 random_;
   std::normal_distribution<double> normal_;
   std::uniform_real_distribution<double> uniform_;

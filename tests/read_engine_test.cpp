@@ -189,7 +189,8 @@ class ScriptedEngine : public ReadEngine {
     return {};
   }
   using ReadEngine::wait;
-  Ok wait(milliseconds timeout, std::vector<ReadResult>& results, unsigned) override {
+  Ok wait(milliseconds timeout, std::vector<ReadResult>& results, unsigned,
+          milliseconds) override {
     const auto until = Clock::now() + timeout;
     while (results.empty() && Clock::now() < until) {
       std::erase_if(flights_, [&](const Flight& flight) {
@@ -310,7 +311,7 @@ class BusyDisk : public ReadEngine {
     }
     return {};
   }
-  Ok wait(milliseconds, std::vector<ReadResult>& results, unsigned) override {
+  Ok wait(milliseconds, std::vector<ReadResult>& results, unsigned, milliseconds) override {
     if (pending_.empty()) return {};
     const auto first = pending_.begin();
     now_ = std::max(now_, first->first);

@@ -70,7 +70,8 @@ TEST_P(WarmerOfRoot, reads_what_is_needed_and_nothing_else_and_the_second_run_re
   EXPECT_GE(first.first_touch.p50_us, 20'000U);
   EXPECT_GE(first.warm_reads.count, 32U);
   EXPECT_LE(first.warm_reads.p50_us, 15'000U);
-  EXPECT_EQ(first.first_touch.count, first.blocks_read);
+  EXPECT_GE(first.first_touch.count, 32U);
+  EXPECT_LE(first.first_touch.count, first.blocks_read) << "those seen late are left out";
 
   unmount();
   std::set<std::uint64_t> allowed = used_blocks(fs_device());

@@ -74,7 +74,8 @@ class PromptEngine : public ReadEngine {
     return {};
   }
   using ReadEngine::wait;
-  Ok wait(std::chrono::milliseconds, std::vector<ReadResult>& results, unsigned) override {
+  Ok wait(std::chrono::milliseconds, std::vector<ReadResult>& results, unsigned,
+          std::chrono::milliseconds) override {
     std::erase_if(requests_, [&](const ReadRequest& request) {
       const auto block = static_cast<Block>(request.offset / kGridBytes);
       if (held.contains(block)) return false;

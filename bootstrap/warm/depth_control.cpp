@@ -153,11 +153,18 @@ bool DepthControl::take_owed_look() {
   return true;
 }
 
+void DepthControl::rested(unsigned in_flight) {
+  calm_windows_ = 0;
+  window_open_ = false;
+  settling_ = std::max(settling_, in_flight);
+}
+
 void DepthControl::hand_over(DepthLimits limits, unsigned under_way) {
   limits_ = limits;
   depth_ = std::clamp(depth_, limits.floor, limits.ceiling);
   settling_ = depth_ - std::min(depth_, under_way);  // as many as begin in an empty pipe
   window_open_ = false;
+  calm_windows_ = 0;
   foreground_ = false;
   hurry_ = false;
   elsewhere_ = under_way;
@@ -215,6 +222,7 @@ void DepthControl::interrupted() {
     settling_ = std::max(settling_, depth_);
   }
   window_open_ = false;
+  calm_windows_ = 0;
   heed_full_pipe();
 }
 
@@ -243,6 +251,7 @@ DepthControl::Window DepthControl::measure_window(Time now) {
 
 void DepthControl::close_window(Time now) {
   const Window window = measure_window(now);
+  if (phase_ != Phase::steady) calm_windows_ = 0;
   window_open_ = true;
   window_start_ = now;
   latencies_us_.clear();
@@ -351,6 +360,10 @@ void DepthControl::after_steady_window(const Window& window, Time now) {
   if (poor_windows_ >= kFellWindows && since_look >= kSearchAtMostEvery) return search_again();
   if (since_look >= kDrainEvery && !hurry_) return begin_drain(kDrainGain * pipe(), false);
   set_depth(gain() * pipe());
+  const bool is_new = settling_ > 0 || base_is_guess_ || poor_windows_ > 0 || filled_windows_ > 0 ||
+                      (queued_windows_ > 0 && now >= next_queue_look_);
+  const bool look_is_near = since_look >= kDrainEvery - kFirstLookAfter;
+  calm_windows_ = is_new || look_is_near ? 0U : calm_windows_ + 1;
 }
 
 /// True when the window shows another latency or a wider pipe than was known.

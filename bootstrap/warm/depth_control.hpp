@@ -78,6 +78,20 @@ class DepthControl {
   /// Some of those may be in flight still: worth a look at the device more often.
   bool waits_for_others() const { return elsewhere_ > 0; }
 
+  /// Whether the latest windows asked for nothing: what comes back may be left untold for a while,
+  /// as where it is seen to have ended too late to tell how long it took. Never beside a session,
+  /// in a hurry, or while the reader before has something in flight. Looks wait for a rest's end.
+  bool may_rest() const {
+    return phase_ == Phase::steady && calm_windows_ >= kCalmWindows && !foreground_ && !hurry_ &&
+           elsewhere_ == 0;
+  }
+  /// From now on reads are told again; so many are in flight, of which nothing is to be learnt.
+  void rested(unsigned in_flight);
+  /// So many more than depth() may be in flight during a rest; the session needs the other tags.
+  unsigned room() const {
+    return limits_.ceiling - std::min(limits_.ceiling, depth() + elsewhere_);
+  }
+
   /// The search begins anew with so many, as far as the limits allow: what is in flight is too much
   /// for what is wanted next, and nothing is known yet.
   void search_from(unsigned depth);
@@ -95,6 +109,7 @@ class DepthControl {
 
  private:
   enum class Phase { search, steady, drain, raise };
+  static constexpr unsigned kCalmWindows = 2;
   struct Window {
     double throughput = 0;  // completions a second
     double mean_us = 0;     // trimmed
@@ -151,6 +166,7 @@ class DepthControl {
   unsigned poor_windows_ = 0;  // in a row, as those below
   unsigned queued_windows_ = 0;
   unsigned filled_windows_ = 0;           // queued, unlike after the last look
+  unsigned calm_windows_ = 0;             // after which nothing had to be done
   std::optional<double> settled_spread_;  // of the first window after the last look
   Time next_queue_look_{0};
   bool pipe_was_full_ = false;  // before the drain

@@ -94,9 +94,10 @@ class PreadEngine : public ReadEngine {
 
   Ok submit(std::span<const ReadRequest> requests) override {
     CHECK(requests.size() <= capacity_ - in_flight_);
+    const auto now = SteadyClock::now();
     const std::lock_guard lock(pool_->mutex);
     for (const ReadRequest& request : requests) {
-      pool_->jobs.push_back({request, SteadyClock::now()});
+      pool_->jobs.push_back({request, now});
       ++in_flight_;
     }
     unsigned starting = 0;  // not idle yet, and free all the same
@@ -108,14 +109,18 @@ class PreadEngine : public ReadEngine {
   }
 
   Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
-          unsigned batch) override {
+          unsigned batch, std::chrono::milliseconds batch_time) override {
     std::unique_lock lock(pool_->mutex);
     if (in_flight_ == 0) return {};
-    pool_->batch = 1;
-    pool_->ended.wait_for(lock, timeout, [&] { return !pool_->results.empty(); });
+    const auto have_ended = [&] { return pool_->results.size() >= pool_->batch; };
+    // For a batch first: mostly that is the one time that this thread is woken.
     pool_->batch = std::min(std::max(1U, batch), in_flight_);
-    pool_->ended.wait_for(lock, std::min<std::chrono::microseconds>(timeout, kBatchTime),
-                          [&] { return pool_->results.size() >= pool_->batch; });
+    const auto first = pool_->batch > 1 ? std::min(timeout, batch_time) : timeout;
+    pool_->ended.wait_for(lock, first, have_ended);
+    if (pool_->results.empty() && timeout > first) {
+      pool_->batch = 1;
+      pool_->ended.wait_for(lock, timeout - first, have_ended);
+    }
     in_flight_ -= static_cast<unsigned>(pool_->results.size());
     results.insert(results.end(), pool_->results.begin(), pool_->results.end());
     pool_->results.clear();

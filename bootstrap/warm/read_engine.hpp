@@ -53,10 +53,13 @@ class ReadEngine {
   virtual Ok flush() { return {}; }
 
   /// Appends what has ended, after waiting for at least one or for `timeout`. It may wait for up to
-  /// `batch` of them, but for no longer than kBatchTime once there is one: to be woken for each
+  /// `batch` of them, but for no longer than `batch_time` once there is one: to be woken for each
   /// costs more than the read itself.
   virtual Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
-                  unsigned batch) = 0;
+                  unsigned batch, std::chrono::milliseconds batch_time) = 0;
+  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results, unsigned batch) {
+    return wait(timeout, results, batch, kBatchTime);
+  }
   Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results) {
     return wait(timeout, results, 1);
   }

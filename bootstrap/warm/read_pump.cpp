@@ -24,8 +24,8 @@ constexpr auto kLostAfter = milliseconds(10'000);  // an NVMe controller reset t
 /// A sample of a volume that is being looked at must not wait for a stalled read.
 constexpr auto kSampleTime = milliseconds(1000);
 constexpr unsigned kSamplesInFlight = 4;
-/// Reads that are seen to have ended together leave so little of the pipe empty.
-constexpr unsigned kDepthPerBatch = 8;
+/// A session that has just missed something is about to miss more.
+constexpr auto kQuietAfter = milliseconds(1000);  // the last wish
 constexpr unsigned kProbesInFlight = 4;  // reads; each try is two
 
 std::uint64_t mixed(
@@ -103,7 +103,6 @@ bool ReadPump::start(const Flight& flight, std::uint64_t within, std::uint32_t l
   const std::size_t tag = free_flights_.back();
   free_flights_.pop_back();
   flights_[tag] = flight;
-  flights_[tag].since = SteadyClock::now();
   started_.push_back({tag, std::uint64_t{block} * kGridBytes + within, length});
   bytes_read_ += length;
   return true;
@@ -125,6 +124,8 @@ void ReadPump::start_block(Block block) {
 
 Ok ReadPump::submit_started() {
   if (started_.empty()) return {};
+  const auto now = SteadyClock::now();
+  for (const ReadRequest& request : started_) flights_[request.tag].since = now;
   auto submitted = engine_.submit(started_);
   started_.clear();
   return submitted;
@@ -135,19 +136,23 @@ Ok ReadPump::fill(const std::stop_token& stop) {
   const bool failing = errors_in_a_row_ >= kDeviceFails;
   if (failing && SteadyClock::now() - latest_error_ < kProbeFailingEvery) return {};
   const unsigned pieces = whole_blocks_ ? kGridBytes / kPieceBytes : 1;
-  const unsigned depth = failing ? 1 : std::min(control_.depth(), engine_.capacity());
+  const unsigned wanted = control_.depth() + batch_.beyond;
+  const unsigned depth = failing ? 1 : std::min(wanted, engine_.capacity());
+  const auto now = since_epoch();
   unsigned in_flight = engine_.in_flight();
   while (!samples_.empty() && in_flight < depth) {
     const Block block = samples_.front();
     samples_.pop_front();
     const std::uint64_t pages = std::max<std::uint64_t>(block_bytes(block) / kTouchBytes, 1);
     const std::uint64_t page = mixed(block + next_) % pages;
-    in_flight += start({Kind::sample, block}, page * kTouchBytes, kTouchBytes) ? 1 : 0;
+    if (!start({Kind::sample, block}, page * kTouchBytes, kTouchBytes)) continue;
+    ++in_flight;
+    ++samples_in_flight_;
   }
   // A whole block may exceed the depth by its last pieces, never the engine's room.
   while (in_flight < depth && (free_flights_.size() >= pieces)) {
     const bool at_end = is_started() && retries_.empty();
-    if (!at_end && !cap_.take(since_epoch(), kGridBytes)) break;
+    if (!at_end && !cap_.take(now, kGridBytes)) break;
     const auto block = at_end ? std::nullopt : next_block();
     if (!block) {
       control_.interrupted();
@@ -176,7 +181,7 @@ void ReadPump::ended(const ReadResult& result) {
   }
   switch (flight.kind) {
     case Kind::touch: {
-      const bool tell = result.error == 0 && !whole_blocks_ &&
+      const bool tell = result.error == 0 && !whole_blocks_ && !sees_late_ &&
                         probes_in_flight_ + 2 <= kProbesInFlight &&
                         block_bytes(flight.block) == kGridBytes && probe_.wants(result.latency);
       if (tell) try_touch(flight.block, result.latency);
@@ -202,6 +207,8 @@ void ReadPump::ended(const ReadResult& result) {
       try_ended(flight, result);
       break;
     case Kind::sample:
+      --samples_in_flight_;
+      [[fallthrough]];
     case Kind::drawn:
       if (result.error == 0 && events_.sampled) events_.sampled(result.latency);
       break;
@@ -281,6 +288,7 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
                                      const Enough& enough) {
   blocks_ = blocks;
   next_ = 0;
+  choose_batch(since_epoch(), 0, false);
   std::vector<ReadResult> results;
   for (;;) {
     if (stop.stop_requested() || is_lost()) {
@@ -294,21 +302,52 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
       return End::finished;
     }
     results.clear();
-    const unsigned batch = sees_each_ ? 1 : std::max(1U, control_.depth() / kDepthPerBatch);
-    if (engine_.in_flight() > 0)
-      TRY(engine_.wait(kLongestWait, results, batch));
-    else
-      std::this_thread::sleep_for(kLongestWait);  // only what is not due yet is left
+    TRY(wait(results));
     const auto now = since_epoch();
+    unsigned came = 0;
     for (const ReadResult& result : results) {
       const Kind kind = flights_[result.tag].kind;
-      if (kind == Kind::touch || kind == Kind::piece) control_.completed(now, result.latency);
+      if (kind == Kind::touch || kind == Kind::piece) {
+        ++came;
+        if (!long_batches_.is_on()) control_.completed(now, result.latency);
+      }
       ended(result);
     }
+    sees_late_ = false;
     TRY(submit_started());
     if (events_.tick)
       for (const Block block : events_.tick()) samples_.push_back(block);
+    choose_batch(now, came, !enough);
   }
+}
+
+/// What a sample or a try of a touch takes is told by its latency: no long batch meanwhile.
+Ok ReadPump::wait(std::vector<ReadResult>& results) {
+  if (engine_.in_flight() == 0) {
+    std::this_thread::sleep_for(kLongestWait);  // only what is not due yet is left
+    return {};
+  }
+  sees_late_ = batch_.reads > 0 && samples_in_flight_ == 0 && probes_in_flight_ == 0;
+  if (sees_late_)
+    return engine_.wait(LongBatches::kTime, results, batch_.reads, LongBatches::kTime);
+  const unsigned batch =
+      sees_each_ ? 1 : std::max(1U, control_.depth() / LongBatches::kDepthPerBatch);
+  return engine_.wait(kLongestWait, results, batch);
+}
+
+/// Nothing is left of what sessions want, and nothing has failed.
+bool ReadPump::is_quiet() const {
+  return !sees_each_ && !has_preferred() && again_.empty() && retries_.empty() &&
+         errors_in_a_row_ == 0 && SteadyClock::now() - last_wish_ >= kQuietAfter;
+}
+
+/// Somebody waits for a list of which not all is waited for: it is no mere fill.
+void ReadPump::choose_batch(microseconds now, unsigned came, bool only_fills) {
+  const bool was_on = long_batches_.is_on();
+  batch_ = long_batches_.next({now, only_fills && is_quiet(), control_.may_rest(),
+                               control_.throughput_per_s(), control_.depth(), control_.room(),
+                               came});
+  if (was_on && !long_batches_.is_on()) control_.rested(engine_.in_flight());
 }
 
 milliseconds ReadPump::longest_in_flight() const {

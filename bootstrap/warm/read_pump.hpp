@@ -20,6 +20,7 @@
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/block_set.hpp"
 #include "bootstrap/warm/depth_control.hpp"
+#include "bootstrap/warm/long_batches.hpp"
 #include "bootstrap/warm/rate_cap.hpp"
 #include "bootstrap/warm/read_engine.hpp"
 #include "bootstrap/warm/touch_probe.hpp"
@@ -28,7 +29,7 @@ namespace warmroot::warm {
 
 /// What the pump tells and asks its owner. All on the thread that called the pump.
 struct PumpEvents {
-  /// A block is present now; `latency` is that of its (slowest) read.
+  /// A block is present now; `latency` is that of its (slowest) read, or more: see sees_late().
   std::function<void(Block, std::chrono::microseconds latency)> present;
   /// One or more blocks turned out not to be present after all (the touch did not suffice); the
   /// pump reads them again.
@@ -43,7 +44,8 @@ struct PumpEvents {
   std::function<bool()> has_gone;
   /// A sampled re-read has ended.
   std::function<void(std::chrono::microseconds latency)> sampled;
-  /// Every few milliseconds: saving, progress. May offer blocks to re-read by the way.
+  /// Every few milliseconds, or LongBatches::kTime: saving, progress. May offer blocks to re-read by
+  /// the way.
   std::function<std::vector<Block>()> tick;
   /// Right before a block of a list, or a preferred one, is read: false where that has become
   /// needless. Empty: all are.
@@ -57,8 +59,9 @@ class ReadPump {
   static constexpr unsigned kExtraCapacity = 8;
 
   /// The engine's capacity is the most that is ever in flight. Requires room for one whole block (4
-  /// pieces). Reads are seen to have ended up to ReadEngine::kBatchTime late, unless it `sees_each`
-  /// at once, which costs more of the processor.
+  /// pieces). Reads are seen to have ended up to ReadEngine::kBatchTime late, and those of a list
+  /// that nobody waits for up to LongBatches::kTime, unless it `sees_each` at once, which costs more
+  /// of the processor.
   ReadPump(ReadEngine& engine, DepthControl& control, std::uint64_t device_bytes, PumpEvents events,
            RateCap cap = RateCap(0), std::chrono::milliseconds drain_time = kDrainTime,
            bool sees_each = false)
@@ -88,12 +91,14 @@ class ReadPump {
   /// behind those preferred earlier; beyond kMostPreferred they are left to the lists. Requires
   /// blocks of the device. For the owner's callbacks, and between calls.
   void prefer(std::span<const Block> blocks, std::uint32_t rank = 0) {
+    last_wish_ = SteadyClock::now();
     for (const Block block : blocks)
       if (ranked_.size() < kMostPreferred) ranked_.push({rank, next_turn_++, block});
   }
   /// Before all ranks, and before those preferred to all earlier; beyond kMostPreferred the last
   /// are left to the lists. Requires the same.
   void prefer_to_all(std::span<const Block> blocks) {
+    last_wish_ = SteadyClock::now();
     preferred_.insert(preferred_.begin(), blocks.begin(), blocks.end());
     preferred_.resize(std::min(preferred_.size(), kMostPreferred));
   }
@@ -121,6 +126,9 @@ class ReadPump {
   bool has_gone() { return gone_ = gone_ || (events_.has_gone && events_.has_gone()); }
   std::uint64_t bytes_read() const { return bytes_read_; }
   int last_error() const { return last_error_; }
+  /// Of what is told present just now: its end was seen in a long batch, so late that the latency
+  /// measures nothing.
+  bool sees_late() const { return sees_late_; }
   /// 4096, or 512 KiB once a touch turned out not to bring its block in.
   std::uint32_t touch_bytes() const { return whole_blocks_ ? kGridBytes : kTouchBytes; }
 
@@ -136,7 +144,7 @@ class ReadPump {
     Kind kind = Kind::touch;
     Block block = 0;
     std::size_t drawn = 0;            // which of a sample, counted through all of them
-    SteadyClock::time_point since{};  // when it was started; none once it has ended
+    SteadyClock::time_point since{};  // when it was submitted; none once it has ended
   };
   /// Whether one block's touch brought the whole of it in.
   struct Try {
@@ -168,6 +176,9 @@ class ReadPump {
   void start_block(Block block);
   bool start(const Flight& flight, std::uint64_t within, std::uint32_t length);
   Ok submit_started();
+  Ok wait(std::vector<ReadResult>& results);
+  bool is_quiet() const;
+  void choose_batch(std::chrono::microseconds now, unsigned came, bool only_fills);
   void ended(const ReadResult& result);
   void block_ended(Block block, int error, std::chrono::microseconds latency);
   void failed(Block block, int error);
@@ -186,6 +197,10 @@ class ReadPump {
   PumpEvents events_;
   std::chrono::milliseconds drain_time_;
   bool sees_each_;
+  LongBatches long_batches_;
+  LongBatches::Batch batch_;
+  bool sees_late_ = false;
+  SteadyClock::time_point last_wish_{};
   TouchProbe probe_;
 
   std::span<const Block> blocks_;
@@ -205,6 +220,7 @@ class ReadPump {
   bool whole_blocks_ = false;
   bool gone_ = false;
   unsigned probes_in_flight_ = 0;
+  unsigned samples_in_flight_ = 0;
   std::map<Block, Try> tries_;
   std::size_t drawn_ = 0;  // by all samples
   std::uint64_t errors_ = 0;

@@ -76,13 +76,14 @@ class UringEngine : public ReadEngine {
 
   Ok submit(std::span<const ReadRequest> requests) override {
     CHECK(requests.size() <= free_.size());
+    const auto now = SteadyClock::now();
     for (const ReadRequest& request : requests) {
       io_uring_sqe* entry = io_uring_get_sqe(&ring_);
       if (entry == nullptr)
         return fail(ErrorKind::broken, "io_uring: the submission queue is full");
       const unsigned slot = free_.back();
       free_.pop_back();
-      slots_[slot] = {request.tag, request.length, SteadyClock::now()};
+      slots_[slot] = {request.tag, request.length, now};
       io_uring_prep_read(entry, fd_, buffer_, request.length, request.offset);
       io_uring_sqe_set_data64(entry, slot);
     }
@@ -102,19 +103,19 @@ class UringEngine : public ReadEngine {
   }
 
   Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
-          unsigned batch) override {
+          unsigned batch, std::chrono::milliseconds batch_time) override {
     if (in_flight() == 0) return {};
     // For a batch first: mostly that is the one time that this thread is in the kernel. Where a
     // wait's limit is an entry of the ring, liburing waits on without one when fewer have ended.
     batch = std::min(batch, in_flight());
     if (batch > 1 && (ring_.features & IORING_FEAT_EXT_ARG) != 0) {
-      const auto first = std::min(timeout, kBatchTime);
+      const auto first = std::min(timeout, batch_time);
       TRY(wait_for(batch, first));
       timeout -= first;
     } else {
       TRY(flush());
     }
-    if (io_uring_cq_ready(&ring_) == 0) TRY(wait_for(1, timeout));
+    if (io_uring_cq_ready(&ring_) == 0 && timeout.count() > 0) TRY(wait_for(1, timeout));
     io_uring_cqe* entry = nullptr;
     const auto now = SteadyClock::now();
     unsigned head = 0;

@@ -47,7 +47,7 @@ struct WarmProgress {
   std::string needed_source;            ///< "snapshot", "fsmap" or "whole"; empty until known
   unsigned touch_bytes =
       0;  ///< read per 512 KiB block: 4096, or 524288 where a touch is not enough
-  LatencySummary first_touch;  ///< reads of blocks that no map vouched for
+  LatencySummary first_touch;  ///< reads of blocks that no map vouched for, seen to end in time
   LatencySummary warm_reads;   ///< sampled re-reads of present blocks
   std::string note;            ///< one sentence where something was not as expected, else empty
 

@@ -272,7 +272,7 @@ Ok Run::take_map() {
 
 void Run::on_present(Block block, microseconds latency) {
   if (presence_.insert_read(block)) {
-    first_touch_.record(latency);
+    if (!pump_->sees_late()) first_touch_.record(latency);
     ++progress_.blocks_read;
     map_.count_block();
   }
