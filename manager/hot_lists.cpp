@@ -1,6 +1,7 @@
 #include "manager/hot_lists.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@ constexpr const char* kSuffix = ".list";
 constexpr const char* kTaughtSuffix = ".taught";
 constexpr std::size_t kMostTaughtBytes = 64 * 1024;
 /// Beside each list: what was asked for on its volumes, the latest first, each behind a line with
-/// the volume and how many bytes follow.
+/// the volume, what it still weighs, and how many bytes follow.
 constexpr const char* kAskedSuffix = ".asked";
 constexpr std::size_t kMostAsked = 8;
 constexpr std::size_t kMostAskedHead = 160;
@@ -60,8 +61,12 @@ Result<warm::HotList> recording_of(const std::string& lineage, std::string_view 
   return recorded;
 }
 
+/// Of what was asked for just now, as of any recording: a thousand.
+constexpr std::uint32_t kWholeWeight = 1000;
+
 struct Asked {
   std::string volume_id;
+  std::uint32_t weight = kWholeWeight;
   std::string list;  ///< as text
 };
 
@@ -70,8 +75,8 @@ std::vector<Asked> parse_asked(const std::string& text) {
   std::vector<Asked> all;
   std::istringstream in(text);
   std::size_t length = 0;
-  for (Asked one; all.size() < kMostAsked && in >> one.volume_id >> length;) {
-    if (in.get() != '\n' || length > warm::kMostListBytes) break;
+  for (Asked one; all.size() < kMostAsked && in >> one.volume_id >> one.weight >> length;) {
+    if (in.get() != '\n' || length > warm::kMostListBytes || one.weight > kWholeWeight) break;
     one.list.resize(length);
     if (!in.read(one.list.data(), static_cast<std::streamsize>(length))) break;
     all.push_back(std::exchange(one, {}));
@@ -82,8 +87,23 @@ std::vector<Asked> parse_asked(const std::string& text) {
 std::string asked_text(const std::vector<Asked>& all) {
   std::string text;
   for (const Asked& one : all)
-    text += one.volume_id + " " + std::to_string(one.list.size()) + "\n" + one.list;
+    text += one.volume_id + " " + std::to_string(one.weight) + " " +
+            std::to_string(one.list.size()) + "\n" + one.list;
   return text;
+}
+
+/// What is left of a recording's share of the list when one more is merged into as many as weigh.
+std::uint32_t faded(std::uint32_t weight) {
+  return weight * warm::kMostRecordings / (warm::kMostRecordings + 1);
+}
+
+/// nullopt where the text is no list.
+std::optional<warm::HotList> weighed(const Asked& one) {
+  auto list = warm::decode_hot_list(one.list);
+  if (!list) return std::nullopt;
+  for (warm::HotRange& range : list->ranges)
+    range.per_mille = range.per_mille * one.weight / kWholeWeight;
+  return std::move(*list);
 }
 
 }  // namespace
@@ -125,13 +145,26 @@ Ok HotLists::add(const Teacher& from, std::string_view recording) {
   const std::string path = path_of(from.lineage, kSuffix);
   if (const auto kept = read_text_file(path, warm::kMostListBytes))
     if (auto list = warm::decode_hot_list(*kept)) lists.push_back(std::move(*list));
+  const bool fades = !lists.empty() && lists.front().recordings == warm::kMostRecordings;
   lists.push_back(std::move(recorded));
   TRY(replace_file(path, warm::encode_hot_list(warm::merge_hot_lists(lists))));
+  if (fades) fade_asked(from.lineage);
   mark_taught(from);
   remember(from.pool, from.lineage);
   forget_others();
   forget_so_far(from);
   return {};
+}
+
+/// Under merging_. As what is in the list itself, which has got one recording more.
+void HotLists::fade_asked(const std::string& lineage) const {
+  const std::string path = path_of(lineage, kAskedSuffix);
+  const auto text = read_text_file(path, kMostAskedBytes);
+  if (!text) return;
+  std::vector<Asked> all = parse_asked(*text);
+  for (Asked& one : all) one.weight = faded(one.weight);
+  std::erase_if(all, [](const Asked& one) { return one.weight == 0; });
+  [[maybe_unused]] const Ok kept = replace_file(path, asked_text(all));
 }
 
 void HotLists::forget_so_far(const Teacher& from) {
@@ -168,7 +201,7 @@ Ok HotLists::add_asked(const Teacher& from, std::string_view recording) {
   const std::string path = path_of(from.lineage, kAskedSuffix);
   std::vector<Asked> all = parse_asked(read_text_file(path, kMostAskedBytes).value_or(""));
   std::erase_if(all, [&](const Asked& one) { return one.volume_id == from.volume_id; });
-  all.insert(all.begin(), Asked{from.volume_id, warm::encode_hot_list(recorded)});
+  all.insert(all.begin(), Asked{from.volume_id, kWholeWeight, warm::encode_hot_list(recorded)});
   if (all.size() > kMostAsked) all.resize(kMostAsked);
   TRY(replace_file(path, asked_text(all)));
   remember(from.pool, from.lineage);
@@ -219,7 +252,7 @@ std::optional<std::string> HotLists::merge_anew(const std::string& lineage) {
   }
   for (const Asked& one :
        parse_asked(read_text_file(path_of(lineage, kAskedSuffix), kMostAskedBytes).value_or("")))
-    if (auto list = warm::decode_hot_list(one.list))
+    if (auto list = weighed(one))
       (heard.contains(one.volume_id) ? beside : lists).push_back(std::move(*list));
   auto text = read(lineage);
   if (lists.empty() && beside.empty()) return text;

@@ -48,8 +48,11 @@ class HotLists {
   /// What somebody on the node has asked to be recorded, in place of what was asked for on this
   /// volume before: of those on which something was, the latest count. It adds to the volume's one
   /// recording, so that whoever is root there makes nobody else's share less; until there is that
-  /// one it stands for it. Errors: refused, as add(); retry_later sooner than a pause after the
-  /// volume's last, or where sixteen volumes were heard within it; the file system's.
+  /// one it stands for it. It fades as one recording does: each that is merged into a list of
+  /// kMostRecordings leaves it a seventeenth less, so that it leaves the list with the 13th where
+  /// no other volume says the same. Asked for again it weighs as at first. Errors: refused, as
+  /// add(); retry_later sooner than a pause after the volume's last, or where sixteen volumes were
+  /// heard within it; the file system's.
   Ok add_asked(const Teacher& from, std::string_view recording);
 
   /// The lineage's list as text; nullopt when nobody has recorded one. In a storm of recordings and
@@ -71,6 +74,7 @@ class HotLists {
   std::set<std::string> volumes_that_taught(const std::string& lineage) const;
   bool has_taught(const Teacher& from) const;
   void mark_taught(const Teacher& from) const;
+  void fade_asked(const std::string& lineage) const;
   void forget_so_far(const Teacher& from);
   void forget_others() const;
   std::optional<std::string> read(const std::string& lineage) const;

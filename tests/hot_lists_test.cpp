@@ -42,6 +42,13 @@ class HotListsTest : public testing::Test {
     const auto list = warm::decode_hot_list(lists.of(kLineage).value_or(""));
     return list ? list->recordings : 0;
   }
+  /// How many more volumes teach until others do not hear of the block any more.
+  static int recordings_until_gone(HotLists& lists, warm::Block block, const std::string& names) {
+    int more = 0;
+    for (; shares(lists).contains(block) && more < 100; ++more)
+      EXPECT_TRUE(lists.add(on(names + std::to_string(more)), recording({1})));
+    return more;
+  }
 
   const TemporaryDirectory folder_;
 };
@@ -135,9 +142,42 @@ TEST_F(HotListsTest, what_is_asked_for_survives_that_the_list_beside_it_is_lost)
   ASSERT_TRUE(std::filesystem::remove(directory + "/" + kLineage + ".list"));
   HotLists begun_again(directory);
   EXPECT_EQ(shares(begun_again), (Shares{{5, 1000}}));
-  std::ofstream(directory + "/" + kLineage + ".asked") << "vol-1 99999999999\nwarmroot-hot-list 1";
+  std::ofstream(directory + "/" + kLineage + ".asked") << "vol-1 1000 99999999999\nwarmroot";
   HotLists damaged(directory);
   EXPECT_FALSE(damaged.of(kLineage));
+}
+
+/// It was read before all that a volume needs, for as long as the lineage was used.
+TEST_F(HotListsTest, what_was_asked_for_once_leaves_the_list_as_what_one_volume_taught_does) {
+  HotLists taught(folder_.path() + "/taught-once", kNoPause);
+  HotLists asked(folder_.path() + "/asked-once", kNoPause);
+  ASSERT_TRUE(taught.add(on("vol-a"), recording({1, 5})));
+  ASSERT_TRUE(asked.add(on("vol-a"), recording({1})));
+  ASSERT_TRUE(asked.add_asked(on("vol-a"), recording({5})));
+  const int of_taught = recordings_until_gone(taught, 5, "vol-");
+  EXPECT_GT(of_taught, 16);
+  EXPECT_NEAR(recordings_until_gone(asked, 5, "vol-"), of_taught, 4) << "shares are rounded down";
+  EXPECT_EQ(shares(asked), (Shares{{1, 1000}}));
+}
+
+TEST_F(HotListsTest, what_is_asked_for_again_weighs_as_at_first) {
+  const std::string directory = folder_.path() + "/asked-again";
+  HotLists lists(directory, kNoPause);
+  for (int i = 0; i < 16; ++i)
+    ASSERT_TRUE(lists.add(on("vol-first-" + std::to_string(i)), recording({1})));
+  ASSERT_TRUE(lists.add_asked(on("vol-first-0"), recording({5})));
+  ASSERT_TRUE(lists.add_asked(on("vol-first-1"), recording({6})));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(lists.add(on("vol-first-2"), recording({1})));
+  EXPECT_EQ(shares(lists), (Shares{{1, 1000}, {5, 62}, {6, 62}}))
+      << "a volume that has taught makes nothing fade";
+  for (int i = 0; i < 12; ++i)
+    ASSERT_TRUE(lists.add(on("vol-then-" + std::to_string(i)), recording({1})));
+  EXPECT_EQ(shares(lists), (Shares{{1, 1000}, {5, 30}, {6, 30}}));
+  ASSERT_TRUE(lists.add_asked(on("vol-first-0"), recording({5})));
+  ASSERT_TRUE(lists.add(on("vol-then-12"), recording({1})));
+  HotLists begun_again(directory, kNoPause);
+  EXPECT_EQ(shares(begun_again), (Shares{{1, 1000}, {5, 58}}));
+  EXPECT_EQ(recordings_until_gone(begun_again, 5, "vol-at-last-"), 12);
 }
 
 TEST_F(HotListsTest, of_what_is_asked_for_eight_volumes_count_and_of_each_one_in_ten_seconds) {
