@@ -1,7 +1,6 @@
 #include "manager/hot_lists.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -20,14 +19,10 @@ constexpr const char* kSuffix = ".list";
 /// Beside each list: the volumes that have taught it, one a line.
 constexpr const char* kTaughtSuffix = ".taught";
 constexpr std::size_t kMostTaughtBytes = 64 * 1024;
-/// Beside each list: what was asked for on its volumes, the latest first, each behind a line with
-/// the volume, what it still weighs, and how many bytes follow.
+/// Beside each list: what was asked for on its volumes (AskedLists).
 constexpr const char* kAskedSuffix = ".asked";
-constexpr std::size_t kMostAsked = 8;
-constexpr std::size_t kMostAskedHead = 160;
 /// Each writes the lineage's whole file, for which nodes that begin wait: a fleet may ask at once.
 constexpr std::size_t kMostAskedWithinPause = 16;
-constexpr std::size_t kMostAskedBytes = kMostAsked * (kMostAskedHead + warm::kMostListBytes);
 /// Beside the lists, a file a pool: its lineages, one a line, the latest first.
 constexpr const char* kPoolSuffix = ".pool";
 constexpr std::size_t kMostOfPool = 8;
@@ -59,51 +54,6 @@ Result<warm::HotList> recording_of(const std::string& lineage, std::string_view 
   recorded->lineage = lineage;
   recorded->recordings = 1;
   return recorded;
-}
-
-/// Of what was asked for just now, as of any recording: a thousand.
-constexpr std::uint32_t kWholeWeight = 1000;
-
-struct Asked {
-  std::string volume_id;
-  std::uint32_t weight = kWholeWeight;
-  std::string list;  ///< as text
-};
-
-/// As far as the text makes sense.
-std::vector<Asked> parse_asked(const std::string& text) {
-  std::vector<Asked> all;
-  std::istringstream in(text);
-  std::size_t length = 0;
-  for (Asked one; all.size() < kMostAsked && in >> one.volume_id >> one.weight >> length;) {
-    if (in.get() != '\n' || length > warm::kMostListBytes || one.weight > kWholeWeight) break;
-    one.list.resize(length);
-    if (!in.read(one.list.data(), static_cast<std::streamsize>(length))) break;
-    all.push_back(std::exchange(one, {}));
-  }
-  return all;
-}
-
-std::string asked_text(const std::vector<Asked>& all) {
-  std::string text;
-  for (const Asked& one : all)
-    text += one.volume_id + " " + std::to_string(one.weight) + " " +
-            std::to_string(one.list.size()) + "\n" + one.list;
-  return text;
-}
-
-/// What is left of a recording's share of the list when one more is merged into as many as weigh.
-std::uint32_t faded(std::uint32_t weight) {
-  return weight * warm::kMostRecordings / (warm::kMostRecordings + 1);
-}
-
-/// nullopt where the text is no list.
-std::optional<warm::HotList> weighed(const Asked& one) {
-  auto list = warm::decode_hot_list(one.list);
-  if (!list) return std::nullopt;
-  for (warm::HotRange& range : list->ranges)
-    range.per_mille = range.per_mille * one.weight / kWholeWeight;
-  return std::move(*list);
 }
 
 }  // namespace
@@ -156,15 +106,17 @@ Ok HotLists::add(const Teacher& from, std::string_view recording) {
   return {};
 }
 
+AskedLists HotLists::asked_of(const std::string& lineage) const {
+  return AskedLists::parse(
+      read_text_file(path_of(lineage, kAskedSuffix), AskedLists::kMostTextBytes).value_or(""));
+}
+
 /// Under merging_. As what is in the list itself, which has got one recording more.
 void HotLists::fade_asked(const std::string& lineage) const {
-  const std::string path = path_of(lineage, kAskedSuffix);
-  const auto text = read_text_file(path, kMostAskedBytes);
-  if (!text) return;
-  std::vector<Asked> all = parse_asked(*text);
-  for (Asked& one : all) one.weight = faded(one.weight);
-  std::erase_if(all, [](const Asked& one) { return one.weight == 0; });
-  [[maybe_unused]] const Ok kept = replace_file(path, asked_text(all));
+  AskedLists asked = asked_of(lineage);
+  if (asked.all().empty()) return;
+  asked.fade();
+  [[maybe_unused]] const Ok kept = replace_file(path_of(lineage, kAskedSuffix), asked.text());
 }
 
 void HotLists::forget_so_far(const Teacher& from) {
@@ -188,7 +140,7 @@ Ok HotLists::add_so_far(const Teacher& from, std::string_view recording) {
 }
 
 Ok HotLists::add_asked(const Teacher& from, std::string_view recording) {
-  TRY_ASSIGN(const auto recorded, recording_of(from.lineage, recording));
+  TRY_ASSIGN(auto recorded, recording_of(from.lineage, recording));
   if (!is_plain_name(from.volume_id))
     return fail(ErrorKind::refused, "\"" + from.volume_id + "\" is no volume's id");
   const std::lock_guard merging(merging_);
@@ -198,12 +150,9 @@ Ok HotLists::add_asked(const Teacher& from, std::string_view recording) {
     return fail(ErrorKind::retry_later, "too many volumes were heard a moment ago");
   if (!asked_at_.emplace(from.volume_id, now).second)
     return fail(ErrorKind::retry_later, "volume " + from.volume_id + " was heard a moment ago");
-  const std::string path = path_of(from.lineage, kAskedSuffix);
-  std::vector<Asked> all = parse_asked(read_text_file(path, kMostAskedBytes).value_or(""));
-  std::erase_if(all, [&](const Asked& one) { return one.volume_id == from.volume_id; });
-  all.insert(all.begin(), Asked{from.volume_id, kWholeWeight, warm::encode_hot_list(recorded)});
-  if (all.size() > kMostAsked) all.resize(kMostAsked);
-  TRY(replace_file(path, asked_text(all)));
+  AskedLists asked = asked_of(from.lineage);
+  asked.add(from.volume_id, std::move(recorded));
+  TRY(replace_file(path_of(from.lineage, kAskedSuffix), asked.text()));
   remember(from.pool, from.lineage);
   forget_others();
   const std::lock_guard lock(mutex_);
@@ -250,10 +199,9 @@ std::optional<std::string> HotLists::merge_anew(const std::string& lineage) {
         heard.insert(each.volume_id);
       }
   }
-  for (const Asked& one :
-       parse_asked(read_text_file(path_of(lineage, kAskedSuffix), kMostAskedBytes).value_or("")))
-    if (auto list = weighed(one))
-      (heard.contains(one.volume_id) ? beside : lists).push_back(std::move(*list));
+  const AskedLists asked = asked_of(lineage);
+  for (const AskedLists::One& one : asked.all())
+    (heard.contains(one.volume_id) ? beside : lists).push_back(one.list);
   auto text = read(lineage);
   if (lists.empty() && beside.empty()) return text;
   if (text)

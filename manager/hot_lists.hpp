@@ -16,6 +16,7 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/warm/hot_list.hpp"
+#include "manager/asked_lists.hpp"
 
 namespace warmroot::manager {
 
@@ -50,9 +51,10 @@ class HotLists {
   /// recording, so that whoever is root there makes nobody else's share less; until there is that
   /// one it stands for it. It fades as one recording does: each that is merged into a list of
   /// kMostRecordings leaves it a seventeenth less, so that it leaves the list with the 13th where
-  /// no other volume says the same. Asked for again it weighs as at first. Errors: refused, as
-  /// add(); retry_later sooner than a pause after the volume's last, or where sixteen volumes were
-  /// heard within it; the file system's.
+  /// no other volume says the same. Asked for again it weighs as at first. What all volumes of the
+  /// lineage asked for is together no longer than one list (AskedLists). Errors: refused, as add();
+  /// retry_later sooner than a pause after the volume's last, or where sixteen volumes were heard
+  /// within it; the file system's.
   Ok add_asked(const Teacher& from, std::string_view recording);
 
   /// The lineage's list as text; nullopt when nobody has recorded one. In a storm of recordings and
@@ -74,6 +76,7 @@ class HotLists {
   std::set<std::string> volumes_that_taught(const std::string& lineage) const;
   bool has_taught(const Teacher& from) const;
   void mark_taught(const Teacher& from) const;
+  AskedLists asked_of(const std::string& lineage) const;
   void fade_asked(const std::string& lineage) const;
   void forget_so_far(const Teacher& from);
   void forget_others() const;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -142,9 +143,50 @@ TEST_F(HotListsTest, what_is_asked_for_survives_that_the_list_beside_it_is_lost)
   ASSERT_TRUE(std::filesystem::remove(directory + "/" + kLineage + ".list"));
   HotLists begun_again(directory);
   EXPECT_EQ(shares(begun_again), (Shares{{5, 1000}}));
-  std::ofstream(directory + "/" + kLineage + ".asked") << "vol-1 1000 99999999999\nwarmroot";
-  HotLists damaged(directory);
-  EXPECT_FALSE(damaged.of(kLineage));
+  const std::string path = directory + "/" + kLineage + ".asked";
+  std::ostringstream kept;
+  kept << std::ifstream(path, std::ios::binary).rdbuf();
+  const std::string whole = kept.str();
+  for (const std::string& damaged :
+       {whole.substr(0, whole.size() / 2), whole.substr(0, whole.find('\n')),
+        "warmroot-asked-lists-1 99999999999\n" + whole, "more " + whole, whole + "more"}) {
+    std::ofstream(path, std::ios::binary) << damaged;
+    EXPECT_FALSE(HotLists(directory).of(kLineage)) << damaged;
+  }
+  std::ofstream(path, std::ios::binary) << whole;
+  EXPECT_TRUE(HotLists(directory).of(kLineage)) << "else this test shows nothing";
+}
+
+/// Eight lists were kept as they had come, which may be 16 MiB a lineage.
+TEST_F(HotListsTest, what_eight_volumes_ask_for_is_together_no_longer_than_one_list) {
+  constexpr std::uint64_t kRanges = 8000, kCommon = 4000;
+  const std::string directory = folder_.path() + "/long";
+  const std::string name = "/" + std::string(200, 'n');
+  HotLists lists(directory, kNoPause);
+  const auto block_of = [](std::uint64_t volume, std::uint64_t number) {
+    return 1 + volume * kRanges + number;
+  };
+  for (std::uint64_t volume = 0; volume < 8; ++volume) {
+    warm::HotList list{"", "", std::uint64_t{1} << 40, 1, {}};
+    for (std::uint64_t i = 0; i < kRanges; ++i)
+      list.ranges.push_back(
+          {{(i == kCommon ? 0 : block_of(volume, i)) * warm::kGridBytes, 4096}, name, 0, 1000});
+    ASSERT_TRUE(lists.add_asked(on("vol-" + std::to_string(volume)), warm::encode_hot_list(list)));
+  }
+  const auto bytes = std::filesystem::file_size(directory + "/" + kLineage + ".asked");
+  EXPECT_GT(bytes, warm::kMostListBytes * 9 / 10) << "else this test shows nothing";
+  EXPECT_LE(bytes, AskedLists::kMostTextBytes);
+  const Shares got = shares(lists);
+  EXPECT_TRUE(got.contains(0) && got.at(0) == 1000) << "all volumes asked for it";
+  for (std::uint64_t volume = 0; volume < 8; ++volume) {
+    const auto share_of = [&](std::uint64_t number) -> std::uint32_t {
+      const auto share = got.find(static_cast<warm::Block>(block_of(volume, number)));
+      return share == got.end() ? 0 : share->second;
+    };
+    EXPECT_EQ(share_of(0), 125u) << volume;
+    EXPECT_EQ(share_of(500), 125u) << volume << ": each keeps its part";
+    EXPECT_EQ(share_of(kRanges - 1), 0u) << volume << ": what is used last";
+  }
 }
 
 /// It was read before all that a volume needs, for as long as the lineage was used.
