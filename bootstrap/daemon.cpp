@@ -76,6 +76,7 @@ class Daemon {
     if (!held) return;
     assignment_ = taken_over(std::move(held->volume), book_);
     is_taken_over_ = true;
+    warming_.taken_over(assignment_.volume_id);
     input_.launch.instance_id = assignment_.instance_id;
     input_.launch.public_key = assignment_.launch_key;
     // Whoever was told that the volume is being given back is not let in anew.
@@ -227,7 +228,7 @@ class Daemon {
           check_serving();
           ask_ebs();
           keep_bound();
-          if (serving_) warming_.tell_asked();
+          warming_.tell_asked();
         }
         book_.update([](Status&) {});
         std::unique_lock lock(mutex);

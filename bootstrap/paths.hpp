@@ -70,6 +70,9 @@ inline constexpr char kMessageOfTheDay[] = "/run/motd.d/warmroot";
 /// Root-only, behind it a volume's id: what `record` was asked for on that volume, until the daemon
 /// has taken it for the manager.
 inline constexpr char kAskedLists[] = "/run/warmroot/asked-list.";
+/// The same of the list that is on its way, until the manager has answered: a daemon that takes
+/// over sends it again.
+inline constexpr char kAskedListsOut[] = "/run/warmroot/asked-list-out.";
 /// Copy of the base's resolv.conf that is bound into the volume, refreshed in place.
 inline constexpr char kResolvConf[] = "/run/warmroot/resolv";
 /// The listening sockets of an sshd that ran before kSshdConfig was written.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -40,6 +41,11 @@ std::vector<warm::LoginUser> login_users() {
 }
 
 }  // namespace
+
+void Warming::taken_over(const std::string& volume_id) {
+  const std::lock_guard lock(mutex_);
+  volume_id_ = volume_id;
+}
 
 void Warming::before_disk() {
   if (ticket_.record) recording_.prepare();
@@ -94,7 +100,10 @@ void Warming::ask_for_block_list() {
 /// The volume's own list is there now. What is missing is asked for once more: the first time the
 /// manager may not have known yet whose disk this is.
 void Warming::root_mounted(const Assignment& assignment) {
-  volume_id_ = assignment.volume_id;
+  {
+    const std::lock_guard lock(mutex_);
+    volume_id_ = assignment.volume_id;
+  }
   recording_.mounted(kVolumePoint, assignment.partition.offset_bytes, assignment.volume_id,
                      assignment.partition.uuid);
   if (!ticket_.warm_enabled) return;
@@ -195,22 +204,27 @@ void Warming::tell_asked() {
   if (!asked_is_out_ && std::chrono::steady_clock::now() >= asked_again_) send_asked();
 }
 
-/// Under mutex_. The reporter keeps it while the manager is away.
+/// Under mutex_. What is on its way has a file of its own until it is answered: the daemon may be
+/// killed before. The reporter keeps it while the manager is away.
 void Warming::send_asked() {
-  const std::string place = kAskedLists + volume_id_;
-  if (volume_id_.empty() || ::access(place.c_str(), F_OK) != 0) return;
-  auto list = read_file(place, warm::kMostListBytes);
-  ::unlink(place.c_str());
+  if (volume_id_.empty()) return;
+  const std::string place = kAskedLists + volume_id_, out = kAskedListsOut + volume_id_;
+  const bool is_new = ::rename(place.c_str(), out.c_str()) == 0;
+  if (!is_new && (asked_is_out_ || ::access(out.c_str(), F_OK) != 0)) return;
+  auto list = read_file(out, warm::kMostListBytes);
+  if (!list || ticket_.manager_url.empty()) ::unlink(out.c_str());
   if (ticket_.manager_url.empty()) return;
   const auto say = [](const std::string& what) {
     log_event(LogLevel::notice, "hot list", {{"what", what}});
   };
   if (!list) return say(list.error().message());
   asked_is_out_ = true;
-  const auto answered = [this, say](const auto& answer) {
+  const auto answered = [this, say, out, number = ++asked_sent_](const auto& answer) {
     say(answer ? "the manager has what `record` was asked for"
                : "the manager has not taken what `record` was asked for");
     const std::lock_guard lock(mutex_);
+    if (number != asked_sent_) return;  // a later one has its place by now
+    ::unlink(out.c_str());
     asked_is_out_ = false;
     asked_again_ = std::chrono::steady_clock::now() + warm::kAskedPause;
   };
@@ -231,7 +245,7 @@ void Warming::tell_warm(bool is_warm, bool has_ended) {
 bool Warming::stop(milliseconds limit) {
   {
     const std::lock_guard lock(mutex_);
-    send_asked();  // early or not: it is the last time
+    send_asked();  // early or not: the machine may go
   }
   warmer_.request_stop();
   const auto deadline = std::chrono::steady_clock::now() + limit;

@@ -45,6 +45,9 @@ class Warming {
     recording_.made_from(volume_id, snapshot_id);
   }
 
+  /// This volume was mounted by a daemon that was killed; it may be given back without being
+  /// warmed here. Empty: nobody knows its id.
+  void taken_over(const std::string& volume_id);
   /// No disk is there yet: for what would keep its mount waiting.
   void before_disk();
   /// This disk ("/dev/nvme1n1") may be the volume; the next call may name another.
@@ -57,8 +60,8 @@ class Warming {
   void sessions_open();
 
   /// What `record` was asked for last on this volume goes to the manager, as soon as that hears of
-  /// the volume again: to be called now and then. Nothing before root_mounted. Reads nothing of the
-  /// volume.
+  /// the volume again: to be called now and then. Nothing before root_mounted or taken_over. Reads
+  /// nothing of the volume, and may be called when that is gone.
   void tell_asked();
 
   /// Nobody but people runs programs of the volume's any more.
@@ -85,11 +88,12 @@ class Warming {
   Reporter& reporter_;
   const std::function<void(Stage)> enter_;
   std::string likely_disk_;
-  std::string volume_id_;  ///< of the root that was mounted; empty: nobody knows it
   std::atomic_flag told_unconfined_;
   std::mutex mutex_;
   bool ready_ = false, warmed_ = false, warmer_done_ = false;  ///< tell_warm's
+  std::string volume_id_;      ///< whose lists are sent; empty: nobody knows it; under mutex_
   bool asked_is_out_ = false;  ///< to the manager, which has not answered; under mutex_
+  unsigned asked_sent_ = 0;    ///< so many were; under mutex_
   std::chrono::steady_clock::time_point asked_again_;  ///< it hears nothing before; under mutex_
   warm::EarlyReads early_;
   VolumeBlocks volume_blocks_;

@@ -22,6 +22,8 @@ constexpr char kInTheVolume[] = "/home/ada PRETTY_NAME=\"Test Volume 1\"";
 constexpr char kWhere[] = "read os </etc/os-release; echo $os";
 
 constexpr char kTicketThatGrows[] = "/run/ticket-that-grows.json";
+const std::string kAsked = std::string(kAskedLists) + "vol-0abc";
+const std::string kAskedOut = std::string(kAskedListsOut) + "vol-0abc";
 /// By udev's name for the disk that the base has of the volume's AMI.
 constexpr char kOwnName[] = "/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol0base";
 
@@ -84,6 +86,13 @@ class BootTakenOver : public BootUp {
     ASSERT_NO_FATAL_FAILURE(kill_daemon_alone());
     ::unlink(kStatusFile);
     ASSERT_TRUE(comes_ready()) << status().message;
+  }
+
+  /// And has answered it.
+  static void expect_manager_has_list(const std::string& list) {
+    EXPECT_TRUE(comes([&] { return read_file(kHeardAsked, kMaxStatus).value_or("") == list; }));
+    EXPECT_TRUE(comes([] { return ::access(kAskedOut.c_str(), F_OK) != 0; }));
+    EXPECT_NE(::access(kAsked.c_str(), F_OK), 0);
   }
 
   void expect_given_back() {
@@ -339,6 +348,41 @@ TEST_F(BootTakenOver, a_recording_that_it_was_killed_in_is_left_to_the_next_leas
   EXPECT_THAT(read_file(inside(kVolumeHotList), kMaxStatus).value_or("none"),
               testing::HasSubstr("/bin/sh"));
   EXPECT_TRUE(unmount_tree(kVolumePoint));
+}
+
+/// It knew of which volume lists are sent only once it warmed that one.
+TEST_F(BootTakenOver, what_record_was_asked_for_is_sent_with_a_release_that_was_under_way) {
+  ::unlink(kHeardAsked);
+  ASSERT_NO_FATAL_FAILURE(serve(kTicketOfManager));
+  ASSERT_NO_FATAL_FAILURE(come_in());
+  const pid_t killed = running_daemon();
+  ASSERT_EQ(::kill(killed, SIGTERM), 0);
+  ASSERT_TRUE(comes([] { return link_text(kSessionRoot) == kNowhere; }));
+  ASSERT_EQ(::kill(killed, SIGKILL), 0);
+  ASSERT_TRUE(write_file_atomic(kAsked, "asked for", 0600));
+  expect_manager_has_list("asked for");
+  ASSERT_TRUE(comes([] { return status().stage == "released"; })) << status().message;
+  EXPECT_TRUE(down());
+  kill_daemon();
+  expect_given_back();
+}
+
+/// It was in the memory of the one that was killed, and nowhere else.
+TEST_F(BootTakenOver, what_record_was_asked_for_is_sent_again_where_the_answer_was_missed) {
+  ::unlink(kHeardAsked);
+  ASSERT_TRUE(shell("mkdir -p /run/answers"));
+  ASSERT_NO_FATAL_FAILURE(serve(kTicketOfManager));
+  ASSERT_TRUE(write_file_atomic(kAskedLater, "", 0600));
+  ASSERT_TRUE(write_file_atomic(kAsked, "asked for", 0600));
+  ASSERT_TRUE(comes([] { return ::access(kAsked.c_str(), F_OK) != 0; }));
+  EXPECT_EQ(::access(kAskedOut.c_str(), F_OK), 0);
+  ASSERT_NO_FATAL_FAILURE(kill_daemon_alone());
+  EXPECT_NE(::access(kHeardAsked, F_OK), 0) << "else this test shows nothing";
+  ASSERT_EQ(::unlink(kAskedLater), 0);
+  expect_manager_has_list("asked for");
+  EXPECT_TRUE(down());
+  kill_daemon();
+  expect_given_back();
 }
 
 /// The one that waits to begin it anew comes too late.

@@ -37,6 +37,8 @@ inline constexpr char kSshd[] = "/usr/local/sbin/sshd";
 inline constexpr char kHeard[] = "/run/heard";
 /// The list that the manager was told last because somebody had asked for it.
 inline constexpr char kHeardAsked[] = "/run/heard-asked";
+/// While a test has it there, the manager takes no such list yet.
+inline constexpr char kAskedLater[] = "/run/answers/asked-later";
 /// What the manager answers to a report, once a test has put it there.
 inline constexpr char kReportAnswer[] = "/run/answers/report";
 /// A spot notice, once a test has put it there.
@@ -98,7 +100,8 @@ inline void note_report(const httplib::Request& request) {
         "application/json");
   });
   server.Post("/v1/hot-list", [](const httplib::Request& request, httplib::Response& reply) {
-    reply.status = request.has_param("asked") ? 200 : 404;
+    const bool is_early = ::access(kAskedLater, F_OK) == 0;
+    reply.status = !request.has_param("asked") ? 404 : is_early ? 503 : 200;
     if (reply.status == 200) std::ignore = write_file_atomic(kHeardAsked, request.body, 0600);
   });
   // What a test has put there.
