@@ -27,6 +27,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/reboot.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/release_plan.hpp"
 #include "bootstrap/sshd.hpp"
@@ -223,6 +224,8 @@ class DaemonLife {
     // It was killed before it could. Who orders it serves a volume whose reboot was taken back.
     const bool is_over = is_said_to_be_released() || (!again && said_stage() == "rebooting");
     if (is_over && mounts_at(kVolumePoint).empty()) forget_held_record();
+    // It was given back in this boot, and somebody wants it served all the same.
+    if (!again && is_said_to_be_released()) forget_given_away();
     TRY_ASSIGN(held_, take_leftovers());
     if (!held_) unpin();
     book_.update([&](Status& status) {

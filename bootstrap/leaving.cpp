@@ -1,7 +1,5 @@
 #include "bootstrap/leaving.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -66,14 +64,13 @@ Ok Leaving::run() {
     std::this_thread::sleep_for(kDiskLook);
     return false;
   };
-  if (reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait))
+  const bool is_lost = reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait);
+  if (!is_lost && tell_of_reboot()) return {};
+  keep_from_next_boot();  // before the manager hears of it: this machine may end while we tell
+  if (is_lost)
     input_.enter_stage(Stage::released, lost, disk_gone_sentence(input_.assignment));
-  else if (tell_of_reboot())
-    return {};
-  else {
-    keep_from_next_boot();  // before the manager hears of it: init may end us while we tell
+  else
     tell_of_release();
-  }
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
   forget_key_over_reboot();
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
@@ -149,13 +146,22 @@ void Leaving::keep_key() const {
               {{"why", kept.error().message()}});
 }
 
-/// Whoever has asked for the volume gets it, and this machine reboots all the same. EC2 may not
-/// have detached it by then, and the next boot would serve it until it is gone. One that an earlier
-/// boot gave away, and that this one did not get, is kept from the next one, too.
+/// Whoever has asked for the volume gets it, and this machine may boot anew all the same: by a
+/// reset, or by an order that init tells us when we are gone. EC2 may not have detached the volume
+/// by then, and the next boot would serve it until it is gone. One that an earlier boot gave away,
+/// and that this one did not get, is kept from the next one, too, unless people want it forgotten.
 void Leaving::keep_from_next_boot() const {
-  if (!input_.stop.was_asked_for(to_string(ReleaseCause::reboot))) return forget_given_away();
+  const auto asked = [this](ReleaseCause cause) {
+    return input_.stop.was_asked_for(to_string(cause));
+  };
+  if (!input_.stop.who_else_asked(to_string(ReleaseCause::shutdown))) return forget_given_away();
   const std::string& volume_id = input_.assignment.volume_id;
-  if (input_.ticket.manager_url.empty() || volume_id.empty()) return;
+  if (volume_id.empty()) {
+    const bool init_asked = asked(ReleaseCause::shutdown) || asked(ReleaseCause::reboot);
+    if (asked(ReleaseCause::operator_) && !init_asked) forget_given_away();
+    return;
+  }
+  if (input_.ticket.manager_url.empty()) return;
   if (const Ok kept = keep_given_away(owner_of(input_), volume_id); !kept)
     log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
               {{"why", kept.error().message()}});
@@ -207,9 +213,10 @@ Ok Leaving::end_reporting() {
 
 /// What the manager has heard it may lose with its ledger: a node goes on saying that its volume
 /// is free, or it would be given one again. Not while the machine shuts down: init waits for us.
+/// Only its own word tells: /run/nologin is there five minutes before a shutdown that may be taken
+/// back, or for as long as people want it.
 void Leaving::stay_until_shutdown() {
-  while (!input_.ticket.manager_url.empty() && !input_.shutting_down &&
-         ::access("/run/nologin", F_OK) != 0) {
+  while (!input_.ticket.manager_url.empty() && !input_.shutting_down) {
     let_onto_base_in_time();
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }

@@ -56,8 +56,8 @@ inline constexpr char kAccountRecord[] = "/var/lib/warmroot/accounts";
 /// Root-only, and only from an orderly reboot to the next start of the bootstrap: what kKeyFile is
 /// to hold then, behind whose it is.
 inline constexpr char kRebootKey[] = "/var/lib/warmroot/reboot-key";
-/// Root-only, and only from an orderly reboot until that volume is detached, or given again: which
-/// one was given away before, behind whose boot it was.
+/// Root-only, and only until that volume is detached, or given again: which one was given away,
+/// behind whose boot it was.
 inline constexpr char kGivenAway[] = "/var/lib/warmroot/given-away";
 /// Where sshd's HostKey lines lead: a link to the base's keys or to kNodeKeys.
 inline constexpr char kHostKeys[] = "/run/warmroot/host_keys";

@@ -1,6 +1,7 @@
-// An orderly reboot: whether init is about to do it, and what outlives it in files of the base's
-// disk: the key of this instance's reports, and which volume was given away before. Used by the
-// daemon at its beginning and at its end, and by bring_up.
+// From one boot to the next: whether init is about to boot this machine anew, and what outlives
+// that in files of the base's disk: over an orderly reboot the key of this instance's reports, and
+// over any which volume was given away before. Used by the daemon at its beginning and at its end,
+// by bring_up, and by `up`.
 #pragma once
 
 #include <string>
@@ -28,7 +29,8 @@ Ok keep_key_over_reboot(const KeyOwner& owner, const std::string& key_file);
 void take_key_after_reboot(const KeyOwner& owner);
 void forget_key_over_reboot();
 
-/// Keeps over the reboot that this volume was given away: the next boot may find it attached still.
+/// Keeps that this volume was given away: the next boot may find it attached still. In place, over
+/// a power cut too, once it returns.
 Ok keep_given_away(const KeyOwner& owner, const std::string& volume_id);
 /// The volume that a boot before has given away; empty: none, or of another owner, which is
 /// forgotten.

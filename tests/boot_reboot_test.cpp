@@ -55,7 +55,6 @@ class BootReboot : public BootUp {
     BootUp::SetUp();
     if (!reason_.empty()) return;
     ASSERT_TRUE(shell("rm -rf /run/heard /run/jobs /run/answers; mkdir /run/answers"));
-    forget_given_away();
   }
 
   void serve(const char* ticket = kTicketOfManager) {
@@ -190,7 +189,7 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_w
   ASSERT_TRUE(
       write_in_place(kNoticeFile, R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})"));
   ASSERT_TRUE(comes([] { return status().stage == "released"; }));
-  EXPECT_EQ(given_away_before(kOwner), "") << "it does not reboot";
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc") << "a reset does not ask before";
   ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
   ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
   EXPECT_EQ(mode_of(kGivenAway), 0600U);
@@ -211,6 +210,47 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_w
       write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
   ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_EQ(given_away_before(kOwner), "");
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
+/// systemd writes it five minutes before a scheduled reboot. The daemon took it for the shutdown,
+/// and was gone, with the file of what it had given away, when the reboot came.
+TEST_F(BootReboot, a_reboot_that_is_scheduled_forgets_nothing_that_was_given_away_before) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  ASSERT_TRUE(write_in_place("/run/nologin", "System is going down.\n"));
+  ASSERT_TRUE(
+      write_in_place(kNoticeFile, R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})"));
+  ASSERT_TRUE(comes([] { return status().stage == "released"; }));
+  const auto told = [] { return heard().words; };
+  ASSERT_TRUE(comes([&] { return !told().empty() && told().back() == "released spot-notice"; }));
+  const std::size_t words = told().size();
+  EXPECT_TRUE(comes([&] { return told().size() > words || !daemon_runs(); }));
+  EXPECT_TRUE(daemon_runs()) << "it goes on saying that its volume is free";
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  if (daemon_runs()) {
+    ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
+  }
+  ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  ::unlink("/run/nologin");
+}
+
+/// It is an order, and the manager may have no word for it.
+TEST_F(BootReboot, up_by_hand_behind_down_in_the_same_boot_holds_nothing_back) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_TRUE(down());
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  EXPECT_EQ(given_away_before(kOwner), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_TRUE(down());
   kill_daemon();
 }

@@ -18,6 +18,7 @@
 #include "bootstrap/daemon.hpp"
 #include "bootstrap/daemon_lock.hpp"
 #include "bootstrap/mount_exec.hpp"
+#include "bootstrap/reboot.hpp"
 #include "bootstrap/report_sign.hpp"
 #include "tests/refuse_call.hpp"
 #include "tests/volume_sshd_rig.hpp"
@@ -148,6 +149,7 @@ class BootUp : public BootWhole {
     BootWhole::SetUp();
     if (!reason_.empty()) return;
     ::unlink("/run/known_hosts");
+    forget_given_away();  // it outlives a boot, and so a test
     imds_ = ::fork();
     if (imds_ == 0) serve_imds();
   }
