@@ -137,9 +137,11 @@ class Work {
     while (true) {
       TRY(stop_.check());
       const auto disks = scan();
-      DiskChoice choice =
-          choose_disk(disks, input_.launch.device_names, input_.confirmed_volume(), given_away_);
-      if (!choice.held_back && !std::exchange(given_away_, {}).empty()) forget_given_away();
+      const auto word = input_.confirmed_volume();
+      const auto& launched = input_.launch.device_names;
+      if (given_away_.is_over(disks, launched, word, milliseconds(book_.now_ms())))
+        forget_given_away();
+      DiskChoice choice = choose_disk(disks, launched, word, given_away_.volume_id());
       if (choice.disk) {
         disk_ = *choice.disk;
         see_disk();
@@ -439,7 +441,7 @@ class Work {
   StopRequest& stop_;
   const Cancelled cancelled_ = [this] { return stop_.reason().has_value(); };
   const EntryInput entry_input_{input_.launch.public_key, cancelled_};
-  std::string given_away_ = input_.given_away;  ///< and not detached, or given again, since
+  GivenAway given_away_{input_.given_away};
   DiskFacts disk_;
   UniqueFd disk_fd_;
   std::int64_t visible_ms_ = 0;

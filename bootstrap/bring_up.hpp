@@ -39,7 +39,7 @@ struct BringUpInput {
   std::chrono::milliseconds confirmation_limit{0};
   /// The volume that the manager says it attached, as soon as it is known.
   std::function<std::optional<std::string>()> confirmed_volume;
-  /// For choose_disk; forget_given_away is called once it is not held back any more.
+  /// For GivenAway; forget_given_away is called once that is over.
   std::string given_away;
   /// Why the manager gives none for now, in words for people. May be empty.
   std::function<std::optional<std::string>()> no_volume;

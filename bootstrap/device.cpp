@@ -28,6 +28,11 @@ bool is_candidate(const DiskFacts& disk, std::span<const std::string> launch_nam
   return disk.volume_id() || disk.name.rfind("xvd", 0) == 0;
 }
 
+/// A Xen disk has no serial, and is feared to be the one.
+bool may_be(const DiskFacts& disk, const std::string& volume_id) {
+  return disk.volume_id().value_or(volume_id) == volume_id;
+}
+
 }  // namespace
 
 std::optional<std::string> volume_id_of_serial(std::string_view serial) {
@@ -68,12 +73,10 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
                                   "mounted: see lsblk"};
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
-  // A Xen disk has no serial, and is feared to be the one.
   const bool held_back =
       !given_away.empty() &&
-      std::any_of(candidates.begin(), candidates.end(), [&](const DiskFacts& disk) {
-        return disk.volume_id().value_or(given_away) == given_away;
-      });
+      std::any_of(candidates.begin(), candidates.end(),
+                  [&](const DiskFacts& disk) { return may_be(disk, given_away); });
   if (held_back)
     return {std::nullopt,
             given_away +
@@ -86,6 +89,21 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
   for (const auto& disk : candidates) names += (names.empty() ? "" : ", ") + disk.name;
   return {std::nullopt, "several disks were not there at launch (" + names +
                             "); waiting for the manager to say which one is meant"};
+}
+
+bool GivenAway::is_over(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
+                        const std::optional<std::string>& confirmed, Milliseconds since_up) {
+  if (volume_id_.empty()) return false;
+  // Also where nobody would choose it as it is: the base's LVM may let go of it yet.
+  const bool is_there = std::any_of(disks.begin(), disks.end(), [&](const DiskFacts& disk) {
+    return disk.volume_id() == volume_id_ ||
+           (is_candidate(disk, launch_names) && may_be(disk, volume_id_));
+  });
+  seen_ = seen_ || is_there;
+  const bool is_detached = !is_there && (seen_ || since_up >= kLatestDisk);
+  if (confirmed != volume_id_ && !is_detached) return false;
+  volume_id_.clear();
+  return true;
 }
 
 std::optional<Uevent> parse_uevent(std::string_view message) {

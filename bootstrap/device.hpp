@@ -9,7 +9,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "bootstrap/base/units.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -47,12 +50,36 @@ struct DiskChoice {
 /// Picks the disk. `launch_names` is the launch-time mapping without "/dev/"; `confirmed` the
 /// volume that the manager says it attached, which decides whenever it is known. Two candidates
 /// without a confirmation are no choice: serving somebody else's volume is worse than waiting.
-/// `given_away` is a volume that this machine gave away before it rebooted (empty: none), and that
-/// is attached until its detach is done: without a confirmation nothing is chosen as long as it may
-/// be there.
+/// `given_away` is a volume that this machine gave away before it rebooted (empty: none, or
+/// GivenAway has done with it), and that is attached until its detach is done: without a
+/// confirmation nothing is chosen as long as it may be there.
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                        const std::optional<std::string>& confirmed,
                        const std::string& given_away = {});
+
+/// A disk that was attached when the kernel began is there so long after `up` began, if it ever
+/// will be. Source: the NVMe driver gives up a controller that is not ready after CAP.TO, 127.5 s
+/// at most.
+inline constexpr Milliseconds kLatestDisk{180'000};
+
+/// A volume that a boot before has given away, for as long as that may matter: until the manager
+/// gives it to this machine again, or it is known to be detached. One that no look has found yet
+/// may only be late.
+class GivenAway {
+ public:
+  GivenAway() = default;
+  explicit GivenAway(std::string volume_id) : volume_id_(std::move(volume_id)) {}
+  /// Empty: there is none, or none any more.
+  const std::string& volume_id() const { return volume_id_; }
+  /// For each look at the disks, so long after `up` began: true, once, when it counts for nothing
+  /// any more.
+  bool is_over(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
+               const std::optional<std::string>& confirmed, Milliseconds since_up);
+
+ private:
+  std::string volume_id_;
+  bool seen_ = false;
+};
 
 struct Uevent {
   std::string action, subsystem, device_type, device_name;

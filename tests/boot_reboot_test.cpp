@@ -214,6 +214,30 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_w
   kill_daemon();
 }
 
+/// The first look at the disks forgot it, as it was not there then.
+TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_where_its_disk_is_probed_late) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "QM0001\n"));  // and is not seen at first
+  ASSERT_TRUE(keep_given_away(kOwner, "vol-0abc"));
+  ASSERT_TRUE(write_in_place("/run/answers/hello",
+                             R"({"key":")" + std::string(kReportKey) + R"(","node":"test-0"})"));
+  ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] { return status().message == "waiting for a volume to be attached"; }));
+  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "vol0abc\n"));
+  ASSERT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
+      << status().stage;
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  ASSERT_TRUE(
+      write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(given_away_before(kOwner), "") << "it was given again";
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
 /// systemd writes it five minutes before a scheduled reboot. The daemon took it for the shutdown,
 /// and was gone, with the file of what it had given away, when the reboot came.
 TEST_F(BootReboot, a_reboot_that_is_scheduled_forgets_nothing_that_was_given_away_before) {
