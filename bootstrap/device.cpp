@@ -80,8 +80,8 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
   if (held_back)
     return {std::nullopt,
             given_away +
-                " was given back before this machine rebooted; waiting for the manager "
-                "to say that it is to be served again, or for its detach",
+                " was given back before this machine booted; waiting for the manager to say that "
+                "it is to be served again, or for its detach",
             true};
   if (candidates.size() == 1) return {candidates.front(), {}};
   if (candidates.empty()) return {std::nullopt, "waiting for a volume to be attached"};

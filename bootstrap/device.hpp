@@ -50,9 +50,9 @@ struct DiskChoice {
 /// Picks the disk. `launch_names` is the launch-time mapping without "/dev/"; `confirmed` the
 /// volume that the manager says it attached, which decides whenever it is known. Two candidates
 /// without a confirmation are no choice: serving somebody else's volume is worse than waiting.
-/// `given_away` is a volume that this machine gave away before it rebooted (empty: none, or
-/// GivenAway has done with it), and that is attached until its detach is done: without a
-/// confirmation nothing is chosen as long as it may be there.
+/// `given_away` is a volume that this machine gave away before it booted (empty: none, or GivenAway
+/// has done with it), and that is attached until its detach is done: without a confirmation nothing
+/// is chosen as long as it may be there.
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                        const std::optional<std::string>& confirmed,
                        const std::string& given_away = {});

@@ -147,14 +147,14 @@ void Leaving::keep_key() const {
 }
 
 /// Whoever has asked for the volume gets it, and this machine may boot anew all the same: by a
-/// reset, or by an order that init tells us when we are gone. EC2 may not have detached the volume
-/// by then, and the next boot would serve it until it is gone. One that an earlier boot gave away,
-/// and that this one did not get, is kept from the next one, too, unless people want it forgotten.
+/// reset, by an order that init tells us when we are gone, or when it is started after a stop. EC2
+/// may not have detached the volume by then, and the next boot would serve it until it is gone. One
+/// that an earlier boot gave away, and that this one did not get, is kept from the next one, too,
+/// unless people want it forgotten.
 void Leaving::keep_from_next_boot() const {
   const auto asked = [this](ReleaseCause cause) {
     return input_.stop.was_asked_for(to_string(cause));
   };
-  if (!input_.stop.who_else_asked(to_string(ReleaseCause::shutdown))) return forget_given_away();
   const std::string& volume_id = input_.assignment.volume_id;
   if (volume_id.empty()) {
     const bool init_asked = asked(ReleaseCause::shutdown) || asked(ReleaseCause::reboot);
@@ -165,6 +165,15 @@ void Leaving::keep_from_next_boot() const {
   if (const Ok kept = keep_given_away(owner_of(input_), volume_id); !kept)
     log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
               {{"why", kept.error().message()}});
+}
+
+/// A shutdown has no other node in mind. A manager that has not heard of it has the volume leased
+/// to this instance still, and may not be there to say so when that is started. What it has
+/// detached because EC2 showed it a stopped instance is gone by then: no guest holds that up.
+bool Leaving::is_given_to_nobody() const {
+  const auto shutdown = to_string(ReleaseCause::shutdown);
+  return !input_.assignment.volume_id.empty() && input_.stop.was_asked_for(shutdown) &&
+         !input_.stop.who_else_asked(shutdown) && !input_.reporter.has_told();
 }
 
 /// A reboot gives it back to nobody: whoever else has asked gets it.
@@ -206,7 +215,10 @@ Ok Leaving::end_reporting() {
     turned_away_until_ms_ = 0;
     let_onto_base_in_time();
   }
-  keep_from_next_boot();
+  if (is_given_to_nobody())
+    forget_given_away();
+  else
+    keep_from_next_boot();
   input_.reporter.stop();
   return {};
 }

@@ -56,6 +56,7 @@ class Leaving {
   void tell_of_release() const;
   void keep_key() const;
   void keep_from_next_boot() const;
+  bool is_given_to_nobody() const;
   StopReason given_back_for() const;
   bool keeps_volume() const;
   bool machine_goes(const std::string& word) const;

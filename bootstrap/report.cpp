@@ -146,6 +146,11 @@ bool Reporter::flush(milliseconds limit, bool hurry) {
   return delivered();
 }
 
+bool Reporter::has_told() {
+  const std::lock_guard lock(mutex_);
+  return url_.empty() || events_.empty();
+}
+
 bool Reporter::pause(milliseconds time) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, time, [this] { return stopping_; });

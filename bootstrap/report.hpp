@@ -50,6 +50,8 @@ class Reporter {
   /// most `limit`. In a `hurry` requests that wait to be tried again are tried sooner meanwhile,
   /// and so given up sooner. False when something is left.
   bool flush(std::chrono::milliseconds limit, bool hurry = false);
+  /// Whether every stage so far was delivered, or there is no manager.
+  bool has_told();
   void stop();
 
   /// What a key file has to hold for this key to go on in another boot, with numbers behind all

@@ -263,6 +263,59 @@ TEST_F(BootReboot, a_reboot_that_is_scheduled_forgets_nothing_that_was_given_awa
   ::unlink("/run/nologin");
 }
 
+/// A stop left nothing: its start served what the manager had just given to another node.
+TEST_F(BootReboot, a_start_behind_a_stop_does_not_serve_what_the_stop_gave_back_without_a_word) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  ASSERT_TRUE(write_in_place("/run/answers/hello",
+                             R"({"key":")" + std::string(kReportKey) + R"(","node":"test-0"})"));
+  for (const char* boot : {"one that had the volume", "one that was held back"}) {
+    SCOPED_TRACE(boot);
+    ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
+    ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+    EXPECT_EQ(status().stage, "released") << status().message;
+    EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+    ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // the machine is off
+    ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
+    ASSERT_EQ(run_up(kTicketOfManager), "");
+    ASSERT_TRUE(comes([] {
+      return status().message.starts_with("vol-0abc was given back before this machine booted");
+    })) << status().stage;
+    EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  }
+  ASSERT_TRUE(
+      write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_EQ(given_away_before(kOwner), "");
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
+/// It is this instance's still, and nobody may be there to say so.
+TEST_F(BootReboot, a_start_behind_a_stop_that_no_manager_heard_of_serves_the_volume) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  end_process(imds_);  // and with it the manager
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
+  ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+  EXPECT_EQ(status().stage, "released") << status().message;
+  EXPECT_EQ(given_away_before(kOwner), "");
+  ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // the machine is off
+  ASSERT_TRUE(write_in_place("/run/answers/hello",
+                             R"({"key":")" + std::string(kReportKey) + R"(","node":"test-0"})"));
+  ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
+  imds_ = ::fork();
+  if (imds_ == 0) serve_imds();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
 /// It is an order, and the manager may have no word for it.
 TEST_F(BootReboot, up_by_hand_behind_down_in_the_same_boot_holds_nothing_back) {
   make_volume();

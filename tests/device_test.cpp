@@ -122,7 +122,7 @@ TEST(ChooseDisk, a_volume_that_was_given_away_is_chosen_by_the_managers_word_alo
   const DiskChoice held = choose_disk(there, {}, std::nullopt, "vol-0bbb");
   EXPECT_FALSE(held.disk);
   EXPECT_TRUE(held.held_back);
-  EXPECT_THAT(held.waiting_for, HasSubstr("vol-0bbb was given back before this machine rebooted"));
+  EXPECT_THAT(held.waiting_for, HasSubstr("vol-0bbb was given back before this machine booted"));
   DiskFacts nameless = ebs("xvdf", "");
   nameless.model.clear();
   EXPECT_TRUE(choose_disk(std::vector{nameless}, {}, std::nullopt, "vol-0bbb").held_back);
