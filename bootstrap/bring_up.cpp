@@ -141,7 +141,7 @@ class Work {
       const auto& launched = input_.launch.device_names;
       if (given_away_.is_over(disks, launched, word, milliseconds(book_.now_ms())))
         forget_given_away();
-      DiskChoice choice = choose_disk(disks, launched, word, given_away_.volume_id());
+      DiskChoice choice = choose_disk(disks, launched, word, given_away_.volume());
       if (choice.disk) {
         disk_ = *choice.disk;
         see_disk();

@@ -13,6 +13,7 @@
 
 #include "bootstrap/assignment.hpp"
 #include "bootstrap/base/result.hpp"
+#include "bootstrap/device.hpp"
 #include "bootstrap/entry.hpp"
 #include "bootstrap/imds.hpp"
 #include "bootstrap/status.hpp"
@@ -40,7 +41,7 @@ struct BringUpInput {
   /// The volume that the manager says it attached, as soon as it is known.
   std::function<std::optional<std::string>()> confirmed_volume;
   /// For GivenAway; forget_given_away is called once that is over.
-  std::string given_away;
+  GivenAwayVolume given_away;
   /// Why the manager gives none for now, in words for people. May be empty.
   std::function<std::optional<std::string>()> no_volume;
   std::function<void(Stage, const std::string& message)> enter_stage;

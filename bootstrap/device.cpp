@@ -11,13 +11,17 @@ bool contains(std::span<const std::string> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+bool is_xen(std::string_view name) {
+  return name.substr(0, 3) == "xvd";
+}
+
 bool mapped_at_launch(const DiskFacts& disk, std::span<const std::string> launch_names) {
   const auto same = [&](std::string_view name) {
     return !name.empty() && contains(launch_names, name);
   };
   if (same(disk.mapped_name)) return true;
   // Xen types: no serial, and /dev/xvdf may be called sdf in the mapping.
-  return disk.name.rfind("xvd", 0) == 0 && (same(disk.name) || same("sd" + disk.name.substr(3)));
+  return is_xen(disk.name) && (same(disk.name) || same("sd" + disk.name.substr(3)));
 }
 
 bool is_candidate(const DiskFacts& disk, std::span<const std::string> launch_names) {
@@ -25,12 +29,16 @@ bool is_candidate(const DiskFacts& disk, std::span<const std::string> launch_nam
   if (mapped_at_launch(disk, launch_names)) return false;
   // On Xen a volume may have been attached before `up` began: what the launch mapping does not list
   // is new all the same.
-  return disk.volume_id() || disk.name.rfind("xvd", 0) == 0;
+  return disk.volume_id() || is_xen(disk.name);
 }
 
-/// A Xen disk has no serial, and is feared to be the one.
-bool may_be(const DiskFacts& disk, const std::string& volume_id) {
-  return disk.volume_id().value_or(volume_id) == volume_id;
+/// A Xen disk has no serial, and is feared to be the one where it has its name, which is EC2's and
+/// so the same in each boot. What is on it tells less: all volumes of a snapshot have its UUIDs.
+bool may_be(const DiskFacts& disk, const GivenAwayVolume& volume) {
+  const auto id = disk.volume_id();
+  if (id && !volume.volume_id.empty()) return *id == volume.volume_id;
+  const bool have_names = is_xen(disk.name) && is_xen(volume.disk_name);
+  return !have_names || disk.name == volume.disk_name;
 }
 
 }  // namespace
@@ -49,7 +57,8 @@ std::optional<std::string> DiskFacts::volume_id() const {
 }
 
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
-                       const std::optional<std::string>& confirmed, const std::string& given_away) {
+                       const std::optional<std::string>& confirmed,
+                       const GivenAwayVolume& given_away) {
   // A launch may bring its volume along: then it is in the mapping, and only the manager's word
   // tells it from the other disks there.
   if (confirmed)
@@ -74,12 +83,13 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
   const bool held_back =
-      !given_away.empty() &&
+      !given_away.is_none() &&
       std::any_of(candidates.begin(), candidates.end(),
                   [&](const DiskFacts& disk) { return may_be(disk, given_away); });
   if (held_back)
     return {std::nullopt,
-            given_away +
+            (given_away.volume_id.empty() ? "the volume that was /dev/" + given_away.disk_name
+                                          : given_away.volume_id) +
                 " was given back before this machine booted; waiting for the manager to say that "
                 "it is to be served again, or for its detach",
             true};
@@ -93,16 +103,18 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
 
 bool GivenAway::is_over(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                         const std::optional<std::string>& confirmed, Milliseconds since_up) {
-  if (volume_id_.empty()) return false;
+  if (volume_.is_none()) return false;
   // Also where nobody would choose it as it is: the base's LVM may let go of it yet.
   const bool is_there = std::any_of(disks.begin(), disks.end(), [&](const DiskFacts& disk) {
-    return disk.volume_id() == volume_id_ ||
-           (is_candidate(disk, launch_names) && may_be(disk, volume_id_));
+    return disk.volume_id() == volume_.volume_id ||
+           (is_candidate(disk, launch_names) && may_be(disk, volume_));
   });
   seen_ = seen_ || is_there;
   const bool is_detached = !is_there && (seen_ || since_up >= kLatestDisk);
-  if (confirmed != volume_id_ && !is_detached) return false;
-  volume_id_.clear();
+  const bool is_given_again =
+      confirmed && (volume_.volume_id.empty() || *confirmed == volume_.volume_id);
+  if (!is_given_again && !is_detached) return false;
+  volume_ = {};
   return true;
 }
 

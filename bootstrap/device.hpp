@@ -41,6 +41,14 @@ struct DiskIdentity {
       sequence;  ///< diskseq, which no two disks share; empty: not known, or before Linux 5.15
 };
 
+/// A volume that this machine gave away in a boot before.
+struct GivenAwayVolume {
+  std::string volume_id;  ///< empty: not known, of a Xen disk that no manager has named
+  std::string disk_name;  ///< of its disk then, "nvme1n1"; empty: not known
+
+  bool is_none() const { return volume_id.empty() && disk_name.empty(); }
+};
+
 struct DiskChoice {
   std::optional<DiskFacts> disk;
   std::string waiting_for;  ///< one sentence, when there is no disk yet
@@ -50,12 +58,11 @@ struct DiskChoice {
 /// Picks the disk. `launch_names` is the launch-time mapping without "/dev/"; `confirmed` the
 /// volume that the manager says it attached, which decides whenever it is known. Two candidates
 /// without a confirmation are no choice: serving somebody else's volume is worse than waiting.
-/// `given_away` is a volume that this machine gave away before it booted (empty: none, or GivenAway
-/// has done with it), and that is attached until its detach is done: without a confirmation nothing
-/// is chosen as long as it may be there.
+/// `given_away` (may be none, also where GivenAway has done with it) is attached until its detach
+/// is done: without a confirmation nothing is chosen as long as it may be there.
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                        const std::optional<std::string>& confirmed,
-                       const std::string& given_away = {});
+                       const GivenAwayVolume& given_away = {});
 
 /// A disk that was attached when the kernel began is there so long after `up` began, if it ever
 /// will be. Source: the NVMe driver gives up a controller that is not ready after CAP.TO, 127.5 s
@@ -68,16 +75,16 @@ inline constexpr Milliseconds kLatestDisk{180'000};
 class GivenAway {
  public:
   GivenAway() = default;
-  explicit GivenAway(std::string volume_id) : volume_id_(std::move(volume_id)) {}
-  /// Empty: there is none, or none any more.
-  const std::string& volume_id() const { return volume_id_; }
+  explicit GivenAway(GivenAwayVolume volume) : volume_(std::move(volume)) {}
+  /// is_none() where it counts for nothing any more, too.
+  const GivenAwayVolume& volume() const { return volume_; }
   /// For each look at the disks, so long after `up` began: true, once, when it counts for nothing
   /// any more.
   bool is_over(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                const std::optional<std::string>& confirmed, Milliseconds since_up);
 
  private:
-  std::string volume_id_;
+  GivenAwayVolume volume_;
   bool seen_ = false;
 };
 

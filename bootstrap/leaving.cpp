@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "bootstrap/base/log.hpp"
+#include "bootstrap/device.hpp"
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/held_record.hpp"
@@ -35,6 +36,11 @@ constexpr Milliseconds kLastReleaseRetry{60000};
 
 bool is_reboot(const StopReason& reason) {
   return reason.word == to_string(ReleaseCause::reboot);
+}
+
+/// is_none() where no disk was taken.
+GivenAwayVolume volume_of(const Assignment& assignment) {
+  return {assignment.volume_id, assignment.disk.name};
 }
 
 KeyOwner owner_of(const LeavingInput& input) {
@@ -155,14 +161,14 @@ void Leaving::keep_from_next_boot() const {
   const auto asked = [this](ReleaseCause cause) {
     return input_.stop.was_asked_for(to_string(cause));
   };
-  const std::string& volume_id = input_.assignment.volume_id;
-  if (volume_id.empty()) {
+  const GivenAwayVolume volume = volume_of(input_.assignment);
+  if (volume.is_none()) {
     const bool init_asked = asked(ReleaseCause::shutdown) || asked(ReleaseCause::reboot);
     if (asked(ReleaseCause::operator_) && !init_asked) forget_given_away();
     return;
   }
   if (input_.ticket.manager_url.empty()) return;
-  if (const Ok kept = keep_given_away(owner_of(input_), volume_id); !kept)
+  if (const Ok kept = keep_given_away(owner_of(input_), volume); !kept)
     log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
               {{"why", kept.error().message()}});
 }
@@ -172,7 +178,7 @@ void Leaving::keep_from_next_boot() const {
 /// detached because EC2 showed it a stopped instance is gone by then: no guest holds that up.
 bool Leaving::is_given_to_nobody() const {
   const auto shutdown = to_string(ReleaseCause::shutdown);
-  return !input_.assignment.volume_id.empty() && input_.stop.was_asked_for(shutdown) &&
+  return !volume_of(input_.assignment).is_none() && input_.stop.was_asked_for(shutdown) &&
          !input_.stop.who_else_asked(shutdown) && !input_.reporter.has_told();
 }
 

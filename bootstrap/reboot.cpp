@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <sstream>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
@@ -61,18 +62,22 @@ void forget_key_over_reboot() {
   ::unlink(kRebootKey);
 }
 
-Ok keep_given_away(const KeyOwner& owner, const std::string& volume_id) {
-  return keep_over_reboot(kGivenAway, owner, volume_id + "\n");
+Ok keep_given_away(const KeyOwner& owner, const GivenAwayVolume& volume) {
+  return keep_over_reboot(kGivenAway, owner, volume.volume_id + "\n" + volume.disk_name + "\n");
 }
 
-std::string given_away_before(const KeyOwner& owner) {
+GivenAwayVolume given_away_before(const KeyOwner& owner) {
   const std::string kept = read_file(kGivenAway, kMaxGivenAway).value_or("");
   const std::string whose = owner_lines(owner);
   if (!kept.starts_with(whose)) {
     forget_given_away();
     return {};
   }
-  return kept.substr(whose.size(), kept.find('\n', whose.size()) - whose.size());
+  std::istringstream lines(kept.substr(whose.size()));
+  GivenAwayVolume volume;
+  std::getline(lines, volume.volume_id);
+  std::getline(lines, volume.disk_name);
+  return volume;
 }
 
 void forget_given_away() {

@@ -159,7 +159,8 @@ TEST_F(BootReboot, who_asks_for_the_volume_while_the_machine_reboots_gets_it) {
   EXPECT_EQ(status().stage, "released") << status().message;
   EXPECT_THAT(heard().words, Contains("released spot-notice"));
   EXPECT_NE(::access(kRebootKey, F_OK), 0);
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc") << "the next boot may come before its detach";
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc")
+      << "the next boot may come before its detach";
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
 }
 
@@ -177,7 +178,7 @@ TEST_F(BootReboot, what_is_given_away_is_kept_from_the_next_boot_before_the_mana
   ASSERT_TRUE(comes([] { return status().stage == "released"; })) << status().message;
   EXPECT_EQ(::access(kGivenAway, F_OK), 0);
   ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
 }
 
 /// It was served again, and lost under its sessions when EC2 had detached it.
@@ -189,7 +190,7 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_w
   ASSERT_TRUE(
       write_in_place(kNoticeFile, R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})"));
   ASSERT_TRUE(comes([] { return status().stage == "released"; }));
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc") << "a reset does not ask before";
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc") << "a reset does not ask before";
   ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
   ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
   EXPECT_EQ(mode_of(kGivenAway), 0600U);
@@ -209,7 +210,7 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_by_the_next_boot_w
   ASSERT_TRUE(
       write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
   ASSERT_TRUE(comes_ready()) << status().message;
-  EXPECT_EQ(given_away_before(kOwner), "");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "");
   EXPECT_TRUE(down());
   kill_daemon();
 }
@@ -219,13 +220,13 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_where_its_disk_is_
   make_volume();
   dress_as_disk();
   ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "QM0001\n"));  // and is not seen at first
-  ASSERT_TRUE(keep_given_away(kOwner, "vol-0abc"));
+  ASSERT_TRUE(keep_given_away(kOwner, {"vol-0abc", "vdz"}));
   ASSERT_TRUE(write_in_place("/run/answers/hello",
                              R"({"key":")" + std::string(kReportKey) + R"(","node":"test-0"})"));
   ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
   ASSERT_EQ(run_up(kTicketOfManager), "");
   ASSERT_TRUE(comes([] { return status().message == "waiting for a volume to be attached"; }));
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
   ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "vol0abc\n"));
   ASSERT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
       << status().stage;
@@ -233,7 +234,7 @@ TEST_F(BootReboot, a_volume_that_was_given_away_is_not_served_where_its_disk_is_
   ASSERT_TRUE(
       write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
   ASSERT_TRUE(comes_ready()) << status().message;
-  EXPECT_EQ(given_away_before(kOwner), "") << "it was given again";
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "") << "it was given again";
   EXPECT_TRUE(down());
   kill_daemon();
 }
@@ -254,12 +255,12 @@ TEST_F(BootReboot, a_reboot_that_is_scheduled_forgets_nothing_that_was_given_awa
   const std::size_t words = told().size();
   EXPECT_TRUE(comes([&] { return told().size() > words || !daemon_runs(); }));
   EXPECT_TRUE(daemon_runs()) << "it goes on saying that its volume is free";
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
   if (daemon_runs()) {
     ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
   }
   ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
   ::unlink("/run/nologin");
 }
 
@@ -276,7 +277,7 @@ TEST_F(BootReboot, a_start_behind_a_stop_does_not_serve_what_the_stop_gave_back_
     ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
     ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
     EXPECT_EQ(status().stage, "released") << status().message;
-    EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+    EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
     ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // the machine is off
     ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
     ASSERT_EQ(run_up(kTicketOfManager), "");
@@ -288,7 +289,7 @@ TEST_F(BootReboot, a_start_behind_a_stop_does_not_serve_what_the_stop_gave_back_
   ASSERT_TRUE(
       write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
   ASSERT_TRUE(comes_ready()) << status().message;
-  EXPECT_EQ(given_away_before(kOwner), "");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "");
   EXPECT_TRUE(down());
   kill_daemon();
 }
@@ -303,7 +304,7 @@ TEST_F(BootReboot, a_start_behind_a_stop_that_no_manager_heard_of_serves_the_vol
   ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
   ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
   EXPECT_EQ(status().stage, "released") << status().message;
-  EXPECT_EQ(given_away_before(kOwner), "");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "");
   ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // the machine is off
   ASSERT_TRUE(write_in_place("/run/answers/hello",
                              R"({"key":")" + std::string(kReportKey) + R"(","node":"test-0"})"));
@@ -323,10 +324,10 @@ TEST_F(BootReboot, up_by_hand_behind_down_in_the_same_boot_holds_nothing_back) {
   ASSERT_EQ(run_up(kTicketOfManager), "");
   ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_TRUE(down());
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
   ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
   ASSERT_EQ(run_up(kTicketOfManager), "");
-  EXPECT_EQ(given_away_before(kOwner), "");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "");
   ASSERT_TRUE(comes_ready()) << status().message;
   EXPECT_TRUE(down());
   kill_daemon();
@@ -459,10 +460,11 @@ TEST_F(BootReboot, a_key_of_another_instance_or_manager_is_not_used_and_nothing_
 }
 
 TEST_F(BootReboot, what_another_instance_has_given_away_holds_nothing_back) {
-  EXPECT_TRUE(keep_given_away(kOwner, "vol-0abc"));
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc");
-  EXPECT_EQ(given_away_before(kOwner), "vol-0abc") << "until it is detached";
-  EXPECT_EQ(given_away_before({"i-10", kOwner.deployment, kOwner.manager_url}), "");
+  EXPECT_TRUE(keep_given_away(kOwner, {"vol-0abc", "vdz"}));
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc") << "until it is detached";
+  EXPECT_EQ(given_away_before(kOwner).disk_name, "vdz");
+  EXPECT_TRUE(given_away_before({"i-10", kOwner.deployment, kOwner.manager_url}).is_none());
   EXPECT_NE(::access(kGivenAway, F_OK), 0);
 }
 

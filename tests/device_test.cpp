@@ -119,48 +119,49 @@ TEST(ChooseDisk, a_volume_that_the_base_has_taken_is_waited_for_by_name) {
 /// The boot behind the reboot at which it was given away served it, until its detach was done.
 TEST(ChooseDisk, a_volume_that_was_given_away_is_chosen_by_the_managers_word_alone) {
   const std::vector<DiskFacts> there{base_disk(), ebs("nvme1n1", "vol0bbb")};
-  const DiskChoice held = choose_disk(there, {}, std::nullopt, "vol-0bbb");
+  const DiskChoice held = choose_disk(there, {}, std::nullopt, {"vol-0bbb", "nvme1n1"});
   EXPECT_FALSE(held.disk);
   EXPECT_TRUE(held.held_back);
   EXPECT_THAT(held.waiting_for, HasSubstr("vol-0bbb was given back before this machine booted"));
   DiskFacts nameless = ebs("xvdf", "");
   nameless.model.clear();
-  EXPECT_TRUE(choose_disk(std::vector{nameless}, {}, std::nullopt, "vol-0bbb").held_back);
+  EXPECT_TRUE(
+      choose_disk(std::vector{nameless}, {}, std::nullopt, {"vol-0bbb", "nvme1n1"}).held_back);
 
-  const DiskChoice word = choose_disk(there, {}, "vol-0bbb", "vol-0bbb");
+  const DiskChoice word = choose_disk(there, {}, "vol-0bbb", {"vol-0bbb", "nvme1n1"});
   EXPECT_TRUE(word.disk && !word.held_back);
   for (const char* other : {"vol-0aaa", "vol-0ccc"}) {
-    const DiskChoice choice = choose_disk(there, {}, std::nullopt, other);
+    const DiskChoice choice = choose_disk(there, {}, std::nullopt, {other, "nvme1n1"});
     EXPECT_TRUE(choice.disk && !choice.held_back) << other << " is the base's, or gone";
   }
 }
 
 /// The first look, before the kernel had probed the disk, ended it, and the second one chose it.
-TEST(GivenAwayVolume, counts_where_its_disk_comes_late_until_that_is_gone_or_it_is_given_again) {
+TEST(GivenAway, counts_where_its_disk_comes_late_until_that_is_gone_or_it_is_given_again) {
   using std::chrono::seconds;
   const std::vector<DiskFacts> without{base_disk()};
   const std::vector<DiskFacts> there{base_disk(), ebs("nvme1n1", "vol0bbb")};
-  GivenAway late("vol-0bbb");
+  GivenAway late({"vol-0bbb", "nvme1n1"});
   EXPECT_FALSE(late.is_over(without, {}, std::nullopt, seconds(0)));
   EXPECT_FALSE(late.is_over(without, {}, std::nullopt, seconds(120)));
-  EXPECT_TRUE(choose_disk(there, {}, std::nullopt, late.volume_id()).held_back);
+  EXPECT_TRUE(choose_disk(there, {}, std::nullopt, late.volume()).held_back);
   EXPECT_FALSE(late.is_over(there, {}, std::nullopt, seconds(121)));
   EXPECT_FALSE(late.is_over(there, {}, std::nullopt, seconds(3600))) << "its detach is slow";
   EXPECT_TRUE(late.is_over(without, {}, std::nullopt, seconds(3601)));
-  EXPECT_EQ(late.volume_id(), "");
+  EXPECT_TRUE(late.volume().is_none());
   EXPECT_FALSE(late.is_over(without, {}, std::nullopt, seconds(3602))) << "it is said once";
-  EXPECT_TRUE(choose_disk(there, {}, std::nullopt, late.volume_id()).disk)
+  EXPECT_TRUE(choose_disk(there, {}, std::nullopt, late.volume()).disk)
       << "it is attached anew, by whomever";
 
-  EXPECT_TRUE(GivenAway("vol-0bbb").is_over(without, {}, std::nullopt, kLatestDisk))
+  EXPECT_TRUE(GivenAway({"vol-0bbb", "nvme1n1"}).is_over(without, {}, std::nullopt, kLatestDisk))
       << "it was detached before this boot";
-  EXPECT_TRUE(GivenAway("vol-0bbb").is_over(without, {}, "vol-0bbb", seconds(0)));
-  EXPECT_TRUE(GivenAway("vol-0bbb").is_over(there, {}, "vol-0bbb", seconds(0)));
-  EXPECT_FALSE(GivenAway("vol-0bbb").is_over(there, {}, "vol-0ccc", seconds(3600)));
-  EXPECT_FALSE(GivenAway("vol-0bbb").is_over(without, {}, "vol-0ccc", seconds(0)));
+  EXPECT_TRUE(GivenAway({"vol-0bbb", "nvme1n1"}).is_over(without, {}, "vol-0bbb", seconds(0)));
+  EXPECT_TRUE(GivenAway({"vol-0bbb", "nvme1n1"}).is_over(there, {}, "vol-0bbb", seconds(0)));
+  EXPECT_FALSE(GivenAway({"vol-0bbb", "nvme1n1"}).is_over(there, {}, "vol-0ccc", seconds(3600)));
+  EXPECT_FALSE(GivenAway({"vol-0bbb", "nvme1n1"}).is_over(without, {}, "vol-0ccc", seconds(0)));
   std::vector<DiskFacts> taken = there;
   taken.back().holds_base = true;
-  EXPECT_FALSE(GivenAway("vol-0bbb").is_over(taken, {}, std::nullopt, seconds(3600)))
+  EXPECT_FALSE(GivenAway({"vol-0bbb", "nvme1n1"}).is_over(taken, {}, std::nullopt, seconds(3600)))
       << "the base's LVM has it, and may let go of it";
   EXPECT_FALSE(GivenAway().is_over(without, {}, std::nullopt, seconds(3600)));
 }

@@ -136,5 +136,34 @@ INSTANTIATE_TEST_SUITE_P(
              "xvdf"}),
     [](const auto& row) { return std::string(row.param.name); });
 
+/// Any disk without a serial was feared to be the volume that was given away, and kept people out.
+TEST(XenGivenAway, another_disk_than_the_one_that_was_given_away_is_not_held_back) {
+  XenSys sys;
+  sys.add(std::string(kBase) + kNew);
+  const auto disks = scan_disks(sys.root(), {"202:1"}, {});
+  const DiskChoice other = choose_disk(disks, kAmi, std::nullopt, {"vol-0abc", "xvdba"});
+  EXPECT_EQ(other.disk ? other.disk->name : other.waiting_for, "xvdf");
+  EXPECT_TRUE(choose_disk(disks, kAmi, std::nullopt, {"vol-0abc", "xvdf"}).held_back);
+  EXPECT_TRUE(choose_disk(disks, kAmi, std::nullopt, {"vol-0abc", "nvme1n1"}).held_back)
+      << "the instance is of another type since";
+  EXPECT_TRUE(choose_disk(disks, kAmi, std::nullopt, {"vol-0abc", ""}).held_back)
+      << "by an older program";
+  EXPECT_TRUE(GivenAway({"vol-0abc", "xvdba"}).is_over(disks, kAmi, std::nullopt, kLatestDisk));
+  EXPECT_FALSE(GivenAway({"vol-0abc", "xvdf"}).is_over(disks, kAmi, std::nullopt, kLatestDisk));
+}
+
+/// It was not kept from the next boot at all.
+TEST(XenGivenAway, one_that_no_manager_has_named_is_known_by_its_disk_until_there_is_a_word) {
+  XenSys sys;
+  sys.add(std::string(kBase) + kNew);
+  const auto disks = scan_disks(sys.root(), {"202:1"}, {});
+  const GivenAwayVolume nameless{"", "xvdf"};
+  const DiskChoice held = choose_disk(disks, kAmi, std::nullopt, nameless);
+  EXPECT_TRUE(held.held_back);
+  EXPECT_THAT(held.waiting_for, HasSubstr("the volume that was /dev/xvdf was given back before"));
+  EXPECT_FALSE(GivenAway(nameless).is_over(disks, kAmi, std::nullopt, kLatestDisk));
+  EXPECT_TRUE(GivenAway(nameless).is_over(disks, kAmi, "vol-0abc", kLatestDisk));
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap
