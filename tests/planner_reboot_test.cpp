@@ -91,6 +91,22 @@ TEST(PlannerReboot, a_boot_behind_a_release_is_told_that_it_gets_no_volume) {
   }
 }
 
+/// Its release was lost with the machine's last seconds. It was told to serve the volume, and ended
+/// under its sessions once the patience with its drain was over.
+TEST(PlannerReboot, a_boot_behind_a_drain_whose_release_nobody_heard_of_is_told_the_same) {
+  World world = one_that_reboots();
+  world.report("i-0", "", NodeStage::hello);
+  auto& departure = world.ledger.departures["i-0"];
+  departure = {false, kNow - Milliseconds{20'000}, {}, false, "vol-0"};
+  EXPECT_THAT(
+      world.plan().without_node,
+      ElementsAre(Pair("i-0", HasSubstr("began to drain and serves no more: sessions here"))));
+  departure.advised = true;
+  EXPECT_THAT(world.plan().without_node, IsEmpty()) << "it serves until its successor runs";
+  departure = {false, kNow - kDrainPatience, {}, false, "vol-0"};
+  EXPECT_THAT(world.calls(), Contains("TerminateInstances i-0"));
+}
+
 /// The check asks the system that is just being booted.
 TEST(PlannerReboot, ec2s_check_of_the_instance_counts_again_once_it_is_back) {
   World world = one_that_reboots();

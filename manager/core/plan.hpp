@@ -229,7 +229,7 @@ struct Plan {
       watches;  ///< what holds at this look; the ledger counts looks and forgets the rest
   std::map<std::string, std::string> drains;  ///< instances asked to drain, with the reason
   /// Instances that get no volume now, with what their people should know: others launched them
-  /// and no node needs them, or they have given theirs back.
+  /// and no node needs them, or they have begun to give theirs back.
   std::map<std::string, std::string> without_node;
   std::vector<std::int64_t> orders;  ///< ids of those that it reckons with
   std::vector<Note> notes;

@@ -177,9 +177,17 @@ std::string why_without_node(const Draft& draft, const PoolDraft& pool, const st
          "system; this instance is number " + std::to_string(place) + " in line for the next one";
 }
 
-/// A boot behind the release finds what EC2 has not detached yet, and would serve it.
+/// It said itself that it drains, and no time of EC2's is known by which it is gone.
+bool has_drained_by_itself(const Draft& draft, const InstanceDraft& instance) {
+  const auto departure = draft.ledger.departures.find(instance.id);
+  return departure != draft.ledger.departures.end() && !departure->second.advised &&
+         !departure->second.reclaim_at && !instance.departing.empty();
+}
+
+/// A boot behind the release, or behind a drain whose end nobody has heard of, finds what EC2 has
+/// not detached yet, and would serve it until it is ended.
 void tell_who_gave_back(Draft& draft, const InstanceDraft& instance) {
-  if (instance.departing != kGaveBack) return;
+  if (instance.departing != kGaveBack && !has_drained_by_itself(draft, instance)) return;
   draft.plan.without_node[instance.id] =
       "this instance " + instance.departing + ": sessions here stay on the base system";
 }
