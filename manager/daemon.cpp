@@ -282,7 +282,7 @@ void Daemon::publish_known(const TickReport& report) {
   }
   block_lists_.want(snapshots_to_list(context_.config, report.observed));
   hot_lists_.keep(lineages_in_use(context_.config, report.observed));
-  board_.set_known(context_.config.desired.deployment, std::move(known));
+  board_.set_known(context_.config.desired.deployment, std::move(known), report.started);
   board_.forget_unknown(report.started - kReportsKept);
 }
 

@@ -3,6 +3,13 @@
 #include <utility>
 
 namespace warmroot::manager {
+namespace {
+
+/// As the planner says it once it knows (core/retiring.cpp).
+constexpr const char* kGaveBackSince =
+    "this instance has given its volume back: sessions here stay on the base system";
+
+}  // namespace
 
 Result<bool> MemoryKeyStore::add_key(const std::string& instance_id, const Secret& key_hex) {
   const std::lock_guard lock(mutex_);
@@ -42,7 +49,7 @@ Result<Turn> MemoryKeyStore::advance(const std::string& instance_id, std::uint64
 }
 
 void ReportBoard::set_known(std::string deployment,
-                            std::map<std::string, KnownInstance> instances) {
+                            std::map<std::string, KnownInstance> instances, Instant looked) {
   const std::lock_guard lock(mutex_);
   deployment_ = std::move(deployment);
   has_looked_ = true;
@@ -50,6 +57,16 @@ void ReportBoard::set_known(std::string deployment,
   holders_.clear();
   for (const auto& [id, instance] : known_)
     if (!instance.volume_id.empty()) holders_.emplace(instance.volume_id, id);
+  std::erase_if(given_back_, [&](const auto& each) { return each.second.heard < looked; });
+  for (const auto& [id, given] : given_back_) withhold_volume(id, given);
+}
+
+/// `volume_id` stays: the instance may still hand in what it has recorded of that volume.
+void ReportBoard::withhold_volume(const std::string& instance_id, const GivenBack& given) {
+  const auto found = known_.find(instance_id);
+  if (found == known_.end() || !found->second.no_volume.empty()) return;
+  if (given.volume_id.empty() || given.volume_id == found->second.volume_id)
+    found->second.no_volume = kGaveBackSince;
 }
 
 std::optional<KnownInstance> ReportBoard::known(const std::string& deployment,
@@ -88,6 +105,11 @@ void ReportBoard::record(core::NodeReport report) {
   const bool news =
       first || entry.latest.stage != report.stage || entry.latest.volume_id != report.volume_id;
   entry.first_received.emplace(report.stage, report.received);
+  if (report.stage == NodeStage::released) {
+    auto& given = given_back_[report.instance_id];
+    given = {report.volume_id, report.received};
+    withhold_volume(report.instance_id, given);
+  }
   entry.latest = std::move(report);
   if (!news) return;
   woken_ = true;

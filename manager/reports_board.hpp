@@ -95,8 +95,10 @@ class ReportBoard {
     std::map<NodeStage, Instant> first_received;  ///< arrival of the first report of each stage
   };
 
-  /// Replaces what hello and report answers are made from. After each tick.
-  void set_known(std::string deployment, std::map<std::string, KnownInstance> instances);
+  /// Replaces what hello and report answers are made from. After each tick, which began at
+  /// `looked`: who has given its volume back since is told that it gets none.
+  void set_known(std::string deployment, std::map<std::string, KnownInstance> instances,
+                 Instant looked = Instant::max());
   /// The instance, if it belongs to this deployment and pool.
   std::optional<KnownInstance> known(const std::string& deployment, const std::string& instance_id,
                                      const std::string& pool) const;
@@ -107,7 +109,9 @@ class ReportBoard {
   /// The volume has been attached, for us, to another instance than this.
   bool held_by_another(const std::string& volume_id, const std::string& instance_id) const;
 
-  /// Keeps the report; a new stage or volume wakes the waiter, mere progress does not.
+  /// Keeps the report; a new stage or volume wakes the waiter, mere progress does not. Who says
+  /// that it has released its volume is told at once that it gets none: a tick may see EC2 much
+  /// later.
   void record(core::NodeReport report);
   std::map<std::string, core::NodeReport> snapshot() const;
   std::map<std::string, Entry> entries() const;
@@ -133,6 +137,14 @@ class ReportBoard {
   bool wait(Milliseconds at_most);
 
  private:
+  /// A release that the known instances may not show yet.
+  struct GivenBack {
+    std::string volume_id;  ///< empty: whichever it had
+    Instant heard{};
+  };
+  /// Requires: mutex_ is held.
+  void withhold_volume(const std::string& instance_id, const GivenBack& given);
+
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
@@ -143,6 +155,7 @@ class ReportBoard {
   std::map<std::string, KnownInstance> known_;
   std::map<std::string, std::string> holders_;  ///< instances by volume
   std::map<std::string, Entry> entries_;
+  std::map<std::string, GivenBack> given_back_;  ///< by instance
 };
 
 }  // namespace warmroot::manager

@@ -234,6 +234,28 @@ TEST_F(Reports, an_instance_that_gave_its_volume_back_is_not_told_that_it_has_on
   EXPECT_TRUE(board_.held_by_another(kVolume, "i-0000000000000000f"));
 }
 
+/// While EC2 could not be looked at its next boot had the volume confirmed, by what the look before
+/// the release had shown, and served it.
+TEST_F(Reports, what_was_released_since_the_last_look_is_not_named_to_the_boot_behind_it) {
+  const std::string secret = key();
+  const auto named = [&](std::uint64_t sequence) {
+    return json::parse(signed_report(secret, body("hello"), sequence)->body)["wishes"]["volume_id"];
+  };
+  EXPECT_EQ(named(1), kVolume);
+  const Instant before = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now()) -
+                         std::chrono::hours{1};
+  ASSERT_EQ(signed_report(secret, body("released"), 2)->status, 200);
+  EXPECT_TRUE(named(3).is_null());
+  EXPECT_EQ(board_.known(kInstance)->volume_id, kVolume) << "its hot list is still taken";
+  const auto show = [&](Instant looked) {
+    board_.set_known("research", {{kInstance, {"imagenet", "imagenet-0", kVolume}}}, looked);
+  };
+  show(before);
+  EXPECT_TRUE(named(4).is_null()) << "a look that began before the release does not show it";
+  show(before + std::chrono::hours{2});
+  EXPECT_EQ(named(5), kVolume) << "what is planned from now on knows of the release";
+}
+
 TEST_F(Reports, forged_and_unsigned_reports_are_refused) {
   const std::string secret = key();
   EXPECT_EQ(report(body(), 1, std::string(64, '0'))->status, 401);
