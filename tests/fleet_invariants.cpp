@@ -73,6 +73,7 @@ void Invariants::check_call(const Sender& sender, const aws::Form& form, const s
     removed.insert(id);
   }
   if (action == "AttachVolume") check_attach(sender, form);
+  if (action == "CreateTags") check_set_aside(sender, form);
   if (action == "DetachVolume") check_detach(sender, form);
   if (action == "TerminateInstances") check_terminate(sender, form);
 }
@@ -115,6 +116,34 @@ void Invariants::check_attach(const Sender& sender, const aws::Form& form) {
     if (id != volume_id && other.link && other.link->instance_id == instance_id &&
         is_pool_volume(other) && other.link->attach_time < sender.knew(id))
       violated(2, "a second volume: " + text);
+}
+
+/// What its node has never mounted nobody can call damaged.
+void Invariants::check_set_aside(const Sender& sender, const aws::Form& form) {
+  const bool sets_aside = std::any_of(form.begin(), form.end(), [](const auto& pair) {
+    return pair.first.starts_with("Tag.") && pair.second == "warmroot:quarantined";
+  });
+  if (!sets_aside) return;
+  for (const auto& [key, id] : form) {
+    if (!key.starts_with("ResourceId.") || !left_unmounted.contains(id)) continue;
+    const auto* volume = region_.volume(id);
+    const bool broken = !volume || volume->state == sim::DiskState::error;
+    if (!broken && !beyond_repair.contains(id) && !unknowable.contains(id) &&
+        !ordered(sender, "quarantine", id))
+      violated(15, id + " is set aside, which was given back without having been mounted");
+  }
+}
+
+void Invariants::check_unmounted(manager::Database& spy) {
+  for (auto& [id, warmth] : left_unmounted) {
+    const auto rows = spy.query("SELECT warmth FROM volumes WHERE volume_id = ?", {id});
+    if (!rows || rows->empty()) continue;
+    const std::int64_t now = rows->front().number(0);
+    if (std::exchange(warmth, now) != now)
+      violated(15, id + " is " + std::to_string(now) +
+                       " % warm for the manager since it was given back without having been "
+                       "mounted");
+  }
 }
 
 void Invariants::check_detach(const Sender& sender, const aws::Form& form) {

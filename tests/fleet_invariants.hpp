@@ -3,6 +3,7 @@
 // that it was planned on is EC2's to refuse. Used by fleet_harness.hpp and by fleet_sim.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
@@ -31,7 +32,7 @@ class Invariants {
   Invariants(const sim::Region& region, std::string deployment)
       : region_(region), deployment_(std::move(deployment)) {}
 
-  /// Of a mutating call that is about to leave: 1 to 4, 6, 9 to 12.
+  /// Of a mutating call that is about to leave: 1 to 4, 6, 9 to 12, 15.
   void check_call(const Sender& sender, const aws::Form& form, const std::string& body);
   /// Of the region as it is: 5.
   void check_counts(const core::Desired& desired);
@@ -46,6 +47,8 @@ class Invariants {
   void check_state();
   /// Of a ledger as it is: 1 and 2.
   void check_leases(manager::Database& spy);
+  /// Of the ledger that has heard of left_unmounted: 15.
+  void check_unmounted(manager::Database& spy);
   /// A launch call that is no replay, under the limits that its sender was told (5): what it had
   /// been shown of the pool's instances, and what it asks for, cost no more.
   void check_limits(const Sender& sender, const aws::Form& form, const core::PoolSpec& pool);
@@ -66,6 +69,9 @@ class Invariants {
   /// Instances whose tags are away and that no ledger knows: EC2 shows them to nobody who asks for
   /// the deployment's.
   std::set<std::string> unseen;
+  /// Volumes of which the manager heard that their node gave them back without having mounted them,
+  /// and how warm they were for it then; until somebody mounts them.
+  std::map<std::string, std::int64_t> left_unmounted;
   /// Volumes of which the manager was told that no node can repair them; until they are returned.
   std::set<std::string> beyond_repair;
   std::set<std::string> foreign;  ///< ids that no call may ever name
@@ -81,6 +87,7 @@ class Invariants {
   /// An operator ordered it by hand.
   bool ordered(const Sender& sender, const std::string& kind, const std::string& subject) const;
   void check_attach(const Sender& sender, const aws::Form& form);
+  void check_set_aside(const Sender& sender, const aws::Form& form);
   void check_detach(const Sender& sender, const aws::Form& form);
   void check_terminate(const Sender& sender, const aws::Form& form);
   bool flag_set_before(const std::string& volume_id, Instant when) const;

@@ -90,6 +90,16 @@ TEST(FleetSim, machines_start_anew_in_every_way_and_violate_no_invariant) {
   EXPECT_TRUE(batch.coverage.has("way", kEndedAfterReboot));
 }
 
+TEST(FleetSim, what_was_given_back_is_served_by_no_boot_behind_that_without_a_word) {
+  Options options = seeds(5'000'000, kReboots);
+  options.faults = {"reboots_behind_release", "leaves_unmounted"};
+  const auto batch = expect_none(options);
+  if (kReboots == 1) return;
+  for (const char* way : {"back behind a release", "held back", "released, never mounted"})
+    EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
+  EXPECT_TRUE(batch.coverage.has("report", "never mounted"));
+}
+
 TEST(FleetSim, a_seed_in_which_no_fault_that_is_apart_strikes_is_the_same_without_them) {
   std::vector<std::string> usual;
   for (const auto* fault : all_faults())

@@ -2,6 +2,7 @@
 // leaving.cpp and reboot.cpp go through it, or by a reset, of which nobody is told.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "manager/core/draft.hpp"
 #include "tests/fleet_sim/guests.hpp"
@@ -22,13 +23,16 @@ constexpr std::uint64_t kNumbersAhead = 1000;
 constexpr seconds kLateBy{30};
 
 bool is_about_to_reboot(const Guest& guest) {
-  return guest.step == GuestStep::rebooting || guest.step == GuestStep::parting;
+  const bool leaves = guest.step == GuestStep::draining || guest.step == GuestStep::released;
+  return guest.step == GuestStep::rebooting || guest.step == GuestStep::parting ||
+         (leaves && guest.boot.orderly);
 }
 
 /// Until it is back, or the manager gives it up; people end those that EC2 calls well.
 Instant awaited_until(const Guest& guest) {
   const bool leaves = is_about_to_reboot(guest);
-  const Instant down = leaves ? guest.due + kLastReports : guest.down_since;
+  const Instant down =
+      leaves ? guest.due + guest.boot.rests.value_or(kLastReports) : guest.down_since;
   if (guest.boot.lasts) return down + *guest.boot.lasts;
   if (!guest.boot.unreachable) return down;
   const Instant said = leaves ? down : guest.said_rebooting.value_or(Instant{});
@@ -52,6 +56,35 @@ void Guests::reboot(Guest& guest, const Boot& boot) {
   world_.say("guest " + guest.id + " reboots");
 }
 
+void Guests::reboot_behind_release(Guest& guest, const Boot& boot) {
+  guest.boot = boot;
+  guest.boot.orderly = true;
+  world_.say("guest " + guest.id + " is to reboot behind its release");
+  if (guest.step == GuestStep::released)
+    guest.due = world_.region.now() + boot.rests.value_or(kLastReports);
+  else
+    drain(guest);
+}
+
+/// A machine that reboots does so all the same, and its next boot may come before the detach. Where
+/// it does not, what this boot was held back from is forgotten (bootstrap/leaving.cpp,
+/// keep_from_next_boot): `down` there is as good as a word.
+void Guests::release(Guest& guest, std::string_view reason) {
+  guest.reason = reason;
+  if (!guest.volume_id.empty() || !guest.gave_back)
+    guest.gave_back = GivenBack{guest.volume_id, guest.generation};
+  if (!guest.boot.orderly && !std::exchange(guest.given_away, {}).empty())
+    guest.gave_back->generation = 0;
+  guest.held_back = false;
+  Milliseconds lasts = Milliseconds::max();
+  if (guest.boot.orderly)
+    lasts = guest.boot.rests ? *guest.boot.rests
+                             : world_.reboot_draw.span(milliseconds{500}, kLastReports);
+  enter(guest, GuestStep::released, NodeStage::released, lasts);
+  world_.say("guest " + guest.id + " released " + guest.volume_id +
+             (guest.reason.empty() ? "" : ", " + guest.reason));
+}
+
 void Guests::reset(Guest& guest, const Boot& boot) {
   tear(guest, false);
   guest.boot = boot;
@@ -70,7 +103,12 @@ void Guests::unmount_for_reboot(Guest& guest) {
         world_.reboot_draw.span(milliseconds{500}, kLastReports));
 }
 
+/// Behind a release nobody keeps the key either.
 void Guests::go_down(Guest& guest) {
+  if (guest.step == GuestStep::released) {
+    if (!guest.volume_id.empty()) guest.given_away = guest.volume_id;
+    guest.boot.keeps_key = false;
+  }
   guest.step = GuestStep::down;
   guest.down_since = world_.region.now();
   guest.due = guest.boot.lasts ? guest.down_since + *guest.boot.lasts : Instant::max();
@@ -85,9 +123,15 @@ void Guests::come_back(Guest& guest) {
   if (guest.boot.unreachable) std::ignore = world_.region.set_reachable(guest.id, true);
   if (!guest.boot.keeps_key) guest.key.clear();
   world_.coverage.add("guest", guest.boot.orderly ? "back after a reboot" : "back after a reset");
+  if (!guest.given_away.empty()) world_.coverage.add("guest", "back behind a release");
+  // Its metadata service says so still.
+  if (std::exchange(guest.asked, false)) guest.notice_seen.reset();
   guest.sequence += kNumbersAhead;
   guest.volume_id.clear();
+  guest.word.clear();
+  guest.reason.clear();
   guest.generation = 0;
+  guest.had_mounted = guest.held_back = false;
   guest.step = GuestStep::booting;
   guest.due = world_.region.now();
   guest.boot = Boot{};

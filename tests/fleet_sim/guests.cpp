@@ -19,20 +19,18 @@ const Instant kNever = Instant::max();
 /// Until a volume that is mounted is warm.
 constexpr std::chrono::duration<double> kWarm = minutes{1};
 
+/// Nothing that it says gets out of its machine, which is about to reboot behind its release.
+bool is_unheard(const Guest& guest) {
+  if (!guest.boot.orderly) return false;
+  return (guest.step == GuestStep::draining && !guest.boot.drain_heard) ||
+         (guest.step == GuestStep::released && !guest.boot.release_heard);
+}
+
 }  // namespace
 
 Guest* Guests::find(const std::string& instance_id) {
   const auto found = guests_.find(instance_id);
   return found == guests_.end() ? nullptr : &found->second;
-}
-
-bool Guests::gave_back(const std::string& instance_id, const std::string& volume_id) const {
-  const auto found = guests_.find(instance_id);
-  if (found == guests_.end()) return false;
-  const Guest& guest = found->second;
-  if (guest.over) return true;
-  return guest.step == GuestStep::released && !guest.mounted &&
-         (guest.volume_id == volume_id || guest.volume_id.empty());
 }
 
 Milliseconds Guests::longest_drain() const {
@@ -61,7 +59,8 @@ bool Guests::leaves(const std::string& instance_id) const {
   if (found == guests_.end()) return false;
   const Guest& guest = found->second;
   return guest.over || guest.fails || guest.asked || guest.step == GuestStep::draining ||
-         guest.step == GuestStep::released || is_given_up(guest);
+         guest.step == GuestStep::released || (guest.gave_back && !guest.mounted) ||
+         is_given_up(guest);
 }
 
 Instant Guests::next() const {
@@ -156,7 +155,10 @@ void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
         break;
       case GuestStep::released:
         // It has nothing left to do. One that drained because of its own operator stays up.
-        guest.due = kNever;
+        if (guest.boot.orderly)
+          go_down(guest);
+        else
+          guest.due = kNever;
         break;
       case GuestStep::serving:
       case GuestStep::down:
@@ -170,9 +172,9 @@ void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
 
 void Guests::search(Guest& guest) {
   guest.due = world_.region.now() + seconds{1};  // uevents; the model looks once a second
+  if (is_kept_from_disks(guest)) return;
   for (const auto& [id, volume] : world_.region.volumes()) {
-    if (volume.root || !volume.link || volume.link->instance_id != guest.id) continue;
-    if (volume.link->state != sim::LinkState::attached || !volume.link->plugged) continue;
+    if (!may_see(guest, volume)) continue;
     guest.volume_id = id;
     guest.generation = volume.link->generation;
     if (guest.fails) {
@@ -181,6 +183,7 @@ void Guests::search(Guest& guest) {
     }
     enter(guest, GuestStep::checking, NodeStage::disk_seen,
           draw_.span(milliseconds{200}, unclean_.contains(id) ? seconds{20} : seconds{2}));
+    if (leaving_unmounted > 0) leave_unmounted(guest);
     return;
   }
 }
@@ -188,17 +191,17 @@ void Guests::search(Guest& guest) {
 void Guests::check(Guest& guest) {
   if (beyond_repair > 0 && unclean_.contains(guest.volume_id)) {
     --beyond_repair;
-    guest.reason = kUncleanBeyondRepair;
     world_.say("guest " + guest.id + " cannot repair " + guest.volume_id);
     world_.coverage.add("guest", "beyond repair");
-    return enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
+    return release(guest, kUncleanBeyondRepair);
   }
   if (!skips_check) {
     guest.checked = guest.generation;
     unclean_.erase(guest.volume_id);
   }
   world_.hardware.mounted_volumes.insert(guest.volume_id);
-  guest.mounted = true;
+  world_.invariants.left_unmounted.erase(guest.volume_id);
+  guest.mounted = guest.had_mounted = true;
   guest.mounted_at = world_.region.now();
   enter(guest, GuestStep::mounting, NodeStage::mounted, milliseconds{300});
 }
@@ -210,6 +213,8 @@ void Guests::open_session(Guest& guest) {
   for (const auto& [id, other] : guests_)
     if (id != guest.id && other.mounted && other.volume_id == guest.volume_id)
       world_.invariants.violated(9, guest.volume_id + " is mounted on " + id + " and " + guest.id);
+  check_given_back(guest);
+  guest.gave_back.reset();
   guest.session = true;
   world_.invariants.used.insert(guest.volume_id);
   enter(guest, GuestStep::serving, NodeStage::ready, Milliseconds::max());
@@ -226,14 +231,15 @@ void Guests::watch_disk(Guest& guest) {
   tear(guest, false);
   world_.trace.add(world_.region.now(), "guest " + guest.id + " lost its disk");
   if (gives_lost_disk_up) {
-    guest.reason = kDiskGone;
     world_.coverage.add("guest", "gives a lost disk up");
-    return enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
+    return release(guest, kDiskGone);
   }
   const bool drains = guest.step == GuestStep::draining;
   guest.volume_id.clear();
+  guest.generation = 0;
+  guest.had_mounted = false;
   if (drains)
-    enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
+    release(guest, {});
   else
     enter(guest, GuestStep::searching, NodeStage::hello, seconds{1});
 }
@@ -262,8 +268,8 @@ void Guests::drain(Guest& guest) {
 void Guests::finish_drain(Guest& guest) {
   if (guest.mounted) world_.hardware.mounted_volumes.erase(guest.volume_id);
   guest.mounted = false;
-  enter(guest, GuestStep::released, NodeStage::released, Milliseconds::max());
-  world_.trace.add(world_.region.now(), "guest " + guest.id + " released " + guest.volume_id);
+  if (!guest.had_mounted) world_.coverage.add("guest", "released, never mounted");
+  release(guest, guest.had_mounted ? std::string_view{} : kNeverMounted);
 }
 
 void Guests::watch_notice(Guest& guest, const sim::InstanceRecord& instance) {
@@ -290,6 +296,7 @@ void Guests::watch_notice(Guest& guest, const sim::InstanceRecord& instance) {
 /// repeated until the instance ends (bootstrap/leaving.cpp, stay_until_shutdown).
 void Guests::report(Guest& guest) {
   guest.report_due = world_.region.now() + kReportEvery;
+  if (is_unheard(guest)) return;
   core::NodeReport report;
   report.instance_id = guest.id;
   report.volume_id = guest.volume_id;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "manager/core/node_report.hpp"
@@ -38,6 +39,16 @@ struct Boot {
   bool keeps_key = true;              ///< the next bootstrap finds the key; not after a reset
   bool in_time = true;                ///< of a reboot: the volume is unmounted before it
   bool orderly = false;               ///< init was asked for it; else it is a reset
+  // Of a reboot behind a release:
+  std::optional<Milliseconds> rests;  ///< it runs on for so long; absent: for its last reports
+  bool drain_heard = true;            ///< what it says until it has released its volume gets out
+  bool release_heard = true;          ///< and that it has
+};
+
+/// What a guest has given back, and has not been given again.
+struct GivenBack {
+  std::string volume_id;    ///< empty: it had none
+  unsigned generation = 0;  ///< of that attachment; 0: whoever took it knows what it does
 };
 
 struct Guest {
@@ -47,6 +58,7 @@ struct Guest {
   unsigned generation = 0;  ///< of that disk's attachment
   unsigned checked = 0;     ///< the attachment for which the file system was checked
   bool mounted = false;
+  bool had_mounted = false;  ///< in this boot
   Instant mounted_at{};
   bool session = false;
   Instant due{};  ///< when `step` ends
@@ -65,6 +77,10 @@ struct Guest {
   bool asked = false;  ///< somebody wants the volume of a machine that is about to reboot
   Instant down_since{};
   std::optional<Instant> said_rebooting;  ///< the last time, if nothing else was heard since
+  std::optional<GivenBack> gave_back;     ///< as nobody can forget it; until it has a session
+  std::string given_away;                 ///< what the file of the base's disk says; empty: nothing
+  bool held_back = false;                 ///< by that file: its disk is there
+  std::string word;                       ///< the volume that the manager named in this boot
 };
 
 class Guests {
@@ -85,8 +101,15 @@ class Guests {
   void reboot(Guest& guest, const Boot& boot);
   /// It starts anew without a word. Requires: is_up().
   void reset(Guest& guest, const Boot& boot);
+  /// It gives its volume back, unless it has done so, and its machine reboots behind that.
+  /// Requires: is_up(), or it has released.
+  void reboot_behind_release(Guest& guest, const Boot& boot);
+  /// An answer of the manager names the volume.
+  void hear_word(Guest& guest, const std::string& volume_id);
   /// It never comes back from its boot.
   static bool is_lost(const Guest& guest);
+  /// It finds what it gave away before, and waits for the manager's word.
+  static bool is_held_back(const Guest& guest) { return !guest.over && guest.held_back; }
   /// True when the guest has not, or not any more, the volume in use.
   bool gave_back(const std::string& instance_id, const std::string& volume_id) const;
   /// Somebody's session is on this volume there.
@@ -101,6 +124,8 @@ class Guests {
   Milliseconds longest_absence() const;
   /// Those that are lost, and that EC2 calls well.
   std::vector<std::string> missing() const;
+  /// Some machine boots, or will, behind a release: it serves no more, and is ended.
+  bool boots_behind_release() const;
 
   // What the catalogue may set.
   int notices_missing = 0;     ///< so many of the next notices are not seen by their guest
@@ -109,7 +134,9 @@ class Guests {
   bool all_fail = false;       ///< every one that comes up
   int hanging = 0;             ///< so many of the next drains take minutes
   int beyond_repair = 0;       ///< so many of the next unclean volumes cannot be repaired
+  int leaving_unmounted = 0;   ///< so many of the next have to go before they have mounted
   bool skips_check = false;    ///< a bug planted in the guest
+  bool forgets_given_away = false;  ///< another one
   /// Who loses a disk gives its volume back, as the bootstrap does; else it looks for another one.
   bool gives_lost_disk_up = false;
 
@@ -128,6 +155,14 @@ class Guests {
   void check(Guest& guest);
   void open_session(Guest& guest);
   void finish_drain(Guest& guest);
+  /// It says that its volume is free, and why where that is not the usual reason.
+  void release(Guest& guest, std::string_view reason);
+  /// Nothing is taken for now, because of what was given away.
+  bool is_kept_from_disks(Guest& guest);
+  bool may_see(const Guest& guest, const sim::VolumeRecord& volume) const;
+  /// As soon as its disk is there, or while that is checked.
+  void leave_unmounted(Guest& guest);
+  void check_given_back(const Guest& guest);
   void watch_notice(Guest& guest, const sim::InstanceRecord& instance);
   void watch_disk(Guest& guest);
   void report(Guest& guest);

@@ -29,6 +29,7 @@ enum Bug {
   kForgetsPending = 14,
   kNoLimits = 16,
   kForgetsReboot = 18,
+  kTakesForDamaged = 20,
 };
 
 // ---- wrong judgement ----
@@ -127,6 +128,8 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kNoLimits, "a pool's limits are not looked at"},
       {kForgetsDamage, "what a node could not repair is forgotten"},
       {kForgetsReboot, "a node that reboots is taken for one that goes"},
+      {kForgetsGivenAway, "the bootstrap serves what it gave back before it rebooted"},
+      {kTakesForDamaged, "a volume that was never mounted is taken for a damaged one"},
   };
   return bugs;
 }
@@ -180,6 +183,9 @@ std::map<std::string, core::NodeReport> planted_reports(
   if (bug == kForgetsReboot)
     for (auto& [id, report] : reports)
       if (report.stage == NodeStage::rebooting) report.stage = NodeStage::draining;
+  if (bug == kTakesForDamaged)
+    for (auto& [id, report] : reports)
+      if (report.reason == kNeverMounted) report.reason = kUncleanBeyondRepair;
   return reports;
 }
 

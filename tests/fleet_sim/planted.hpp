@@ -24,6 +24,9 @@ inline constexpr int kBelievesAnybody = 15;
 /// What a node could not repair is forgotten as soon as it was heard.
 inline constexpr int kForgetsDamage = 17;
 
+/// The boot behind a release serves whatever disk it finds.
+inline constexpr int kForgetsGivenAway = 19;
+
 /// Puts the bug's liars into the process that is about to start.
 void plant(int bug, World& world, Host& host, ProcessSetup& setup);
 /// The spec that the reconciler is told.

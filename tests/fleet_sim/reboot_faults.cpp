@@ -1,6 +1,8 @@
-// Machines that start anew, by a reboot or without a word, and disks that people take away under
-// their guests. All chance here is World::reboot_draw's.
+// Machines that start anew, by a reboot or without a word, also behind a release; disks that people
+// take away under their guests, and guests that go before they have mounted theirs. All chance here
+// is World::reboot_draw's.
 #include <tuple>
+#include <utility>
 
 #include "tests/fleet_sim/catalogue.hpp"
 #include "tests/fleet_sim/world.hpp"
@@ -62,6 +64,54 @@ bool reboots(World& world) {
   return true;
 }
 
+/// People or EC2 reboot a machine that has given its volume back, or a drain and a reboot were
+/// asked for at once. Where all is well EC2 has detached the volume before the next boot: half of
+/// these releases are heard by nobody, and some of the others are answered late.
+Boot boot_behind_release(World& world) {
+  Draw& draw = world.reboot_draw;
+  Boot boot;
+  boot.rests = draw.percent(60) ? draw.span(Milliseconds{0}, seconds{5})
+                                : draw.span(seconds{5}, minutes{1});
+  boot.lasts = draw.percent(60) ? draw.span(seconds{3}, seconds{20})
+                                : draw.span(seconds{20}, minutes{3});
+  boot.unreachable = *boot.lasts > kCheckedEvery && draw.percent(60);
+  boot.release_heard = draw.percent(50);
+  boot.drain_heard = boot.release_heard || draw.percent(50);
+  return boot;
+}
+
+/// A volume that is given back stays attached, or is not seen to be: EC2 throttles the manager.
+void keep_manager_waiting(World& world) {
+  Draw& draw = world.reboot_draw;
+  sim::Fault fault{draw.percent(50) ? "DetachVolume" : "Describe*", sim::FaultKind::throttled};
+  fault.count = sim::Fault::kAlways;
+  fault.until = world.region.now() + draw.span(seconds{20}, minutes{2});
+  world.front.inject(std::move(fault));
+}
+
+bool reboots_behind_release(World& world) {
+  const auto* instance =
+      world.some_instance(world.reboot_draw, [&](const sim::InstanceRecord& each) {
+        const Guest* guest = world.guests.find(each.id);
+        if (!guest || guest->over) return false;
+        const bool released = guest->step == GuestStep::released && !guest->boot.orderly;
+        const bool serves = Guests::is_up(*guest) && guest->mounted;
+        return !guest->volume_id.empty() && (released || serves);
+      });
+  if (!instance) return false;
+  world.guests.reboot_behind_release(*world.guests.find(instance->id), boot_behind_release(world));
+  if (world.reboot_draw.percent(40)) keep_manager_waiting(world);
+  return true;
+}
+
+/// Whoever comes up next has to go before it has mounted its volume.
+bool leaves_unmounted(World& world) {
+  world.guests.leaving_unmounted += world.reboot_draw.between(1, 3);
+  if (const auto* instance = world.some_instance(world.reboot_draw, {}))
+    std::ignore = world.region.crash(instance->id);
+  return true;
+}
+
 bool resets(World& world) {
   Guest* guest = some_guest(world, false);
   if (!guest) return false;
@@ -83,6 +133,8 @@ const std::vector<FaultEntry>& reboot_faults() {
       {"reboots", "machines", reboots, Needs::nothing, true},
       {"resets", "machines", resets, Needs::nothing, true},
       {"disk_gone", "people", disk_gone, Needs::nothing, true},
+      {"reboots_behind_release", "machines", reboots_behind_release, Needs::nothing, true},
+      {"leaves_unmounted", "machines", leaves_unmounted, Needs::nothing, true},
   };
   return faults;
 }

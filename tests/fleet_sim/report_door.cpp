@@ -49,7 +49,7 @@ ReportDoor::Reply ReportDoor::hello(const std::string& body, const std::string& 
   if (said.status != kTaken) return {said.status};
   const auto answer = bootstrap::parse_hello_answer(said.body);
   CHECK(answer.has_value());
-  return {kTaken, answer->key_hex};
+  return {kTaken, answer->key_hex, false, answer->volume_id.value_or("")};
 }
 
 ReportDoor::Reply ReportDoor::report(const Letter& letter) {
@@ -61,9 +61,13 @@ ReportDoor::Reply ReportDoor::report(const Letter& letter) {
   may_wake = may_wake || !board.known(letter.instance_id) || last != letter.body;
   last = letter.body;
   const auto said = desk_.report(body);
-  const auto [drain, is_new] = drains_.try_emplace(said.body, false);
-  if (is_new) drain->second = bootstrap::parse_wishes(said.body).drain;
-  return {said.status, {}, drain->second};
+  const auto [known, is_new] = wishes_.try_emplace(said.body);
+  auto& wishes = known->second;
+  if (is_new) {
+    const auto parsed = bootstrap::parse_wishes(said.body);
+    wishes = {parsed.drain, parsed.volume_id.value_or("")};
+  }
+  return {said.status, {}, wishes.drain, wishes.volume_id};
 }
 
 }  // namespace warmroot::fleet

@@ -41,6 +41,7 @@ class ReportDoor {
     int status = 200;
     std::string key_hex{};  ///< of a hello
     bool drain = false;
+    std::string volume_id{};  ///< that the instance may serve; empty: none is named
   };
   /// The board may wake its waiter: something else was said than the same instance said before.
   /// Asked first, because a wait that finds nothing costs more than a report.
@@ -53,11 +54,15 @@ class ReportDoor {
   manager::ReportBoard board;
 
  private:
+  struct Wishes {
+    bool drain = false;
+    std::string volume_id;
+  };
   DoorSetup setup_;
   manager::LedgerKeys keys_;
   manager::ReportDesk desk_;
   std::map<std::string, std::string> said_;  ///< the last body of each instance
-  std::map<std::string, bool> drains_;       ///< what answers say, by their text
+  std::map<std::string, Wishes> wishes_;     ///< what answers say, by their text
 };
 
 }  // namespace warmroot::fleet

@@ -103,6 +103,7 @@ World::World(std::uint64_t seed, const Options& options_)
     return guests.leaves(id) || warned.contains(id);
   };
   guests.skips_check = options.planted == kUncheckedMount;
+  guests.forgets_given_away = options.planted == kForgetsGivenAway;
   make_spec();
   make_neighbours();
 }
@@ -372,7 +373,8 @@ void World::keep_others_pool() {
     if (tag == instance.tags.end() || tag->second != others_pool) continue;
     const Guest* guest = guests.find(id);
     const bool left =
-        guest && (guest->step == GuestStep::released || guest->step == GuestStep::failed);
+        guest && (guest->step == GuestStep::released || guest->step == GuestStep::failed ||
+                  Guests::is_held_back(*guest));
     // A group acts on either of EC2's checks; people let a machine take its time to boot.
     const bool sick = instance.impaired || instance.never_runs || (group && instance.unreachable) ||
                       (guest && Guests::is_lost(*guest));

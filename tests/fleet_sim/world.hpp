@@ -151,6 +151,8 @@ class World {
                               const std::string& peer);
   /// Of when the world is that EC2 last showed the host's process of a thing.
   Instant shown_at(const Host& host, const std::string& id) const;
+  /// The first manager's ledger says that the instance has released this volume.
+  bool counts_as_given_back(const std::string& instance_id, const std::string& volume_id) const;
   bool violated() const { return !invariants.violations.empty(); }
 
   const Options& options;
@@ -212,6 +214,7 @@ class World {
   /// News on the board: the next tick is soon.
   void heed_wake(Host& host);
   void hear_of_damage(Host& host, const std::string& instance_id);
+  void hear_of_unmounted(const Guest& guest);
   void ask_for_key(Guest& guest);
   void end_mute_instances();
   Instant time_of(const Host& host) const;

@@ -94,7 +94,10 @@ void World::start(Host& host) {
     invariants.violated(0, "the manager does not start: " + started.error().message());
     return;
   }
-  if (host.number == 0) open_door(host);
+  if (host.number == 0) {
+    open_door(host);
+    invariants.left_unmounted.clear();  // of another ledger, perhaps
+  }
   say("manager " + std::to_string(host.number) + " starts");
   host.next_tick = region.now();
   host.frozen_since.reset();
@@ -287,6 +290,7 @@ void World::tick(Host& host) {
     return;
   }
   host.in_tick = false;
+  if (host.door) invariants.check_unmounted(*host.process.spy);
   // Leases are as they were where nothing was written; a process starts on any copy of a ledger.
   if (wrote || std::exchange(host.ledger_is_new, false)) invariants.check_leases(*host.process.spy);
   if (host.new_desired) tell_desired(host);

@@ -68,6 +68,9 @@ void World::publish_known(Host& host, const manager::TickReport& report) {
     auto& entry = known[id];
     entry.pool = pool->second;
     entry.drain = report.plan.drains.contains(id);
+    if (const auto without = report.plan.without_node.find(id);
+        without != report.plan.without_node.end())
+      entry.no_volume = without->second;
     entry.image_id = instance.image_id;
     entry.instance_type = instance.instance_type;
     entry.private_ip = instance.private_ip;
@@ -76,7 +79,7 @@ void World::publish_known(Host& host, const manager::TickReport& report) {
     if (const auto found = known.find(row.instance_id);
         found != known.end() && row.lease && core::holds_volume(*row.lease))
       found->second.volume_id = row.volume_id;
-  host.door->board.set_known(kDeployment, std::move(known));
+  host.door->board.set_known(kDeployment, std::move(known), report.started);
   host.door->board.forget_unknown(report.started - kReportsKept);
 }
 
@@ -136,6 +139,31 @@ void World::hear_of_damage(Host& host, const std::string& instance_id) {
         host.process.spy->run("DELETE FROM unclean_volumes WHERE beyond_repair <> ''", {});
 }
 
+bool World::counts_as_given_back(const std::string& instance_id,
+                                 const std::string& volume_id) const {
+  const Host& host = *hosts_[0];
+  if (!host.process.running() || untagged_instances.contains(instance_id)) return false;
+  const auto rows = host.process.spy->query(
+      "SELECT instance_id FROM departures WHERE instance_id = ? AND volume_id = ? AND released = 1",
+      {instance_id, volume_id});
+  return rows && !rows->empty();
+}
+
+/// Until somebody mounts the volume nothing more becomes of it. A tick that is under way may still
+/// write down what was said before.
+void World::hear_of_unmounted(const Guest& guest) {
+  const Host& host = *hosts_[0];
+  const auto* volume = region.volume(guest.volume_id);
+  if (host.in_tick || !volume || !volume->link || volume->link->instance_id != guest.id ||
+      volume->link->generation != guest.generation)
+    return;
+  const auto rows = host.process.spy->query("SELECT warmth FROM volumes WHERE volume_id = ?",
+                                            {guest.volume_id});
+  if (!rows || rows->empty()) return;
+  if (invariants.left_unmounted.emplace(guest.volume_id, rows->front().number(0)).second)
+    coverage.add("report", "never mounted");
+}
+
 /// The pool that it names is its ticket's, which nobody changes.
 void World::ask_for_key(Guest& guest) {
   const auto* instance = region.instance(guest.id);
@@ -151,6 +179,7 @@ void World::ask_for_key(Guest& guest) {
   const auto key = bootstrap::parse_key(reply.key_hex);
   CHECK(key.has_value());
   guest.key = *key;
+  guests.hear_word(guest, reply.volume_id);
 }
 
 /// Without certificates a key that was used is not replaced: when an old copy of the ledger has
@@ -159,7 +188,8 @@ void World::ask_for_key(Guest& guest) {
 void World::end_mute_instances() {
   for (const auto& [id, instance] : region.instances()) {
     const Guest* guest = guests.find(id);
-    if (!guest || !guest->mute || guest->step != GuestStep::released ||
+    if (!guest || !guest->mute ||
+        (guest->step != GuestStep::released && !Guests::is_held_back(*guest)) ||
         instance.state != sim::GuestState::running)
       continue;
     say("people end " + id + ", which has released its volume and which nobody hears");
@@ -191,7 +221,9 @@ World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
       invariants.violated(10, "a report of " + guest.id + " is taken twice");
     later(draw.span(seconds{1}, seconds{30}), [this, letter] { std::ignore = post(letter); });
   }
+  if (reply.status == kTaken && report.reason == kNeverMounted) hear_of_unmounted(guest);
   if (lost) return {};  // its answer
+  if (reply.status == kTaken) guests.hear_word(guest, reply.volume_id);
   const bool said = reply.status == kGone && report.stage == NodeStage::released;
   return {reply.status == kTaken || said, reply.status == kTaken && reply.drain};
 }

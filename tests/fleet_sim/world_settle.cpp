@@ -1,6 +1,7 @@
 // The end of the faults, and what has to be true some time after it.
 #include <algorithm>
 
+#include "manager/core/draft.hpp"
 #include "manager/core/templates.hpp"
 #include "manager/core/token.hpp"
 #include "tests/fleet_sim/world.hpp"
@@ -91,6 +92,13 @@ Milliseconds World::bound() const {
   const auto absence = guests.longest_absence();
   ending |= absence > Milliseconds{0} || !guests.missing().empty();
   bound += absence;
+  if (guests.boots_behind_release()) {
+    ending = true;
+    Milliseconds patience{0};
+    for (const auto& pool : desired.pools)
+      patience = std::max(patience, core::drain_patience(pool));
+    bound += patience;
+  }
   if (ending) bound += region.times().shutting_down_max;
   return bound + rollout_bound();
 }
@@ -104,7 +112,7 @@ void World::lift() {
   for (const auto& deed : deeds) deed();
   reports_lost = reports_doubled = reports_late = 0;
   guests.notices_missing = guests.notices_late = guests.failing_bootstraps = guests.hanging = 0;
-  guests.beyond_repair = 0;
+  guests.beyond_repair = guests.leaving_unmounted = 0;
   guests.all_fail = false;
   region.knobs = {};
   if (!never_offered.empty())

@@ -1,0 +1,91 @@
+// What guests of a simulated fleet have given back, and what the boot behind that does with it: as
+// the bootstrap's leaving.cpp, reboot.cpp and device.cpp (choose_disk) have it. It takes the volume
+// again by the manager's word alone, as long as its disk is there.
+#include <utility>
+
+#include "tests/fleet_sim/guests.hpp"
+#include "tests/fleet_sim/world.hpp"
+
+namespace warmroot::fleet {
+
+bool Guests::gave_back(const std::string& instance_id, const std::string& volume_id) const {
+  const auto found = guests_.find(instance_id);
+  if (found == guests_.end()) return false;
+  const Guest& guest = found->second;
+  if (guest.over) return true;
+  if (guest.mounted) return false;
+  const auto is_meant = [&](const std::string& own) { return own.empty() || own == volume_id; };
+  if (guest.step == GuestStep::released && is_meant(guest.volume_id)) return true;
+  return guest.gave_back && is_meant(guest.gave_back->volume_id);
+}
+
+/// Xen's disks, which have no serial, are not modelled.
+bool Guests::is_kept_from_disks(Guest& guest) {
+  if (guest.given_away.empty()) return false;
+  const auto* volume = world_.region.volume(guest.given_away);
+  const bool there =
+      volume && volume->link && volume->link->instance_id == guest.id && volume->link->plugged;
+  const bool named = guest.word == guest.given_away;
+  if (there && !named && !forgets_given_away) {
+    if (std::exchange(guest.held_back, true)) return true;
+    world_.say("guest " + guest.id + " is held back from " + guest.given_away);
+    world_.coverage.add("guest", "held back");
+    return true;
+  }
+  if (there && named) world_.coverage.add("guest", "serves what it gave away, by a word");
+  guest.given_away.clear();
+  guest.held_back = false;
+  return false;
+}
+
+/// A detach that is under way leaves the disk there until it is done.
+bool Guests::may_see(const Guest& guest, const sim::VolumeRecord& volume) const {
+  if (volume.root || !volume.link || volume.link->instance_id != guest.id || !volume.link->plugged)
+    return false;
+  return volume.link->state == sim::LinkState::attached || guest.gave_back.has_value();
+}
+
+/// The manager must not name what it knows to be given back: it would be served, and taken away
+/// under its sessions. An instance whose tags are away is not seen as one of a pool.
+void Guests::hear_word(Guest& guest, const std::string& volume_id) {
+  if (volume_id.empty()) return;
+  guest.word = volume_id;
+  const auto* volume = world_.region.volume(volume_id);
+  if (guest.step != GuestStep::searching || guest.given_away != volume_id || !guest.gave_back ||
+      !volume || !volume->link || volume->link->generation != guest.gave_back->generation)
+    return;
+  if (world_.counts_as_given_back(guest.id, volume_id))
+    world_.invariants.violated(14, guest.id + " is told to serve " + volume_id +
+                                       ", of which the manager knows that it gave it back");
+}
+
+void Guests::check_given_back(const Guest& guest) {
+  const bool is_the_same = guest.gave_back && guest.generation != 0 &&
+                           guest.gave_back->generation == guest.generation;
+  if (is_the_same && guest.word != guest.volume_id)
+    world_.invariants.violated(14, "a session opens on " + guest.volume_id + " on " + guest.id +
+                                       ", which gave it back before it rebooted, without the "
+                                       "manager's word");
+}
+
+void Guests::leave_unmounted(Guest& guest) {
+  --leaving_unmounted;
+  const auto wait = world_.reboot_draw.span(Milliseconds{0}, guest.due - world_.region.now());
+  world_.later(wait, [this, id = guest.id, generation = guest.generation] {
+    Guest* who = find(id);
+    if (who && !who->over && who->step == GuestStep::checking && who->generation == generation)
+      drain(*who);
+  });
+}
+
+bool Guests::boots_behind_release() const {
+  for (const auto& [id, guest] : guests_) {
+    if (guest.over) continue;
+    const bool will = guest.boot.orderly &&
+                      (guest.asked || guest.step == GuestStep::draining || guest.gave_back);
+    if (will || !guest.given_away.empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace warmroot::fleet
