@@ -31,6 +31,16 @@ constexpr const char* kMasked[] = {"ssh.service",
 constexpr const char* kShared[] = {"nvidia",     "dri",    "kfd",  "neuron",
                                    "infiniband", "gdrdrv", "fuse", "kvm"};
 
+/// Where init finds the unit of the container's sshd.
+std::string sshd_unit_inside() {
+  return std::string("/run/systemd/system/") + kContainerSshd;
+}
+
+bool is_at_or_in(std::string_view path, std::string_view directory) {
+  return path.starts_with(directory) &&
+         (path.size() == directory.size() || path[directory.size()] == '/');
+}
+
 /// A word of an Exec line: systemd would expand % and $ in it. Source: systemd.service(5).
 std::string exec_word(std::string_view word) {
   std::string text = "\"";
@@ -77,15 +87,25 @@ std::vector<std::string> devices_to_share(const std::vector<std::string>& names)
   return devices;
 }
 
+bool takes_resolv_conf(std::string_view path) {
+  // Colons part the words of --bind, and a backslash is an escape there.
+  if (!path.starts_with("/run/") || path.find_first_of(":\\") != path.npos) return false;
+  const std::string unit = sshd_unit_inside();
+  for (const std::string_view ours : {std::string_view(unit), std::string_view(kRunDirectory)})
+    if (is_at_or_in(path, ours) || is_at_or_in(ours, path)) return false;
+  return true;
+}
+
 std::vector<std::string> container_command(const ContainerFacts& facts) {
-  const std::string unit = std::string("/run/systemd/system/") + kContainerSshd;
   std::vector<std::string> words{
       facts.nspawn, "--quiet", "--boot", std::string("--directory=") + kVolumePoint,
       // Its files stay the volume's: what the base has was bound in before.
       "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+      // What stands here is all that counts, and no file of the container's name.
+      "--settings=no",
       // The unit around it is ours; machined is asked for nothing.
       "--keep-unit", "--register=no", "--machine=warmroot-volume",
-      "--bind-ro=" + facts.sshd_unit + ":" + unit,
+      "--bind-ro=" + facts.sshd_unit + ":" + sshd_unit_inside(),
       // Not what is mounted in it: the volume.
       std::string("--bind-ro=") + kRunDirectory + ":" + kRunDirectory + ":norbind"};
   if (!facts.resolv_conf.empty())

@@ -28,13 +28,17 @@ std::string container_sshd_unit(const OwnSshdWishes& wishes);
 /// and what FUSE and KVM need. `names` are those of the base's /dev.
 std::vector<std::string> devices_to_share(const std::vector<std::string>& names);
 
+/// Whether the base's resolv.conf may be bound in at this path of the volume's: one of its /run
+/// that neither takes the place of what else is bound in there nor is more than a path to nspawn.
+bool takes_resolv_conf(std::string_view path);
+
 struct ContainerFacts {
   std::string nspawn;                ///< the program
   std::string systemd_run;           ///< empty: the base's init is not systemd
   std::vector<std::string> devices;  ///< "/dev/nvidia0"
   std::string sshd_unit;             ///< the file with the unit's text
-  std::string resolv_conf;  ///< below /run, where the volume's resolv.conf leads to; empty: it is
-                            ///< a file
+  std::string resolv_conf;  ///< where the volume's resolv.conf leads to, which takes_resolv_conf;
+                            ///< empty: it is a file
 };
 /// Words of the command line that boots kVolumePoint. The container has the base's network, and
 /// may not configure it.

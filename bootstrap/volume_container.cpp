@@ -53,10 +53,10 @@ std::vector<pid_t> all_processes() {
 std::string resolv_conf_in_run(const RootDirectory& root) {
   const auto file = root.open_inside("etc/resolv.conf", O_PATH);
   if (!file) return {};
-  const std::string path = link_text("/proc/self/fd/" + std::to_string(file->get()));
-  const std::string run = std::string(kVolumePoint) + "/run/";
-  if (!path.starts_with(run) || path.find(':') != std::string::npos) return {};
-  return path.substr(std::string(kVolumePoint).size());
+  std::string path = link_text("/proc/self/fd/" + std::to_string(file->get()));
+  if (!path.starts_with(kVolumePoint)) return {};
+  path.erase(0, std::string(kVolumePoint).size());
+  return takes_resolv_conf(path) ? path : std::string();
 }
 
 }  // namespace

@@ -42,8 +42,9 @@ TEST(Container, is_a_unit_of_its_own_where_the_base_s_init_is_systemd) {
 TEST(Container, leaves_the_volume_s_files_the_base_s_port_and_the_user_data_alone) {
   const auto words = container_command({"/n", "", {"/dev/nvidia0"}, "/run/x.service", ""});
   EXPECT_THAT(words, IsSupersetOf({"--resolv-conf=off", "--timezone=off", "--link-journal=no",
-                                   "--bind=/dev/nvidia0", "systemd.mask=ssh.service",
-                                   "systemd.mask=ssh.socket", "systemd.mask=cloud-init.service",
+                                   "--settings=no", "--bind=/dev/nvidia0",
+                                   "systemd.mask=ssh.service", "systemd.mask=ssh.socket",
+                                   "systemd.mask=cloud-init.service",
                                    "cloud-init=disabled", "systemd.firstboot=off",
                                    "systemd.wants=warmroot-sshd.service"}));
   EXPECT_THAT(words,
@@ -87,6 +88,18 @@ TEST(Container, another_s_unit_of_the_same_name_is_not_its_sshd_s) {
 TEST(Container, has_the_base_s_resolv_conf_where_the_volume_s_leads_into_run) {
   EXPECT_THAT(container_command({"/n", "", {}, "/u", "/run/systemd/resolve/stub-resolv.conf"}),
               Contains("--bind-ro=/run/warmroot/resolv:/run/systemd/resolve/stub-resolv.conf"));
+}
+
+TEST(Container, a_resolv_conf_of_the_volume_s_takes_the_place_of_nothing_else) {
+  for (const char* path :
+       {"/run/systemd/resolve/stub-resolv.conf", "/run/NetworkManager/resolv.conf",
+        "/run/warmroot-resolv", "/run/systemd/system/other.service"})
+    EXPECT_TRUE(takes_resolv_conf(path)) << path;
+  for (const char* path :
+       {"", "/etc/resolv.conf", "/run", "/runner/resolv.conf", "/run/warmroot", "/run/warmroot/key",
+        "/run/systemd", "/run/systemd/system", "/run/systemd/system/warmroot-sshd.service",
+        "/run/systemd/system/warmroot-sshd.service/x", "/run/a:rbind", "/run/a\\"})
+    EXPECT_FALSE(takes_resolv_conf(path)) << path;
 }
 
 TEST(Container, its_first_process_counts_as_one_inside) {
