@@ -28,6 +28,13 @@ struct Start {
   char* const* unmounted;
 };
 
+/// Whatever is mounted there, one over another. False where nothing was.
+bool unmount_all_at(const char* place) {
+  bool was_mounted = false;
+  while (::umount2(place, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) was_mounted = true;
+  return was_mounted && errno == EINVAL;
+}
+
 /// In a mount namespace of this process's.
 bool unmount_for_itself(char* const* trees) {
   if (*trees == nullptr) return true;
@@ -35,7 +42,7 @@ bool unmount_for_itself(char* const* trees) {
       ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
     return false;
   for (; *trees != nullptr; ++trees)
-    if (::umount2(*trees, MNT_DETACH | UMOUNT_NOFOLLOW) != 0 && errno != EINVAL) return false;
+    if (!unmount_all_at(*trees)) return false;
   return true;
 }
 

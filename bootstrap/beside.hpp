@@ -15,9 +15,11 @@ struct Beside {
   std::vector<std::string> variables;  ///< beside PATH
   int root = -1;                       ///< a directory that is its root; -1: the base's
   int log = -1;                        ///< gets its output
-  std::vector<std::string> unmounted;  ///< trees that it does not see, and nobody else misses
+  /// Mount points whose trees it does not see, and nobody else misses: no symbolic link counts.
+  std::vector<std::string> unmounted;
 };
-/// Starts it. It gets SIGTERM when the calling thread ends. Errors: errno's.
+/// Starts it. It gets SIGTERM when the calling thread ends. Where nothing is mounted at one of
+/// `unmounted` it ends with 127 instead: what was to be hidden would be elsewhere. Errors: errno's.
 Result<pid_t> start_beside(Beside program);
 
 /// "ended with 1", "was killed by signal 9": of a wait status.

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <vector>
 
 #include "bootstrap/beside.hpp"
@@ -29,6 +30,9 @@ constexpr int kPauseMs = 20;
 constexpr int kRebooted = 133;
 /// For what was killed to be gone.
 constexpr std::chrono::milliseconds kKilled{2000};
+/// nspawn makes these anew, and would take what is mounted there for a system that is prepared.
+constexpr const char* kMadeAnew[] = {"dev", "proc", "sys", "run"};
+constexpr char kMachineId[] = "etc/machine-id";
 
 std::string nspawn_program() {
   return first_executable({"/usr/bin/systemd-nspawn", "/bin/systemd-nspawn"});
@@ -59,6 +63,36 @@ std::string resolv_conf_in_run(const RootDirectory& root) {
   return takes_resolv_conf(path) ? path : std::string();
 }
 
+/// What is there itself, no link followed at its end; 0 where nothing is.
+Result<mode_t> mode_inside(const RootDirectory& root, const std::string& path) {
+  const auto found = root.open_inside(path, O_PATH | O_NOFOLLOW);
+  if (!found && found.error().kind == ErrorKind::gone) return mode_t{0};
+  if (!found) return fail(found.error());
+  struct stat facts {};
+  if (::fstat(found->get(), &facts) != 0) return fail_errno("stat of /" + path + " in the volume");
+  return facts.st_mode;
+}
+
+/// nspawn finds these by their paths on the base, before the volume is its root. Behind a link it
+/// would make its devices in a directory of the base's, open a device of the base's, which may do
+/// something then, or wait at a pipe. Source: nspawn.c of systemd 252 (copy_devnodes,
+/// setup_machine_id).
+Ok check_no_link_leads_out(const RootDirectory& root) {
+  std::vector<std::string> places(std::begin(kMadeAnew), std::end(kMadeAnew));
+  places.emplace_back("etc");
+  places.emplace_back(kMachineId);
+  for (const std::string& place : places) {
+    TRY_ASSIGN(const mode_t mode, mode_inside(root, place));
+    if (S_ISLNK(mode))
+      return fail(ErrorKind::refused, "/" + place +
+                                          " in the volume is a symbolic link, which systemd-nspawn "
+                                          "would follow on the base");
+    if (place == kMachineId && mode != 0 && !S_ISREG(mode))
+      return fail(ErrorKind::refused, "/" + place + " in the volume is no regular file");
+  }
+  return {};
+}
+
 }  // namespace
 
 VolumeContainer::~VolumeContainer() {
@@ -69,9 +103,9 @@ Ok VolumeContainer::check_possible(const RootDirectory& root) const {
   if (nspawn_program().empty())
     return fail(ErrorKind::refused,
                 "the base has no systemd-nspawn, install its package systemd-container");
-  for (const char* init : {"usr/lib/systemd/systemd", "lib/systemd/systemd"})
-    if (root.is_executable(init)) return {};
-  return fail(ErrorKind::refused, "the init of the volume is not systemd");
+  if (!root.is_executable("usr/lib/systemd/systemd") && !root.is_executable("lib/systemd/systemd"))
+    return fail(ErrorKind::refused, "the init of the volume is not systemd");
+  return check_no_link_leads_out(root);
 }
 
 Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes, int log) {
@@ -87,10 +121,8 @@ Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes
   port_ = wishes.port;
   ended_.reset();
   rebooted_ = false;
-  // nspawn makes these anew, and would take what is mounted there for a system that is prepared.
   std::vector<std::string> unmounted;
-  for (const char* place : {"/dev", "/proc", "/sys", "/run"})
-    unmounted.push_back(std::string(kVolumePoint) + place);
+  for (const char* place : kMadeAnew) unmounted.push_back(std::string(kVolumePoint) + "/" + place);
   // /tmp stays the volume's: its own init may put a tmpfs there.
   TRY_ASSIGN(nspawn_, start_beside({container_command(facts),
                                     {"SYSTEMD_NSPAWN_TMPFS_TMP=0"},

@@ -1,0 +1,120 @@
+// A volume that is hostile to the entry `nspawn`: what the bootstrap and systemd-nspawn itself read
+// in it, find by its paths or mount on, before its init runs.
+#include <iterator>
+#include <tuple>
+
+#include "tests/hostile_kinds.hpp"
+#include "tests/nspawn_rig.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::IsEmpty;
+using testing::StartsWith;
+
+constexpr char kBooted[] = "nspawn: the volume's sshd (process ";
+constexpr char kInstead[] = "chroot: the base's sshd instead of nspawn: ";
+/// A system boots, beside other tests; one that does not is waited for five minutes.
+constexpr std::chrono::seconds kBootInTime{120};
+
+/// Without those that are needed the volume may not be booted; the others keep it from nothing.
+/// What its init reads is its own: it boots or does not. Its systemd is at one of two places.
+constexpr HostilePlace kPlaces[] = {{"etc/resolv.conf", 1},
+                                    {"etc/default/ssh", 1},
+                                    {"home/ada/.ssh/authorized_keys", 1},
+                                    {"etc/machine-id", 2, true},
+                                    {"usr/lib/systemd/systemd", 3, true},
+                                    {"lib/systemd/systemd", 3, true},
+                                    {"run", 4, true},
+                                    {"dev", 4, true},
+                                    {"proc", 4, true},
+                                    {"sys", 4, true}};
+
+class NspawnHostile : public HostileVolume<NspawnTest> {
+ protected:
+  NspawnHostile() { bring_up_limit_ = kBootInTime; }
+
+  /// Of the last bring-up.
+  std::string entry_;
+  const std::function<void(const Status&)> look_ = [this](const Status& status) {
+    entry_ = status.entry;
+    EXPECT_EQ(entry_, without_controls(entry_));
+    if (entry_.starts_with(kBooted)) {
+      EXPECT_THAT(greeting(), EndsWith(kVolume));
+      EXPECT_EQ(said("cat /proc/1/comm"), "systemd");
+      return;
+    }
+    EXPECT_THAT(greeting(), EndsWith(kBase));
+    if (entry_.empty()) return;  // nobody serves
+    EXPECT_THAT(entry_, StartsWith(kInstead));
+  };
+};
+
+TEST(NspawnHostilePlaces, each_kind_is_tried_at_each_place) {
+  expect_each_kind_at_each_place(kPlaces, NeededPlaces::only_together);
+}
+
+TEST_F(NspawnHostile, whatever_is_so_the_volume_boots_or_says_why_not_and_the_base_is_as_it_was) {
+  make_system();
+  put_canary();
+  input_.entry = EntryKind::chroot;
+  ASSERT_TRUE(comes_up()) << "what it leaves on the base is there from now on";
+  input_.entry = EntryKind::nspawn;
+  ASSERT_TRUE(comes_up(look_));
+  ASSERT_THAT(entry_, StartsWith(kBooted));
+  const std::string before_all = outside(), alive = canary();
+  for (std::size_t number = 0; number < std::size(kHostileKinds); ++number) {
+    const HostileKind& kind = kHostileKinds[number];
+    SCOPED_TRACE(kind.name);
+    for (const HostileRound& round : hostile_rounds(kPlaces, number, NeededPlaces::only_together)) {
+      SCOPED_TRACE(testing::PrintToString(round.paths));
+      const long before = peak_kib();
+      make_hostile(round.paths, kind);
+      std::ignore = comes_up(look_);
+      show(kind, round.paths, entry_);
+      if (!round.is_needed) {
+        EXPECT_THAT(entry_, StartsWith(kBooted));
+      }
+      EXPECT_LT(peak_kib() - before, kMostGrowthKib);
+      EXPECT_THAT(list_directory(kLaunchKeys), IsEmpty());
+      EXPECT_THAT(greeting(), EndsWith(kBase));
+      EXPECT_EQ(canary(), alive);
+    }
+    EXPECT_EQ(outside(), before_all);
+  }
+  put_back();
+  EXPECT_TRUE(comes_up(look_));
+  EXPECT_THAT(entry_, StartsWith(kBooted)) << "as it is, it boots";
+}
+
+/// systemd-nspawn waited at the base's pipe; a device of the base's it would have opened.
+TEST_F(NspawnHostile, a_machine_id_that_is_a_link_is_followed_to_nothing_on_the_base) {
+  make_system();
+  ASSERT_TRUE(shell("mkfifo /run/waits"));
+  change_volume("rm -f etc/machine-id; ln -s /run/waits etc/machine-id");
+  EXPECT_TRUE(comes_up(look_));
+  EXPECT_EQ(entry_, std::string(kInstead) +
+                        "/etc/machine-id in the volume is a symbolic link, which systemd-nspawn "
+                        "would follow on the base");
+}
+
+/// What sessions by `chroot` have of the base's /run stayed in the container's.
+TEST_F(NspawnHostile, a_run_that_is_a_link_shows_nothing_of_the_base_s_to_the_container) {
+  make_system();
+  change_volume("mkdir -p var/elsewhere; mv run run.was; ln -s var/elsewhere run");
+  EXPECT_TRUE(comes_up(look_));
+  EXPECT_EQ(entry_, std::string(kInstead) +
+                        "/run in the volume is a symbolic link, which systemd-nspawn would follow "
+                        "on the base");
+}
+
+/// Its sshd's unit was hidden by it, and the boot was waited for five minutes.
+TEST_F(NspawnHostile, a_resolv_conf_that_leads_to_the_unit_of_its_sshd_does_not_take_its_place) {
+  make_system();
+  change_volume("ln -sfn /run/systemd/system/warmroot-sshd.service etc/resolv.conf");
+  EXPECT_TRUE(comes_up(look_));
+  EXPECT_THAT(entry_, StartsWith(kBooted));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
