@@ -79,6 +79,7 @@ Ok SshdDoor::wait_until_it_listens(const Cancelled& cancelled) {
       return fail(ErrorKind::retry_later, "starting " + sshd_->name() + " was stopped");
     if (boottime_ms() >= deadline)
       return fail(ErrorKind::retry_later, sshd_->name() + " does not listen" + last_words());
+    bound_log();  // a console that is written to without end, say
     ::poll(nullptr, 0, static_cast<int>(sshd_->start_look().count()));
   }
 }

@@ -1,6 +1,10 @@
 // A volume that is hostile to the entry `nspawn`: what the bootstrap and systemd-nspawn itself read
 // in it, find by its paths or mount on, before its init runs.
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <iterator>
+#include <thread>
 #include <tuple>
 
 #include "tests/hostile_kinds.hpp"
@@ -114,6 +118,38 @@ TEST_F(NspawnHostile, a_resolv_conf_that_leads_to_the_unit_of_its_sshd_does_not_
   change_volume("ln -sfn /run/systemd/system/warmroot-sshd.service etc/resolv.conf");
   EXPECT_TRUE(comes_up(look_));
   EXPECT_THAT(entry_, StartsWith(kBooted));
+}
+
+/// Its log is on the base's tmpfs, and was bounded only once it served.
+TEST_F(NspawnHostile, an_init_that_writes_on_its_console_without_end_does_not_fill_the_base_s_run) {
+  constexpr off_t kBounded = 1 << 20, kFull = 256 << 20;
+  make_system();
+  change_volume(R"sh(
+      for init in usr/lib/systemd/systemd lib/systemd/systemd; do
+        [ -e $init ] || continue
+        rm $init; printf '#!/bin/sh\nexec cat /dev/zero\n' >$init; chmod 755 $init
+      done)sh");
+  ::unlink(kOwnSshdLog);
+  off_t most = 0;
+  bool was_cut = false;
+  std::thread watcher([&] {
+    const auto deadline = steady_clock::now() + kLimit;
+    for (off_t before = 0; !was_cut && before < kFull && steady_clock::now() < deadline;) {
+      struct stat log {};
+      const off_t now = ::stat(kOwnSshdLog, &log) == 0 ? log.st_size : 0;
+      was_cut = before > kBounded && now < before;
+      most = std::max(most, now);
+      before = now;
+      ::poll(nullptr, 0, 1);
+    }
+    stop_.request({"operator", "a test stops it", boottime_ms() + 60000});
+  });
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  watcher.join();
+  EXPECT_FALSE(done);
+  EXPECT_TRUE(was_cut) << most << " bytes at most";
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
 }  // namespace
