@@ -97,9 +97,8 @@ Result<UniqueFd> RootDirectory::open_inside(const std::string& path, int flags, 
   return fd;
 }
 
-Result<std::string> RootDirectory::read_if(
-    const std::string& path, std::size_t limit,
-    const std::function<Ok(int fd, const struct stat&)>& check) const {
+Result<UniqueFd> RootDirectory::open_file_if(const std::string& path,
+                                             const FileCheck& check) const {
   // Opening a device can already do something (rewind, arm a watchdog): look before opening.
   TRY_ASSIGN(const UniqueFd found, open_inside(path, O_PATH));
   struct stat facts {};
@@ -108,8 +107,18 @@ Result<std::string> RootDirectory::read_if(
     return fail(ErrorKind::refused, "/" + path + " in the volume is no regular file");
   TRY(check(found.get(), facts));
   const std::string reopened = "/proc/self/fd/" + std::to_string(found.get());
-  const UniqueFd file(::open(reopened.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  UniqueFd file(::open(reopened.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   if (!file) return fail_errno("opening /" + path + " in the volume");
+  return file;
+}
+
+Result<UniqueFd> RootDirectory::open_file(const std::string& path) const {
+  return open_file_if(path, [](int, const struct stat&) { return Ok{}; });
+}
+
+Result<std::string> RootDirectory::read_if(const std::string& path, std::size_t limit,
+                                           const FileCheck& check) const {
+  TRY_ASSIGN(const UniqueFd file, open_file_if(path, check));
   return read_all(file.get(), limit, "/" + path + " in the volume");
 }
 

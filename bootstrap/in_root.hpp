@@ -31,6 +31,9 @@ class RootDirectory {
 
   /// openat2 relative to the root; `flags` are open(2)'s, O_CLOEXEC is added. Errors: errno's.
   Result<UniqueFd> open_inside(const std::string& path, int flags, mode_t mode = 0) const;
+  /// A regular file, for reading; looked at before, because opening a device can already do
+  /// something. Errors: refused when it is no regular file.
+  Result<UniqueFd> open_file(const std::string& path) const;
   /// A regular file's whole content. Errors: refused when it is no regular file, broken when longer
   /// than `limit`.
   Result<std::string> read(const std::string& path, std::size_t limit) const;
@@ -63,8 +66,10 @@ class RootDirectory {
   int fd() const { return fd_.get(); }
 
  private:
+  using FileCheck = std::function<Ok(int fd, const struct stat&)>;
+  Result<UniqueFd> open_file_if(const std::string& path, const FileCheck& check) const;
   Result<std::string> read_if(const std::string& path, std::size_t limit,
-                              const std::function<Ok(int fd, const struct stat&)>& check) const;
+                              const FileCheck& check) const;
   Ok check_directories_of(int file, const struct stat& file_facts, const std::string& home,
                           const FileOwner& owner) const;
   Ok check_new_place(const std::string& path) const;

@@ -1,6 +1,8 @@
 #include "bootstrap/preflight.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "bootstrap/base/words.hpp"
@@ -48,6 +50,19 @@ void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
                      true});
 }
 
+/// A C library that looks by itself ends each program at its start ("kernel too old"), which the
+/// login that is tried says, and nobody gets here. Others leave it to chance.
+void judge_libc(const PreflightFacts& facts, std::vector<Remark>& remarks) {
+  const auto kernel = kernel_version(facts.kernel_release);
+  if (!kernel || !facts.libc_least_kernel || *kernel >= *facts.libc_least_kernel) return;
+  const auto& [first, second, third] = *facts.libc_least_kernel;
+  remarks.push_back({"this system's C library is made for Linux " + std::to_string(first) + "." +
+                         std::to_string(second) + "." + std::to_string(third) +
+                         " and newer, and the kernel is the base's, " + facts.kernel_release +
+                         ": programs may fail until the base AMI has a newer one",
+                     true});
+}
+
 }  // namespace
 
 std::vector<Remark> preflight(const PreflightFacts& facts) {
@@ -66,6 +81,7 @@ std::vector<Remark> preflight(const PreflightFacts& facts) {
                            ": as long as that is attached, boot loader and fstab name this "
                            "machine's own disk instead, and an image made of it would not boot",
                        false});
+  judge_libc(facts, remarks);
   judge_gpu(facts, remarks);
   if (facts.memory_mib > 0 && facts.memory_free_mib < kLittleMemoryMib)
     remarks.push_back({std::to_string(facts.memory_free_mib) + " MiB of " +
@@ -95,6 +111,20 @@ std::string message_of_the_day(const std::vector<Remark>& remarks) {
   for (const auto& remark : remarks)
     if (remark.for_people) text += "warmroot: " + remark.text + "\n";
   return text;
+}
+
+std::optional<warm::KernelVersion> kernel_version(std::string_view release) {
+  warm::KernelVersion version{};
+  for (std::size_t part = 0; part < version.size(); ++part) {
+    const auto read =
+        std::from_chars(release.data(), release.data() + release.size(), version[part]);
+    if (read.ec != std::errc() && part == 0) return std::nullopt;
+    if (read.ec != std::errc()) break;
+    release.remove_prefix(static_cast<std::size_t>(read.ptr - release.data()));
+    if (!release.starts_with('.')) break;
+    release.remove_prefix(1);
+  }
+  return version;
 }
 
 std::string cuda_driver_version(const std::string& file_name) {

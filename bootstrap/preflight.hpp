@@ -10,11 +10,14 @@
 #include <vector>
 
 #include "bootstrap/boot_pin.hpp"
+#include "bootstrap/warm/elf_needs.hpp"
 
 namespace warmroot::bootstrap {
 
 struct PreflightFacts {
   std::string kernel_release;                 ///< uname -r
+  /// The oldest that the volume's C library is made for; absent: it does not say.
+  std::optional<warm::KernelVersion> libc_least_kernel;
   bool volume_has_modules = false;            ///< lib/modules/<release> in the volume
   std::optional<bool> selinux_enforcing;      ///< absent: the base has no SELinux
   std::optional<unsigned> apparmor_profiles;  ///< enforced; absent: the base has no AppArmor
@@ -39,6 +42,10 @@ std::vector<Remark> preflight(const PreflightFacts& facts);
 
 /// The text of the message of the day; empty when there is nothing to say to people.
 std::string message_of_the_day(const std::vector<Remark>& remarks);
+
+/// {6, 1, 0} of "6.1.0-18-cloud-amd64", a number that is not there being 0; nullopt where it begins
+/// with none.
+std::optional<warm::KernelVersion> kernel_version(std::string_view release);
 
 /// "535.183.01" of "libcuda.so.535.183.01"; empty where the name is another's or only
 /// "libcuda.so.1".

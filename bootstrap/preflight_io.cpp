@@ -56,6 +56,24 @@ std::optional<unsigned> enforced_profiles(const std::string& sys_root) {
   return count;
 }
 
+/// Where distributions have their C library.
+std::optional<warm::KernelVersion> libc_least_kernel(const RootDirectory& root) {
+  for (const char* path : {"lib/x86_64-linux-gnu/libc.so.6", "lib/aarch64-linux-gnu/libc.so.6",
+                           "lib64/libc.so.6", "usr/lib/libc.so.6"}) {
+    const auto file = root.open_file(path);
+    if (!file) continue;
+    const int fd = file->get();
+    return warm::elf_least_kernel([fd](warm::ByteRange range) {
+      std::string bytes(range.length, '\0');
+      const auto at = static_cast<off_t>(range.offset);
+      const ssize_t got = ::pread(fd, bytes.data(), bytes.size(), at);
+      bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+      return bytes;
+    });
+  }
+  return std::nullopt;
+}
+
 void add_cuda_drivers(const RootDirectory& root, const std::string& directory,
                       std::vector<std::string>& versions) {
   auto fd = root.open_inside(directory, O_RDONLY | O_DIRECTORY);
@@ -80,6 +98,7 @@ PreflightFacts preflight_facts(const std::string& sys_root, const std::string& p
   utsname kernel{};
   if (::uname(&kernel) == 0) facts.kernel_release = kernel.release;
   facts.volume_has_modules = root.is_directory("lib/modules/" + facts.kernel_release);
+  facts.libc_least_kernel = libc_least_kernel(root);
   if (const auto enforcing = read_attribute(sys_root + "/fs/selinux/enforce"); !enforcing.empty())
     facts.selinux_enforcing = enforcing == "1";
   facts.apparmor_profiles = enforced_profiles(sys_root);

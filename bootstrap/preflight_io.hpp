@@ -10,7 +10,8 @@
 namespace warmroot::bootstrap {
 
 /// Looks at the base below `sys_root` and `proc_root`, and at the volume, of which it reads no more
-/// than directories. What cannot be read is left out, and what only the entry knows.
+/// than directories and some KiB of the C library. What cannot be read is left out, and what only
+/// the entry knows.
 PreflightFacts preflight_facts(const std::string& sys_root, const std::string& proc_root,
                                const RootDirectory& root);
 

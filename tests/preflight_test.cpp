@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include <filesystem>
@@ -65,6 +66,36 @@ TEST(Preflight, a_kernel_without_modules_in_the_volume_is_the_operators_matter) 
   facts.volume_has_modules = false;
   EXPECT_THAT(only_remark(facts, false), HasSubstr("6.1.0-18-cloud-amd64"));
   EXPECT_EQ(message_of_the_day(preflight(facts)), "");
+}
+
+TEST(Preflight, a_c_library_that_wants_a_newer_kernel_is_said_at_login) {
+  auto facts = plain();
+  for (const auto& least : std::vector<warm::KernelVersion>{{3, 2, 0}, {6, 0, 9}, {6, 1, 0}}) {
+    facts.libc_least_kernel = least;
+    EXPECT_THAT(preflight(facts), IsEmpty());
+  }
+  for (const auto& least : std::vector<warm::KernelVersion>{{6, 1, 1}, {6, 2, 0}, {7, 0, 0}}) {
+    facts.libc_least_kernel = least;
+    EXPECT_THAT(only_remark(facts, true), HasSubstr("programs may fail"));
+  }
+  EXPECT_THAT(only_remark(facts, true), HasSubstr("Linux 7.0.0 and newer, and the kernel is the "
+                                                  "base's, 6.1.0-18-cloud-amd64"));
+  facts.kernel_release = "unknown";
+  EXPECT_THAT(preflight(facts), IsEmpty()) << "not known is not old";
+}
+
+TEST(Preflight, a_kernel_s_version_is_read_off_its_release) {
+  const auto is = [](const char* release, warm::KernelVersion version) {
+    EXPECT_EQ(kernel_version(release), version) << release;
+  };
+  is("6.1.0-18-cloud-amd64", {6, 1, 0});
+  is("5.10.234-225.921.amzn2.x86_64", {5, 10, 234});
+  is("6.18", {6, 18, 0});
+  is("6.18-rc1", {6, 18, 0});
+  is("7.", {7, 0, 0});
+  is("4.99999999999.3", {4, 0, 0});
+  for (const char* none : {"", "v6.1", "-1.2", "."})
+    EXPECT_EQ(kernel_version(none), std::nullopt) << none;
 }
 
 TEST(Preflight, little_memory_and_a_policy_that_refuses_are_said_at_login) {
@@ -156,6 +187,25 @@ TEST_F(PreflightFiles, are_read_as_the_kernel_writes_them) {
   EXPECT_TRUE(seen.volume_has_apparmor);
   EXPECT_EQ(seen.nvidia_driver, "535.183.01");
   EXPECT_THAT(seen.cuda_drivers, ElementsAre("550.90.07"));
+}
+
+TEST_F(PreflightFiles, a_c_library_says_which_kernel_it_is_made_for) {
+  std::filesystem::create_directories(directory_.path() + "/root/lib64");
+  std::filesystem::copy_file("/bin/sh", directory_.path() + "/root/lib64/libc.so.6");
+  const auto least = facts().libc_least_kernel;
+  ASSERT_TRUE(least.has_value()) << "its own programs have the note, too";
+  EXPECT_GE((*least)[0], 2u);
+  EXPECT_LT((*least)[0], 100u);
+}
+
+TEST_F(PreflightFiles, a_c_library_that_is_a_pipe_or_leads_out_of_the_volume_is_none) {
+  const std::string libraries = directory_.path() + "/root/lib/x86_64-linux-gnu";
+  std::filesystem::create_directories(libraries);
+  ASSERT_EQ(::mkfifo((libraries + "/libc.so.6").c_str(), 0600), 0);
+  EXPECT_EQ(facts().libc_least_kernel, std::nullopt);
+  std::filesystem::remove(libraries + "/libc.so.6");
+  std::filesystem::create_symlink("/bin/sh", libraries + "/libc.so.6");
+  EXPECT_EQ(facts().libc_least_kernel, std::nullopt);
 }
 
 TEST_F(PreflightFiles, what_is_not_there_is_left_out) {

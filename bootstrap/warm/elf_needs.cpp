@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string_view>
 
 namespace warmroot::warm {
 namespace {
@@ -14,6 +15,7 @@ constexpr std::uint64_t kMostDynamic = 64 * 1024;
 constexpr std::uint64_t kMostNames = 1024 * 1024;
 constexpr std::uint64_t kMostPath = 4096;
 constexpr std::size_t kMostLibraries = 256;
+constexpr std::uint64_t kMostNotes = 4096;
 
 template <typename Record>
 std::vector<Record> records(const std::string& bytes) {
@@ -40,18 +42,57 @@ std::optional<std::uint64_t> file_offset(const std::vector<Elf64_Phdr>& headers,
   return std::nullopt;
 }
 
-}  // namespace
-
-ElfNeeds elf_needs(const ReadBytes& read) {
-  ElfNeeds needs;
+/// None where it is no 64-bit little-endian file.
+std::vector<Elf64_Phdr> program_headers(const ReadBytes& read) {
   const std::string start = read({0, sizeof(Elf64_Ehdr)});
-  if (start.size() != sizeof(Elf64_Ehdr) || !start.starts_with(ELFMAG)) return needs;
+  if (start.size() != sizeof(Elf64_Ehdr) || !start.starts_with(ELFMAG)) return {};
   const auto file = records<Elf64_Ehdr>(start).front();
   if (file.e_ident[EI_CLASS] != ELFCLASS64 || file.e_ident[EI_DATA] != ELFDATA2LSB ||
       file.e_phentsize != sizeof(Elf64_Phdr))
-    return needs;
-  const auto headers = records<Elf64_Phdr>(read(
+    return {};
+  return records<Elf64_Phdr>(read(
       {file.e_phoff, std::min<std::uint64_t>(file.e_phnum, kMostHeaders) * sizeof(Elf64_Phdr)}));
+}
+
+/// Of a segment of notes: header, name and content, the latter two each up to the next multiple of
+/// the segment's alignment.
+std::optional<KernelVersion> least_kernel_in(const std::string& notes, std::uint64_t alignment) {
+  constexpr std::string_view kGnu(ELF_NOTE_GNU, sizeof ELF_NOTE_GNU);  // with its end
+  const auto aligned = [alignment](std::uint64_t bytes) {
+    return (bytes + alignment - 1) / alignment * alignment;
+  };
+  for (std::uint64_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
+    Elf64_Nhdr note;
+    std::memcpy(&note, notes.data() + at, sizeof note);
+    const std::uint64_t content = at + aligned(sizeof note + std::uint64_t{note.n_namesz});
+    const std::uint64_t end = content + note.n_descsz;
+    if (end > notes.size()) return std::nullopt;
+    const std::string_view name(notes.data() + at + sizeof note, note.n_namesz);
+    std::array<std::uint32_t, 4> words{};  // which system, and the version
+    if (note.n_type == NT_GNU_ABI_TAG && name == kGnu && note.n_descsz >= sizeof words) {
+      std::memcpy(words.data(), notes.data() + content, sizeof words);
+      if (words[0] == ELF_NOTE_OS_LINUX) return KernelVersion{words[1], words[2], words[3]};
+    }
+    at += aligned(end - at);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<KernelVersion> elf_least_kernel(const ReadBytes& read) {
+  for (const Elf64_Phdr& header : program_headers(read)) {
+    if (header.p_type != PT_NOTE) continue;
+    const std::string notes =
+        read({header.p_offset, std::min<std::uint64_t>(header.p_filesz, kMostNotes)});
+    if (const auto least = least_kernel_in(notes, header.p_align == 8 ? 8 : 4)) return least;
+  }
+  return std::nullopt;
+}
+
+ElfNeeds elf_needs(const ReadBytes& read) {
+  ElfNeeds needs;
+  const auto headers = program_headers(read);
   std::vector<Elf64_Dyn> dynamic;
   for (const Elf64_Phdr& header : headers) {
     if (header.p_type == PT_INTERP)

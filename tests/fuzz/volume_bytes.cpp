@@ -133,7 +133,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 7: free_trees(text); break;
     case 5: block_list(text); break;
     case 4: check_inside(warm::partitions_of(text, kDevice), kDevice); break;
-    default: (void)warm::elf_needs([&](warm::ByteRange range) { return bytes_at(text, range); }); break;
+    default: {
+      const auto file = [&](warm::ByteRange range) { return bytes_at(text, range); };
+      (void)warm::elf_needs(file);
+      (void)warm::elf_least_kernel(file);
+      break;
+    }
   }
   return 0;
 }
