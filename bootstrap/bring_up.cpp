@@ -397,6 +397,7 @@ class Work {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
       PreflightFacts facts = preflight_facts(kSys, "/proc", root);
       facts.own_mount_namespace = assignment_.entry->holds_sessions();  // they are in its container
+      if (input_.instance_type) facts.instance_type = input_.instance_type();
       if (pin_.valid()) facts.boot = pin_.get();
       auto remarks = preflight(facts);
       remarks.insert(remarks.end(), assignment_.fstab.begin(), assignment_.fstab.end());

@@ -40,6 +40,8 @@ struct BringUpInput {
   std::chrono::milliseconds confirmation_limit{0};
   /// The volume that the manager says it attached, as soon as it is known.
   std::function<std::optional<std::string>()> confirmed_volume;
+  /// The machine's; may take a while, and is asked behind the switch. May be empty.
+  std::function<std::string()> instance_type;
   /// For GivenAway; forget_given_away is called once that is over.
   GivenAwayVolume given_away;
   /// Why the manager gives none for now, in words for people. May be empty.

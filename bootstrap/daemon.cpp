@@ -397,6 +397,7 @@ class Daemon {
       const std::lock_guard lock(mutex_);
       return no_volume_;
     };
+    input_.instance_type = [] { return Imds().instance_type(); };
     if (!ticket_.manager_url.empty()) input_.confirmation_limit = kConfirmationLimit;
     input_.enter_stage = [this](Stage stage, const std::string& message) {
       if (stage == Stage::disk_seen)

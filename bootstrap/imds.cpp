@@ -71,6 +71,11 @@ Result<LaunchFacts> Imds::launch_facts() {
   return facts;
 }
 
+std::string Imds::instance_type() {
+  const auto type = find("meta-data/instance-type");
+  return type && *type ? instance_type_of(**type) : std::string();
+}
+
 Result<std::optional<std::string>> Imds::identity_signature() {
   auto signature = find("dynamic/instance-identity/rsa2048");
   if (signature && *signature && (*signature)->size() > kMaxSignatureBytes) return std::nullopt;

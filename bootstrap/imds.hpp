@@ -29,6 +29,9 @@ class Imds {
   /// Everything `up` needs, in one go. Errors: any of find's and of set_identity's.
   Result<LaunchFacts> launch_facts();
 
+  /// The machine's type, as instance_type_of has it; empty where the service does not tell it.
+  std::string instance_type();
+
   /// Who this machine is, signed by EC2, as the manager wants it at hello; nullopt where the
   /// service has none, or one longer than kMaxSignatureBytes. Errors: find's.
   Result<std::optional<std::string>> identity_signature();

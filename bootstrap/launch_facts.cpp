@@ -35,6 +35,10 @@ void add_device(LaunchFacts& facts, std::string_view device) {
   if (is_made_of(device, "-_/")) facts.device_names.emplace_back(device);
 }
 
+std::string instance_type_of(std::string_view text) {
+  return is_made_of(text, "-.") ? std::string(text) : std::string();
+}
+
 Ok set_identity(LaunchFacts& facts, std::string_view instance_id, std::string_view zone,
                 std::string_view public_key) {
   if (instance_id.empty()) return fail(ErrorKind::gone, "the metadata service has no instance-id");

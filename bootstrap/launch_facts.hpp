@@ -29,6 +29,9 @@ std::vector<std::string> mapping_entries(std::string_view listing);
 /// has its name.
 void add_device(LaunchFacts& facts, std::string_view device);
 
+/// "m7i.large"; empty where the text can be no instance type.
+std::string instance_type_of(std::string_view text);
+
 /// Sets id, zone and the first line of the key; a key that no authorized_keys line can be is none.
 /// Errors: refused for an id or a zone that is not made of letters, digits and '-', gone without an
 /// id.

@@ -14,9 +14,21 @@ namespace {
 /// A login shell, an editor and a compiler want about as much.
 constexpr std::uint64_t kLittleMemoryMib = 256;
 
-/// Shared by EBS volumes, instance store and network interfaces on most Nitro types; some have
-/// more. Source: EC2 user guide, "Amazon EBS volume limits".
-constexpr unsigned kUsualSlots = 28;
+/// Shared by EBS volumes, instance store and network interfaces on most Nitro types before the
+/// seventh generation, and on those of the same age without a hypervisor.
+constexpr unsigned kUsualSlots = 28, kBareMetalSlots = 31;
+/// From the seventh generation on a type has a limit of its own, of volumes alone.
+constexpr unsigned kFirstOfVolumesAlone = 7;
+
+/// Of the families of the seventh generation that are documented by size here (m7i, c7i).
+struct SizeLimit {
+  std::string_view size;
+  unsigned most;
+};
+constexpr SizeLimit kSizeLimits[] = {
+    {"large", 32},    {"xlarge", 32},   {"2xlarge", 32},    {"4xlarge", 32},
+    {"8xlarge", 32},  {"12xlarge", 32}, {"16xlarge", 48},   {"24xlarge", 64},
+    {"48xlarge", 128}, {"metal-24xl", 39}, {"metal-48xl", 79}};
 
 /// A profile is found by its program's path below the root of the mount namespace. Source:
 /// apparmor.d(5), "namespace_relative", the default. Not tried on a base with AppArmor.
@@ -30,6 +42,21 @@ void judge_apparmor(const PreflightFacts& facts, std::vector<Remark>& remarks) {
     remarks.push_back({theirs + ", by path on the base: the volume's own profiles are not loaded, "
                                 "and its programs run unconfined",
                        false});
+}
+
+void judge_slots(const PreflightFacts& facts, std::vector<Remark>& remarks) {
+  const bool is_known = !facts.instance_type.empty();
+  const auto limit = is_known ? slot_limit(facts.instance_type) : SlotLimit{kUsualSlots, false};
+  if (!limit) return;
+  const unsigned taken = limit->of_volumes_alone ? facts.volumes_taken : facts.slots_taken;
+  if (taken < limit->most) return;
+  const std::string what = limit->of_volumes_alone ? "EBS volumes" : "disks and network interfaces";
+  const std::string whose =
+      is_known ? "that " + facts.instance_type + " takes" : "that most instance types take";
+  remarks.push_back({std::to_string(taken) + " " + what + " are attached, of the " +
+                         std::to_string(limit->most) + " " + whose +
+                         ": EC2 may refuse another volume",
+                     false});
 }
 
 void judge_gpu(const PreflightFacts& facts, std::vector<Remark>& remarks) {
@@ -93,17 +120,34 @@ std::vector<Remark> preflight(const PreflightFacts& facts) {
          "stands in the base's audit log",
          true});
   judge_apparmor(facts, remarks);
-  if (facts.slots_taken >= kUsualSlots)
-    remarks.push_back({std::to_string(facts.slots_taken) +
-                           " disks and network interfaces are attached, of the " +
-                           std::to_string(kUsualSlots) +
-                           " that most instance types take: EC2 may refuse another volume",
-                       false});
+  judge_slots(facts, remarks);
   if (!facts.kernel_release.empty() && !facts.volume_has_modules)
     remarks.push_back({"the kernel is the base's, " + facts.kernel_release +
                            ", for which the volume has no modules: load them on the base",
                        false});
   return remarks;
+}
+
+std::optional<SlotLimit> slot_limit(std::string_view instance_type) {
+  const std::size_t dot = instance_type.find('.');
+  if (dot == instance_type.npos) return std::nullopt;
+  const std::string_view family = instance_type.substr(0, dot);
+  const std::string_view size = instance_type.substr(dot + 1);
+  // "c6gn": letters, a generation, letters; not "u-6tb1" or "u7i-12tb", which count otherwise.
+  const std::size_t number = family.find_first_of("0123456789");
+  if (number == 0 || number == family.npos || family.find('-') != family.npos ||
+      family.starts_with("mac"))
+    return std::nullopt;
+  unsigned generation = 0;
+  const auto read =
+      std::from_chars(family.data() + number, family.data() + family.size(), generation);
+  if (read.ec != std::errc()) return std::nullopt;
+  if (generation < kFirstOfVolumesAlone)
+    return SlotLimit{size.starts_with("metal") ? kBareMetalSlots : kUsualSlots, false};
+  if (family != "m7i" && family != "c7i") return std::nullopt;
+  for (const SizeLimit& each : kSizeLimits)
+    if (each.size == size) return SlotLimit{each.most, true};
+  return std::nullopt;
 }
 
 std::string message_of_the_day(const std::vector<Remark>& remarks) {

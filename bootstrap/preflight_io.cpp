@@ -45,6 +45,15 @@ void look_at_pci(const std::string& sys_root, PreflightFacts& facts) {
   }
 }
 
+unsigned volumes_taken(const std::string& sys_root) {
+  constexpr std::string_view kEbs = "Amazon Elastic Block Store";
+  const std::string controllers = sys_root + "/class/nvme/";
+  unsigned count = 0;
+  for (const auto& name : list_directory(controllers))
+    count += read_attribute(controllers + name + "/model").starts_with(kEbs) ? 1 : 0;
+  return count;
+}
+
 /// Lines like "/usr/bin/man (enforce)".
 std::optional<unsigned> enforced_profiles(const std::string& sys_root) {
   if (read_attribute(sys_root + "/module/apparmor/parameters/enabled") != "Y") return std::nullopt;
@@ -104,6 +113,7 @@ PreflightFacts preflight_facts(const std::string& sys_root, const std::string& p
   facts.apparmor_profiles = enforced_profiles(sys_root);
   facts.volume_has_apparmor = root.is_directory("etc/apparmor.d");
   look_at_pci(sys_root, facts);
+  facts.volumes_taken = volumes_taken(sys_root);
   facts.nvidia_driver = read_attribute(sys_root + "/module/nvidia/version");
   if (!facts.nvidia_driver.empty())
     for (const char* directory : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu",

@@ -100,6 +100,17 @@ TEST_F(Metadata, what_cannot_be_true_of_a_launch_is_not_believed) {
   }
 }
 
+TEST_F(Metadata, an_instance_type_that_can_be_none_is_not_believed) {
+  Imds imds(server_.url());
+  EXPECT_EQ(imds.instance_type(), "") << "it is not told";
+  answers_["meta-data/instance-type"] = "u7i-12tb.224xlarge";
+  EXPECT_EQ(imds.instance_type(), "u7i-12tb.224xlarge");
+  for (const char* none : {"", "m5.large\n", "m5.large\033[2J", "../../user-data", "m5 large"}) {
+    answers_["meta-data/instance-type"] = none;
+    EXPECT_EQ(imds.instance_type(), "") << none;
+  }
+}
+
 TEST_F(Metadata, an_expired_token_is_renewed_once) {
   Imds imds(server_.url());
   ASSERT_TRUE(imds.find("meta-data/instance-id"));

@@ -134,6 +134,59 @@ TEST(Preflight, an_instance_that_can_take_no_other_volume_says_so_to_the_operato
   EXPECT_THAT(only_remark(facts, false), StartsWith("28 disks and network interfaces"));
 }
 
+TEST(Preflight, slots_are_counted_as_the_instance_s_type_has_them) {
+  struct Case {
+    const char* type;
+    std::optional<unsigned> most;
+    bool of_volumes_alone;
+  };
+  for (const Case& each : std::vector<Case>{{"m5.large", 28, false},
+                                            {"c6gn.16xlarge", 28, false},
+                                            {"g5.12xlarge", 28, false},
+                                            {"i3en.metal", 31, false},
+                                            {"m7i.large", 32, true},
+                                            {"m7i.12xlarge", 32, true},
+                                            {"c7i.16xlarge", 48, true},
+                                            {"m7i.24xlarge", 64, true},
+                                            {"c7i.metal-24xl", 39, true},
+                                            {"c7i.48xlarge", 128, true},
+                                            {"m7i.metal-48xl", 79, true},
+                                            {"m7i.3xlarge", std::nullopt, false},
+                                            {"m7i-flex.large", std::nullopt, false},
+                                            {"m7g.large", std::nullopt, false},
+                                            {"r8g.24xlarge", std::nullopt, false},
+                                            {"mac2.metal", std::nullopt, false},
+                                            {"u-6tb1.metal", std::nullopt, false},
+                                            {"5m.large", std::nullopt, false},
+                                            {"m99999999999.large", std::nullopt, false},
+                                            {"large", std::nullopt, false},
+                                            {"", std::nullopt, false}}) {
+    const auto limit = slot_limit(each.type);
+    ASSERT_EQ(limit.has_value(), each.most.has_value()) << each.type;
+    if (!limit) continue;
+    EXPECT_EQ(limit->most, *each.most) << each.type;
+    EXPECT_EQ(limit->of_volumes_alone, each.of_volumes_alone) << each.type;
+  }
+}
+
+/// Interfaces and instance store were counted on types that do not count them, and 28 were as many
+/// as any took.
+TEST(Preflight, a_type_with_a_limit_of_its_own_is_full_by_its_volumes_alone) {
+  auto facts = plain();
+  facts.slots_taken = 40;
+  facts.volumes_taken = 31;
+  facts.instance_type = "m7i.large";
+  EXPECT_THAT(preflight(facts), IsEmpty());
+  facts.volumes_taken = 32;
+  EXPECT_THAT(only_remark(facts, false),
+              StartsWith("32 EBS volumes are attached, of the 32 that m7i.large takes"));
+  facts.instance_type = "m7g.large";
+  EXPECT_THAT(preflight(facts), IsEmpty()) << "its limit is not known here";
+  facts.instance_type = "m5.large";
+  EXPECT_THAT(only_remark(facts, false), StartsWith("40 disks and network interfaces are attached, "
+                                                    "of the 28 that m5.large takes"));
+}
+
 TEST(Preflight, a_cuda_drivers_version_is_read_off_its_librarys_name) {
   EXPECT_EQ(cuda_driver_version("libcuda.so.535.183.01"), "535.183.01");
   for (const char* other : {"libcuda.so", "libcuda.so.1", "libcudart.so.12.2", "libcuda.so.5.x\n"})
@@ -167,6 +220,8 @@ TEST_F(PreflightFiles, are_read_as_the_kernel_writes_them) {
   for (const char* of_ec2 : {"0000:00:04.0/class", "0000:00:1f.0/class"})
     put(std::string("sys/bus/pci/devices/") + of_ec2, "0x010802\n");
   put("sys/bus/pci/devices/0000:00:05.0/class", "0x020000\n");
+  put("sys/class/nvme/nvme0/model", "Amazon Elastic Block Store              \n");
+  put("sys/class/nvme/nvme1/model", "Amazon EC2 NVMe Instance Storage        \n");
   put("sys/bus/pci/devices/0000:00:01.0/class", "0x060100\n");
   put("sys/module/apparmor/parameters/enabled", "Y\n");
   put("sys/kernel/security/apparmor/profiles",
@@ -183,6 +238,7 @@ TEST_F(PreflightFiles, are_read_as_the_kernel_writes_them) {
   EXPECT_EQ(seen.selinux_enforcing, true);
   EXPECT_TRUE(seen.has_nvidia_gpu);
   EXPECT_EQ(seen.slots_taken, 3u);
+  EXPECT_EQ(seen.volumes_taken, 1u);
   EXPECT_EQ(seen.apparmor_profiles, 2u);
   EXPECT_TRUE(seen.volume_has_apparmor);
   EXPECT_EQ(seen.nvidia_driver, "535.183.01");

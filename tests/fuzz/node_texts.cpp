@@ -25,6 +25,7 @@
 #include "bootstrap/own_sshd_files.hpp"
 #include "bootstrap/own_sshd_plan.hpp"
 #include "bootstrap/partition_grow.hpp"
+#include "bootstrap/preflight.hpp"
 #include "bootstrap/process_stat.hpp"
 #include "bootstrap/sshd_config.hpp"
 #include "bootstrap/ticket.hpp"
@@ -72,6 +73,7 @@ void read_services(std::string_view text) {
   CHECK(facts.device_names.size() <= bootstrap::kMostDevices);
   (void)bootstrap::set_identity(facts, text.substr(0, text.size() / 3), text.substr(text.size() / 2), text);
   CHECK((facts.instance_id + facts.public_key).find_first_of("\n\r\033") == std::string::npos);
+  (void)bootstrap::slot_limit(bootstrap::instance_type_of(text));
   (void)bootstrap::parse_instance_action(text);
   (void)bootstrap::parse_rebalance(text);
   (void)bootstrap::parse_hello_answer(text);
