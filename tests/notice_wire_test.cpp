@@ -90,13 +90,16 @@ TEST_F(Metadata, what_cannot_be_true_of_a_launch_is_not_believed) {
   answers_["meta-data/block-device-mapping/"] = "ami\n../../user-data\nroot\n";
   answers_["meta-data/block-device-mapping/root"] = "/dev/xvda\033[2J";
   answers_["meta-data/public-keys/0/openssh-key"] = "ssh-ed25519 AAAA \033]0;key\007\nmore";
-  const auto facts = Imds(server_.url()).launch_facts();
+  Imds imds(server_.url());  // another one would have another token, and be refused for that
+  const auto facts = imds.launch_facts();
   ASSERT_TRUE(facts) << facts.error().message();
   EXPECT_THAT(facts->device_names, ElementsAre("xvda"));
   EXPECT_EQ(facts->public_key, "");
   for (const char* id : {"i-1\n", "i-1 ", "../i-1", "i-\033[2J"}) {
     answers_["meta-data/instance-id"] = id;
-    EXPECT_FALSE(Imds(server_.url()).launch_facts()) << id;
+    const auto refused = imds.launch_facts();
+    ASSERT_FALSE(refused) << id;
+    EXPECT_THAT(refused.error().message(), HasSubstr("instance-id is none")) << id;
   }
 }
 
