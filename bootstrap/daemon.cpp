@@ -332,7 +332,10 @@ class Daemon {
   /// The main thread has the bound again when serving_ is false.
   void keep_bound() {
     const std::lock_guard lock(mutex_);
-    if (serving_) assignment_.dirty_bound.keep();
+    if (const auto bound = serving_ ? assignment_.dirty_bound.keep() : std::nullopt)
+      book_.update([&](Status& status) {
+        status.dirty_bound = *bound + ", at " + std::to_string(input_.write_mib_s) + " MiB/s";
+      });
   }
 
   /// A device that keeps no such counters is not asked for ever.

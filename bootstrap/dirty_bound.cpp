@@ -18,6 +18,7 @@ constexpr std::size_t kMaxBefore = 256;
 constexpr char kVmBytes[] = "/dirty_bytes", kVmRatio[] = "/dirty_ratio";
 /// Documentation/ABI/testing/sysfs-class-bdi.
 constexpr char kMaxBytes[] = "max_bytes", kStrict[] = "strict_limit", kMaxRatio[] = "max_ratio";
+constexpr char kLowerLimit[] = "the kernel's own limit of ";
 
 bool exists(const std::string& path) {
   return ::access(path.c_str(), F_OK) == 0;
@@ -29,6 +30,12 @@ std::uint64_t number_in(const std::string& file) {
 
 std::string mib_text(std::uint64_t bytes) {
   return std::to_string(bytes / kMiB) + " MiB";
+}
+
+std::string words_of_all_disks(std::uint64_t bytes) {
+  return "at most " + mib_text(bytes) +
+         " dirty in memory, with what other disks have (vm.dirty_bytes: this kernel is older than "
+         "6.2)";
 }
 
 /// A btrfs of the disk has its backing device below its UUID.
@@ -70,9 +77,17 @@ Ok DirtyBound::change(const char* attribute, const std::string& value) const {
 
 Result<std::string> DirtyBound::set(std::uint64_t bytes) {
   wanted_bytes_ = bytes;
+  auto done = apply(bytes);
+  if (done) said_ = *done;
+  return done;
+}
+
+Result<std::string> DirtyBound::apply(std::uint64_t bytes) const {
+  // By a process that is gone, and so the kernel's limit is no lower one.
+  if (is_ours_of_all_disks(bytes)) return words_of_all_disks(bytes);
   const std::uint64_t limit = kernel_limit_bytes();
   if (limit != 0 && limit <= bytes)
-    return "the kernel's own limit of " + mib_text(limit) + " is lower than " + mib_text(bytes);
+    return kLowerLimit + mib_text(limit) + " is lower than " + mib_text(bytes);
   if (!has_strict_bytes()) return set_of_all_disks(bytes);
   TRY(change(kMaxBytes, std::to_string(bytes)));
   TRY(change(kStrict, "1"));
@@ -83,16 +98,22 @@ bool DirtyBound::has_strict_bytes() const {
   return exists(folder_ + "/" + kMaxBytes) && exists(folder_ + "/" + kStrict);
 }
 
+bool DirtyBound::is_ours_of_all_disks(std::uint64_t bytes) const {
+  return !has_strict_bytes() && exists(files_.before) && number_in(files_.vm + kVmBytes) == bytes;
+}
+
 /// What was there before is written down first: whoever takes the bound back may be another
 /// process.
 Result<std::string> DirtyBound::set_of_all_disks(std::uint64_t bytes) const {
   const std::string before =
       read_attribute(files_.vm + kVmBytes) + " " + read_attribute(files_.vm + kVmRatio) + "\n";
-  if (!exists(files_.before)) TRY(write_file_atomic(files_.before, before, 0600));
-  TRY(write_in_place(files_.vm + kVmBytes, std::to_string(bytes)));
-  return "at most " + mib_text(bytes) +
-         " dirty in memory, with what other disks have (vm.dirty_bytes: this kernel is older than "
-         "6.2)";
+  const bool is_first = !exists(files_.before);
+  if (is_first) TRY(write_file_atomic(files_.before, before, 0600));
+  const Ok written = write_in_place(files_.vm + kVmBytes, std::to_string(bytes));
+  // Else what was not set would be taken for another's setting, and not be tried again.
+  if (!written && is_first) ::unlink(files_.before.c_str());
+  TRY(written);
+  return words_of_all_disks(bytes);
 }
 
 /// Each of the two replaces the other.
@@ -108,20 +129,29 @@ Ok DirtyBound::restore_of_all_disks() const {
   return {};
 }
 
-void DirtyBound::keep() {
-  if (wanted_bytes_ == 0) return;
-  if (!has_strict_bytes()) {
-    // What somebody else has set since stays.
-    if (!exists(files_.before)) std::ignore = set(wanted_bytes_);
-    return;
+std::optional<std::string> DirtyBound::keep() {
+  if (wanted_bytes_ == 0) return std::nullopt;
+  const std::string said = said_;
+  if (has_strict_bytes()) {
+    const std::uint64_t now = number_in(folder_ + "/" + kMaxBytes);
+    const std::uint64_t off = now > wanted_bytes_ ? now - wanted_bytes_ : wanted_bytes_ - now;
+    if (off > wanted_bytes_ / 10) std::ignore = set(wanted_bytes_);
+  } else if (!exists(files_.before)) {
+    std::ignore = set(wanted_bytes_);
+  } else if (!is_ours_of_all_disks(wanted_bytes_)) {
+    said_ = "as somebody else has set vm.dirty_bytes or vm.dirty_ratio since, and not at most " +
+            mib_text(wanted_bytes_);
+  } else {
+    said_ = words_of_all_disks(wanted_bytes_);
   }
-  const std::uint64_t now = number_in(folder_ + "/" + kMaxBytes);
-  const std::uint64_t off = now > wanted_bytes_ ? now - wanted_bytes_ : wanted_bytes_ - now;
-  if (off > wanted_bytes_ / 10) std::ignore = set(wanted_bytes_);
+  // That limit moves all the time.
+  const bool still_lower = said.starts_with(kLowerLimit) && said_.starts_with(kLowerLimit);
+  return said_ == said || still_lower ? std::nullopt : std::optional(said_);
 }
 
 Ok DirtyBound::remove() {
   wanted_bytes_ = 0;
+  said_.clear();
   TRY(restore_of_all_disks());
   // The device may be gone, and its folder with it.
   if (folder_.empty() || !exists(folder_ + "/" + kMaxRatio)) return {};

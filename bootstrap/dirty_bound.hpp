@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "bootstrap/base/result.hpp"
@@ -38,8 +39,10 @@ class DirtyBound {
   Result<std::string> set(std::uint64_t bytes);
 
   /// The kernel keeps the bound as a share of its own limit, which moves with the memory that is
-  /// free: sets it again once it has moved by more than a tenth, or is needed now. Cheap.
-  void keep();
+  /// free: sets it again once it has moved by more than a tenth, or is needed now. What somebody
+  /// else has set for all disks since stays. Returns what holds from now on, in words, where that
+  /// is not what was said last. Cheap.
+  std::optional<std::string> keep();
 
   /// The kernel's defaults again, also where a process that is gone has set the bound.
   Ok remove();
@@ -47,6 +50,8 @@ class DirtyBound {
  private:
   Ok change(const char* attribute, const std::string& value) const;
   bool has_strict_bytes() const;
+  bool is_ours_of_all_disks(std::uint64_t bytes) const;
+  Result<std::string> apply(std::uint64_t bytes) const;
   Result<std::string> set_of_all_disks(std::uint64_t bytes) const;
   Ok restore_of_all_disks() const;
   std::uint64_t kernel_limit_bytes() const;
@@ -54,6 +59,7 @@ class DirtyBound {
   KernelFiles files_;
   std::string folder_;              ///< empty: none
   std::uint64_t wanted_bytes_ = 0;  ///< 0: nothing
+  std::string said_;                ///< what holds, in words; empty: nothing does
 };
 
 }  // namespace warmroot::bootstrap

@@ -76,10 +76,10 @@ TEST_F(DirtyBounds, follow_the_kernel_s_limit_when_it_moves) {
   auto bound = find();
   ASSERT_TRUE(bound->set(1000 * kMiB));
   put("sys/class/bdi/259:3/max_bytes", std::to_string(1050 * kMiB));
-  bound->keep();
+  EXPECT_EQ(bound->keep(), std::nullopt);
   EXPECT_EQ(at("max_bytes"), std::to_string(1050 * kMiB)) << "a few per cent are no reason";
   put("sys/class/bdi/259:3/max_bytes", std::to_string(2000 * kMiB));
-  bound->keep();
+  EXPECT_EQ(bound->keep(), std::nullopt) << "the same was said before";
   EXPECT_EQ(at("max_bytes"), std::to_string(1000 * kMiB));
 }
 
@@ -88,10 +88,11 @@ TEST_F(DirtyBounds, change_nothing_while_the_kernel_allows_less_anyway) {
   auto bound = find();
   EXPECT_THAT(bound->set(1000 * kMiB).value_or(""), HasSubstr("own limit of 700 MiB is lower"));
   EXPECT_EQ(at("strict_limit"), "0");
-  bound->keep();
+  kernel_limit(650 * kMiB);
+  EXPECT_EQ(bound->keep(), std::nullopt) << "it moves all the time";
   EXPECT_EQ(at("strict_limit"), "0");
   kernel_limit(2000 * kMiB);  // memory became free
-  bound->keep();
+  EXPECT_EQ(bound->keep(), "at most 1000 MiB dirty in memory") << "status said another thing";
   EXPECT_EQ(at("max_bytes"), std::to_string(1000 * kMiB));
   EXPECT_EQ(at("strict_limit"), "1");
 }
@@ -109,10 +110,10 @@ TEST_F(DirtyBounds, of_kernels_before_6_2_are_of_all_disks_together_and_taken_ba
   EXPECT_EQ(at("max_ratio"), "100");
   put("vm/dirty_ratio", "0");  // as the kernel does
   kernel_limit(1000 * kMiB);
-  bound->keep();
+  EXPECT_EQ(bound->keep(), std::nullopt);
   // The process is killed, and the next one, or `down`, takes it back.
   auto next = find();
-  ASSERT_TRUE(next->set(1000 * kMiB));
+  EXPECT_EQ(next->set(1000 * kMiB).value_or(""), *words) << "the limit that it finds is its own";
   ASSERT_TRUE(next->remove());
   EXPECT_EQ(of_all("ratio"), "20");
   put("vm/dirty_bytes", "0");
@@ -129,10 +130,31 @@ TEST_F(DirtyBounds, of_all_disks_give_way_to_what_an_operator_has_set) {
   ASSERT_TRUE(bound->set(1000 * kMiB));
   put("vm/dirty_bytes", std::to_string(2000 * kMiB));
   kernel_limit(2000 * kMiB);
-  bound->keep();
+  EXPECT_THAT(bound->keep().value_or(""),
+              HasSubstr("as somebody else has set vm.dirty_bytes or vm.dirty_ratio since, and "
+                        "not at most 1000 MiB"));
+  EXPECT_EQ(bound->keep(), std::nullopt) << "said once";
   EXPECT_EQ(of_all("bytes"), std::to_string(2000 * kMiB));
+  put("vm/dirty_bytes", std::to_string(1000 * kMiB));
+  kernel_limit(1000 * kMiB);
+  EXPECT_THAT(bound->keep().value_or(""), HasSubstr("at most 1000 MiB dirty"));
+  put("vm/dirty_bytes", std::to_string(2000 * kMiB));
   ASSERT_TRUE(bound->remove());
   EXPECT_EQ(of_all("bytes"), std::to_string(4000 * kMiB));
+}
+
+TEST_F(DirtyBounds, of_all_disks_that_could_not_be_set_are_tried_again) {
+  device_with("259:3", false);
+  const std::string bytes = directory_.path() + "/vm/dirty_bytes";
+  std::filesystem::remove(bytes);
+  std::filesystem::create_directory(bytes);
+  auto bound = find();
+  EXPECT_FALSE(bound->set(1000 * kMiB));
+  EXPECT_EQ(bound->keep(), std::nullopt);
+  std::filesystem::remove(bytes);
+  put("vm/dirty_bytes", "0");
+  EXPECT_THAT(bound->keep().value_or(""), HasSubstr("at most 1000 MiB dirty"));
+  EXPECT_EQ(of_all("bytes"), std::to_string(1000 * kMiB));
 }
 
 TEST_F(DirtyBounds, of_all_disks_come_once_the_kernel_allows_more) {
@@ -142,7 +164,7 @@ TEST_F(DirtyBounds, of_all_disks_come_once_the_kernel_allows_more) {
   EXPECT_THAT(bound->set(1000 * kMiB).value_or(""), HasSubstr("is lower"));
   EXPECT_EQ(of_all("bytes"), "0");
   kernel_limit(2000 * kMiB);
-  bound->keep();
+  EXPECT_THAT(bound->keep().value_or(""), HasSubstr("at most 1000 MiB dirty"));
   EXPECT_EQ(of_all("bytes"), std::to_string(1000 * kMiB));
 }
 
