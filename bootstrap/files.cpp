@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -50,6 +51,16 @@ void drain_output(int fd, std::int64_t deadline_ms, const Cancelled& cancelled,
     if (got <= 0) return;
     if (output.size() < kMaxProgramOutput) output.append(buffer, static_cast<std::size_t>(got));
   }
+}
+
+/// What SELinux goes by. A file that is made beside another has their directory's, with which
+/// /etc/shadow could be read by more services, and changed by passwd(1) no more. Where that is
+/// forbidden, as by the warmer's filter, it has that one.
+void keep_label(const std::string& of, int file) {
+  constexpr char kLabel[] = "security.selinux";
+  char label[1024];
+  const ssize_t size = ::getxattr(of.c_str(), kLabel, label, sizeof label);
+  if (size > 0) ::fsetxattr(file, kLabel, label, static_cast<std::size_t>(size), 0);
 }
 
 }  // namespace
@@ -114,6 +125,7 @@ Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode
     ::unlink(temporary.c_str());
     return written;
   }
+  if (existed) keep_label(path, file.get());
   if ((existed && ::fchown(file.get(), before.st_uid, before.st_gid) != 0) ||
       ::fchmod(file.get(), mode) != 0 || ::fdatasync(file.get()) != 0 ||
       ::rename(temporary.c_str(), path.c_str()) != 0) {

@@ -31,8 +31,8 @@ std::string read_attribute(const std::string& path);
 /// read.
 std::string link_text(const std::string& path);
 
-/// Replaces the file by rename, synced, with exactly this mode; owner and group of an existing file
-/// stay.
+/// Replaces the file by rename, synced, with exactly this mode; owner, group and SELinux label of
+/// an existing file stay.
 Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode);
 /// Makes what was renamed into the path's directory last over a power cut: for files that another
 /// file must not outlive. A directory that cannot be synced has nothing to lose.
