@@ -2,7 +2,7 @@
 // others have written: tickets, uevents, mountinfo, notices, answers, held records, accounts, options, answers and configuration of
 // the volume's sshd, host keys, warm maps, fstabs, partition tables that are to grow. Merging a hostile volume's accounts must
 // never give the base another root, and reverting must give the base's files back; no option may choose where the volume's sshd
-// listens.
+// listens. The first byte chooses what reads the rest; with WARMROOT_FUZZ_CASE it is that one alone.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -211,7 +211,12 @@ void own_sshd(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 9) {
+#ifdef WARMROOT_FUZZ_CASE
+  constexpr int chosen = WARMROOT_FUZZ_CASE;
+#else
+  const int chosen = data[0] % 9;
+#endif
+  switch (chosen) {
     case 0: (void)bootstrap::parse_ticket(text); break;
     case 1: merge(text); break;
     case 2: read_kernel(text); break;

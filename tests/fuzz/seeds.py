@@ -146,6 +146,31 @@ def node_texts():
         yield b"\x07" + text(first.ljust(length) + second.rjust(length))
 
 
+def of_node_texts(case):
+    return [seed for seed in node_texts() if seed[0] == case]
+
+
+# The cases that CMakeLists.txt gives programs of their own.
+def accounts():
+    return of_node_texts(1)
+
+
+def mountinfo():
+    return of_node_texts(2)
+
+
+def imds():
+    return of_node_texts(3)
+
+
+def partitions():
+    """A master boot record, and entries of a GPT: Linux file systems from 1 MiB on, where the root begins."""
+    record = struct.pack("<BBBBBBBBII", 0x80, 0, 2, 0, 0x83, 0xFF, 0xFF, 0xFF, 2048, 2048)
+    yield b"\x05" + bytes(446) + record + bytes(48) + b"\x55\xaa"
+    linux = bytes.fromhex("af3dc60f838472478e793d69d8477de4")
+    yield b"\x05" + linux + bytes(range(16)) + struct.pack("<QQQ", 2048, 4095, 0) + bytes(72)
+
+
 def reports():
     hello = {"version": 1, "instance_id": "i-1", "deployment": "d", "pool": "p", "identity": "YWJj"}
     return [b"\x00" + text(hello), b"\x01" + text(REPORT)]
@@ -197,7 +222,8 @@ def volume_bytes():
 
 
 def main():
-    for make in (ec2_answers, aws_files, events, node_texts, reports, spec, ticket, profile, volume_bytes):
+    for make in (ec2_answers, aws_files, events, node_texts, accounts, mountinfo, imds, partitions, reports, spec, ticket, profile,
+                 volume_bytes):
         folder = os.path.join(sys.argv[1], f"fuzz_{make.__name__}")
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
