@@ -94,6 +94,21 @@ TEST_F(BootUp, a_person_of_the_volume_gets_in_by_the_key_that_she_keeps_there) {
   EXPECT_THAT(login("own"), testing::HasSubstr("Permission denied")) << "she is nobody here now";
 }
 
+/// DHCP may tell others while people are in the volume.
+TEST_F(BootUp, nameservers_that_the_base_learns_later_are_asked_in_the_volume_too) {
+  make_volume();
+  dress_as_disk();
+  const std::string before = read_file("/etc/resolv.conf", 4096).value_or("");
+  ASSERT_EQ(run_up(), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  const auto asked = [] { return read_file(inside("etc/resolv.conf"), 4096).value_or(""); };
+  EXPECT_EQ(asked(), before);
+  const std::string after = "nameserver 192.0.2.2\n";
+  ASSERT_TRUE(write_file_atomic("/etc/resolv.conf", after, 0644));
+  EXPECT_TRUE(comes([&] { return asked() == after; }));
+  EXPECT_TRUE(write_file_atomic("/etc/resolv.conf", before, 0644));
+}
+
 /// Of all processes', the whole time, by a process of its own: `up` forks, and of a process with
 /// threads the child may never get a lock that one of them had.
 class CommandLines {
