@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "bootstrap/account_remarks.hpp"
 #include "bootstrap/base/words.hpp"
 
 namespace warmroot::bootstrap {
@@ -453,19 +454,8 @@ AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
   edit.files = {append_lines(edit.files.passwd, edit.passwd_added),
                 append_lines(base.group, edit.group_added),
                 append_lines(base.shadow, edit.shadow_added)};
+  edit.without_groups = groups_left_out(volume, edit);
   return edit;
-}
-
-std::string remark_on_left_out(const std::vector<std::string>& left_out) {
-  constexpr std::size_t kMostNamed = 3, kMostWords = 100;
-  if (left_out.empty()) return {};
-  std::string names;
-  for (std::size_t i = 0; i < std::min(left_out.size(), kMostNamed); ++i)
-    names += (i > 0 ? ", " : "") + shortened(left_out[i], kMostWords);
-  if (left_out.size() > kMostNamed)
-    names += ", and " + std::to_string(left_out.size() - kMostNamed) + " more";
-  return "of the volume's people some cannot log in, because the base's accounts count: " + names +
-         "; with session.entry = \"sshd\" the volume's own do";
 }
 
 AccountFiles revert_accounts(const AccountFiles& present, const AccountEdit& edit) {

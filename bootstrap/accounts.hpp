@@ -61,6 +61,8 @@ struct AccountEdit {
   /// People who may log in on the volume and are unknown to the base: "eve has uid 1000, which is
   /// admin on the base".
   std::vector<std::string> left_out;
+  /// Who of session_users is not in groups of the volume: "ada (sudo, docker)".
+  std::vector<std::string> without_groups;
   bool changed() const {
     return !passwd_changed.empty() || !passwd_added.empty() || !group_added.empty() ||
            !shadow_added.empty();
@@ -93,10 +95,6 @@ std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& vo
 /// result changes nothing.
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                            const Shells& shells = {});
-
-/// For the remarks, one sentence: who gets no session for that, and what would help. sshd tells
-/// them nothing but "Permission denied". Empty: nobody.
-std::string remark_on_left_out(const std::vector<std::string>& left_out);
 
 /// Takes exactly the added lines out of the present files and gives the changed ones their shell
 /// back, whatever else has changed since; a shell that somebody else chose meanwhile stays.

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "bootstrap/account_remarks.hpp"
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/base_accounts.hpp"
@@ -220,7 +221,12 @@ class ChrootEntry : public Entry {
   bool by_base_sshd() const override { return true; }
   bool waits_for_base_sshd() const override { return !second_.is_open(); }
   std::string describe() const override { return second_.describe(); }
-  std::string remark() const override { return remark_on_left_out(accounts_.left_out); }
+  std::string remark() const override {
+    std::string kept_out = remark_on_left_out(accounts_.left_out);
+    const std::string without_groups = remark_on_groups(accounts_.without_groups);
+    if (!kept_out.empty() && !without_groups.empty()) kept_out += "; ";
+    return kept_out + without_groups;
+  }
 
   Result<std::string> prepare(const EntryInput& input) override {
     const auto waited = wait_for_cloud_init_users(input.cancelled);

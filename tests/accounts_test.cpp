@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "bootstrap/account_remarks.hpp"
+
 namespace warmroot::bootstrap {
 namespace {
 
@@ -267,6 +269,27 @@ TEST(Accounts, who_is_kept_out_by_somebody_else_s_id_is_named_with_what_would_he
             std::string(3000, 'x') + ":/bin/sh\n";
   EXPECT_THAT(remark(many), HasSubstr(", and 997 more; with session.entry"));
   EXPECT_LT(remark(many).size(), 500u) << "which is what a report carries of a remark";
+}
+
+/// sudo said that they are not in its file, and nothing said why.
+TEST(Accounts, who_is_without_a_group_of_the_volume_s_that_rules_go_by_is_named) {
+  AccountFiles base = kBase;
+  base.group += "sudo:x:27:admin\n";
+  const auto edit = merge_accounts(
+      base, volume("ada:x:2001:2001::/home/ada:/bin/sh\n"
+                   "admin:x:1000:1000::/home/admin:/bin/bash\n"
+                   "daemon:x:900:900::/:/bin/sh\n",
+                   "ada:x:2001:\nsudo:x:27:ada,admin,daemon\nplugdev:x:46:ada\nvideo:x:44:ada\n"
+                   "docker:x:998:eve,ada,ada\nlab:x:3000:ada\nkvm:x:3001:admin\n"));
+  EXPECT_THAT(edit.without_groups, ElementsAre("ada (sudo, video, docker)"))
+      << "who has the number by the base, or by what was added there, has the group";
+  EXPECT_EQ(remark_on_groups(edit.without_groups),
+            "of the volume's people some are here without groups that they have on it, because "
+            "the base's accounts count: ada (sudo, video, docker); with session.entry = \"sshd\" "
+            "the volume's own do");
+  EXPECT_EQ(remark_on_groups({}), "");
+  const std::vector<std::string> many(1000, std::string(200, 'a'));
+  EXPECT_LT(remark_on_groups(many).size(), 500u) << "which is what a report carries of a remark";
 }
 
 TEST(Accounts, the_number_of_a_privileged_base_group_is_no_primary_group) {

@@ -170,7 +170,7 @@ def surroundings(m):
     how = (WORKS, "new at each boot") if m.entry == "nspawn" else (DIFFERS, "new at each lease, as after a boot")
     m.row("/run", *how, says("run", "1") and facts.get("pid") == m.own(None, "1"), done)
     m.row("DNS", WORKS, "by the base's resolv.conf (`localhost` alone was asked for)", facts.get("dns", "0")[0] != "0" and facts["dns"].endswith("found"), done)
-    m.row("sudo and su", WORKS, "by the volume's rules", says("sudo", "0") and says("su", "researcher"), done)
+    m.row("sudo and su", WORKS, m.own("by the volume's rules; for those of a group see People", "by the volume's rules"), says("sudo", "0") and says("su", "researcher"), done)
     m.checks.that(f"{m.title}: the client's port is the base's", says("from", "22"), done)
     if m.entry != "chroot":
         m.row("a user whose shell the volume lacks", WORKS, "the volume's account has its own", says("shell", "/bin/bash"), done)

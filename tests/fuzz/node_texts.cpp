@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bootstrap/account_remarks.hpp"
 #include "bootstrap/accounts.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/words.hpp"
@@ -53,8 +54,8 @@ void merge(std::string_view text) {
     const auto before = bootstrap::parse_user(line.before), after = bootstrap::parse_user(line.after);
     CHECK(before && after && before->name == after->name && before->uid != 0 && after->uid >= 1000);
   }
-  const std::string remark = bootstrap::remark_on_left_out(edit.left_out);
-  CHECK(remark.size() < 500 && remark.find_first_of("\n\033") == std::string::npos);
+  for (const std::string& remark : {bootstrap::remark_on_left_out(edit.left_out), bootstrap::remark_on_groups(edit.without_groups)})
+    CHECK(remark.size() < 500 && remark.find_first_of("\n\033") == std::string::npos);
   const bootstrap::AccountFiles back = bootstrap::revert_accounts(edit.files, edit);
   CHECK(back.passwd == kBase.passwd && back.group == kBase.group && back.shadow == kBase.shadow);
 }
