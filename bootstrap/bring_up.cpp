@@ -17,7 +17,6 @@
 #include "bootstrap/leftovers.hpp"
 #include "bootstrap/login_proof.hpp"
 #include "bootstrap/login_trials.hpp"
-#include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/preflight_io.hpp"
 #include "bootstrap/reboot.hpp"
@@ -118,25 +117,13 @@ class Work {
 
   // the disk
 
-  std::vector<DiskFacts> scan() const {
-    const auto mountinfo = read_file("/proc/self/mountinfo", kMaxMountinfo);
-    auto disks = scan_disks(kSys, mounted_devices(mountinfo.value_or("")), input_.disks_at_start);
-    for (auto& disk : disks) {
-      if (disk.holds_base || disk.name.rfind("nvme", 0) != 0) continue;
-      const UniqueFd fd(::open(("/dev/" + disk.name).c_str(), O_RDONLY | O_CLOEXEC));
-      if (!fd) continue;
-      if (const auto identity = identify_nvme(fd.get())) disk.mapped_name = identity->mapped_name;
-    }
-    return disks;
-  }
-
   Result<std::string> find_disk() {
     TRY_ASSIGN(const UeventSocket uevents, UeventSocket::open());
     std::string waiting;
     bool told = false;
     while (true) {
       TRY(stop_.check());
-      const auto disks = scan();
+      const auto disks = named_disks(kSys, input_.disks_at_start);
       const auto word = input_.confirmed_volume();
       const auto& launched = input_.launch.device_names;
       if (given_away_.is_over(disks, launched, word, milliseconds(book_.now_ms())))

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "bootstrap/files.hpp"
+#include "bootstrap/mount_table.hpp"
 #include "bootstrap/root_mount.hpp"
 
 namespace warmroot::bootstrap {
@@ -191,6 +192,19 @@ Result<NvmeIdentity> identify_nvme(int fd) {
     identity.mapped_name = name.rfind("/dev/", 0) == 0 ? name.substr(5) : name;
   }
   return identity;
+}
+
+std::vector<DiskFacts> named_disks(const std::string& sys_root,
+                                   const std::set<std::string>& present_at_start) {
+  const auto mountinfo = read_file("/proc/self/mountinfo", kMaxMountinfo);
+  auto disks = scan_disks(sys_root, mounted_devices(mountinfo.value_or("")), present_at_start);
+  for (auto& disk : disks) {
+    if (disk.holds_base || disk.name.rfind("nvme", 0) != 0) continue;
+    const UniqueFd fd(::open(("/dev/" + disk.name).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) continue;
+    if (const auto identity = identify_nvme(fd.get())) disk.mapped_name = identity->mapped_name;
+  }
+  return disks;
 }
 
 Result<UniqueFd> open_verified(const std::string& sys_root, const DiskFacts& disk) {

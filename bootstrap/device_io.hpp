@@ -22,6 +22,11 @@ namespace warmroot::bootstrap {
 std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,
                                   const std::set<std::string>& present_at_start);
 
+/// All of them now, by what this process sees mounted, with the names that EC2 gave those which do
+/// not hold the base.
+std::vector<DiskFacts> named_disks(const std::string& sys_root,
+                                   const std::set<std::string>& present_at_start);
+
 /// As the disk is now.
 DiskIdentity identify_disk(const std::string& sys_root, const std::string& disk_name);
 
