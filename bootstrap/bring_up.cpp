@@ -21,6 +21,7 @@
 #include "bootstrap/preflight_io.hpp"
 #include "bootstrap/reboot.hpp"
 #include "bootstrap/release_plan.hpp"
+#include "bootstrap/session_switch.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/volume_fstab.hpp"
 #include "bootstrap/volume_grow.hpp"
@@ -39,13 +40,9 @@ constexpr char kSys[] = "/sys";
 constexpr milliseconds kLook{500};
 /// While the manager's word is waited for: it is what the boot waits for.
 constexpr milliseconds kWordLook{20};
-/// For a login behind the switch: people come in meanwhile, to whatever it is stuck in. What
-/// kProbeLimit has time for, the blocks' way from S3, is behind a volume on which it has worked;
-/// left are a machine that just boots and, at worst, an emulated processor.
-constexpr milliseconds kProvenProbeLimit{std::chrono::seconds(10)};
-/// A login that took longer proves nothing: the next one, beside more work, might not be in time
-/// behind the switch, and be taken for one that fails. Before it has kProbeLimit.
-constexpr milliseconds kQuickLogin = kProvenProbeLimit / 4;
+/// A login that took longer than this part of BringUpInput::late_login proves nothing: the next
+/// one, beside more work, might be late behind the switch.
+constexpr int kQuickPart = 4;
 
 class Work {
  public:
@@ -62,12 +59,12 @@ class Work {
     bound_dirty_memory();
     TRY(mount_volume_fstab(disk_.name, disk_fd_.get(), assignment_, book_, stop_));
     TRY(mount_inside(input_.sftp_server, book_));
-    const std::int64_t mounted_ms = book_.now_ms();
+    mounted_ms_ = book_.now_ms();
     book_.update(
-        [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms - visible_ms_; });
+        [&](Status& status) { status.disk_visible_to_mounted_ms = mounted_ms_ - visible_ms_; });
     input_.enter_stage(Stage::mounted, {});
     TRY(open_for_sessions());
-    book_.update([&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms; });
+    note_ready();
     input_.enter_stage(Stage::ready, {});
     TRY(try_behind_switch());
     tell_what_differs();
@@ -85,6 +82,7 @@ class Work {
     bound_dirty_memory();
     TRY(open_for_sessions());
     input_.enter_stage(Stage::ready, {});
+    if (input_.login_worked) input_.login_worked();
     const auto table = book_.timed("read the partitions", [&] { return read_table_again(); });
     tell_what_differs();
     prove_for_next();
@@ -315,9 +313,9 @@ class Work {
   Ok open_entry() {
     TRY(book_.timed("accounts", [&] { return assignment_.entry->prepare(entry_input_); }));
     logins_.of(assignment_.entry->logins());
-    if (!is_proven()) TRY(try_login(kProbeLimit));
+    if (!is_proven()) TRY(try_login());
     wait_until_kept();
-    TRY(book_.timed("switch sessions", [&] { return switch_sessions(); }));
+    TRY(book_.timed("switch sessions", [&] { return sessions_.lead_in(); }));
     book_.update([&](Status& status) { status.entry = assignment_.entry->describe(); });
     return {};
   }
@@ -331,28 +329,48 @@ class Work {
     return marked_;  // else the next lease would not know of this one
   }
 
-  Ok try_login(milliseconds limit) {
+  Ok try_login(const std::function<void()>& look = {}) {
     const std::int64_t started_ms = book_.now_ms();
-    TRY(logins_.try_first(limit));
-    was_quick_ = book_.now_ms() - started_ms <= kQuickLogin.count();
+    TRY(logins_.try_first(input_.login_limit, look));
+    was_quick_ = book_.now_ms() - started_ms <= (input_.late_login / kQuickPart).count();
     if (std::exchange(assignment_.untried, false)) keep_record(EntryKind::chroot);
     return {};
   }
 
   /// Where sessions were switched over first. One that fails now ends as one that fails before.
   Ok try_behind_switch() {
-    if (!assignment_.untried) return {};
-    const Ok done = try_login(kProvenProbeLimit);
-    // People may be in the volume: a release warns them, and leaves it clean.
-    if (done || stop_.reason()) return {};
-    if (input_.leads_back) input_.leads_back();
-    std::ignore = set_banner(input_.pool, "Why: " + done.error().message());
-    std::ignore = assignment_.entry->close();
-    book_.update([](Status& status) {
-      status.mounted_to_ready_ms.reset();
-      status.entry.clear();
-    });
-    return done;
+    if (assignment_.untried) {
+      const std::int64_t late_ms = book_.now_ms() + input_.late_login.count();
+      Ok done = try_login([&] {
+        if (book_.now_ms() >= late_ms) lead_back_while_late();
+      });
+      if (done && is_late_) done = sessions_.lead_in_again(input_.login_limit);
+      // People may be in the volume: a release warns them, and leaves it clean.
+      if (stop_.reason()) return {};
+      if (!done) {
+        if (input_.leads_back) input_.leads_back();
+        sessions_.lead_back(done.error().message());
+        return done;
+      }
+    }
+    if (is_late_) note_ready();
+    if (input_.login_worked) input_.login_worked();
+    return {};
+  }
+
+  /// It may be a disk that stalls: nobody is ended for that. The login is not begun anew: one that
+  /// waits for a disk cannot be ended, and goes on where that answers.
+  void lead_back_while_late() {
+    if (is_late_ || stop_.reason()) return;
+    is_late_ = true;
+    const std::string why =
+        sessions_.lead_back_while_late(logins_.first()->name, input_.late_login);
+    if (input_.login_is_late) input_.login_is_late(why);
+  }
+
+  void note_ready() {
+    book_.update(
+        [&](Status& status) { status.mounted_to_ready_ms = book_.now_ms() - mounted_ms_; });
   }
 
   /// So that the next lease of the volume can switch first, where this one ends clean. An ed25519
@@ -369,13 +387,6 @@ class Work {
       TRY(keep_proof(proof));
       return proof.login;
     });
-  }
-
-  Result<std::string> switch_sessions() {
-    TRY(stop_.check());
-    TRY_ASSIGN(const std::string how, assignment_.entry->open(entry_input_));
-    TRY(set_banner(input_.pool, {}));
-    return "new sessions land in " + assignment_.volume_os + how;
   }
 
   /// Sessions are open: whatever this meets is no reason to end them.
@@ -432,13 +443,15 @@ class Work {
   GivenAway given_away_{input_.given_away};
   DiskFacts disk_;
   UniqueFd disk_fd_;
-  std::int64_t visible_ms_ = 0;
+  std::int64_t visible_ms_ = 0, mounted_ms_ = 0;
   bool seen_ = false;
   std::string raised_;  ///< the disk whose time limit was raised last
   LoginTrials logins_{book_, stop_};
+  SessionSwitch sessions_{input_.pool, assignment_, entry_input_, book_, stop_};
   bool resumed_ = false;             ///< what is mounted was taken over
   std::optional<LoginProof> proof_;  ///< of the lease before, where it counts
   bool was_quick_ = false;           ///< the login that was tried
+  bool is_late_ = false;             ///< the one behind the switch, or was
   bool marked_ = false;          ///< the volume says that it is ours, and proves nothing any more
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<BootPin> pin_;

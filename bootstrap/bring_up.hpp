@@ -1,7 +1,7 @@
 // From "no disk" to "sessions land in the volume": find, check, mount, prepare, probe, switch; of a
 // volume that the last lease left clean, and in which the same login worked quickly then
-// (login_proof.hpp), switch before probe. Each step is timed into the status book. What is done is
-// remembered in the Assignment, which release undoes.
+// (login_proof.hpp), switch before probe, and back while the probe takes long. Each step is timed
+// into the status book. What is done is remembered in the Assignment, which release undoes.
 #pragma once
 
 #include <chrono>
@@ -22,6 +22,11 @@
 
 namespace warmroot::bootstrap {
 
+/// For a login behind the switch: people come in meanwhile, to whatever it is stuck in. What
+/// kProbeLimit has time for, the blocks' way from S3, is behind a volume on which it has worked;
+/// left are a machine that just boots, at worst an emulated processor, and a disk that stalls.
+inline constexpr std::chrono::milliseconds kLateLogin{std::chrono::seconds(10)};
+
 /// What bring_up was told.
 struct BringUpInput {
   LaunchFacts launch;
@@ -36,6 +41,8 @@ struct BringUpInput {
   unsigned rescue_port = 0;     ///< that sshd's configuration opens; 0: none
   std::string pool;
   unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
+  std::chrono::milliseconds login_limit = kProbeLimit;  ///< of the one login that has to work
+  std::chrono::milliseconds late_login = kLateLogin;    ///< behind the switch
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.
   std::chrono::milliseconds confirmation_limit{0};
   /// The volume that the manager says it attached, as soon as it is known.
@@ -49,6 +56,13 @@ struct BringUpInput {
   std::function<void(Stage, const std::string& message)> enter_stage;
   /// A disk ("/dev/nvme1n1") is likely to be the one; it may turn out to be another. May be empty.
   std::function<void(const std::string& disk_node)> disk_likely;
+  /// Called when new sessions land on the base although Stage::ready was entered: the login that is
+  /// tried behind it is late, and goes on. `why` is for people. May be empty.
+  std::function<void(const std::string& why)> login_is_late;
+  /// Called once behind Stage::ready: a login has worked, and new sessions land in the volume, also
+  /// where one was late. From then on others may lead them elsewhere, before it nobody. May be
+  /// empty.
+  std::function<void()> login_worked;
   /// Called before sessions are led back to the base although Stage::ready was entered: the login
   /// that was tried behind it has failed. Nobody else may lead them anywhere from then on. May be
   /// empty.
@@ -62,9 +76,10 @@ struct BringUpInput {
 /// volume's file system. Returns early with retry_later when a stop is requested before sessions
 /// are open, and with success when it comes later. They are when Stage::ready is entered; what
 /// follows is said about them and takes up to 20 s. Where they were switched over first, a login is
-/// tried right behind that, for 10 s at most, and one that fails is such an error, too: new
-/// sessions land on the base at once, behind a banner with the reason, and whoever is in the volume
-/// is ended.
+/// tried right behind that, and one that fails is such an error, too: new sessions land on the base
+/// at once, behind a banner with the reason, and whoever is in the volume is ended. One that has
+/// neither worked nor failed after kLateLogin only leads new sessions to the base, behind a banner,
+/// until it has; it has kProbeLimit in all, like one before the switch.
 Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
 /// Like bring_up, for a volume that was taken over: sessions get in by the entry that served it,

@@ -144,8 +144,9 @@ class Daemon {
     const std::lock_guard lock(stage_mutex_);  // reports come in the order of the stages
     const Stage present = book_.snapshot().stage;
     const bool about_warming = stage == Stage::warming || stage == Stage::warm;
-    // A warmer that ends while the volume is given back has nothing to say about that.
-    if (about_warming && present > Stage::warm) return;
+    // A warmer that ends while the volume is given back, or while new sessions land on the base,
+    // has nothing to say about that.
+    if (about_warming && (present > Stage::warm || present < Stage::ready)) return;
     book_.update([&](Status& status) {
       status.stage = stage;
       if (!message.empty() || stage == Stage::mounted) status.message = message;
@@ -247,8 +248,9 @@ class Daemon {
 
   /// Where sessions no longer work, they go back to the base with the reason before them; the
   /// volume stays mounted for whoever is in it, and they are led there again once they would work.
+  /// Until a login has worked, bring_up alone leads them.
   void check_serving() {
-    if (!serving_) return;
+    if (!serving_ || !login_worked_) return;
     const Ok works = check_still_serving(*assignment_.entry, served_root_);
     if (works && !sessions_left_) return tell_of_entry();
     if (!works && sessions_left_) return;
@@ -297,7 +299,11 @@ class Daemon {
     }
     sessions_left_ = false;
     pause_.clear();
-    described_ = entry.describe();
+    tell_of_return();
+  }
+
+  void tell_of_return() {
+    described_ = assignment_.entry->describe();
     log_event(LogLevel::notice, "sessions land in the volume again", {{"by", described_}});
     std::ignore = set_banner(ticket_.pool, {});
     book_.update([&](Status& status) {
@@ -413,6 +419,11 @@ class Daemon {
         enter(stage, "", message);
     };
     input_.disk_likely = [this](const std::string& disk_node) { warming_.disk_likely(disk_node); };
+    input_.login_is_late = [this](const std::string& why) { enter(Stage::mounted, "", why); };
+    input_.login_worked = [this] {
+      if (book_.snapshot().stage == Stage::mounted) tell_of_return();
+      login_worked_ = true;
+    };
     input_.leads_back = [this] { end_serving(); };
     input_.let_go = [this] { stop_own_users(kWarmerLimit); };
     if (!is_taken_over_) warming_.before_disk();
@@ -527,13 +538,15 @@ class Daemon {
   bool is_taken_over_ = false;  ///< it is from a daemon that was killed
   std::string served_disk_;     ///< written before serving_ is set
   dev_t served_root_ = 0;       ///< the same
-  // the ticker's
+  // the ticker's; the main thread's before a login has worked, but the first
   int ebs_silent_ = 0;               ///< attempts in a row
   std::string pause_, described_;    ///< of the entry, as they were told last
   bool sessions_left_ = false;       ///< the volume, which serves them no more
   std::int64_t next_return_ms_ = 0;  ///< by boottime_ms()
   /// Sessions were opened and the volume is not given back yet: it is the ticker's to look after.
   std::atomic<bool> serving_ = false;
+  /// In the volume: the ticker may lead sessions.
+  std::atomic<bool> login_worked_ = false;
   std::atomic<bool> shutting_down_ = false;
   bool leading_ = false;         ///< the ticker leads sessions out or back
   std::condition_variable led_;  ///< with mutex_: not any more

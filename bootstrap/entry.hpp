@@ -1,8 +1,9 @@
 // How sessions get into a mounted volume, behind one interface. bring_up prepares an entry, tries
-// its logins and opens it (one login of `chroot` may be tried behind that); the daemon looks after
-// it; release closes it, ends what it runs and takes back what it changed. Between sessions and the
-// base stands nothing else, so that other ways to boot the volume (soft-reboot, another root) have
-// their place here beside the container.
+// its logins and opens it (one login of `chroot` may be tried behind that, and is waited for with
+// the entry closed where it is late); the daemon looks after it; release closes it, ends what it
+// runs and takes back what it changed. Between sessions and the base stands nothing else, so that
+// other ways to boot the volume (soft-reboot, another root) have their place here beside the
+// container.
 #pragma once
 
 #include <sys/types.h>
@@ -52,7 +53,8 @@ class Entry {
   /// New sessions land in the volume from now on, and none is refused meanwhile. Returns a detail
   /// for the timeline. Requires: a thread that lives as long as this process. Errors: why they
   /// cannot, one sentence; they may be half-way, close takes them back. Once it was open and
-  /// closed, it is for check's thread, when check succeeds and pause is empty.
+  /// closed, it is for check's thread, when check succeeds and pause is empty, or for any while
+  /// nobody calls check.
   virtual Result<std::string> open(const EntryInput& input) = 0;
   /// Whether new sessions land in the volume, or would, where it was closed; put right where that
   /// is possible. Cheap, but where an sshd has to be started anew. Errors: why not, one sentence.

@@ -14,21 +14,26 @@ using std::chrono::milliseconds;
 /// All the others together.
 static constexpr milliseconds kOthersLimit{std::chrono::seconds(20)};
 
-Ok LoginTrials::probe(const LoginTrial& login, milliseconds limit) const {
+Ok LoginTrials::probe(const LoginTrial& login, milliseconds limit,
+                      const std::function<void()>& look) const {
   TRY(stop_.check());
-  return probe_login(kVolumePoint, login.user, login.groups, limit, [this] { return stopped(); });
+  return probe_login(kVolumePoint, login.user, login.groups, limit, [&] {
+    if (look) look();
+    return stopped();
+  });
 }
 
-Result<std::string> LoginTrials::probe_first(milliseconds limit) const {
+Result<std::string> LoginTrials::probe_first(milliseconds limit,
+                                             const std::function<void()>& look) const {
   if (logins_.empty()) return std::string("there is nobody to log in");
-  const Ok done = probe(logins_.front(), limit);
+  const Ok done = probe(logins_.front(), limit, look);
   TRY(stop_.check());
   TRY(done);
   return logins_.front().user.name;
 }
 
-Ok LoginTrials::try_first(milliseconds limit) {
-  TRY(book_.timed("probe login", [&] { return probe_first(limit); }));
+Ok LoginTrials::try_first(milliseconds limit, const std::function<void()>& look) {
+  TRY(book_.timed("probe login", [&] { return probe_first(limit, look); }));
   return {};
 }
 

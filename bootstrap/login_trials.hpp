@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,17 +24,20 @@ class LoginTrials {
   /// Root, or else the first person; nullptr: there is nobody to log in.
   const User* first() const { return logins_.empty() ? nullptr : &logins_.front().user; }
 
-  /// Success where there is nobody to log in. Errors: probe_login's; retry_later once a stop is
-  /// requested.
-  Ok try_first(std::chrono::milliseconds limit);
+  /// Success where there is nobody to log in. `look` is called several times a second meanwhile,
+  /// also while the login waits for a disk and cannot be ended; it may be empty. Errors:
+  /// probe_login's; retry_later once a stop is requested.
+  Ok try_first(std::chrono::milliseconds limit, const std::function<void()>& look = {});
 
   /// The others, once sessions are open: what fails for them is theirs (a profile, a shell), and no
   /// reason to keep anybody out or waiting. It is noted. Takes 20 s at most.
   void try_others();
 
  private:
-  Ok probe(const LoginTrial& login, std::chrono::milliseconds limit) const;
-  Result<std::string> probe_first(std::chrono::milliseconds limit) const;
+  Ok probe(const LoginTrial& login, std::chrono::milliseconds limit,
+           const std::function<void()>& look = {}) const;
+  Result<std::string> probe_first(std::chrono::milliseconds limit,
+                                  const std::function<void()>& look) const;
   std::string probe_others() const;
   bool stopped() const { return stop_.reason().has_value(); }
 

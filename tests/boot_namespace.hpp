@@ -72,6 +72,7 @@ inline constexpr char kTree[] = R"(
     echo 'ssh-ed25519 AAAA ada@volume' >$t/home/ada/.ssh/authorized_keys
     printf '#!/bin/sh\nwhile :; do :; done\n' >$t/bin/hang
     printf '#!/bin/sh\necho "profile is broken" >&2\nexit 3\n' >$t/bin/angry
+    printf '#!/bin/sh\nuntil [ -e /tmp/go ]; do :; done\nexec /bin/sh "$@"\n' >$t/bin/stall
     chmod 755 $t $t/bin/*; chmod 1777 $t/tmp
 )";
 

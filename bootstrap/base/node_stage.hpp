@@ -6,7 +6,8 @@
 
 namespace warmroot {
 
-/// In the order in which a node passes through them; failed can follow any, and hello rebooting.
+/// In the order in which a node passes through them; failed can follow any, hello rebooting, and
+/// mounted those behind it: sessions land on the base again until a login in the volume has worked.
 enum class NodeStage {
   hello,
   disk_seen,

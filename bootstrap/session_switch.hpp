@@ -1,0 +1,55 @@
+// Leads new sessions into a mounted volume by its entry, and back to the base, where a banner says
+// why; whoever is in the volume stays. Called by bring_up until a login has worked; what serves
+// after that is the daemon's to look after.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "bootstrap/assignment.hpp"
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/entry.hpp"
+#include "bootstrap/status.hpp"
+#include "bootstrap/stop_request.hpp"
+
+namespace warmroot::bootstrap {
+
+class SessionSwitch {
+ public:
+  SessionSwitch(std::string pool, Assignment& assignment, EntryInput input, StatusBook& book,
+                StopRequest& stop)
+      : pool_(std::move(pool)),
+        assignment_(assignment),
+        input_(std::move(input)),
+        book_(book),
+        stop_(stop) {}
+
+  /// New sessions land in the volume from now on, without a banner. Returns a detail for the
+  /// timeline. Errors: Entry::open's; retry_later once a stop is requested.
+  Result<std::string> lead_in();
+
+  /// They land on the base from now on, and the banner says why.
+  void lead_back(const std::string& why);
+
+  /// The same, because the login of `user` takes longer than that; a step of the timeline. Returns
+  /// what the banner says, one sentence.
+  std::string lead_back_while_late(const std::string& user, std::chrono::milliseconds late);
+
+  /// As lead_in, for after lead_back; a step of the timeline. What held the login up may hold up
+  /// the reading of people's keys, too, and is waited for, until the limit has passed or a stop is
+  /// requested. Where it fails they are led half-way at most, and lead_back takes that back.
+  Ok lead_in_again(std::chrono::milliseconds limit);
+
+ private:
+  Result<std::string> lead_in_until(std::int64_t end_ms);
+
+  const std::string pool_;
+  Assignment& assignment_;
+  const EntryInput input_;
+  StatusBook& book_;
+  StopRequest& stop_;
+};
+
+}  // namespace warmroot::bootstrap
