@@ -67,6 +67,7 @@ class Run {
  private:
   Ok open();
   void look_for_map();
+  bool has_looked_for_map() const;
   Ok take_map();
   void take_read_before();
   bool may_be_warm() const;
@@ -229,11 +230,16 @@ void Run::look_for_map() {
             {request_.volume_id, device_->size_bytes()});
 }
 
+/// With reads in flight only the pump waits: it sees them end in time, and tells what they took.
+bool Run::has_looked_for_map() const {
+  return map_.has_looked(engine_->in_flight() == 0 ? kWarmLook : milliseconds(0));
+}
+
 /// A map may be older than a restored snapshot, or forged: a few dozen of its blocks are read
 /// again, and compared with reads that are certainly warm because they repeat others.
 Ok Run::take_map() {
   look_for_map();
-  if (!map_.has_looked(kWarmLook)) {
+  if (!has_looked_for_map()) {
     TRY_ASSIGN(const auto end,
                reader_->read({}, [this] { return map_.has_looked(milliseconds(0)); }));
     if (end != ReadPump::End::finished) return {};  // the next read ends so, too
@@ -451,7 +457,7 @@ Result<ReadPump::End> Run::read_everything() {
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!looked_for_map) look_for_map();
-  if (!looked_for_map && map_.has_looked(kWarmLook)) {
+  if (!looked_for_map && has_looked_for_map()) {
     looked_for_map = true;
     TRY(take_map());
   }
