@@ -225,6 +225,26 @@ TEST_F(TroubledWarmer, a_list_of_another_workload_is_followed_by_the_first_runs_
   }
 }
 
+/// All lookups were waited for first, and one may hang for a minute: a kill meanwhile, or a release
+/// that could not wait so long, left no map of what was read.
+TEST_F(TroubledWarmer, saves_its_map_at_the_end_while_a_lookup_still_waits) {
+  make_image(0);
+  attach({});
+  mount_root();
+  WarmRequest wanted = request();
+  std::atomic<bool> saved = false;
+  wanted.guess.of_root = [&] {
+    const auto limit = Clock::now() + std::chrono::seconds(10);
+    while (!saved && Clock::now() < limit) {
+      std::this_thread::sleep_for(milliseconds(10));
+      saved = fs::exists(root() / kMap);
+    }
+    return WantedOfRoot{};
+  };
+  EXPECT_EQ(run(wanted).state, WarmState::done);
+  EXPECT_TRUE(saved);
+}
+
 TEST_F(TroubledWarmer, reads_that_hang_are_told_and_hold_up_neither_others_nor_the_end) {
   make_image(0);
   sim::VolumeProfile profile;

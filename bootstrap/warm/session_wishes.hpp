@@ -55,16 +55,10 @@ class SessionWishes {
   }
   /// This one cannot be read.
   void give_up(Block block);
-  /// No lookup is begun any more; waits for none.
+  /// No lookup is begun any more; waits for none. Those under way are waited for when this ends.
   void stop_lookups() {
     guess_ = {};
     if (finder_) finder_->stop();
-  }
-  /// Waits for lookups that wait for the device, and leaves the root.
-  void end_lookups() {
-    guess_ = {};
-    finder_.reset();
-    programs_.clear();  // nobody is left to be told of them
   }
 
   /// Prefers in the pump what is wanted by now, of `wanted` (empty: of any) where a session has

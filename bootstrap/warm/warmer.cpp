@@ -467,8 +467,8 @@ Result<ReadPump::End> Run::read_everything() {
   }
   if (!looked_for_map) TRY(take_map());
   TRY_ASSIGN(const auto end, read_needed());
-  if (end != ReadPump::End::finished) return end;  // and waits for no lookup
-  wishes_->end_lookups();
+  if (end != ReadPump::End::finished) return end;
+  wishes_->stop_lookups();  // one may hang for a minute: that is waited for behind the map's saving
   TRY(pump_->sample(random_of(presence_.present(), kSamples), stop_));
   return end;
 }
