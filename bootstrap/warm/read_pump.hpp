@@ -44,8 +44,8 @@ struct PumpEvents {
   std::function<bool()> has_gone;
   /// A sampled re-read has ended.
   std::function<void(std::chrono::microseconds latency)> sampled;
-  /// Every few milliseconds, or LongBatches::kTime: saving, progress. May offer blocks to re-read by
-  /// the way.
+  /// Every few milliseconds, or LongBatches::kTime: saving, progress. May offer blocks to re-read
+  /// by the way.
   std::function<std::vector<Block>()> tick;
   /// Right before a block of a list, or a preferred one, is read: false where that has become
   /// needless. Empty: all are.
@@ -60,8 +60,8 @@ class ReadPump {
 
   /// The engine's capacity is the most that is ever in flight. Requires room for one whole block (4
   /// pieces). Reads are seen to have ended up to ReadEngine::kBatchTime late, and those of a list
-  /// that nobody waits for up to LongBatches::kTime, unless it `sees_each` at once, which costs more
-  /// of the processor.
+  /// that nobody waits for up to LongBatches::kTime, unless it `sees_each` at once, which costs
+  /// more of the processor.
   ReadPump(ReadEngine& engine, DepthControl& control, std::uint64_t device_bytes, PumpEvents events,
            RateCap cap = RateCap(0), std::chrono::milliseconds drain_time = kDrainTime,
            bool sees_each = false)
