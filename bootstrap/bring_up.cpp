@@ -389,8 +389,10 @@ class Work {
     });
   }
 
-  /// Sessions are open: whatever this meets is no reason to end them.
+  /// Sessions are open: whatever this meets is no reason to end them. Not once a stop is requested:
+  /// the volume that this looks at may not answer, and a release would wait for that.
   void tell_what_differs() {
+    if (stop_.reason()) return;
     [[maybe_unused]] const auto told = book_.timed("preflight", [&]() -> Result<std::string> {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
       PreflightFacts facts = preflight_facts(kSys, "/proc", root);
