@@ -208,6 +208,7 @@ void Daemon::tick(Reconciler& reconciler, const std::stop_token& stop) {
     return;
   }
   reconciler.look_at(board_.take_knockers());
+  const std::uint64_t releases_seen = board_.releases_heard();
   const auto report = reconciler.tick(stop);
   if (!report) {
     log_event(LogLevel::error, "tick failed", {{"error", report.error().message()}});
@@ -223,7 +224,7 @@ void Daemon::tick(Reconciler& reconciler, const std::stop_token& stop) {
   if (!report->blind) last_good_look_ms_ = report->started.time_since_epoch().count();
   log_calls(*report);
   log_changes(*report);
-  publish_known(*report);
+  publish_known(*report, releases_seen);
   publish(*report);
 }
 
@@ -251,7 +252,7 @@ void Daemon::publish(const TickReport& report) {
     view_.instance_states[id] = aws::to_string(instance.state);
 }
 
-void Daemon::publish_known(const TickReport& report) {
+void Daemon::publish_known(const TickReport& report, std::uint64_t releases_seen) {
   if (report.blind) return;
   std::map<std::string, KnownInstance> known;
   for (const auto& [id, instance] : report.observed.instances) {
@@ -282,7 +283,7 @@ void Daemon::publish_known(const TickReport& report) {
   }
   block_lists_.want(snapshots_to_list(context_.config, report.observed));
   hot_lists_.keep(lineages_in_use(context_.config, report.observed));
-  board_.set_known(context_.config.desired.deployment, std::move(known), report.started);
+  board_.set_known(context_.config.desired.deployment, std::move(known), releases_seen);
   board_.forget_unknown(report.started - kReportsKept);
 }
 

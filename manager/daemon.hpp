@@ -40,7 +40,8 @@ class Daemon {
   /// False: the credentials have become another account's, and nothing may be done with them.
   bool is_our_account();
   void publish(const TickReport& report);
-  void publish_known(const TickReport& report);
+  /// `releases_seen`: ReportBoard::set_known().
+  void publish_known(const TickReport& report, std::uint64_t releases_seen);
   void log_calls(const TickReport& report);
   void log_changes(const TickReport& report);
   void read_spec_again(Reconciler& reconciler);

@@ -49,7 +49,8 @@ Result<Turn> MemoryKeyStore::advance(const std::string& instance_id, std::uint64
 }
 
 void ReportBoard::set_known(std::string deployment,
-                            std::map<std::string, KnownInstance> instances, Instant looked) {
+                            std::map<std::string, KnownInstance> instances,
+                            std::uint64_t releases_seen) {
   const std::lock_guard lock(mutex_);
   deployment_ = std::move(deployment);
   has_looked_ = true;
@@ -57,8 +58,13 @@ void ReportBoard::set_known(std::string deployment,
   holders_.clear();
   for (const auto& [id, instance] : known_)
     if (!instance.volume_id.empty()) holders_.emplace(instance.volume_id, id);
-  std::erase_if(given_back_, [&](const auto& each) { return each.second.heard < looked; });
+  std::erase_if(given_back_, [&](const auto& each) { return each.second.number <= releases_seen; });
   for (const auto& [id, given] : given_back_) withhold_volume(id, given);
+}
+
+std::uint64_t ReportBoard::releases_heard() const {
+  const std::lock_guard lock(mutex_);
+  return releases_heard_;
 }
 
 /// `volume_id` stays: the instance may still hand in what it has recorded of that volume.
@@ -107,7 +113,7 @@ void ReportBoard::record(core::NodeReport report) {
   entry.first_received.emplace(report.stage, report.received);
   if (report.stage == NodeStage::released) {
     auto& given = given_back_[report.instance_id];
-    given = {report.volume_id, report.received};
+    given = {report.volume_id, ++releases_heard_};
     withhold_volume(report.instance_id, given);
   }
   entry.latest = std::move(report);

@@ -95,10 +95,13 @@ class ReportBoard {
     std::map<NodeStage, Instant> first_received;  ///< arrival of the first report of each stage
   };
 
-  /// Replaces what hello and report answers are made from. After each tick, which began at
-  /// `looked`: who has given its volume back since is told that it gets none.
+  /// Replaces what hello and report answers are made from. After each tick; `releases_seen` is
+  /// releases_heard() from before the tick read the ledger: who has given its volume back since is
+  /// told that it gets none.
   void set_known(std::string deployment, std::map<std::string, KnownInstance> instances,
-                 Instant looked = Instant::max());
+                 std::uint64_t releases_seen = UINT64_MAX);
+  /// How many reports have said so far that a volume was released. Each of these is in the ledger.
+  std::uint64_t releases_heard() const;
   /// The instance, if it belongs to this deployment and pool.
   std::optional<KnownInstance> known(const std::string& deployment, const std::string& instance_id,
                                      const std::string& pool) const;
@@ -139,8 +142,8 @@ class ReportBoard {
  private:
   /// A release that the known instances may not show yet.
   struct GivenBack {
-    std::string volume_id;  ///< empty: whichever it had
-    Instant heard{};
+    std::string volume_id;     ///< empty: whichever it had
+    std::uint64_t number = 0;  ///< of that report among all that said so
   };
   /// Requires: mutex_ is held.
   void withhold_volume(const std::string& instance_id, const GivenBack& given);
@@ -156,6 +159,7 @@ class ReportBoard {
   std::map<std::string, std::string> holders_;  ///< instances by volume
   std::map<std::string, Entry> entries_;
   std::map<std::string, GivenBack> given_back_;  ///< by instance
+  std::uint64_t releases_heard_ = 0;
 };
 
 }  // namespace warmroot::manager

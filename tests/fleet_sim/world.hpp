@@ -55,6 +55,7 @@ struct Host {
   Milliseconds clock_at_start{0};  ///< a process's clock does not follow steps (manager/clock.hpp)
   Instant look_started{};
   Instant last_look{};                   ///< the look before; of this process
+  std::uint64_t releases_seen = 0;       ///< that its door had heard of when the tick began
   core::Desired told;                    ///< the spec that this process plans with
   Instant sent{};                        ///< when the present batch of calls left
   std::unique_ptr<ReportDoor> door;      ///< of a process that hears reports

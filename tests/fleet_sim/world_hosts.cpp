@@ -273,7 +273,10 @@ void World::tick(Host& host) {
   ++host.ticks;
   bool wrote = true;
   try {
-    if (host.door) host.process.reconciler->look_at(host.door->board.take_knockers());
+    if (host.door) {
+      host.process.reconciler->look_at(host.door->board.take_knockers());
+      host.releases_seen = host.door->board.releases_heard();
+    }
     auto report = host.process.reconciler->tick();
     if (report) {
       wrote = !report->calls.empty() || !report->plan.records.empty();

@@ -79,7 +79,7 @@ void World::publish_known(Host& host, const manager::TickReport& report) {
     if (const auto found = known.find(row.instance_id);
         found != known.end() && row.lease && core::holds_volume(*row.lease))
       found->second.volume_id = row.volume_id;
-  host.door->board.set_known(kDeployment, std::move(known), report.started);
+  host.door->board.set_known(kDeployment, std::move(known), host.releases_seen);
   host.door->board.forget_unknown(report.started - kReportsKept);
 }
 
