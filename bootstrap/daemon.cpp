@@ -55,7 +55,7 @@ Daemon::Daemon(Ticket ticket, StatusBook& book, SshdFacts sshd, std::optional<Er
   // Whoever was told that the volume is being given back is not let in anew.
   if (!held->leaving) return;
   const auto cause = release_cause_from(held->leaving->word);
-  shutting_down_ = cause && is_by_init(*cause);
+  init_waits_ = cause && is_by_init(*cause);
   stop_.request(std::move(*held->leaving));
 }
 
@@ -95,17 +95,26 @@ void Daemon::ask_to_stop(ReleaseCause cause, const std::string& sentence,
   stop_.request(
       {std::string(to_string(cause)), sentence,
        since_ms + time_for_release(cause, notice_time, now, ticket_.release_wishes).count()});
-  if (is_by_init(cause)) shutting_down_ = true;  // who sees it finds the reason there
+  if (is_by_init(cause)) init_waits_ = true;  // who sees it finds the reason there
 }
 
 void Daemon::hear_init(bool again) {
-  if (again && shutting_down_) return;
+  if (again && init_waits_) return;
   const std::int64_t since_ms = boottime_ms();
-  if (init_reboots())
-    ask_to_stop(ReleaseCause::reboot, "this machine reboots, and comes back with this volume", {},
-                since_ms);
-  else
-    ask_to_stop(ReleaseCause::shutdown, "this machine shuts down", {}, since_ms);
+  switch (plan_of_init()) {
+    case MachinePlan::reboots:
+      return ask_to_stop(ReleaseCause::reboot,
+                         "this machine reboots, and comes back with this volume", {}, since_ms);
+    case MachinePlan::shuts_down:
+      return ask_to_stop(ReleaseCause::shutdown, "this machine shuts down", {}, since_ms);
+    case MachinePlan::stays:
+      break;
+  }
+  // People's word, in the time that init gives.
+  stop_.request({std::string(to_string(ReleaseCause::operator_)),
+                 "the operator stopped the bootstrap's unit",
+                 since_ms + time_for_release(ReleaseCause::shutdown, {}, {}, {}).count()});
+  init_waits_ = true;
 }
 
 void Daemon::enter(Stage stage, const std::string& reason, const std::string& message) {

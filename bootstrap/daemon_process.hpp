@@ -45,8 +45,9 @@ class Daemon {
   void ask_to_stop(ReleaseCause cause, const std::string& sentence,
                    const std::string& notice_time = {}, std::int64_t since_ms = boottime_ms());
 
-  /// `again`: init has told so a process that is gone. What it answered when that one asked is the
-  /// reason that was taken over with a release, and its jobs may be others by now.
+  /// A shutdown, a reboot, or people who stop our unit. `again`: init has told so a process that is
+  /// gone. What it answered when that one asked is the reason that was taken over with a release,
+  /// and its jobs may be others by now.
   void hear_init(bool again);
 
  private:
@@ -104,7 +105,7 @@ class Daemon {
   std::atomic<bool> serving_ = false;
   /// In the volume: the ticker may lead sessions.
   std::atomic<bool> login_worked_ = false;
-  std::atomic<bool> shutting_down_ = false;
+  std::atomic<bool> init_waits_ = false;  ///< for this process to end, or it kills it
   bool leading_ = false;         ///< the ticker leads sessions out or back
   std::condition_variable led_;  ///< with mutex_: not any more
   std::mutex mutex_, stage_mutex_;
@@ -113,7 +114,7 @@ class Daemon {
   Reporter reporter_;
   Warming warming_{ticket_, book_, reporter_, [this](Stage stage) { enter(stage, "", ""); }};
   Leaving leaving_{
-      LeavingInput{ticket_, input_.launch, assignment_, book_, stop_, reporter_, shutting_down_,
+      LeavingInput{ticket_, input_.launch, assignment_, book_, stop_, reporter_, init_waits_,
                    [this](Stage stage, const std::string& reason, const std::string& message) {
                      enter(stage, reason, message);
                    },

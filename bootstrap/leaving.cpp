@@ -71,7 +71,10 @@ Ok Leaving::run() {
     return false;
   };
   const bool is_lost = reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait);
-  if (!is_lost && tell_of_reboot()) return {};
+  if (!is_lost && tell_of_reboot()) {
+    if (turned_away) let_onto_base_where_machine_stays();
+    return {};
+  }
   keep_from_next_boot();  // before the manager hears of it: this machine may end while we tell
   if (is_lost)
     input_.enter_stage(Stage::released, lost, disk_gone_sentence(input_.assignment));
@@ -158,19 +161,21 @@ void Leaving::keep_key() const {
 /// that an earlier boot gave away, and that this one did not get, is kept from the next one, too,
 /// unless people want it forgotten.
 void Leaving::keep_from_next_boot() const {
-  const auto asked = [this](ReleaseCause cause) {
-    return input_.stop.was_asked_for(to_string(cause));
-  };
   const GivenAwayVolume volume = volume_of(input_.assignment);
   if (volume.is_none()) {
-    const bool init_asked = asked(ReleaseCause::shutdown) || asked(ReleaseCause::reboot);
-    if (asked(ReleaseCause::operator_) && !init_asked) forget_given_away();
+    const bool people_asked = input_.stop.was_asked_for(to_string(ReleaseCause::operator_));
+    if (people_asked && !init_ends_machine()) forget_given_away();
     return;
   }
   if (input_.ticket.manager_url.empty()) return;
   if (const Ok kept = keep_given_away(owner_of(input_), volume); !kept)
     log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
               {{"why", kept.error().message()}});
+}
+
+bool Leaving::init_ends_machine() const {
+  return input_.stop.was_asked_for(to_string(ReleaseCause::shutdown)) ||
+         input_.stop.was_asked_for(to_string(ReleaseCause::reboot));
 }
 
 /// A shutdown has no other node in mind. A manager that has not heard of it has the volume leased
@@ -209,32 +214,42 @@ void Leaving::let_onto_base_in_time() {
       let_onto_base(input_.ticket.pool, "The volume was released: " + given_back_for().sentence);
 }
 
+/// For the very end: a shutdown or a reboot may have been taken back, or people stop the unit of a
+/// machine that should be gone by now, and nobody is left to let them in later.
+void Leaving::let_onto_base_where_machine_stays() const {
+  if (plan_of_init() != MachinePlan::stays) return;
+  std::ignore =
+      let_onto_base(input_.ticket.pool, "The volume is unmounted: " + given_back_for().sentence);
+}
+
+/// Where init waits. EC2 tells the manager nothing of a machine that stays.
+Milliseconds Leaving::time_for_last_reports() const {
+  const Milliseconds left(input_.stop.reason()->deadline_ms - boottime_ms());
+  return init_ends_machine() ? kLastReportsAtShutdown : std::max(left, kLastReportsAtShutdown);
+}
+
 Ok Leaving::end_reporting() {
   const auto end = std::chrono::steady_clock::now() + kLastReports;
-  while (!input_.shutting_down && std::chrono::steady_clock::now() < end &&
+  while (!input_.init_waits && std::chrono::steady_clock::now() < end &&
          !input_.reporter.flush(kShutdownLook))
     let_onto_base_in_time();
-  if (input_.shutting_down) input_.reporter.flush(kLastReportsAtShutdown, true);
-  stay_until_shutdown();
-  // A shutdown may be taken back.
-  if (turned_away_until_ms_ && !input_.shutting_down) {
-    turned_away_until_ms_ = 0;
-    let_onto_base_in_time();
-  }
+  if (input_.init_waits) input_.reporter.flush(time_for_last_reports(), true);
+  stay_until_init_waits();
   if (is_given_to_nobody())
     forget_given_away();
   else
     keep_from_next_boot();
   input_.reporter.stop();
+  if (turned_away_until_ms_) let_onto_base_where_machine_stays();
   return {};
 }
 
 /// What the manager has heard it may lose with its ledger: a node goes on saying that its volume
-/// is free, or it would be given one again. Not while the machine shuts down: init waits for us.
-/// Only its own word tells: /run/nologin is there five minutes before a shutdown that may be taken
-/// back, or for as long as people want it.
-void Leaving::stay_until_shutdown() {
-  while (!input_.ticket.manager_url.empty() && !input_.shutting_down) {
+/// is free, or it would be given one again. Not while init waits for us, as at a shutdown. Only its
+/// own word tells: /run/nologin is there five minutes before a shutdown that may be taken back, or
+/// for as long as people want it.
+void Leaving::stay_until_init_waits() {
+  while (!input_.ticket.manager_url.empty() && !input_.init_waits) {
     let_onto_base_in_time();
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }

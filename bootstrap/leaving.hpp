@@ -32,7 +32,7 @@ struct LeavingInput {
   StatusBook& book;
   StopRequest& stop;
   Reporter& reporter;
-  const std::atomic<bool>& shutting_down;  ///< init waits for this process to end
+  const std::atomic<bool>& init_waits;  ///< for this process to end
   std::function<void(Stage, const std::string& reason, const std::string& message)> enter_stage;
   /// Ends what of ours uses the volume; false when something has not ended in time.
   std::function<bool(Milliseconds limit)> stop_own_users;
@@ -46,8 +46,8 @@ class Leaving {
   /// and the manager was told so, for some seconds at most. Requires: a stop was requested, and
   /// nobody else of the daemon leads sessions any more.
   Ok run();
-  /// Until the manager has heard the last report, for some minutes at most, and then until this
-  /// machine shuts down; where it shuts down already, for some seconds.
+  /// Until the manager has heard the last report, for some minutes at most, and then until init
+  /// waits for this process; where it does already, for some seconds.
   Ok end_reporting();
 
  private:
@@ -56,12 +56,15 @@ class Leaving {
   void tell_of_release() const;
   void keep_key() const;
   void keep_from_next_boot() const;
+  bool init_ends_machine() const;
   bool is_given_to_nobody() const;
   StopReason given_back_for() const;
   bool keeps_volume() const;
   bool machine_goes(const std::string& word) const;
   void let_onto_base_in_time();
-  void stay_until_shutdown();
+  void let_onto_base_where_machine_stays() const;
+  Milliseconds time_for_last_reports() const;
+  void stay_until_init_waits();
 
   const LeavingInput input_;
   /// New sessions are refused, although the volume is released: until then, by boottime_ms().

@@ -9,7 +9,6 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/own_unit.hpp"
 #include "bootstrap/paths.hpp"
-#include "bootstrap/unit_plan.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -31,14 +30,14 @@ Ok keep_over_reboot(const char* path, const KeyOwner& owner, const std::string& 
 
 }  // namespace
 
-bool init_reboots() {
+MachinePlan plan_of_init() {
   const std::string systemctl = systemctl_program();
-  if (systemctl.empty()) return false;
+  if (systemctl.empty()) return MachinePlan::shuts_down;
   const auto jobs = run_program({systemctl, "list-jobs", "--no-legend", "--plain"}, kJobsLimit);
-  if (jobs && jobs->exit_status == 0) return has_reboot_job(jobs->output);
+  if (jobs && jobs->exit_status == 0) return plan_by_jobs(jobs->output);
   log_event(LogLevel::warning, "nobody says whether this machine reboots",
             {{"why", jobs ? jobs->output : jobs.error().message()}});
-  return false;
+  return MachinePlan::shuts_down;
 }
 
 Ok keep_key_over_reboot(const KeyOwner& owner, const std::string& key_file) {

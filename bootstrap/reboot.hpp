@@ -1,19 +1,20 @@
-// From one boot to the next: whether init is about to boot this machine anew, and what outlives
-// that in files of the base's disk: over an orderly reboot the key of this instance's reports, and
-// over any which volume was given away before. Used by the daemon at its beginning and at its end,
-// by bring_up, and by `up`.
+// From one boot to the next: whether init is about to end this machine or to boot it anew, and what
+// outlives that in files of the base's disk: over an orderly reboot the key of this instance's
+// reports, and over any which volume was given away before. Used by the daemon at its beginning and
+// at its end, by bring_up, and by `up`.
 #pragma once
 
 #include <string>
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/device.hpp"
+#include "bootstrap/unit_plan.hpp"
 
 namespace warmroot::bootstrap {
 
-/// Whether systemd has a job to reboot this machine (has_reboot_job). Asked for five seconds at
-/// most; false where it does not answer, and where init is another.
-bool init_reboots();
+/// By systemd's jobs (plan_by_jobs). Asked for five seconds at most; shuts_down where it does not
+/// answer, and where init is another.
+MachinePlan plan_of_init();
 
 /// Whose a key is: another instance (one that was made from this one's image), and a manager that
 /// has not given it, know nothing of it.

@@ -15,10 +15,10 @@ namespace warmroot::bootstrap {
 /// Why the volume has to be given back.
 enum class ReleaseCause {
   spot_notice,  ///< EC2 takes the instance back
-  shutdown,     ///< init asked us to end
+  shutdown,     ///< init asked us to end, and ends this machine
   reboot,       ///< the same, and the machine comes back: with the volume, unless somebody wants it
   wish,         ///< the manager's, with the answer to a report
-  operator_,    ///< `down`, or a signal by hand
+  operator_,    ///< `down`, a signal by hand, or who stops our unit
   disk_gone,    ///< taken away by force: nothing can be saved
 };
 

@@ -1,5 +1,7 @@
 #include "bootstrap/unit_plan.hpp"
 
+#include <algorithm>
+#include <array>
 #include <sstream>
 
 namespace warmroot::bootstrap {
@@ -75,15 +77,22 @@ std::vector<std::string> in_own_unit(const std::string& systemd_run,
                   command);
 }
 
-bool has_reboot_job(std::string_view jobs) {
+MachinePlan plan_by_jobs(std::string_view jobs) {
+  constexpr std::array kReboots{"reboot.target", "kexec.target"};
+  constexpr std::array kEnds{"shutdown.target", "poweroff.target", "halt.target",
+                             "soft-reboot.target", "exit.target"};
+  MachinePlan plan = MachinePlan::stays;
   std::istringstream lines{std::string(jobs)};
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     std::string number, unit, type;
     words >> number >> unit >> type;
-    if (type == "start" && (unit == "reboot.target" || unit == "kexec.target")) return true;
+    if (type != "start") continue;
+    if (std::find(kReboots.begin(), kReboots.end(), unit) != kReboots.end())
+      return MachinePlan::reboots;
+    if (std::find(kEnds.begin(), kEnds.end(), unit) != kEnds.end()) plan = MachinePlan::shuts_down;
   }
-  return false;
+  return plan;
 }
 
 }  // namespace warmroot::bootstrap

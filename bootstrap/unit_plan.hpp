@@ -40,9 +40,14 @@ std::vector<std::string> before_sshd(const std::string& systemd_run,
 std::vector<std::string> in_own_unit(const std::string& systemd_run,
                                      const std::vector<std::string>& command);
 
-/// Whether init is about to boot this machine anew, firmware or kernel first, by what `systemctl
-/// list-jobs --no-legend --plain` prints: number, unit, type and state in a line. Not where it only
-/// exchanges its user space (soft-reboot).
-bool has_reboot_job(std::string_view jobs);
+/// What init is about to do with this machine.
+enum class MachinePlan {
+  stays,       ///< nothing: whoever is told to end was a unit that somebody stops
+  shuts_down,  ///< or only exchanges its user space (soft-reboot)
+  reboots,     ///< firmware or kernel first
+};
+/// By what `systemctl list-jobs --no-legend --plain` prints: number, unit, type and state in a
+/// line.
+MachinePlan plan_by_jobs(std::string_view jobs);
 
 }  // namespace warmroot::bootstrap

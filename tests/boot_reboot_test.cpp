@@ -3,103 +3,20 @@
 // that was reset, and has to go before it has come to its volume.
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <sstream>
-#include <vector>
+#include <string>
 
 #include "bootstrap/held_record.hpp"
-#include "bootstrap/reboot.hpp"
-#include "bootstrap/supervise.hpp"
-#include "tests/boot_up.hpp"
+#include "tests/boot_init.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
 using testing::Contains;
 using testing::IsEmpty;
-
-constexpr char kJobs[] = "/run/jobs";
-constexpr char kReboots[] =
-    "7 systemd-reboot.service start waiting\n8 reboot.target start waiting\n";
-constexpr char kPowersOff[] = "8 poweroff.target start waiting\n";
-/// By kTicketOfManager.
-const KeyOwner kOwner{"i-1", "d", "http://127.0.0.1:1338"};
-
-/// What the manager was told.
-struct Heard {
-  int hellos = 0, forged = 0;
-  bool in_turn = true;             ///< each number is greater than the one before
-  std::vector<std::string> words;  ///< stage and reason of each report
-};
-
-class BootReboot : public BootUp {
- protected:
-  static void SetUpTestSuite() {
-    BootUp::SetUpTestSuite();
-    if (!reason_.empty()) return;
-    const auto made = shell(R"(
-      mkdir -p /run/systemd/system
-      printf '#!/bin/sh\n[ "$*" = "list-jobs --no-legend --plain" ] && exec cat /run/jobs\nexit 1\n' >/run/systemctl
-      chmod 755 /run/systemctl
-      mount --bind /run/systemctl /usr/bin/systemctl)");
-    if (!made)
-      reason_ = "no systemctl in whose place another one could be: " + made.error().message();
-  }
-
-  void SetUp() override {
-    BootUp::SetUp();
-    if (!reason_.empty()) return;
-    ASSERT_TRUE(shell("rm -rf /run/heard /run/jobs /run/answers; mkdir /run/answers"));
-  }
-
-  void serve(const char* ticket = kTicketOfManager) {
-    ASSERT_EQ(run_up(ticket), "");
-    start_sshd();
-    ASSERT_TRUE(comes_ready()) << status().message;
-  }
-
-  /// As by the process that began the daemon, which init has told. nullptr: systemctl fails.
-  static void init_ends_it(const char* jobs) {
-    ::unlink(kJobs);
-    if (jobs != nullptr) {
-      ASSERT_TRUE(write_in_place(kJobs, jobs));
-    }
-    sigval value{};
-    value.sival_int = kFromInit;
-    ASSERT_EQ(::sigqueue(running_daemon(), SIGTERM, value), 0);
-  }
-
-  static Heard heard() {
-    Heard all;
-    std::uint64_t last = 0;
-    std::istringstream lines(read_file(kHeard, kMaxStatus).value_or(""));
-    for (std::string line; std::getline(lines, line);) {
-      if (line == "hello") {
-        ++all.hellos;
-        continue;
-      }
-      std::istringstream words(line);
-      std::uint64_t number = 0;
-      std::string proof, stage, reason;
-      words >> number >> proof >> stage >> reason;
-      if (proof != "signed") ++all.forged;
-      all.in_turn = all.in_turn && number > last;
-      last = number;
-      all.words.push_back(reason.empty() ? stage : stage + " " + reason);
-    }
-    return all;
-  }
-
-  static mode_t mode_of(const char* path) {
-    struct stat facts {};
-    return ::stat(path, &facts) == 0 ? facts.st_mode & 07777U : 0;
-  }
-};
 
 /// The volume was given back and the instance ended, for a new kernel as for a shutdown.
 TEST_F(BootReboot, a_machine_that_reboots_comes_back_with_its_volume_and_its_key) {
@@ -405,9 +322,9 @@ TEST_F(BootReboot,
 /// It has no such directory.
 TEST_F(BootReboot, where_init_is_another_the_volume_is_given_back) {
   ASSERT_TRUE(write_in_place(kJobs, kReboots));
-  EXPECT_TRUE(init_reboots());
+  EXPECT_EQ(plan_of_init(), MachinePlan::reboots);
   ASSERT_TRUE(shell("mv /run/systemd /run/elsewhere"));
-  EXPECT_FALSE(init_reboots());
+  EXPECT_EQ(plan_of_init(), MachinePlan::shuts_down);
   EXPECT_TRUE(shell("mv /run/elsewhere /run/systemd"));
 }
 

@@ -61,20 +61,28 @@ TEST(OwnUnit, sshd_waits_for_the_volume_and_for_nothing_that_waits_for_sshd) {
   EXPECT_THAT(command, testing::EndsWith("\n/bin/b\nwait\n"));
 }
 
-TEST(OwnUnit, a_machine_reboots_where_init_has_a_job_to_start_a_target_that_boots_it_anew) {
+TEST(OwnUnit, a_machine_ends_or_reboots_where_init_has_a_job_to_start_a_target_that_does_it) {
   const std::string others =
       "2151 systemd-reboot.service       start waiting\n"
       "2166 session-3.scope              stop  running\n";
   for (const char* job : {"2150 reboot.target                start waiting\n",
                           "9 kexec.target start running\n", "  9  reboot.target  start  waiting"})
-    EXPECT_TRUE(has_reboot_job(others + job)) << job;
+    EXPECT_EQ(plan_by_jobs(others + job + "7 shutdown.target start waiting\n"),
+              MachinePlan::reboots)
+        << job;
   for (const char* job :
-       {"", "No jobs running.\n", "2150 poweroff.target start waiting\n",
-        "2150 halt.target start waiting\n", "2150 soft-reboot.target start waiting\n",
-        "2150 reboot.target stop waiting\n", "2150 reboot.target verify-active waiting\n",
+       {"2150 poweroff.target start waiting\n", "2150 halt.target start waiting\n",
+        "2150 soft-reboot.target start waiting\n", "2150 exit.target start waiting\n",
+        "7 shutdown.target start waiting\n"})
+    EXPECT_EQ(plan_by_jobs(others + job), MachinePlan::shuts_down) << job;
+  // Then a unit is stopped alone.
+  for (const char* job :
+       {"", "No jobs running.\n", "9 warmroot-bootstrap.scope stop running\n",
+        "2150 reboot.target stop waiting\n", "7 shutdown.target stop waiting\n",
+        "2150 reboot.target verify-active waiting\n",
         "2150 warmroot-reboot.target start waiting\n", "reboot.target start waiting\n",
         "2150 cloud-reboot.target.d start waiting\n", "2150 start reboot.target waiting\n"})
-    EXPECT_FALSE(has_reboot_job(others + job)) << job;
+    EXPECT_EQ(plan_by_jobs(others + job), MachinePlan::stays) << job;
 }
 
 TEST(CloudInit, makes_its_users_until_the_stage_that_runs_boothooks_has_ended) {

@@ -293,7 +293,7 @@ void Guests::watch_notice(Guest& guest, const sim::InstanceRecord& instance) {
 }
 
 /// One report, and what the answer wishes. What was not taken is sent again; the last word is
-/// repeated until the instance ends (bootstrap/leaving.cpp, stay_until_shutdown).
+/// repeated until the instance ends (bootstrap/leaving.cpp, stay_until_init_waits).
 void Guests::report(Guest& guest) {
   guest.report_due = world_.region.now() + kReportEvery;
   if (is_unheard(guest)) return;
