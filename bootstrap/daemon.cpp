@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <tuple>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/daemon_process.hpp"
@@ -30,10 +31,7 @@ using std::chrono::milliseconds;
 /// As often as EC2 advises to.
 constexpr int kLooksPerHint = 5;
 constexpr int kEbsAttempts = 3;
-constexpr milliseconds kMetadataRetry{1000};
-/// cloud-init waits 240 s for the metadata service; without it there is no instance id and no
-/// report.
-constexpr int kMetadataAttempts = 240;
+constexpr char kAskingWho[] = "asking the metadata service who we are";
 
 }  // namespace
 
@@ -168,26 +166,41 @@ void Daemon::hear(const Wishes& wishes) {
   if (wishes.drain) ask_to_stop(ReleaseCause::wish, "the manager asked for the volume");
 }
 
+/// Without an answer there is no instance id, and so no report.
 Ok Daemon::ask_metadata() {
-  Imds imds;
   const auto asked = book_.timed("metadata", [&]() -> Result<std::string> {
-    for (int attempt = 1;; ++attempt) {
-      auto facts = imds.launch_facts();
-      if (facts) {
-        input_.launch = std::move(*facts);
-        return input_.launch.instance_id + " in " + input_.launch.zone;
-      }
-      if (attempt >= kMetadataAttempts || stop_.wait_for(kMetadataRetry))
-        return fail(std::move(facts).error().within("asking the metadata service who we are"));
-    }
+    Imds imds;
+    auto facts = ask_until_answered([&imds] { return imds.launch_facts(); },
+                                    [this](milliseconds pause) { return stop_.wait_for(pause); },
+                                    [this](const Error& why) { tell_of_silence(why); });
+    if (!facts) return fail(std::move(facts).error().within(kAskingWho));
+    input_.launch = std::move(*facts);
+    return input_.launch.instance_id + " in " + input_.launch.zone;
   });
   if (!asked) {
     failed(asked.error().message());
     return fail(asked.error());
   }
-  book_.update([&](Status& status) { status.instance_id = input_.launch.instance_id; });
+  if (book_.snapshot().stage != Stage::hello) std::ignore = set_banner(ticket_.pool, kNotReady);
+  book_.update([&](Status& status) {
+    status.stage = Stage::hello;
+    status.message.clear();
+    status.instance_id = input_.launch.instance_id;
+  });
   reporter_.stage_changed(Stage::hello, "", "");
   return {};
+}
+
+/// Not by failed: the manager, which hears nothing for now, would hear that first when all is well
+/// again.
+void Daemon::tell_of_silence(const Error& why) {
+  const std::string message = Error(why).within(kAskingWho).message() + "; asking goes on";
+  log_event(LogLevel::warning, "no metadata", {{"why", message}});
+  tell_people(message);
+  book_.update([&](Status& status) {
+    status.stage = Stage::failed;
+    status.message = message;
+  });
 }
 
 void Daemon::start_ticker() {

@@ -64,6 +64,7 @@ class Daemon {
   bool give_back(const std::string& why);
   void hear(const Wishes& wishes);
   Ok ask_metadata();
+  void tell_of_silence(const Error& why);
   void start_ticker();
   bool let_go_of_lost_disk();
   void check_serving();

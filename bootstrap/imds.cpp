@@ -1,5 +1,6 @@
 #include "bootstrap/imds.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace warmroot::bootstrap {
@@ -10,6 +11,9 @@ constexpr char kDefaultEndpoint[] = "http://169.254.169.254";
 constexpr std::chrono::milliseconds kConnectTimeout{1000};
 constexpr std::chrono::milliseconds kRequestTimeout{2000};
 constexpr char kTokenSeconds[] = "21600";  // the longest life a token can have
+constexpr std::chrono::milliseconds kFirstPause{1000}, kLastPause{30'000};
+/// cloud-init waits 240 s for the service.
+constexpr int kPromptAttempts = 240;
 
 }  // namespace
 
@@ -74,6 +78,20 @@ Result<LaunchFacts> Imds::launch_facts() {
 std::string Imds::instance_type() {
   const auto type = find("meta-data/instance-type");
   return type && *type ? instance_type_of(**type) : std::string();
+}
+
+Result<LaunchFacts> ask_until_answered(
+    const std::function<Result<LaunchFacts>()>& ask,
+    const std::function<bool(std::chrono::milliseconds)>& stops_within,
+    const std::function<void(const Error&)>& on_silence) {
+  std::chrono::milliseconds pause = kFirstPause;
+  for (int attempt = 1;; ++attempt) {
+    auto facts = ask();
+    if (facts) return facts;
+    if (attempt == kPromptAttempts) on_silence(facts.error());
+    if (attempt >= kPromptAttempts) pause = std::min(2 * pause, kLastPause);
+    if (stops_within(pause)) return facts;
+  }
 }
 
 Result<std::optional<std::string>> Imds::identity_signature() {

@@ -3,6 +3,8 @@
 // section 6.1.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -42,5 +44,14 @@ class Imds {
   std::string token_;
   HttpClient http_;
 };
+
+/// Asks for the launch facts until there is an answer, or until `stops_within`, which waits for so
+/// long, says that nobody wants one any more: each second at first, and after some minutes, when
+/// `on_silence` hears once why there is none, less and less often. Errors: ask's last, where it was
+/// stopped.
+Result<LaunchFacts> ask_until_answered(
+    const std::function<Result<LaunchFacts>()>& ask,
+    const std::function<bool(std::chrono::milliseconds)>& stops_within,
+    const std::function<void(const Error&)>& on_silence);
 
 }  // namespace warmroot::bootstrap

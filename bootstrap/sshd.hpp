@@ -40,6 +40,8 @@ Ok check_chroot_path(const std::string& path);
 Ok probe_login(const std::string& root, const User& user, const std::vector<std::uint32_t>& groups,
                std::chrono::milliseconds limit, const Cancelled& cancelled = {});
 
+/// What the banner says until something else is known.
+inline constexpr char kNotReady[] = "The volume is not ready yet.";
 /// Shows `message` before every login, or nothing when empty.
 Ok set_banner(const std::string& pool, const std::string& message,
               Elsewhere where = Elsewhere::base);

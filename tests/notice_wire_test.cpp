@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <httplib.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <mutex>
 #include <thread>
@@ -145,6 +147,44 @@ TEST_F(Metadata, what_is_not_there_is_absent_and_a_missing_key_no_error) {
   EXPECT_TRUE(imds.launch_facts());
   answers_.erase("meta-data/instance-id");
   EXPECT_FALSE(imds.launch_facts());
+}
+
+/// The bootstrap gave up after 240 attempts, and the instance had no volume for good.
+TEST(MetadataSilence, a_service_that_answers_after_hours_is_asked_still_and_people_are_told_once) {
+  std::chrono::milliseconds waited{0}, longest{0}, told_at{-1};
+  int silences = 0;
+  bool stopped = false;
+  const auto facts_after = [&](std::chrono::milliseconds silent) {
+    return ask_until_answered(
+        [&]() -> Result<LaunchFacts> {
+          if (waited < silent) return fail(ErrorKind::retry_later, "nobody answers");
+          return LaunchFacts{"i-1", "us-east-1a", {}, ""};
+        },
+        [&](std::chrono::milliseconds pause) {
+          waited += pause;
+          longest = std::max(longest, pause);
+          return stopped;
+        },
+        [&](const Error& why) {
+          EXPECT_EQ(why.message(), "nobody answers");
+          told_at = waited;
+          ++silences;
+        });
+  };
+  ASSERT_TRUE(facts_after(std::chrono::minutes(3)));
+  EXPECT_EQ(silences, 0);
+  EXPECT_EQ(longest, std::chrono::seconds(1));
+  waited = {};
+  const auto facts = facts_after(std::chrono::hours(5));
+  ASSERT_TRUE(facts) << facts.error().message();
+  EXPECT_EQ(facts->instance_id, "i-1");
+  EXPECT_EQ(silences, 1);
+  EXPECT_EQ(told_at, std::chrono::seconds(239));
+  EXPECT_EQ(longest, std::chrono::seconds(30));
+  waited = {};
+  stopped = true;
+  EXPECT_FALSE(facts_after(std::chrono::hours(5)));
+  EXPECT_EQ(waited, std::chrono::seconds(1)) << "a stop is heard at once";
 }
 
 constexpr char kKeyHex[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
