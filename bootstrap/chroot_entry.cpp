@@ -258,8 +258,14 @@ class ChrootEntry : public Entry {
     }
     if (!following.owns_lock())
       return fail(ErrorKind::retry_later, "reading people's keys on the volume takes too long");
-    TRY(point_sessions_at(kVolumePoint));
-    closed_ = false;
+    {
+      const std::lock_guard lock(switching_);
+      // A release, for which it is cancelled, may have been faster.
+      if (input.cancelled && input.cancelled())
+        return fail(ErrorKind::retry_later, "sessions are not wanted in the volume any more");
+      TRY(point_sessions_at(kVolumePoint));
+      closed_ = false;
+    }
     TRY(check_session_path());
     TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
     TRY(keys_.publish(root, accounts_.session_users, input.launch_key, input.cancelled));
@@ -285,6 +291,8 @@ class ChrootEntry : public Entry {
     if (ended > 0)
       log_event(LogLevel::notice, "logins that took too long were ended",
                 {{"count", std::to_string(ended)}});
+    const std::lock_guard lock(switching_);
+    closed_ = true;
     return point_sessions_at(directory);
   }
 
@@ -306,6 +314,7 @@ class ChrootEntry : public Entry {
  private:
   AccountEdit accounts_;
   UserKeys keys_;
+  std::mutex switching_;  ///< held while sessions are pointed elsewhere
   std::mutex following_;  ///< held while people's keys are read: by open, or by follow_people
   std::atomic<bool> closed_ = false;
   SecondDoor second_;

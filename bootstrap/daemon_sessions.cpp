@@ -74,12 +74,12 @@ void Daemon::lead_sessions_back() {
   Entry& entry = *assignment_.entry;
   const EntryInput input{input_.launch.public_key, [this] { return stop_.reason().has_value(); }};
   const auto opened = entry.open(input);
-  // A release that could not wait has closed it before.
-  if (!opened || !serving_) {
+  // A release that could not wait has closed it, or will, and may refuse sessions.
+  if (!serving_) return;
+  if (!opened) {
     std::ignore = entry.close();
-    if (!opened)
-      log_event(LogLevel::warning, "sessions cannot be led back",
-                {{"why", opened.error().message()}});
+    log_event(LogLevel::warning, "sessions cannot be led back",
+              {{"why", opened.error().message()}});
     return;
   }
   sessions_left_ = false;

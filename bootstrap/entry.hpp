@@ -33,7 +33,8 @@ struct EntryInput {
 };
 
 /// Each call may follow any other: an entry that was opened half-way is closed, ended and undone
-/// like one that serves. check may be called by another thread than the rest.
+/// like one that serves. check may be called by another thread than the rest, and open may still be
+/// at work there when it is closed by who has cancelled it before: it leads nobody in any more.
 class Entry {
  public:
   virtual ~Entry() = default;

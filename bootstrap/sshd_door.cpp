@@ -84,10 +84,12 @@ Ok SshdDoor::wait_until_it_listens(const Cancelled& cancelled) {
   }
 }
 
-Ok SshdDoor::open() {
+Ok SshdDoor::open(const Cancelled& cancelled) {
   const std::lock_guard lock(mutex_);
   // The release may have been faster than who opens it again.
   if (!steering_) return fail(ErrorKind::refused, sshd_->name() + " was ended");
+  if (cancelled && cancelled())
+    return fail(ErrorKind::retry_later, "sessions are not wanted in the volume any more");
   TRY(steering_->begin());
   closed_ = false;
   return {};

@@ -48,8 +48,9 @@ class SshdDoor {
   /// why not, one sentence.
   Result<std::string> start(const RootDirectory& root, const OwnSshdWishes& wishes,
                             const Cancelled& cancelled);
-  /// New connections go to it from now on.
-  Ok open();
+  /// New connections go to it from now on. Errors: refused once it was ended, retry_later where it
+  /// is cancelled: who closes it has to have it cancelled before.
+  Ok open(const Cancelled& cancelled = {});
 
   /// Whether they do, or would, where it was closed; put right where that is possible. Cheap.
   /// Errors: why not, one sentence.

@@ -64,7 +64,7 @@ class SshdEntry : public Entry {
     TRY_ASSIGN(const std::string tried,
                try_own_login({accounts_.session_users, input.launch_key, wishes_, root.fd()},
                              input.cancelled));
-    TRY(door_.open());
+    TRY(door_.open(input.cancelled));
     return ", by its own sshd (" + greeting + "; " + tried + ")";
   }
 

@@ -84,6 +84,8 @@ Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users
   people_.clear();
   {
     const std::lock_guard lock(mutex_);
+    // A release, which has it cancelled before it withdraws, may have been faster.
+    if (cancelled && cancelled()) return {};
     open_ = true;
   }
   // The key that everybody counts on first: of thousands of people on a cold volume each takes
@@ -91,6 +93,8 @@ Ok UserKeys::publish(const RootDirectory& volume, const std::vector<User>& users
   for (const User& user : users) {
     people_.push_back({user, {}});
     const std::string path = path_on_base(user);
+    const std::lock_guard lock(mutex_);
+    if (!open_) return {};
     // Those that a process which was killed has let in stay in.
     if (!launch_key.empty() && ::access(path.c_str(), F_OK) != 0)
       TRY(write_file_atomic(path, launch_key + '\n', 0644));

@@ -17,7 +17,8 @@
 
 namespace warmroot::bootstrap {
 
-/// publish and follow may be called by one thread while another withdraws.
+/// publish and follow may be called by one thread while another withdraws. Who has publish
+/// cancelled before that need not wait for it: it lets nobody in any more.
 class UserKeys {
  public:
   /// Lets `users` in with the keys that the volume has for them and `launch_key` (may be empty).

@@ -19,10 +19,12 @@
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
+#include "bootstrap/in_root.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/user_keys.hpp"
 #include "tests/boot_namespace.hpp"
 #include "tests/refuse_call.hpp"
 
@@ -447,6 +449,29 @@ TEST_F(BootNamespace, what_is_mounted_in_the_volume_s_place_or_over_it_does_not_
   EXPECT_THAT(trouble(), HasSubstr("unmounted"));
   ASSERT_EQ(::mount("other", kVolumePoint, "tmpfs", 0, "mode=0755"), 0);
   EXPECT_THAT(trouble(), HasSubstr("something else is mounted in the volume's place"));
+  ASSERT_TRUE(point_sessions_at("/"));
+}
+
+/// The daemon leads sessions back beside a release that could not wait for it.
+TEST_F(BootNamespace, who_opens_a_volume_that_was_closed_for_its_release_lets_nobody_in) {
+  make_volume();
+  mount_volume();
+  const auto entry = chroot_entry();
+  bool is_released = false;
+  const EntryInput input{"ssh-ed25519 BBBB launch", [&] { return is_released; }};
+  const std::string keys = std::string(kUserKeysDirectory) + "/ada";
+  ASSERT_TRUE(entry->prepare(input));
+  ASSERT_TRUE(entry->open(input));
+  EXPECT_EQ(::access(keys.c_str(), F_OK), 0);
+  is_released = true;
+  ASSERT_TRUE(entry->close_to(kNowhere));
+  EXPECT_FALSE(entry->open(input));
+  EXPECT_EQ(link_text(kSessionRoot), kNowhere);
+  UserKeys late;
+  EXPECT_TRUE(late.publish(*RootDirectory::open(kVolumePoint), {ada()}, input.launch_key,
+                           input.cancelled));
+  EXPECT_NE(::access(keys.c_str(), F_OK), 0) << "the key would open the base";
+  EXPECT_TRUE(entry->undo());
   ASSERT_TRUE(point_sessions_at("/"));
 }
 
