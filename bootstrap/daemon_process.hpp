@@ -107,7 +107,7 @@ class Daemon {
   /// In the volume: the ticker may lead sessions.
   std::atomic<bool> login_worked_ = false;
   std::atomic<bool> init_waits_ = false;  ///< for this process to end, or it kills it
-  bool leading_ = false;         ///< the ticker leads sessions out or back
+  bool leading_ = false;         ///< the ticker leads sessions out or back, or tells of them
   std::condition_variable led_;  ///< with mutex_: not any more
   std::mutex mutex_, stage_mutex_;
   std::optional<std::string> confirmed_, no_volume_;

@@ -38,18 +38,19 @@ constexpr milliseconds kWarmerLimit{15000};
 void Daemon::check_serving() {
   if (!serving_ || !login_worked_) return;
   const Ok works = check_still_serving(*assignment_.entry, served_root_);
-  if (works && !sessions_left_) return tell_of_entry();
   if (!works && sessions_left_) return;
-  if (works && !may_return()) return;
+  if (works && sessions_left_ && !may_return()) return;
   {
     const std::lock_guard lock(mutex_);
     if (!serving_) return;
     leading_ = true;
   }
-  if (works)
+  if (!works)
+    lead_sessions_out(works.error());
+  else if (sessions_left_)
     lead_sessions_back();
   else
-    lead_sessions_out(works.error());
+    tell_of_entry();
   {
     const std::lock_guard lock(mutex_);
     leading_ = false;
@@ -103,8 +104,9 @@ void Daemon::tell_of_return() {
 /// meanwhile: they should know why.
 void Daemon::tell_of_entry() {
   const Entry& entry = *assignment_.entry;
-  if (!serving_) return;
   const std::string pause = entry.pause(), described = entry.describe();
+  // A release that could not wait has words of its own.
+  if (!serving_) return;
   if (pause == pause_ && described == described_) return;
   if (!pause.empty())
     tell_people(pause);
