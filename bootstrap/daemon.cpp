@@ -151,6 +151,7 @@ bool Daemon::give_back(const std::string& why) {
   });
   if (!free) return false;
   tell_people(why);
+  leaving_.keep_from_next_boot();
   enter(Stage::released, std::string(kUncleanBeyondRepair), why);
   return true;
 }

@@ -49,13 +49,15 @@ class Leaving {
   /// Until the manager has heard the last report, for some minutes at most, and then until init
   /// waits for this process; where it does already, for some seconds.
   Ok end_reporting();
+  /// The next boot does not serve this volume without the manager's word. For before the manager is
+  /// told that it is given back; nothing where there is no manager.
+  void keep_from_next_boot() const;
 
  private:
   bool give_back(const StopReason& reason);
   bool tell_of_reboot();
   void tell_of_release() const;
   void keep_key() const;
-  void keep_from_next_boot() const;
   bool init_ends_machine() const;
   bool is_given_to_nobody() const;
   StopReason given_back_for() const;
