@@ -117,7 +117,6 @@ class Work {
 
   Result<std::string> find_disk() {
     TRY_ASSIGN(const UeventSocket uevents, UeventSocket::open());
-    std::string waiting;
     bool told = false;
     while (true) {
       TRY(stop_.check());
@@ -127,21 +126,22 @@ class Work {
       if (given_away_.is_over(disks, launched, word, milliseconds(book_.now_ms())))
         forget_given_away();
       DiskChoice choice = choose_disk(disks, launched, word, given_away_.volume());
+      const auto refusal = input_.no_volume ? input_.no_volume() : std::nullopt;
+      if (refusal) refused_ms_ = book_.now_ms();
       if (choice.disk) {
         disk_ = *choice.disk;
         see_disk();
-        if (wait_for_word()) break;
-        continue;  // the word may name another disk
+        if (!refusal && wait_for_word()) break;
+        if (!refusal) continue;  // the word may name another disk
       }
-      const auto refusal = input_.no_volume ? input_.no_volume() : std::nullopt;
+      // The stage of a disk that was seen has words of its own.
       const std::string& now = refusal ? *refusal : choice.waiting_for;
-      if (now != waiting) {
-        waiting = now;
-        book_.update([&](Status& status) { status.message = waiting; });
-        log_event(LogLevel::notice, waiting);
+      if (now != book_.snapshot().message) {
+        book_.update([&](Status& status) { status.message = now; });
+        log_event(LogLevel::notice, now);
         // Whoever logs in meanwhile lands on the base and should know why.
         const bool tells = refusal || choice.held_back;
-        if (tells || told) std::ignore = set_banner(input_.pool, tells ? waiting : "");
+        if (tells || told) std::ignore = set_banner(input_.pool, tells ? now : "");
         told = tells;
       }
       uevents.wait(kLook);
@@ -171,10 +171,11 @@ class Work {
   }
 
   /// True when the disk can be taken: the manager's word was known when it was chosen, or has not
-  /// come in time.
+  /// come in time, from when the disk was seen or a refusal stood last.
   bool wait_for_word() {
     if (input_.confirmed_volume()) return std::exchange(chosen_by_word_, true) || confirmed();
-    if (book_.now_ms() - visible_ms_ >= input_.confirmation_limit.count()) return true;
+    const std::int64_t since_ms = std::max(visible_ms_, refused_ms_);
+    if (book_.now_ms() - since_ms >= input_.confirmation_limit.count()) return true;
     stop_.wait_for(kWordLook);
     return false;
   }
@@ -445,7 +446,7 @@ class Work {
   GivenAway given_away_{input_.given_away};
   DiskFacts disk_;
   UniqueFd disk_fd_;
-  std::int64_t visible_ms_ = 0, mounted_ms_ = 0;
+  std::int64_t visible_ms_ = 0, mounted_ms_ = 0, refused_ms_ = 0;
   bool seen_ = false;
   std::string raised_;  ///< the disk whose time limit was raised last
   LoginTrials logins_{book_, stop_};

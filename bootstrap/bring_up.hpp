@@ -51,7 +51,8 @@ struct BringUpInput {
   std::function<std::string()> instance_type;
   /// For GivenAway; forget_given_away is called once that is over.
   GivenAwayVolume given_away;
-  /// Why the manager gives none for now, in words for people. May be empty.
+  /// Why the manager gives none for now, in words for people: no disk is taken as long as it is
+  /// there. One from before Stage::disk_seen says nothing of that disk. May be empty.
   std::function<std::optional<std::string>()> no_volume;
   std::function<void(Stage, const std::string& message)> enter_stage;
   /// A disk ("/dev/nvme1n1") is likely to be the one; it may turn out to be another. May be empty.

@@ -159,7 +159,7 @@ bool Daemon::give_back(const std::string& why) {
 void Daemon::hear(const Wishes& wishes) {
   {
     const std::lock_guard lock(mutex_);
-    if (wishes.volume_id) confirmed_ = wishes.volume_id;
+    if (wishes.volume_id || wishes.no_volume) confirmed_ = wishes.volume_id;
     no_volume_ = wishes.no_volume;
   }
   if (wishes.volume_id && wishes.snapshot_id)

@@ -78,6 +78,7 @@ class Daemon {
   void start_watching();
   void look_for_hint(Imds& imds);
   Ok start_sessions();
+  void expect_word();
   Ok resume_sessions();
   void sessions_open();
   std::string what_is_otherwise() const;

@@ -149,7 +149,7 @@ Ok Daemon::start_sessions() {
   input_.instance_type = [] { return Imds().instance_type(); };
   if (!ticket_.manager_url.empty()) input_.confirmation_limit = kConfirmationLimit;
   input_.enter_stage = [this](Stage stage, const std::string& message) {
-    if (stage == Stage::disk_seen) reporter_.report_often(true);  // its answers confirm the volume
+    if (stage == Stage::disk_seen) expect_word();
     if (stage == Stage::checked) warming_.disk_checked(assignment_.disk_node);
     if (stage == Stage::mounted) warming_.root_mounted(assignment_);
     if (stage == Stage::ready)
@@ -174,6 +174,14 @@ Ok Daemon::start_sessions() {
   reporter_.report_often(false);
   stop_own_users(kWarmerLimit);
   return done;
+}
+
+/// The answer to the report of the disk is about it. What was said before was not, and a manager
+/// that has gone since keeps nobody out.
+void Daemon::expect_word() {
+  reporter_.report_often(true);
+  const std::lock_guard lock(mutex_);
+  no_volume_.reset();
 }
 
 /// Until they land in the volume, or it is to be given back: people may be in it.

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "bootstrap/reboot.hpp"
@@ -16,9 +18,15 @@
 namespace warmroot::bootstrap {
 namespace {
 
+using testing::HasSubstr;
+using testing::IsEmpty;
+
 /// By kTicketOfManager.
 const KeyOwner kOwner{"i-1", "d", "http://127.0.0.1:1338"};
 constexpr char kNamesNone[] = R"({"wishes":{"drain":false}})";
+constexpr char kNames[] = R"({"wishes":{"drain":false,"volume_id":"vol-0abc","no_volume":null}})";
+constexpr char kRefuses[] =
+    R"({"wishes":{"drain":false,"volume_id":null,"no_volume":"no node is free"}})";
 
 class BootGivenAway : public BootUp {
  protected:
@@ -62,8 +70,7 @@ TEST_F(BootGivenAway, a_volume_that_is_given_back_for_repair_is_kept_from_a_boot
   ASSERT_TRUE(shell("printf 'clri <2>\nssv state 0\n' | debugfs -w -f - " + loop_ +
                     " >/dev/null 2>&1; sync " + loop_));
   dress_as_disk();
-  ASSERT_TRUE(
-      write_in_place(kReportAnswer, R"({"wishes":{"drain":false,"volume_id":"vol-0abc"}})"));
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
   ASSERT_EQ(run_up(kTicketOfManager), "");
   ASSERT_TRUE(hears_of("released")) << status().stage << ": " << status().message;
   EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
@@ -74,6 +81,64 @@ TEST_F(BootGivenAway, a_volume_that_is_given_back_for_repair_is_kept_from_a_boot
   ASSERT_EQ(run_up(kTicketOfManager), "");
   EXPECT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
       << status().stage << ": " << status().message;
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
+/// It was served once its word had not come in time, as if nobody had answered.
+TEST_F(BootGivenAway, a_disk_of_which_the_manager_says_no_is_not_taken_as_long_as_it_says_so) {
+  make_volume();
+  dress_as_disk();
+  input_.confirmation_limit = std::chrono::milliseconds(1000);
+  const std::int64_t started = boottime_ms();
+  std::int64_t last = started;
+  std::string said, banner;
+  input_.no_volume = [&]() -> std::optional<std::string> {
+    if (boottime_ms() - started >= 2500) return std::nullopt;
+    last = boottime_ms();
+    said = book_.snapshot().message;
+    banner = read_file(kBannerFile, 4096).value_or("");
+    EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+    return "no node is free";
+  };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_GE(boottime_ms() - started, 2500);
+  EXPECT_GE(boottime_ms() - last, 1000) << "then a word is waited for as long as ever";
+  EXPECT_EQ(said, "no node is free");
+  EXPECT_THAT(banner, HasSubstr("no node is free"));
+  ASSERT_TRUE(undo_bring_up(assignment_));
+}
+
+TEST_F(BootGivenAway, who_is_told_that_there_is_no_volume_has_none_until_one_is_named) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place(kReportAnswer, kRefuses));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] { return status().message == "no node is free"; }))
+      << status().stage << ": " << status().message;
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(comes([] {
+    return read_file(kBannerFile, 4096).value_or("").find("no node is free") != std::string::npos;
+  })) << "whoever logs in lands on the base";
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
+/// It was in line for a volume, and got one from a manager that went just then.
+TEST_F(BootGivenAway, a_no_from_before_the_disk_was_there_keeps_nobody_out_where_no_manager_is) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "QM0001\n"));  // and is not seen at first
+  ASSERT_TRUE(write_in_place(kReportAnswer, kRefuses));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] { return status().message == "no node is free"; }))
+      << status().stage << ": " << status().message;
+  end_process(imds_);  // and with it the manager
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "vol0abc\n"));
+  ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
   EXPECT_TRUE(down());
   kill_daemon();
 }
