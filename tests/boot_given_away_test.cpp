@@ -24,6 +24,8 @@ using testing::IsEmpty;
 /// By kTicketOfManager.
 const KeyOwner kOwner{"i-1", "d", "http://127.0.0.1:1338"};
 constexpr char kNamesNone[] = R"({"wishes":{"drain":false}})";
+constexpr char kDrains[] = R"({"wishes":{"drain":true}})";
+constexpr char kNotice[] = R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})";
 constexpr char kNames[] = R"({"wishes":{"drain":false,"volume_id":"vol-0abc","no_volume":null}})";
 constexpr char kRefuses[] =
     R"({"wishes":{"drain":false,"volume_id":null,"no_volume":"no node is free"}})";
@@ -82,6 +84,35 @@ TEST_F(BootGivenAway, a_volume_that_is_given_back_for_repair_is_kept_from_a_boot
   EXPECT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
       << status().stage << ": " << status().message;
   EXPECT_TRUE(down());
+  kill_daemon();
+}
+
+/// It has no disk of its own, and gives nothing back: only people's `down` is as good as a word.
+TEST_F(BootGivenAway, a_boot_that_is_held_back_and_has_to_go_leaves_that_to_the_next_one) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(keep_given_away(kOwner, {"vol-0abc", "vdz"}));
+  for (const bool is_wish : {false, true}) {
+    SCOPED_TRACE(is_wish ? "by the manager's wish" : "by a spot notice");
+    ASSERT_TRUE(write_in_place(kReportAnswer, kNamesNone));
+    ASSERT_EQ(run_up(kTicketOfManager), "");
+    ASSERT_TRUE(
+        comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
+        << status().stage << ": " << status().message;
+    const char* const file = is_wish ? kReportAnswer : kNoticeFile;
+    ASSERT_TRUE(write_in_place(file, is_wish ? kDrains : kNotice));
+    ASSERT_TRUE(hears_of("released")) << status().stage << ": " << status().message;
+    EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
+    kill_daemon();
+    ::unlink(kNoticeFile);
+    ASSERT_TRUE(shell("find /run/warmroot -type f -delete; rm /run/heard"));
+  }
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNamesNone));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
+      << status().stage << ": " << status().message;
+  EXPECT_TRUE(down());
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "") << "people want it forgotten";
   kill_daemon();
 }
 

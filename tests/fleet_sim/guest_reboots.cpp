@@ -66,15 +66,13 @@ void Guests::reboot_behind_release(Guest& guest, const Boot& boot) {
     drain(guest);
 }
 
-/// A machine that reboots does so all the same, and its next boot may come before the detach. Where
-/// it does not, what this boot was held back from is forgotten (bootstrap/leaving.cpp,
-/// keep_from_next_boot): `down` there is as good as a word.
+/// A machine that reboots does so all the same, and its next boot may come before the detach. What
+/// this boot was held back from is kept from that one, too (bootstrap/leaving.cpp,
+/// keep_from_next_boot): people's `down` alone has it forgotten, and nobody here says that.
 void Guests::release(Guest& guest, std::string_view reason) {
   guest.reason = reason;
   if (!guest.volume_id.empty() || !guest.gave_back)
     guest.gave_back = GivenBack{guest.volume_id, guest.generation};
-  if (!guest.boot.orderly && !std::exchange(guest.given_away, {}).empty())
-    guest.gave_back->generation = 0;
   guest.held_back = false;
   Milliseconds lasts = Milliseconds::max();
   if (guest.boot.orderly)

@@ -48,7 +48,7 @@ struct Boot {
 /// What a guest has given back, and has not been given again.
 struct GivenBack {
   std::string volume_id;    ///< empty: it had none
-  unsigned generation = 0;  ///< of that attachment; 0: whoever took it knows what it does
+  unsigned generation = 0;  ///< of that attachment; 0: it had none
 };
 
 struct Guest {
