@@ -33,6 +33,10 @@ constexpr std::size_t kMaxStatusFile = 16 * 1024 * 1024;
 
 volatile sig_atomic_t interrupted = 0;
 
+void end_recording(int) {
+  interrupted = 1;
+}
+
 /// `file` is the volume's own list.
 Ok keep(const RecordWish& wish, const warm::VolumeFile& file, warm::HotList list) {
   if (!wish.output.empty())
@@ -122,6 +126,19 @@ bool is_thread_of(pid_t process, pid_t thread) {
 
 }  // namespace
 
+std::function<bool()> told_to_end() {
+  interrupted = 0;
+  struct sigaction action {};
+  action.sa_handler = end_recording;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction before {};
+    ::sigaction(number, nullptr, &before);
+    // nohup's recording outlives its terminal.
+    if (number != SIGHUP || before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);
+  }
+  return [] { return interrupted != 0; };
+}
+
 Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& volume,
                                   const std::function<bool()>& ended) {
   warm::RecordRequest request;
@@ -173,10 +190,7 @@ Ok record(const RecordWish& wish) {
   if (daemon == 0 || fields.device.empty() || mounts_at(kVolumePoint).empty() ||
       ::stat(kVolumePoint, &root) != 0)
     return fail(ErrorKind::gone, "no warmroot-bootstrap is running with a mounted volume");
-  struct sigaction action {};
-  action.sa_handler = [](int) { interrupted = 1; };
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  const auto ended = told_to_end();
   const RecordedVolume volume{fields.device, kVolumePoint, offset_of(root.st_dev),
                               [daemon, own = warm::OwnThreads()](pid_t thread) mutable {
                                 return own.contains(thread) || is_thread_of(daemon, thread);
@@ -185,7 +199,7 @@ Ok record(const RecordWish& wish) {
   std::printf("recording what is read of %s; ends with Ctrl-C, or after %lld s\n",
               fields.device.c_str(), static_cast<long long>(wish.limit.count()));
   std::fflush(stdout);
-  TRY_ASSIGN(const std::string done, record_volume(wish, volume, [] { return interrupted != 0; }));
+  TRY_ASSIGN(const std::string done, record_volume(wish, volume, ended));
   std::printf("%s\n", done.c_str());
   return {};
 }

@@ -37,8 +37,13 @@ struct RecordedVolume {
 Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& volume,
                                   const std::function<bool()>& ended);
 
-/// The same on the running daemon's volume, until SIGINT or SIGTERM; the daemon tells the manager.
-/// Errors: gone when there is none.
+/// True once this process was told to end from now on: by Ctrl-C (SIGINT), by SIGTERM, or by
+/// SIGHUP, which a release sends first and a terminal that goes. One that ignores SIGHUP, as by
+/// nohup, goes on doing so.
+std::function<bool()> told_to_end();
+
+/// The same as record_volume on the running daemon's volume, until told_to_end; the daemon tells
+/// the manager. Errors: gone when there is none.
 Ok record(const RecordWish& wish);
 
 }  // namespace warmroot::bootstrap

@@ -2,6 +2,10 @@
 // wrong with what a volume brings along, sessions and the unmount do not depend on it.
 #include "bootstrap/recording.hpp"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "bootstrap/paths.hpp"
 #include "bootstrap/record_command.hpp"
 #include "bootstrap/warm/own_threads.hpp"
@@ -413,6 +417,27 @@ TEST_F(RecordCommand, of_a_volume_that_is_unmounted_meanwhile_is_kept_nowhere) {
   EXPECT_EQ(said.error().kind, ErrorKind::gone) << said.error().message();
   EXPECT_TRUE(fs::is_empty(root())) << "what lies below the mount point";
   EXPECT_FALSE(fs::exists(told()));
+}
+
+/// A release sends SIGHUP first, and it died with all that it had recorded.
+TEST(RecordByHand, keeps_what_it_has_where_a_release_or_a_terminal_that_goes_ends_it) {
+  const auto ends_by = [](int number, bool by_nohup) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::signal(SIGHUP, by_nohup ? SIG_IGN : SIG_DFL);
+      const auto ended = told_to_end();
+      const bool early = ended();
+      ::raise(number);
+      ::_exit(early ? 2 : ended() ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? "killed" : WEXITSTATUS(status) == 0 ? "ended" : "goes on";
+  };
+  for (const int number : {SIGHUP, SIGTERM, SIGINT})
+    EXPECT_STREQ(ends_by(number, false), "ended") << "signal " << number;
+  EXPECT_STREQ(ends_by(SIGHUP, true), "goes on");
+  EXPECT_STREQ(ends_by(SIGTERM, true), "ended");
 }
 
 /// One by hand weighed a sixteenth of what the leases before had recorded, and lost its name.
