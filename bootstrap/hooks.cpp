@@ -18,6 +18,7 @@
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/paths.hpp"
 #include "bootstrap/process_stat.hpp"
 
 namespace warmroot::bootstrap {
@@ -352,6 +353,18 @@ std::vector<TimedStep> run_hooks(const RootDirectory& root, const std::vector<Ho
     steps.push_back(std::move(step));
   }
   return steps;
+}
+
+Result<std::vector<TimedStep>> hooks_of_volume(const HookOrder& order, dev_t device) {
+  TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
+  struct stat facts {};
+  if (::fstat(root.fd(), &facts) != 0 || facts.st_dev != device)
+    return fail(ErrorKind::gone, "the volume is not mounted any more");
+  TRY_ASSIGN(const auto hooks, find_hooks(root));
+  if (hooks.empty()) return std::vector<TimedStep>();
+  // Before the first: whatever happens now, none is run twice.
+  TRY(write_file_atomic(kHooksRun, order.reason + "\n", 0644));
+  return run_hooks(root, hooks, order);
 }
 
 }  // namespace warmroot::bootstrap

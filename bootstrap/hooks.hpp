@@ -3,6 +3,8 @@
 // which keeps the time and the timeline.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -42,5 +44,10 @@ struct HookOrder {
 /// Output goes to the log, bounded. One step of the timeline each, start_ms by boottime_ms().
 std::vector<TimedStep> run_hooks(const RootDirectory& root, const std::vector<HookFile>& hooks,
                                  const HookOrder& order);
+
+/// Those of the volume that is mounted at kVolumePoint and has this st_dev, once a mount: kHooksRun
+/// says that they were. Errors: gone when it is not mounted any more; find_hooks'; errno's, where
+/// that cannot be written.
+Result<std::vector<TimedStep>> hooks_of_volume(const HookOrder& order, dev_t device);
 
 }  // namespace warmroot::bootstrap

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -80,18 +79,6 @@ std::string in_words(const HolderSearch& search) {
   if (search.complete) return search.found.empty() ? "there were none" : holders_text(search.found);
   return search.found.empty() ? "not every process could be looked at in time"
                               : holders_text(search.found) + ", and there may be more";
-}
-
-Result<std::vector<TimedStep>> hooks_of_volume(const HookOrder& order, dev_t device) {
-  TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
-  struct stat facts {};
-  if (::fstat(root.fd(), &facts) != 0 || facts.st_dev != device)
-    return fail(ErrorKind::gone, "the volume is not mounted any more");
-  TRY_ASSIGN(const auto hooks, find_hooks(root));
-  if (hooks.empty()) return std::vector<TimedStep>();
-  // Before the first: whatever happens now, none is run twice.
-  TRY(write_file_atomic(kHooksRun, order.reason + "\n", 0644));
-  return run_hooks(root, hooks, order);
 }
 
 class Release {
