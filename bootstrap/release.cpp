@@ -103,7 +103,11 @@ class Release {
       attempt("stop warming", [&] { return stop_own_users(); });
       if (device_) empty_volume();
       if (!device_ && assignment_.entry->holds_sessions()) end_entry();
-      TRY(book_.timed("unmount", [&] { return unmount(); }));
+      if (auto done = book_.timed("unmount", [&] { return unmount(); }); !done) {
+        if (device_ && !runs(assignment_.write_back))
+          attempt("take the clean mark back", [&] { return take_mark_back(); });
+        return fail(std::move(done).error());
+      }
       attempt("lift the bound on dirty memory", [&] { return lift_bound(); });
     }
     Result<std::string> proven;
@@ -345,6 +349,13 @@ class Release {
   Result<std::string> mark_clean() {
     return within(&ReleaseBudget::sync,
                   [id = input_.instance_id] { return bootstrap::mark_clean(id); });
+  }
+
+  /// Power may be cut before the next attempt: what is mounted was not left clean.
+  Result<std::string> take_mark_back() {
+    volume_end_ms_ = kNever;
+    return within(&ReleaseBudget::sync,
+                  [id = input_.instance_id] { return take_clean_mark_back(id); });
   }
 
   /// What still writes when its time is over holds the volume, and unmounting waits for it.

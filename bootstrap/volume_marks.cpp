@@ -19,6 +19,13 @@ bool is_as_kept(const RootDirectory& volume, const char* path) {
          (facts.st_mode & 077) == 0;
 }
 
+Result<std::string> put_marker(const std::string& text) {
+  TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(kVolumePoint));
+  TRY(volume.check_same_mount(kVolumeState));  // a session may have made a link of it
+  TRY(volume.write(kVolumeMarker, text, 0644));
+  return std::string();
+}
+
 }  // namespace
 
 std::optional<LoginProof> earlier_proof(const std::string& volume_id) {
@@ -48,10 +55,11 @@ Ok keep_proof(const LoginProof& proof) {
 }
 
 Result<std::string> mark_clean(const std::string& instance_id) {
-  TRY_ASSIGN(const RootDirectory volume, RootDirectory::open(kVolumePoint));
-  TRY(volume.check_same_mount(kVolumeState));  // a session may have made a link of it
-  TRY(volume.write(kVolumeMarker, clean_marker(instance_id), 0644));
-  return std::string();
+  return put_marker(clean_marker(instance_id));
+}
+
+Result<std::string> take_clean_mark_back(const std::string& instance_id) {
+  return put_marker(open_marker(instance_id));
 }
 
 }  // namespace warmroot::bootstrap

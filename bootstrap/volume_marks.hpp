@@ -25,4 +25,8 @@ Ok keep_proof(const LoginProof& proof);
 /// Errors: it cannot be written, or leads off the volume.
 Result<std::string> mark_clean(const std::string& instance_id);
 
+/// Of a volume that stays mounted: this lease has not ended. What it has proved stays, and counts
+/// once it is marked clean again. Errors: as mark_clean.
+Result<std::string> take_clean_mark_back(const std::string& instance_id);
+
 }  // namespace warmroot::bootstrap

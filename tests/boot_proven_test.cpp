@@ -48,6 +48,33 @@ TEST_F(BootProven, a_volume_that_was_left_clean_is_switched_to_before_its_login_
   }
 }
 
+/// It was mounted still, said to be left clean, and lost its power: the next lease let people in
+/// before it had tried.
+TEST_F(BootProven, a_volume_that_could_not_be_unmounted_is_not_said_to_be_left_clean) {
+  ASSERT_NO_FATAL_FAILURE(make_proven_volume());
+  for (const bool is_cut : {true, false}) {
+    SCOPED_TRACE(is_cut ? "power is cut" : "it can be unmounted later");
+    Assignment assignment;
+    StatusBook book("");
+    const Ok done = bring_up(input_, assignment, book, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_EQ(::access(inside(kVolumeProof).c_str(), F_OK), 0);
+    // A file of ours keeps the volume busy: this process is nobody to be killed.
+    UniqueFd held(::open(inside("etc/passwd").c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(held);
+    EXPECT_FALSE(release(leaving(std::chrono::seconds(0)), assignment, book));
+    EXPECT_EQ(detail(book, "mark clean"), "");
+    EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "open i-1");
+    held.reset();
+    if (is_cut) {
+      ASSERT_TRUE(undo_bring_up(assignment));
+    } else {
+      ASSERT_TRUE(give_back(assignment, book));
+    }
+    EXPECT_EQ(tries_first(), is_cut);
+  }
+}
+
 TEST_F(BootProven, one_whose_profile_was_broken_since_lands_people_on_the_base_with_the_reason) {
   ASSERT_NO_FATAL_FAILURE(make_proven_volume());
   break_shell("angry");
