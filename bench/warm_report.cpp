@@ -290,8 +290,8 @@ std::optional<double> value_beside(const Row& row, std::span<const Row> rows,
                                    const std::string& contender, const Value& value_of) {
   std::optional<double> least;
   for (const Row& other : rows) {
-    const bool meant = contender == kBestOfOthers ? is_of_others(other.contender)
-                                                  : other.contender == contender;
+    const bool meant =
+        contender == kBestOfOthers ? is_of_others(other.contender) : other.contender == contender;
     if (!meant || other.workload != row.workload || other.repetition != row.repetition) continue;
     const auto value = value_of(other);
     if (value && (!least || *value < *least)) least = value;

@@ -14,8 +14,8 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::string_view kRuledGroups[] = {
-    "sudo", "wheel",   "admin", "docker", "podman", "lxd", "incus",
-    "kvm",  "libvirt", "video", "render", "adm",    "systemd-journal"};
+    "sudo",    "wheel", "admin",  "docker", "podman",         "lxd", "incus", "kvm",
+    "libvirt", "video", "render", "adm",    "systemd-journal"};
 
 /// The first of them, and how many more there are.
 std::string some_of(const std::vector<std::string>& people) {

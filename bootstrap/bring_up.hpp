@@ -40,7 +40,7 @@ struct BringUpInput {
   bool sshd_is_late = false;    ///< sshd ran before it could read our configuration
   unsigned rescue_port = 0;     ///< that sshd's configuration opens; 0: none
   std::string pool;
-  unsigned write_mib_s = kDefaultWriteMibS;  ///< what the volume writes
+  unsigned write_mib_s = kDefaultWriteMibS;             ///< what the volume writes
   std::chrono::milliseconds login_limit = kProbeLimit;  ///< of the one login that has to work
   std::chrono::milliseconds late_login = kLateLogin;    ///< behind the switch
   /// How long the only candidate waits for the manager's word; 0 where there is no manager to ask.

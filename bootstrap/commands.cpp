@@ -75,8 +75,7 @@ Result<SshdFacts> prepare_sshd(const Ticket& ticket, StatusBook& book, SessionLi
   });
   // A banner would be shown to whoever goes on landing in the volume, or hide why nobody does.
   if (links == SessionLinks::stay && link_text(kSessionRoot) != "/") return facts;
-  const std::string why =
-      installed ? kNotReady : "Why: " + installed.error().message();
+  const std::string why = installed ? kNotReady : "Why: " + installed.error().message();
   [[maybe_unused]] const Ok shown = set_banner(ticket.pool, why);
   return facts;
 }

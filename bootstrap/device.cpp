@@ -82,10 +82,10 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
                                   "mounted: see lsblk"};
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
-  const bool held_back =
-      !given_away.is_none() &&
-      std::any_of(candidates.begin(), candidates.end(),
-                  [&](const DiskFacts& disk) { return may_be(disk, given_away); });
+  const bool held_back = !given_away.is_none() && std::any_of(candidates.begin(), candidates.end(),
+                                                              [&](const DiskFacts& disk) {
+                                                                return may_be(disk, given_away);
+                                                              });
   if (held_back)
     return {std::nullopt,
             (given_away.volume_id.empty() ? "the volume that was /dev/" + given_away.disk_name

@@ -25,10 +25,10 @@ struct SizeLimit {
   std::string_view size;
   unsigned most;
 };
-constexpr SizeLimit kSizeLimits[] = {
-    {"large", 32},    {"xlarge", 32},   {"2xlarge", 32},    {"4xlarge", 32},
-    {"8xlarge", 32},  {"12xlarge", 32}, {"16xlarge", 48},   {"24xlarge", 64},
-    {"48xlarge", 128}, {"metal-24xl", 39}, {"metal-48xl", 79}};
+constexpr SizeLimit kSizeLimits[] = {{"large", 32},      {"xlarge", 32},    {"2xlarge", 32},
+                                     {"4xlarge", 32},    {"8xlarge", 32},   {"12xlarge", 32},
+                                     {"16xlarge", 48},   {"24xlarge", 64},  {"48xlarge", 128},
+                                     {"metal-24xl", 39}, {"metal-48xl", 79}};
 
 /// A profile is found by its program's path below the root of the mount namespace. Source:
 /// apparmor.d(5), "namespace_relative", the default. Not tried on a base with AppArmor.

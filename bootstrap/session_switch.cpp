@@ -41,9 +41,8 @@ std::string SessionSwitch::lead_back_while_late(const std::string& user,
 Ok SessionSwitch::lead_in_again(std::chrono::milliseconds limit) {
   const std::int64_t end_ms = book_.now_ms() + limit.count();
   TRY(book_.timed("switch sessions", [&] { return lead_in_until(end_ms); }));
-  book_.update([&](Status& status) {
-    status.entry = assignment_.entry->describe() + assignment_.instead;
-  });
+  book_.update(
+      [&](Status& status) { status.entry = assignment_.entry->describe() + assignment_.instead; });
   return {};
 }
 

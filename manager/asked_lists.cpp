@@ -74,8 +74,8 @@ std::string AskedLists::text() const {
   if (together.ranges.empty()) return {};
   std::string lines = std::string(kMagic) + " " + std::to_string(all_.size()) + "\n";
   for (const One& one : all_)
-    lines += one.volume_id + " " + std::to_string(one.weight) + " " +
-             marks_of(one.list, together) + "\n";
+    lines += one.volume_id + " " + std::to_string(one.weight) + " " + marks_of(one.list, together) +
+             "\n";
   return lines + warm::encode_hot_list(together);
 }
 

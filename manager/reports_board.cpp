@@ -48,8 +48,7 @@ Result<Turn> MemoryKeyStore::advance(const std::string& instance_id, std::uint64
   return Turn::fresh;
 }
 
-void ReportBoard::set_known(std::string deployment,
-                            std::map<std::string, KnownInstance> instances,
+void ReportBoard::set_known(std::string deployment, std::map<std::string, KnownInstance> instances,
                             std::uint64_t releases_seen) {
   const std::lock_guard lock(mutex_);
   deployment_ = std::move(deployment);

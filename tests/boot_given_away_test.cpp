@@ -96,9 +96,10 @@ TEST_F(BootGivenAway, a_boot_that_is_held_back_and_has_to_go_leaves_that_to_the_
     SCOPED_TRACE(is_wish ? "by the manager's wish" : "by a spot notice");
     ASSERT_TRUE(write_in_place(kReportAnswer, kNamesNone));
     ASSERT_EQ(run_up(kTicketOfManager), "");
-    ASSERT_TRUE(
-        comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
-        << status().stage << ": " << status().message;
+    ASSERT_TRUE(comes([] {
+      return status().message.starts_with("vol-0abc was given back before");
+    })) << status().stage
+        << ": " << status().message;
     const char* const file = is_wish ? kReportAnswer : kNoticeFile;
     ASSERT_TRUE(write_in_place(file, is_wish ? kDrains : kNotice));
     ASSERT_TRUE(hears_of("released")) << status().stage << ": " << status().message;

@@ -160,9 +160,9 @@ TEST_F(BootLateLogin, one_that_hangs_is_late_first_and_ends_as_one_that_fails_on
   ASSERT_NE(person_, 0) << "else sessions were not switched first";
   EXPECT_FALSE(stays()) << "whoever came in keeps the volume from being unmounted";
   ASSERT_FALSE(done);
-  EXPECT_THAT(done.error().message(),
-              AllOf(HasSubstr("the probe login of root took longer than 4 s"),
-                    Not(HasSubstr("undoing"))));
+  EXPECT_THAT(
+      done.error().message(),
+      AllOf(HasSubstr("the probe login of root took longer than 4 s"), Not(HasSubstr("undoing"))));
   EXPECT_THAT(order, ElementsAre("late /", "failed /"));
   EXPECT_NE(session_os(), "Test Volume 1");
   EXPECT_THAT(banner(), AllOf(HasSubstr("Why: the probe login of root took longer than 4 s"),

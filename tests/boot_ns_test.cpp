@@ -468,8 +468,8 @@ TEST_F(BootNamespace, who_opens_a_volume_that_was_closed_for_its_release_lets_no
   EXPECT_FALSE(entry->open(input));
   EXPECT_EQ(link_text(kSessionRoot), kNowhere);
   UserKeys late;
-  EXPECT_TRUE(late.publish(*RootDirectory::open(kVolumePoint), {ada()}, input.launch_key,
-                           input.cancelled));
+  EXPECT_TRUE(
+      late.publish(*RootDirectory::open(kVolumePoint), {ada()}, input.launch_key, input.cancelled));
   EXPECT_NE(::access(keys.c_str(), F_OK), 0) << "the key would open the base";
   EXPECT_TRUE(entry->undo());
   ASSERT_TRUE(point_sessions_at("/"));

@@ -41,12 +41,12 @@ TEST(Container, is_a_unit_of_its_own_where_the_base_s_init_is_systemd) {
 
 TEST(Container, leaves_the_volume_s_files_the_base_s_port_and_the_user_data_alone) {
   const auto words = container_command({"/n", "", {"/dev/nvidia0"}, "/run/x.service", ""});
-  EXPECT_THAT(words, IsSupersetOf({"--resolv-conf=off", "--timezone=off", "--link-journal=no",
-                                   "--settings=no", "--bind=/dev/nvidia0",
-                                   "systemd.mask=ssh.service", "systemd.mask=ssh.socket",
-                                   "systemd.mask=cloud-init.service",
-                                   "cloud-init=disabled", "systemd.firstboot=off",
-                                   "systemd.wants=warmroot-sshd.service"}));
+  EXPECT_THAT(
+      words,
+      IsSupersetOf({"--resolv-conf=off", "--timezone=off", "--link-journal=no", "--settings=no",
+                    "--bind=/dev/nvidia0", "systemd.mask=ssh.service", "systemd.mask=ssh.socket",
+                    "systemd.mask=cloud-init.service", "cloud-init=disabled",
+                    "systemd.firstboot=off", "systemd.wants=warmroot-sshd.service"}));
   EXPECT_THAT(words,
               Contains("--bind-ro=/run/x.service:/run/systemd/system/warmroot-sshd.service"));
   EXPECT_THAT(words, Contains("--bind-ro=/run/warmroot:/run/warmroot:norbind"));

@@ -81,8 +81,8 @@ class Loop {
       completed_ += came;
       ++wakes_;
       batch_ = long_batches_.next({microseconds(now_), true, control_.may_rest(),
-                                   control_.throughput_per_s(), control_.depth(),
-                                   control_.room(), came});
+                                   control_.throughput_per_s(), control_.depth(), control_.room(),
+                                   came});
       if (rests && !long_batches_.is_on()) control_.rested(static_cast<unsigned>(own_in_flight()));
     }
   }

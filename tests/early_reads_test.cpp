@@ -226,14 +226,13 @@ TEST_F(EarlyReadsTest, what_the_first_lookups_want_does_not_wait_for_a_mount_tha
   constexpr std::uint64_t kSecondAt = 67 * kMiB;
   const fs::path image = top_ / "image";
   const std::string file_system = (top_ / "fs").string();
-  ASSERT_TRUE(shell("truncate -s " + std::to_string(kFirst) + " " + file_system + " && " +
-                    kFullTables + " -b 1024 " + file_system + " && truncate -s " +
-                    std::to_string(kSecondAt + kMiB) + " " + image.string() +
-                    " && printf 'label: dos\nstart=" + std::to_string(kOddOffset / 512) +
-                    ", size=" + std::to_string(kFirst / 512) +
-                    "\nstart=" + std::to_string(kSecondAt / 512) +
-                    ", size=" + std::to_string(kMiB / 512) + "\n' | sfdisk -q " + image.string() +
-                    " && " + copy_in(file_system, image.string())));
+  ASSERT_TRUE(shell(
+      "truncate -s " + std::to_string(kFirst) + " " + file_system + " && " + kFullTables +
+      " -b 1024 " + file_system + " && truncate -s " + std::to_string(kSecondAt + kMiB) + " " +
+      image.string() + " && printf 'label: dos\nstart=" + std::to_string(kOddOffset / 512) +
+      ", size=" + std::to_string(kFirst / 512) + "\nstart=" + std::to_string(kSecondAt / 512) +
+      ", size=" + std::to_string(kMiB / 512) + "\n' | sfdisk -q " + image.string() + " && " +
+      copy_in(file_system, image.string())));
   const Foreseen foreseen = foresee(kFirst);
   ASSERT_THAT(foreseen.later, Not(IsEmpty()));
   ASSERT_TRUE(disk_loop_.attach(image, 0));

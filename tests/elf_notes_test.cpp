@@ -102,26 +102,26 @@ TEST(ElfNotes, of_others_and_of_damaged_files_say_nothing) {
   std::string liar = kLinux32, long_name = kLinux32;
   liar[4] = liar[5] = liar[6] = liar[7] = '\xff';
   long_name[0] = long_name[1] = long_name[2] = long_name[3] = '\xff';
-  for (const Case& each : std::vector<Case>{
-           {"nothing", ""},
-           {"a script", "#!/bin/sh\n"},
-           {"no notes", file_of({})},
-           {"an empty segment", file_of({""})},
-           {"another byte order", big_endian},
-           {"32 bits", small},
-           {"another type", file_of({note(NT_GNU_HWCAP, kGnu, {0, 3, 2, 0})})},
-           {"another's name", file_of({note(NT_GNU_ABI_TAG, "NetB", {0, 3, 2, 0})})},
-           {"a shorter name", file_of({note(NT_GNU_ABI_TAG, "GNU", {0, 3, 2, 0})})},
-           {"another system", file_of({note(NT_GNU_ABI_TAG, kGnu, {1, 3, 2, 0})})},
-           {"too short a content", file_of({note(NT_GNU_ABI_TAG, kGnu, {0, 3, 2})})},
-           {"a content beyond the end", file_of({liar})},
-           {"a name beyond the end", file_of({long_name})},
-           {"more notes than are looked at", file_of({[&] {
-              std::string many;
-              while (many.size() < 8192) many += endless;
-              return many + kLinux32;
-            }()})},
-           {"cut off", whole.substr(0, whole.size() - 4)}})
+  for (const Case& each :
+       std::vector<Case>{{"nothing", ""},
+                         {"a script", "#!/bin/sh\n"},
+                         {"no notes", file_of({})},
+                         {"an empty segment", file_of({""})},
+                         {"another byte order", big_endian},
+                         {"32 bits", small},
+                         {"another type", file_of({note(NT_GNU_HWCAP, kGnu, {0, 3, 2, 0})})},
+                         {"another's name", file_of({note(NT_GNU_ABI_TAG, "NetB", {0, 3, 2, 0})})},
+                         {"a shorter name", file_of({note(NT_GNU_ABI_TAG, "GNU", {0, 3, 2, 0})})},
+                         {"another system", file_of({note(NT_GNU_ABI_TAG, kGnu, {1, 3, 2, 0})})},
+                         {"too short a content", file_of({note(NT_GNU_ABI_TAG, kGnu, {0, 3, 2})})},
+                         {"a content beyond the end", file_of({liar})},
+                         {"a name beyond the end", file_of({long_name})},
+                         {"more notes than are looked at", file_of({[&] {
+                            std::string many;
+                            while (many.size() < 8192) many += endless;
+                            return many + kLinux32;
+                          }()})},
+                         {"cut off", whole.substr(0, whole.size() - 4)}})
     EXPECT_EQ(least_of(each.file), std::nullopt) << each.what;
 }
 

@@ -189,8 +189,7 @@ class ScriptedEngine : public ReadEngine {
     return {};
   }
   using ReadEngine::wait;
-  Ok wait(milliseconds timeout, std::vector<ReadResult>& results, unsigned,
-          milliseconds) override {
+  Ok wait(milliseconds timeout, std::vector<ReadResult>& results, unsigned, milliseconds) override {
     const auto until = Clock::now() + timeout;
     while (results.empty() && Clock::now() < until) {
       std::erase_if(flights_, [&](const Flight& flight) {

@@ -79,9 +79,9 @@ TEST(OwnUnit, a_machine_ends_or_reboots_where_init_has_a_job_to_start_a_target_t
   for (const char* job :
        {"", "No jobs running.\n", "9 warmroot-bootstrap.scope stop running\n",
         "2150 reboot.target stop waiting\n", "7 shutdown.target stop waiting\n",
-        "2150 reboot.target verify-active waiting\n",
-        "2150 warmroot-reboot.target start waiting\n", "reboot.target start waiting\n",
-        "2150 cloud-reboot.target.d start waiting\n", "2150 start reboot.target waiting\n"})
+        "2150 reboot.target verify-active waiting\n", "2150 warmroot-reboot.target start waiting\n",
+        "reboot.target start waiting\n", "2150 cloud-reboot.target.d start waiting\n",
+        "2150 start reboot.target waiting\n"})
     EXPECT_EQ(plan_by_jobs(others + job), MachinePlan::stays) << job;
 }
 

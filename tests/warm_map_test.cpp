@@ -180,10 +180,8 @@ INSTANTIATE_TEST_SUITE_P(
                   {{4'500, 4'500}},
                   {5'500, 10'500, 15'500, 20'500, 25'500, 30'500}},
         SavesCase{"at_rest_after_7_s", true, {{0, 7'000}}, {8'000, 13'000, 18'000, 23'000, 28'000}},
-        SavesCase{"at_rest_just_before_15_s",
-                  true,
-                  {{0, 14'500}},
-                  {15'000, 20'000, 25'000, 30'000}},
+        SavesCase{
+            "at_rest_just_before_15_s", true, {{0, 14'500}}, {15'000, 20'000, 25'000, 30'000}},
         SavesCase{"never_at_rest", true, {{0, 32'000}}, {15'000, 30'000}},
         SavesCase{"at_rest_for_900_ms", true, {{0, 6'000}, {6'900, 32'000}}, {15'000, 30'000}},
         SavesCase{"begins_behind_the_first_save",

@@ -212,9 +212,9 @@ TEST_F(WarmerBesideSession, its_map_is_saved_when_the_session_is_at_rest_and_not
       if (used.contains(block)) continue;
       last_miss = Clock::now();
       // By a process of its own: what threads of this one read is taken for the warmer's.
-      EXPECT_TRUE(shell("dd if=" + disk_loop_.device() +
-                        " of=/dev/null bs=512K count=1 iflag=direct status=none skip=" +
-                        std::to_string(block)));
+      EXPECT_TRUE(shell(
+          "dd if=" + disk_loop_.device() +
+          " of=/dev/null bs=512K count=1 iflag=direct status=none skip=" + std::to_string(block)));
       std::this_thread::sleep_for(milliseconds(250));
     }
     while (!saved && Clock::now() - start < milliseconds(13'000)) {

@@ -108,8 +108,8 @@ class PreadEngine : public ReadEngine {
     return {};
   }
 
-  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
-          unsigned batch, std::chrono::milliseconds batch_time) override {
+  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results, unsigned batch,
+          std::chrono::milliseconds batch_time) override {
     std::unique_lock lock(pool_->mutex);
     if (in_flight_ == 0) return {};
     const auto have_ended = [&] { return pool_->results.size() >= pool_->batch; };

@@ -26,7 +26,7 @@ constexpr auto kSampleTime = milliseconds(1000);
 constexpr unsigned kSamplesInFlight = 4;
 /// A session that has just missed something is about to miss more.
 constexpr auto kQuietAfter = milliseconds(1000);  // the last wish
-constexpr unsigned kProbesInFlight = 4;  // reads; each try is two
+constexpr unsigned kProbesInFlight = 4;           // reads; each try is two
 
 std::uint64_t mixed(
     std::uint64_t value) {  // splitmix64's finaliser: which page of a block to sample
@@ -344,9 +344,9 @@ bool ReadPump::is_quiet() const {
 /// Somebody waits for a list of which not all is waited for: it is no mere fill.
 void ReadPump::choose_batch(microseconds now, unsigned came, bool only_fills) {
   const bool was_on = long_batches_.is_on();
-  batch_ = long_batches_.next({now, only_fills && is_quiet(), control_.may_rest(),
-                               control_.throughput_per_s(), control_.depth(), control_.room(),
-                               came});
+  batch_ =
+      long_batches_.next({now, only_fills && is_quiet(), control_.may_rest(),
+                          control_.throughput_per_s(), control_.depth(), control_.room(), came});
   if (was_on && !long_batches_.is_on()) control_.rested(engine_.in_flight());
 }
 

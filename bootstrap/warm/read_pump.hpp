@@ -91,6 +91,7 @@ class ReadPump {
   /// behind those preferred earlier; beyond kMostPreferred they are left to the lists. Requires
   /// blocks of the device. For the owner's callbacks, and between calls.
   void prefer(std::span<const Block> blocks, std::uint32_t rank = 0) {
+    if (blocks.empty()) return;  // a file that is there already is no wish
     last_wish_ = SteadyClock::now();
     for (const Block block : blocks)
       if (ranked_.size() < kMostPreferred) ranked_.push({rank, next_turn_++, block});

@@ -102,8 +102,8 @@ class UringEngine : public ReadEngine {
     return {};
   }
 
-  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results,
-          unsigned batch, std::chrono::milliseconds batch_time) override {
+  Ok wait(std::chrono::milliseconds timeout, std::vector<ReadResult>& results, unsigned batch,
+          std::chrono::milliseconds batch_time) override {
     if (in_flight() == 0) return {};
     // For a batch first: mostly that is the one time that this thread is in the kernel. Where a
     // wait's limit is an entry of the ring, liburing waits on without one when fewer have ended.

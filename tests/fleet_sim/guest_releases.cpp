@@ -60,8 +60,8 @@ void Guests::hear_word(Guest& guest, const std::string& volume_id) {
 }
 
 void Guests::check_given_back(const Guest& guest) {
-  const bool is_the_same = guest.gave_back && guest.generation != 0 &&
-                           guest.gave_back->generation == guest.generation;
+  const bool is_the_same =
+      guest.gave_back && guest.generation != 0 && guest.gave_back->generation == guest.generation;
   if (is_the_same && guest.word != guest.volume_id)
     world_.invariants.violated(14, "a session opens on " + guest.volume_id + " on " + guest.id +
                                        ", which gave it back before it rebooted, without the "
@@ -81,8 +81,8 @@ void Guests::leave_unmounted(Guest& guest) {
 bool Guests::boots_behind_release() const {
   for (const auto& [id, guest] : guests_) {
     if (guest.over) continue;
-    const bool will = guest.boot.orderly &&
-                      (guest.asked || guest.step == GuestStep::draining || guest.gave_back);
+    const bool will =
+        guest.boot.orderly && (guest.asked || guest.step == GuestStep::draining || guest.gave_back);
     if (will || !guest.given_away.empty()) return true;
   }
   return false;

@@ -128,14 +128,14 @@ class Guests {
   bool boots_behind_release() const;
 
   // What the catalogue may set.
-  int notices_missing = 0;     ///< so many of the next notices are not seen by their guest
-  int notices_late = 0;        ///< so many are seen only seconds before the end
-  int failing_bootstraps = 0;  ///< so many of the next guests fail always
-  bool all_fail = false;       ///< every one that comes up
-  int hanging = 0;             ///< so many of the next drains take minutes
-  int beyond_repair = 0;       ///< so many of the next unclean volumes cannot be repaired
-  int leaving_unmounted = 0;   ///< so many of the next have to go before they have mounted
-  bool skips_check = false;    ///< a bug planted in the guest
+  int notices_missing = 0;          ///< so many of the next notices are not seen by their guest
+  int notices_late = 0;             ///< so many are seen only seconds before the end
+  int failing_bootstraps = 0;       ///< so many of the next guests fail always
+  bool all_fail = false;            ///< every one that comes up
+  int hanging = 0;                  ///< so many of the next drains take minutes
+  int beyond_repair = 0;            ///< so many of the next unclean volumes cannot be repaired
+  int leaving_unmounted = 0;        ///< so many of the next have to go before they have mounted
+  bool skips_check = false;         ///< a bug planted in the guest
   bool forgets_given_away = false;  ///< another one
   /// Who loses a disk gives its volume back, as the bootstrap does; else it looks for another one.
   bool gives_lost_disk_up = false;

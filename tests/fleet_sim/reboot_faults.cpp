@@ -70,10 +70,10 @@ bool reboots(World& world) {
 Boot boot_behind_release(World& world) {
   Draw& draw = world.reboot_draw;
   Boot boot;
-  boot.rests = draw.percent(60) ? draw.span(Milliseconds{0}, seconds{5})
-                                : draw.span(seconds{5}, minutes{1});
-  boot.lasts = draw.percent(60) ? draw.span(seconds{3}, seconds{20})
-                                : draw.span(seconds{20}, minutes{3});
+  boot.rests =
+      draw.percent(60) ? draw.span(Milliseconds{0}, seconds{5}) : draw.span(seconds{5}, minutes{1});
+  boot.lasts =
+      draw.percent(60) ? draw.span(seconds{3}, seconds{20}) : draw.span(seconds{20}, minutes{3});
   boot.unreachable = *boot.lasts > kCheckedEvery && draw.percent(60);
   boot.release_heard = draw.percent(50);
   boot.drain_heard = boot.release_heard || draw.percent(50);

@@ -157,8 +157,8 @@ void World::hear_of_unmounted(const Guest& guest) {
   if (host.in_tick || !volume || !volume->link || volume->link->instance_id != guest.id ||
       volume->link->generation != guest.generation)
     return;
-  const auto rows = host.process.spy->query("SELECT warmth FROM volumes WHERE volume_id = ?",
-                                            {guest.volume_id});
+  const auto rows =
+      host.process.spy->query("SELECT warmth FROM volumes WHERE volume_id = ?", {guest.volume_id});
   if (!rows || rows->empty()) return;
   if (invariants.left_unmounted.emplace(guest.volume_id, rows->front().number(0)).second)
     coverage.add("report", "never mounted");
