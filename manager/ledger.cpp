@@ -380,10 +380,10 @@ Ok Ledger::write_record(const core::Record& record, Instant now) {
     return database_.run(
         "INSERT INTO departures (instance_id, released, since_ms, reclaim_ms, advised, volume_id, "
         "unclean) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (instance_id) DO UPDATE SET "
-        "released = max(released AND volume_id = ?6, ?2), since_ms = ?3, reclaim_ms = "
+        "released = max(released AND ?6 IN ('', volume_id), ?2), since_ms = ?3, reclaim_ms = "
         "coalesce(reclaim_ms, ?4), "
-        "advised = min(advised, ?5), volume_id = ?6, "
-        "unclean = iif(?2, ?7, unclean AND volume_id = ?6)",
+        "advised = min(advised, ?5), volume_id = iif(?6 = '', volume_id, ?6), "
+        "unclean = iif(?2, ?7, unclean AND ?6 IN ('', volume_id))",
         {leaves->instance_id, std::int64_t{leaves->departure.released},
          to_sql(leaves->departure.since),
          leaves->departure.reclaim_at ? SqlValue(to_sql(*leaves->departure.reclaim_at))

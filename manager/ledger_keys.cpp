@@ -64,15 +64,16 @@ Ok LedgerKeys::keep_departure(const core::NodeReport& report) {
                       {report.instance_id, report.volume_id,
                        report.received.time_since_epoch().count(), report.message}));
   // A report of a volume that the instance has no lease of any more says nothing about its present
-  // one.
+  // one. A report without a volume, of a boot that has seen none, takes nothing back.
   TRY(database_.run(
       "INSERT INTO departures (instance_id, released, since_ms, volume_id, unclean) "
       "SELECT ?1, ?2, ?3, ?4, ?5 WHERE ?4 = '' OR NOT EXISTS (SELECT 1 FROM leases WHERE "
       "instance_id = ?1 AND volume_id <> ?4 AND state IN ('attaching', 'checking', 'active', "
       "'leaving')) "
-      "ON CONFLICT (instance_id) DO UPDATE SET released = max(released AND volume_id = ?4, ?2), "
-      "volume_id = ?4, since_ms = iif(advised, ?3, since_ms), advised = 0, "
-      "unclean = iif(?2, ?5, unclean AND volume_id = ?4)",
+      "ON CONFLICT (instance_id) DO UPDATE SET "
+      "released = max(released AND ?4 IN ('', volume_id), ?2), "
+      "volume_id = iif(?4 = '', volume_id, ?4), since_ms = iif(advised, ?3, since_ms), "
+      "advised = 0, unclean = iif(?2, ?5, unclean AND ?4 IN ('', volume_id))",
       {report.instance_id, std::int64_t{released}, report.received.time_since_epoch().count(),
        report.volume_id, std::int64_t{released && ends_unclean(report.reason)}}));
   return transaction.commit();

@@ -315,6 +315,31 @@ TEST_F(LedgerFile, a_report_of_draining_one_volume_does_not_make_anothers_releas
   EXPECT_TRUE(released_after(NodeStage::draining, "vol-now")) << "it is not taken back";
 }
 
+/// A boot that is held back has not seen its volume: the next one was told to serve it again.
+TEST_F(LedgerFile, a_report_of_draining_without_a_volume_takes_no_release_back) {
+  auto ledger = open();
+  auto keys = std::make_unique<LedgerKeys>(ledger, [] { return kNow; });
+  const auto kept_after = [&](NodeStage stage, const std::string& volume_id,
+                              std::string_view reason) {
+    core::NodeReport report;
+    report.instance_id = "i-1";
+    report.volume_id = volume_id;
+    report.stage = stage;
+    report.reason = reason;
+    report.received = kNow;
+    EXPECT_TRUE(keys->keep_departure(report));
+    const auto kept = ledger.view()->departures.at("i-1");
+    return std::string(kept.released ? "released " : "holds ") + kept.volume_id +
+           (kept.unclean ? " unclean" : "");
+  };
+  EXPECT_EQ(kept_after(NodeStage::draining, "", "spot-notice"), "holds ") << "it has named none";
+  EXPECT_EQ(kept_after(NodeStage::released, "vol-1", kDiskGone), "released vol-1 unclean");
+  EXPECT_EQ(kept_after(NodeStage::draining, "", "spot-notice"), "released vol-1 unclean");
+  EXPECT_EQ(kept_after(NodeStage::draining, "vol-2", "spot-notice"), "holds vol-2");
+  EXPECT_EQ(kept_after(NodeStage::draining, "", "spot-notice"), "holds vol-2");
+  EXPECT_EQ(kept_after(NodeStage::released, "", kNeverMounted), "released vol-2 unclean");
+}
+
 /// A departure lasts: the node would never be served again on its instance.
 TEST_F(LedgerFile, a_report_of_a_reboot_is_no_departure) {
   auto ledger = open();

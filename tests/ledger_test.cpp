@@ -123,6 +123,26 @@ TEST_F(LedgerTest, that_a_disk_was_gone_is_kept_with_the_release_of_that_volume)
   EXPECT_FALSE(write({false, kNow, {}, false, "vol-2"})) << "another volume";
 }
 
+/// The plan was of what was known before, and the volume was named again to the next boot of an
+/// instance that had given it back.
+TEST_F(LedgerTest, a_warning_that_is_planned_while_a_release_is_written_takes_no_release_back) {
+  const Instant reclaim = kNow + std::chrono::seconds{120};
+  {
+    auto ledger = open();
+    for (const auto& departure : {core::Departure{true, kNow, {}, false, "vol-1", true},
+                                  core::Departure{false, kNow, reclaim, false}}) {
+      core::Plan plan;
+      plan.records.push_back(core::RecordDeparture{"i-1", departure});
+      ASSERT_TRUE(ledger.record(plan, {}, kNow).has_value());
+    }
+  }
+  const auto kept = open().view()->departures.at("i-1");
+  EXPECT_TRUE(kept.released);
+  EXPECT_EQ(kept.volume_id, "vol-1");
+  EXPECT_TRUE(kept.unclean);
+  EXPECT_EQ(kept.reclaim_at, reclaim);
+}
+
 TEST_F(LedgerTest, a_warnings_time_is_kept_and_a_hint_that_became_serious_stays_serious) {
   const Instant reclaim = kNow + std::chrono::seconds{120};
   {

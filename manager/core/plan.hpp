@@ -62,7 +62,7 @@ struct RecordInstance {  ///< an instance whose token shows that we launched it,
 struct RecordInstanceGone {
   std::string instance_id;
 };
-struct RecordDeparture {
+struct RecordDeparture {  ///< without a volume it leaves what is known of one
   std::string instance_id;
   Departure departure;
 };

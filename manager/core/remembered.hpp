@@ -119,7 +119,7 @@ struct Departure {
   /// When EC2 takes it away, by its warning.
   std::optional<Instant> reclaim_at{};
   bool advised = false;     ///< only EC2's rebalance hint said so
-  std::string volume_id{};  ///< the volume that it spoke of; empty: it did not say
+  std::string volume_id{};  ///< the volume that it spoke of last; empty: it has named none
   bool unclean = false;     ///< by its reason that release was no clean end (ends_unclean)
 };
 
