@@ -149,7 +149,9 @@ class BootUp : public BootWhole {
     BootWhole::SetUp();
     if (!reason_.empty()) return;
     ::unlink("/run/known_hosts");
-    forget_given_away();  // it outlives a boot, and so a test
+    // As a machine boots, whatever the test before has left.
+    forget_given_away();
+    std::ignore = shell("find /run/warmroot -type f -delete");
     imds_ = ::fork();
     if (imds_ == 0) serve_imds();
   }
