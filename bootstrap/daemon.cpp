@@ -222,6 +222,7 @@ void Daemon::start_ticker() {
         keep_bound();
         warming_.tell_asked();
       }
+      reap_given_up();
       book_.update([](Status&) {});
       std::unique_lock lock(mutex);
       wake.wait_for(lock, token, kTick, [] { return false; });

@@ -15,6 +15,7 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <mutex>
 
 namespace warmroot::bootstrap {
 namespace {
@@ -24,6 +25,14 @@ constexpr std::size_t kMaxProgramOutput = 256 * 1024;
 constexpr std::int64_t kSliceMs = 200;
 /// e2fsck ends at SIGTERM with its file system consistent; it gets this long before SIGKILL.
 constexpr std::int64_t kPoliteMs = 2000;
+/// What was killed has this long to be gone. One that waits for a disk may take for ever: requests
+/// to a volume's have no time limit.
+constexpr std::int64_t kKilledMs = 5000;
+constexpr int kGonePauseMs = 10;
+
+/// Children that were given up, of all threads.
+std::mutex given_up_mutex;
+std::vector<pid_t> given_up;
 
 bool is_cancelled(const Cancelled& cancelled) {
   return cancelled && cancelled();
@@ -40,6 +49,16 @@ bool wait_readable(int fd, std::int64_t deadline_ms, const Cancelled& cancelled)
     if (ready < 0 && errno != EINTR) return false;
   }
   return false;
+}
+
+/// Takes the child's wait status, by looks: what is traced by somebody keeps it back though its end
+/// is there. False where it is not to be had before the deadline.
+bool take_status(pid_t child, std::int64_t deadline_ms, int& status) {
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    if (boottime_ms() >= deadline_ms) return false;
+    ::poll(nullptr, 0, kGonePauseMs);
+  }
+  return true;
 }
 
 /// Reads what a child says until it closes its end, the deadline passes or it is cancelled.
@@ -188,6 +207,7 @@ std::vector<std::string> list_directory(const std::string& path) {
 }
 
 Result<int> wait_child(pid_t child, std::chrono::milliseconds limit, const Cancelled& cancelled) {
+  reap_given_up();
   // Readable when the child has ended.
   const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const bool ended =
@@ -198,11 +218,23 @@ Result<int> wait_child(pid_t child, std::chrono::milliseconds limit, const Cance
     wait_readable(handle.get(), boottime_ms() + kPoliteMs, {});
   }
   if (!ended) ::kill(child, SIGKILL);
+  std::string why;
+  if (!ended) why = stopped ? "asked to stop" : "time limit passed";
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  if (!take_status(child, boottime_ms() + kKilledMs, status)) {
+    const std::lock_guard lock(given_up_mutex);
+    given_up.push_back(child);
+    return fail(ErrorKind::retry_later,
+                why + (why.empty() ? "" : ", and ") + "process " + std::to_string(child) +
+                    " was given up: it cannot be ended, and may wait for a disk");
   }
-  if (!ended) return fail(ErrorKind::retry_later, stopped ? "asked to stop" : "time limit passed");
+  if (!ended) return fail(ErrorKind::retry_later, why);
   return status;
+}
+
+void reap_given_up() {
+  const std::lock_guard lock(given_up_mutex);
+  std::erase_if(given_up, [](pid_t child) { return ::waitpid(child, nullptr, WNOHANG) != 0; });
 }
 
 void close_at_exec(int first) {

@@ -65,15 +65,21 @@ struct ProgramResult {
 };
 
 /// Runs a program found by absolute path with standard input from /dev/null; with `root_fd` in that
-/// directory as its root. It inherits no other descriptor. Errors: retry_later
-/// when the time limit passed (the child has been killed), errno's when it could not be started.
+/// directory as its root. It inherits no other descriptor. Errors: wait_child's, errno's when it
+/// could not be started.
 Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
                                   std::chrono::milliseconds limit, const Cancelled& cancelled = {},
                                   int root_fd = -1);
 
-/// Waits for a child; nullopt-like -1 after the limit. Returns the raw wait status.
+/// Waits for a child. Returns the raw wait status. Errors: retry_later when the limit has passed or
+/// it was cancelled, and the child has been killed. One that waits for a disk does not end by that:
+/// after some seconds it is given up, which the error says. It goes on holding what it had open,
+/// and may write once more when the disk answers.
 Result<int> wait_child(pid_t child, std::chrono::milliseconds limit,
                        const Cancelled& cancelled = {});
+/// Takes the wait status of those that were given up and have ended since. wait_child does it, too;
+/// for whoever lives long and may start nobody any more. Never waits.
+void reap_given_up();
 
 /// First of the absolute paths that is an executable file; empty when none is.
 std::string first_executable(const std::vector<std::string>& paths);

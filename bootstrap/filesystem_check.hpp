@@ -20,7 +20,8 @@ inline bool is_damage(const Error& error) {
 /// Looks at a partition of the open disk, and repairs at its `node` what e2fsck does by itself;
 /// says in words what was done. Errors: misconfigured when people have to repair it (is_damage
 /// where that is what e2fsck says of it), or the base lacks the program; retry_later when a stop is
-/// requested.
+/// requested. An e2fsck that had to be given up (wait_child) has the device open exclusively for as
+/// long as it may write: mounting says EBUSY until then, and so does check_device_free.
 Result<std::string> check_filesystem(const PartitionFacts& partition, const std::string& node,
                                      int disk_fd, const StopRequest& stop);
 
