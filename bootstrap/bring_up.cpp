@@ -343,7 +343,7 @@ class Work {
     if (assignment_.untried) {
       const std::int64_t late_ms = book_.now_ms() + input_.late_login.count();
       Ok done = try_login([&] {
-        if (book_.now_ms() >= late_ms) lead_back_while_late();
+        if (stop_.reason() || book_.now_ms() >= late_ms) lead_back_while_late();
       });
       if (done && is_late_) done = sessions_.lead_in_again(input_.login_limit);
       // People may be in the volume: a release warns them, and leaves it clean.
@@ -360,12 +360,11 @@ class Work {
   }
 
   /// It may be a disk that stalls: nobody is ended for that. The login is not begun anew: one that
-  /// waits for a disk cannot be ended, and goes on where that answers.
+  /// waits for a disk cannot be ended, and goes on where that answers. A release waits for its end.
   void lead_back_while_late() {
-    if (is_late_ || stop_.reason()) return;
-    is_late_ = true;
-    const std::string why =
-        sessions_.lead_back_while_late(logins_.first()->name, input_.late_login);
+    if (std::exchange(is_late_, true)) return;
+    if (const auto stop = stop_.reason()) return sessions_.lead_back_at_stop(stop->sentence);
+    const auto why = sessions_.lead_back_while_late(logins_.first()->name, input_.late_login);
     if (input_.login_is_late) input_.login_is_late(why);
   }
 
@@ -454,7 +453,7 @@ class Work {
   bool resumed_ = false;             ///< what is mounted was taken over
   std::optional<LoginProof> proof_;  ///< of the lease before, where it counts
   bool was_quick_ = false;           ///< the login that was tried
-  bool is_late_ = false;             ///< the one behind the switch, or was
+  bool is_late_ = false;             ///< the one behind the switch, or was, or a stop came first
   bool marked_ = false;          ///< the volume says that it is ours, and proves nothing any more
   bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
   std::future<BootPin> pin_;

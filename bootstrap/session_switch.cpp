@@ -31,11 +31,19 @@ std::string SessionSwitch::lead_back_while_late(const std::string& user,
                     std::to_string(late.count() / 1000) +
                     " s, the volume may not answer; new sessions land there again once it has "
                     "worked";
+  lead_back_in_step(why);
+  return why;
+}
+
+void SessionSwitch::lead_back_at_stop(const std::string& sentence) {
+  lead_back_in_step("the volume is given back before a login has worked in it: " + sentence);
+}
+
+void SessionSwitch::lead_back_in_step(const std::string& why) {
   std::ignore = book_.timed("lead sessions back", [&]() -> Result<std::string> {
     lead_back(why);
     return why;
   });
-  return why;
 }
 
 Ok SessionSwitch::lead_in_again(std::chrono::milliseconds limit) {

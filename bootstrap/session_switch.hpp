@@ -37,12 +37,17 @@ class SessionSwitch {
   /// what the banner says, one sentence.
   std::string lead_back_while_late(const std::string& user, std::chrono::milliseconds late);
 
+  /// The same, because a stop for this reason came before a login has worked. The release has to
+  /// wait for that to end, and leads nobody back before.
+  void lead_back_at_stop(const std::string& sentence);
+
   /// As lead_in, for after lead_back; a step of the timeline. What held the login up may hold up
   /// the reading of people's keys, too, and is waited for, until the limit has passed or a stop is
   /// requested. Where it fails they are led half-way at most, and lead_back takes that back.
   Ok lead_in_again(std::chrono::milliseconds limit);
 
  private:
+  void lead_back_in_step(const std::string& why);
   Result<std::string> lead_in_until(std::int64_t end_ms);
 
   const std::string pool_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -210,6 +211,38 @@ TEST_F(BootLateLogin, a_stop_meanwhile_is_a_release_and_no_failure) {
   mount_volume();
   EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
   EXPECT_EQ(::access(inside(kVolumeProof).c_str(), F_OK), -1);
+}
+
+/// The release leads them back only when the login has ended, which a disk that hangs holds up.
+TEST_F(BootLateLogin, a_stop_before_it_is_late_leads_new_sessions_back_at_once) {
+  ASSERT_NO_FATAL_FAILURE(make_late_volume("hang"));
+  input_.late_login = kLateLogin;
+  std::thread stopper;
+  input_.enter_stage = [&](Stage stage, const std::string&) {
+    if (stage != Stage::ready) return;
+    person_ = come_in();
+    stopper = std::thread([&] {
+      ::poll(nullptr, 0, 500);  // the login has begun
+      stop_.request({"spot-notice", "EC2 takes this spot instance back"});
+    });
+  };
+  input_.login_is_late = [](const std::string&) { ADD_FAILURE() << "it is not late yet"; };
+  input_.login_worked = [] { ADD_FAILURE() << "it has not"; };
+  input_.leads_back = [] { ADD_FAILURE() << "nor has it failed"; };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  if (stopper.joinable()) stopper.join();
+  EXPECT_TRUE(stays()) << "people are warned by a release";
+  leave();
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(banner(), HasSubstr("Why: the volume is given back before a login has worked in it: "
+                                  "EC2 takes this spot instance back"));
+  EXPECT_THAT(leading_steps(book_),
+              ElementsAre("switch sessions", "lead sessions back", "probe login"));
+  EXPECT_EQ(book_.snapshot().entry, "");
+  EXPECT_TRUE(assignment_.mounted);
+  ASSERT_TRUE(give_back(assignment_, book_));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
 }
 
 TEST_F(BootLateLogin, killed_at_any_of_its_steps_the_next_one_serves_and_ends_nobody) {
