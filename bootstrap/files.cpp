@@ -222,14 +222,18 @@ Result<int> wait_child(pid_t child, std::chrono::milliseconds limit, const Cance
   if (!ended) why = stopped ? "asked to stop" : "time limit passed";
   int status = 0;
   if (!take_status(child, boottime_ms() + kKilledMs, status)) {
-    const std::lock_guard lock(given_up_mutex);
-    given_up.push_back(child);
+    give_up(child);
     return fail(ErrorKind::retry_later,
                 why + (why.empty() ? "" : ", and ") + "process " + std::to_string(child) +
                     " was given up: it cannot be ended, and may wait for a disk");
   }
   if (!ended) return fail(ErrorKind::retry_later, why);
   return status;
+}
+
+void give_up(pid_t child) {
+  const std::lock_guard lock(given_up_mutex);
+  given_up.push_back(child);
 }
 
 void reap_given_up() {

@@ -77,6 +77,8 @@ Result<ProgramResult> run_program(const std::vector<std::string>& arguments,
 /// and may write once more when the disk answers.
 Result<int> wait_child(pid_t child, std::chrono::milliseconds limit,
                        const Cancelled& cancelled = {});
+/// Nobody waits for this child of ours any more.
+void give_up(pid_t child);
 /// Takes the wait status of those that were given up and have ended since. wait_child does it, too;
 /// for whoever lives long and may start nobody any more. Never waits.
 void reap_given_up();

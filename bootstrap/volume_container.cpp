@@ -121,14 +121,20 @@ Ok VolumeContainer::start(const RootDirectory& root, const OwnSshdWishes& wishes
   port_ = wishes.port;
   ended_.reset();
   rebooted_ = false;
+  const std::string top = std::string(kVolumePoint) + "/";
   std::vector<std::string> unmounted;
-  for (const char* place : kMadeAnew) unmounted.push_back(std::string(kVolumePoint) + "/" + place);
+  for (const char* place : kMadeAnew) unmounted.push_back(top + place);
+  // As check_possible, once more: root in the container may have changed them, and rebooted it.
+  std::vector<std::string> no_links = unmounted;
+  no_links.push_back(top + "etc");
   // /tmp stays the volume's: its own init may put a tmpfs there.
   TRY_ASSIGN(nspawn_, start_beside({container_command(facts),
                                     {"SYSTEMD_NSPAWN_TMPFS_TMP=0"},
                                     -1,
                                     log,
-                                    std::move(unmounted)}));
+                                    std::move(unmounted),
+                                    std::move(no_links),
+                                    {top + kMachineId}}));
   return {};
 }
 
@@ -213,7 +219,7 @@ bool VolumeContainer::end(std::chrono::milliseconds limit) {
   }
   if (!wait_for_nspawn(kKilled)) {
     ::kill(nspawn_, SIGKILL);
-    wait_for_nspawn(kKilled);
+    if (!wait_for_nspawn(kKilled)) give_up(nspawn_);
   }
   // One that outlived its nspawn.
   kill_init();

@@ -1,5 +1,7 @@
 // A volume that is hostile to the entry `nspawn`: what the bootstrap and systemd-nspawn itself read
 // in it, find by its paths or mount on, before its init runs.
+#include <poll.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 namespace warmroot::bootstrap {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
@@ -100,6 +103,28 @@ TEST_F(NspawnHostile, a_machine_id_that_is_a_link_is_followed_to_nothing_on_the_
   EXPECT_EQ(entry_, std::string(kInstead) +
                         "/etc/machine-id in the volume is a symbolic link, which systemd-nspawn "
                         "would follow on the base");
+}
+
+/// It was looked at before the first start alone: root in the container replaced it and rebooted.
+TEST_F(NspawnHostile, a_machine_id_that_becomes_a_link_before_a_reboot_leads_to_nothing_either) {
+  make_system();
+  ASSERT_NO_FATAL_FAILURE(bring_up_booted());
+  const std::string id = inside("etc/machine-id");
+  ASSERT_TRUE(shell("mkfifo /run/waits-anew; rm -f " + id + "; ln -s /run/waits-anew " + id));
+  ASSERT_EQ(::kill(init(), SIGRTMIN + 5), 0);  // systemd(1): reboot.target
+  const auto deadline = steady_clock::now() + kBootInTime;
+  Ok works = assignment_.entry->check();
+  while (works && steady_clock::now() < deadline) {
+    ::poll(nullptr, 0, 50);
+    works = assignment_.entry->check();
+  }
+  ASSERT_FALSE(works) << "it waits at the base's pipe";
+  EXPECT_THAT(works.error().message(), HasSubstr(id + " is no regular file"));
+  EXPECT_THAT(greeting(), EndsWith(kBase));
+  EXPECT_TRUE(assignment_.entry->close());
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << released.error().message();
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
 /// What sessions by `chroot` have of the base's /run stayed in the container's.
