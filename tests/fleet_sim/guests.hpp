@@ -110,6 +110,10 @@ class Guests {
   static bool is_lost(const Guest& guest);
   /// It finds what it gave away before, and waits for the manager's word.
   static bool is_held_back(const Guest& guest) { return !guest.over && guest.held_back; }
+  /// Behind a release nobody hears it, and so it gets no word and no volume.
+  static bool is_unheard_behind_release(const Guest& guest) {
+    return !guest.over && guest.mute && !guest.mounted && guest.gave_back;
+  }
   /// True when the guest has not, or not any more, the volume in use.
   bool gave_back(const std::string& instance_id, const std::string& volume_id) const;
   /// Somebody's session is on this volume there.

@@ -372,8 +372,9 @@ void World::keep_others_pool() {
     const auto tag = instance.tags.find("warmroot:pool");
     if (tag == instance.tags.end() || tag->second != others_pool) continue;
     const Guest* guest = guests.find(id);
-    const bool left = guest && (guest->step == GuestStep::released ||
-                                guest->step == GuestStep::failed || Guests::is_held_back(*guest));
+    const bool left =
+        guest && (guest->step == GuestStep::released || guest->step == GuestStep::failed ||
+                  Guests::is_held_back(*guest) || Guests::is_unheard_behind_release(*guest));
     // A group acts on either of EC2's checks; people let a machine take its time to boot.
     const bool sick = instance.impaired || instance.never_runs || (group && instance.unreachable) ||
                       (guest && Guests::is_lost(*guest));

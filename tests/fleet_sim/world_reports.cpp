@@ -189,7 +189,8 @@ void World::end_mute_instances() {
   for (const auto& [id, instance] : region.instances()) {
     const Guest* guest = guests.find(id);
     if (!guest || !guest->mute ||
-        (guest->step != GuestStep::released && !Guests::is_held_back(*guest)) ||
+        (guest->step != GuestStep::released && !Guests::is_held_back(*guest) &&
+         !Guests::is_unheard_behind_release(*guest)) ||
         instance.state != sim::GuestState::running)
       continue;
     say("people end " + id + ", which has released its volume and which nobody hears");
