@@ -9,7 +9,7 @@
 namespace warmroot::manager {
 namespace {
 
-constexpr int kInterruptedStatus = 130;
+constexpr int kSecondSignalStatus = 130;
 /// How long the watch's own end may take.
 constexpr timespec kSlice{0, 100'000'000};
 
@@ -41,7 +41,7 @@ void SignalWatch::watch(const std::stop_token& ended) {
     const int signal = ::sigtimedwait(&set, nullptr, &kSlice);
     if (signal == SIGHUP) hangup_ = true;
     if (signal != SIGINT && signal != SIGTERM) continue;
-    if (stop_.stop_requested()) std::_Exit(kInterruptedStatus);
+    if (stop_.stop_requested()) std::_Exit(kSecondSignalStatus);
     stop_.request_stop();
   }
 }

@@ -83,6 +83,35 @@ TEST_F(FileFinderTest, of_a_directorys_files_those_of_one_ending_are_found_and_s
   EXPECT_THAT(find({{"/**", 0, UINT64_MAX, false, "17"}}), SizeIs(testing::Ge(10U)));
 }
 
+/// Each read of a session waited for ten of ours: a dozen lookups took all that gp3 allows a
+/// second.
+TEST_F(FileFinderTest, lookups_that_need_no_first_touch_leave_most_of_the_reads_to_sessions) {
+  constexpr int kDirectories = 400;
+  constexpr double kReadMs = 2;
+  make_image(0);
+  attach({.latency_median_ms = 0.01,
+          .tail_probability = 0,
+          .stall_probability = 0,
+          .fetch_bandwidth_mib_s = 0,
+          .guest_iops = 0,
+          .warm_latency_ms = kReadMs});
+  mount_root();
+  ASSERT_TRUE(shell("cd " + root().string() + " && for i in $(seq " + std::to_string(kDirectories) +
+                    "); do mkdir -p many/$i; :>many/$i/file; done"));
+  unmount();  // or all of it is in memory
+  mount_root();
+  std::vector<WantedFile> files;
+  for (int i = 1; i <= kDirectories; ++i) files.push_back({"/many/" + std::to_string(i) + "/*"});
+  const std::size_t before = ebs_->request_log(kVolume).size();
+  const auto start = Clock::now();
+  find(std::move(files));
+  const std::chrono::duration<double, std::milli> took = Clock::now() - start;
+  const auto reads = static_cast<double>(ebs_->request_log(kVolume).size() - before);
+  EXPECT_GT(reads, 300) << "else this test shows nothing";
+  EXPECT_GT(took.count(), 3 * reads * kReadMs / FileFinder::kMostLookups)
+      << "a dozen at once are like four at most";
+}
+
 TEST_F(FileFinderTest, what_is_not_there_or_leads_out_of_the_root_is_left_out) {
   make_image(0);
   attach({});
