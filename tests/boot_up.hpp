@@ -149,7 +149,9 @@ class BootUp : public BootWhole {
     BootWhole::SetUp();
     if (!reason_.empty()) return;
     ::unlink("/run/known_hosts");
-    // As a machine boots, whatever the test before has left.
+    // As a machine boots, whatever the test before has left: a daemon that still reports a release,
+    // and would go on writing its status, too.
+    if (running_daemon() != 0) kill_daemon();
     forget_given_away();
     std::ignore = shell("find /run/warmroot -type f -delete");
     imds_ = ::fork();
