@@ -20,16 +20,16 @@ namespace warmroot::warm {
 namespace {
 
 constexpr std::size_t kMostEntries = 4096;  // of one directory
-constexpr int kMostLookedAt = 65'536;  // of one directory's, for those whose names end as wanted
-constexpr std::uint32_t kFirstRank = 1;
-using std::chrono::microseconds;
+constexpr int kMostLookedAt = 65'536;    // of one directory's, for those whose names end as wanted
+constexpr std::uint32_t kFirstRank = 1;  // of what the root's users want
 /// A lookup that the volume answered without a first touch costs sessions a read of those that it
 /// is allowed a second (gp3: 3,000), and so many of ours took them all: each read of a session
 /// waited for ten of them. So a thread rests for so many times as long as it was quick; then a
 /// dozen of them are like two, and those that wait for first touches a dozen still.
 constexpr int kRestPart = 5;
-constexpr microseconds kFromMemory{200};
-constexpr microseconds kFirstTouch{20'000};
+/// One that took less read nothing; one that took more waited for a first touch, or for a queue.
+constexpr std::chrono::microseconds kFromMemory{200};
+constexpr std::chrono::microseconds kFirstTouch{20'000};
 constexpr std::string_view kAllIn = "/*";
 constexpr std::string_view kAllBelow = "/**";
 /// Where distributions keep what programs are linked with; the loader's own cache is not parsed.

@@ -1,5 +1,5 @@
 // A file that is worth reading ahead, by its name: as lists of another lineage and the first run's
-// guesses know it. What is where, file_finder asks the mounted root.
+// guesses know it; and how a guess is asked. What is where, file_finder asks the mounted root.
 #pragma once
 
 #include <cstdint>

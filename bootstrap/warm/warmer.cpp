@@ -502,9 +502,6 @@ void Run::report(bool now) {
   progress_.needed_blocks = needed_->is_known() ? needed_->blocks().count() : 0;
   progress_.file_blocks = wishes_->files().count();
   progress_.hot_present = hot_.intersection(presence_.present()).count();
-  // Of what a map vouches for, or the snapshot does not hold, no read tells.
-  const bool is_there = progress_.hot_blocks > 0 && progress_.hot_present == progress_.hot_blocks;
-  if (hot_started_ && is_there && !progress_.hot_ms) look_at_hot();
   progress_.present_blocks =
       needed_->is_known() ? needed_->blocks().intersection(presence_.present()).count() : 0;
   progress_.present_device_blocks = presence_.present().count();
