@@ -230,6 +230,7 @@ class Pump : public testing::Test {
     events.present = [this](Block block, microseconds) { present_.insert(block); };
     events.not_present = [this](std::span<const Block> blocks) {
       for (const Block block : blocks) present_.erase(block);
+      return before_;
     };
     events.tick = [this] {
       ++ticks_;
@@ -242,6 +243,7 @@ class Pump : public testing::Test {
   ScriptedEngine engine_;
   DepthControl control_{depth_limits(16, std::nullopt)};
   std::set<Block> present_;
+  std::vector<Block> before_;  // that others have touched
   std::function<void()> on_tick_;
   std::uint64_t mib_s_ = 0;
   unsigned ticks_ = 0;
@@ -331,7 +333,10 @@ TEST_F(Pump, a_session_that_reads_in_bursts_is_no_proof_that_touches_do_not_suff
   BusyDisk disk;
   bool doubted = false;
   PumpEvents events;
-  events.not_present = [&](std::span<const Block>) { doubted = true; };
+  events.not_present = [&](std::span<const Block>) {
+    doubted = true;
+    return std::vector<Block>{};
+  };
   constexpr Block kBlocks = 20'000;
   ReadPump reader(disk, control_, std::uint64_t{kBlocks} * kGridBytes, std::move(events));
   ASSERT_EQ(reader.read(first_blocks(kBlocks), {}), ReadPump::End::finished);
@@ -349,6 +354,19 @@ TEST_F(Pump, reads_blocks_whole_where_a_touch_brings_less) {
   std::set<std::uint64_t> pieces(engine_.offsets.begin(), engine_.offsets.end());
   for (std::uint64_t at = 0; at < 200 * kGridBytes; at += kPieceBytes)
     EXPECT_TRUE(pieces.contains(at)) << "also of the blocks touched before it was known";
+}
+
+TEST_F(Pump, reads_what_others_have_touched_first_where_a_touch_brings_less) {
+  engine_.reach = 64 * 1024;
+  before_ = {150, 151};
+  ReadPump reader = pump();
+  ASSERT_EQ(reader.read(first_blocks(100), {}), ReadPump::End::finished);
+  EXPECT_TRUE(present_.contains(150) && present_.contains(151));
+  const auto turn = [&](std::uint64_t offset) {
+    return std::ranges::find(engine_.offsets, offset) - engine_.offsets.begin();
+  };
+  EXPECT_LT(turn(150 * kGridBytes), turn(kPieceBytes));
+  EXPECT_LT(turn(151 * kGridBytes), turn(kPieceBytes));
 }
 
 TEST_F(Pump, retries_what_fails_now_and_then_and_gives_up_what_always_fails) {

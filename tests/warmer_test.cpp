@@ -429,6 +429,39 @@ TEST_F(WarmerTest, reads_blocks_whole_on_a_volume_where_a_touch_brings_less) {
   EXPECT_EQ(ebs_->counters(kVolume).first_touches_since_attach, 0U);
 }
 
+/// The list was planned without them, so that they came with the needed blocks, in those' order.
+TEST_F(WarmerTest,
+       hot_blocks_read_before_the_mount_are_read_again_at_once_where_a_touch_brings_less) {
+  make_image(0);
+  sim::VolumeProfile fine;
+  fine.hydration_unit_kib = 64;
+  attach(fine);
+  mount_root();
+  const auto used = used_blocks(fs_device());
+  ASSERT_GT(used.size(), 64U);
+  auto wanted = request();
+  for (auto block = used.rbegin(); wanted.hot.size() < 24; ++block)
+    wanted.hot.push_back(static_cast<Block>(*block));
+  for (std::size_t i = 0; i < 8; ++i)
+    wanted.read_before.push_back({wanted.hot[i], std::chrono::milliseconds{36}});
+  const WarmProgress progress = run(wanted);
+  EXPECT_EQ(progress.touch_bytes, kGridBytes);
+  ASSERT_TRUE(progress.hot_ms);
+  // When the last part of each block was asked for.
+  std::map<Block, sim::SimTime> whole;
+  for (const sim::FirstTouch& touch : ebs_->touch_log(kVolume)) {
+    auto& asked = whole[static_cast<Block>(touch.block / (kGridBytes / (64 * kKiB)))];
+    asked = std::max(asked, touch.requested_at);
+  }
+  sim::SimTime last{};
+  for (std::size_t i = 0; i < 8; ++i) last = std::max(last, whole.at(wanted.hot[i]));
+  const auto sooner = std::ranges::count_if(whole, [&](const auto& one) {
+    return one.second < last && std::ranges::find(wanted.hot, one.first) == wanted.hot.end() &&
+           used.contains(one.first);
+  });
+  EXPECT_LT(sooner, std::ssize(used) / 4);
+}
+
 TEST_F(WarmerTest, sessions_read_at_warm_speed_afterwards_and_much_sooner_than_without) {
   make_image(0);
   attach({});

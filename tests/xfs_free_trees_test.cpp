@@ -156,6 +156,7 @@ class XfsVolume : public WarmerTest {
     events.present = [&](Block block, std::chrono::microseconds) { presence.insert_read(block); };
     events.not_present = [&](std::span<const Block> blocks) {
       for (const Block block : blocks) presence.erase_read(block);
+      return std::vector<Block>{};
     };
     events.wanted = [&](Block block) { return reader->is_wanted(block); };
     events.tick = [] { return std::vector<Block>{}; };

@@ -184,7 +184,10 @@ class XfsImage : public testing::Test {
       presence_.insert_read(block);
       arrived_.emplace(block, contents_);
     };
-    events.not_present = [](std::span<const Block>) { ADD_FAILURE(); };
+    events.not_present = [](std::span<const Block>) {
+      ADD_FAILURE();
+      return std::vector<Block>{};
+    };
     events.wanted = [this](Block block) { return reader_->is_wanted(block); };
     events.tick = [this] {
       if (on_tick_) on_tick_();

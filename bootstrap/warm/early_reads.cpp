@@ -90,7 +90,6 @@ class EarlyReads::Loop {
       const std::lock_guard lock(owner_.mutex_);
       owner_.read_.push_back({block, latency});
     };
-    events.not_present = [](std::span<const Block>) {};  // the pump reads them whole
     events.wanted = [this](Block block) {
       if (asked_.contains(block)) return false;
       asked_.insert(block);

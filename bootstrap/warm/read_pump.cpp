@@ -242,8 +242,11 @@ void ReadPump::try_ended(const Flight& flight, const ReadResult& result) {
 void ReadPump::learn() {
   if (!probe_.read_whole() || whole_blocks_) return;
   whole_blocks_ = true;
+  if (events_.not_present) {
+    const std::vector<Block> before = events_.not_present(touched_);
+    again_.insert(again_.end(), before.begin(), before.end());
+  }
   again_.insert(again_.end(), touched_.begin(), touched_.end());
-  if (events_.not_present) events_.not_present(touched_);
   touched_.clear();
   touched_.shrink_to_fit();
 }

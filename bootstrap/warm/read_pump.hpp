@@ -32,8 +32,8 @@ struct PumpEvents {
   /// A block is present now; `latency` is that of its (slowest) read, or more: see sees_late().
   std::function<void(Block, std::chrono::microseconds latency)> present;
   /// One or more blocks turned out not to be present after all (the touch did not suffice); the
-  /// pump reads them again.
-  std::function<void(std::span<const Block>)> not_present;
+  /// pump reads them again, and before them what this returns: blocks that others have touched.
+  std::function<std::vector<Block>(std::span<const Block>)> not_present;
   /// A block's last attempt has failed; a list may name it again.
   std::function<void(Block)> given_up;
   /// After a failed read: false where the device does not reach to that block any more, which is

@@ -70,6 +70,7 @@ class Run {
   bool has_looked_for_map() const;
   Ok take_map();
   void take_read_before();
+  std::vector<Block> disbelieve_read_before();
   bool may_be_warm() const;
   Result<ReadPump::End> read_hot();
   Result<ReadPump::End> find_needed();
@@ -80,6 +81,7 @@ class Run {
   Ok finish(ReadPump::End end);
 
   void on_present(Block block, microseconds latency);
+  bool is_hot_present() const;
   void look_at_hot();
   void take_late_hot();
   std::vector<Block> on_tick();
@@ -166,9 +168,9 @@ Ok Run::open() {
     note("one touch does not bring a block in, so blocks are read whole");
     for (const Block block : blocks)
       if (presence_.erase_read(block)) --progress_.blocks_read;
-    for (const BlockRead& before : std::exchange(request_.read_before, {}))
-      if (before.block < presence_.size() && presence_.erase_read(before.block))
-        --progress_.blocks_read;
+    const std::vector<Block> before = disbelieve_read_before();
+    if (progress_.hot_ms && !is_hot_present()) progress_.hot_ms.reset();
+    return before;
   };
   events.exists = [this](Block block) { return reaches(block); };
   // The kernel answers reads of a disk that was taken away as those of a bad sector: EIO.
@@ -285,9 +287,12 @@ void Run::on_present(Block block, microseconds latency) {
   if (hot_started_ && !progress_.hot_ms && hot_.contains(block)) look_at_hot();
 }
 
+bool Run::is_hot_present() const {
+  return hot_.difference(presence_.present()).count() == 0;
+}
+
 void Run::look_at_hot() {
-  if (hot_.difference(presence_.present()).count() == 0)
-    progress_.hot_ms = milliseconds_since(start_);
+  if (is_hot_present()) progress_.hot_ms = milliseconds_since(start_);
 }
 
 /// Nothing that was read so far speaks against it.
@@ -301,6 +306,17 @@ void Run::take_read_before() {
   for (const BlockRead& before : request_.read_before)
     if (before.block < presence_.size() && !presence_.contains(before.block))
       on_present(before.block, before.latency);
+}
+
+/// The list in hand was planned without them. Those that a later list has named are asked for.
+std::vector<Block> Run::disbelieve_read_before() {
+  std::vector<Block> again;
+  for (const BlockRead& before : std::exchange(request_.read_before, {})) {
+    if (before.block >= presence_.size() || !presence_.erase_read(before.block)) continue;
+    --progress_.blocks_read;
+    if (reader_->is_wanted(before.block)) again.push_back(before.block);
+  }
+  return again;
 }
 
 /// Before all else: sessions are waiting for these, and to look for the map in a cold file system
@@ -341,7 +357,7 @@ void Run::take_late_hot() {
   std::erase_if(*late, [this](Block block) { return block >= hot_.size(); });
   for (const Block block : *late) hot_.insert(block);
   progress_.hot_blocks = hot_.count();
-  if (hot_.difference(presence_.present()).count() > 0)
+  if (!is_hot_present())
     progress_.hot_ms.reset();
   else if (progress_.hot_blocks > 0 && !progress_.hot_ms)
     look_at_hot();
@@ -502,6 +518,10 @@ void Run::report(bool now) {
   progress_.needed_blocks = needed_->is_known() ? needed_->blocks().count() : 0;
   progress_.file_blocks = wishes_->files().count();
   progress_.hot_present = hot_.intersection(presence_.present()).count();
+  // The last of it may be there by the map's or the snapshot's word, which no read's end tells.
+  if (hot_started_ && progress_.hot_blocks > 0 && progress_.hot_present == progress_.hot_blocks &&
+      !progress_.hot_ms)
+    progress_.hot_ms = milliseconds_since(start_);
   progress_.present_blocks =
       needed_->is_known() ? needed_->blocks().intersection(presence_.present()).count() : 0;
   progress_.present_device_blocks = presence_.present().count();
@@ -550,7 +570,6 @@ Ok Run::finish(ReadPump::End end) {
                : errno_error("the device answers errors only", pump_->last_error()).message());
       break;
   }
-  if (hot_started_ && progress_.hot_blocks > 0 && !progress_.hot_ms) look_at_hot();
   const Block unread = given_up_.difference(presence_.present()).count();
   if (unread > 0 && progress_.state != WarmState::failed)
     note(std::to_string(unread) + " blocks could not be read: " +
