@@ -161,7 +161,8 @@ def pause_and_resume(world, checks, node):
         checks.that("what sessions read first was recorded, by file", " /usr/bin/bash\n" in file.read())
     world.warmroot("pool", "resume", "imagenet")
     node = ready(world, "imagenet-0", not_on=instance)
-    hot = world.wait("the hot list to be read", lambda status: hot_of(status, "imagenet-0"), 60)
+    hot = world.wait("the hot list to be read", lambda status: hot_of(status, "imagenet-0"), 60,
+                     hint=lambda: str(warm_of(world.status(), "imagenet-0")))
     checks.that("the next lease begins with it", hot["hot_present"] == hot["hot_blocks"] > 10, str(hot))
     warm = world.wait("the warmer to know what is needed", lambda status: needed_of(status, "imagenet-0"), 60)
     checks.that("what is needed is the snapshot's block list", warm["needed_source"] == "snapshot" and warm["device_warmth"] > 0.5,
@@ -171,16 +172,21 @@ def pause_and_resume(world, checks, node):
     checks.that("its data is there after pause and resume, and what a hook wrote before the unmount", text.split() == ["kept", "manager-wish"], text)
 
 
+def warm_of(status, name):
+    """The node's warming as its last report has it; empty before the first."""
+    return next(((node.get("status") or {}).get("warm") or {} for node in status["nodes"] if node["node"] == name), {})
+
+
 def needed_of(status, name):
     """The node's warming once its needed set is known."""
-    warm = [(node.get("status") or {}).get("warm") or {} for node in status["nodes"] if node["node"] == name]
-    return warm[0] if warm and warm[0].get("needed_source") else None
+    warm = warm_of(status, name)
+    return warm if warm.get("needed_source") else None
 
 
 def hot_of(status, name):
     """The node's warming once all of its hot list was read."""
-    warm = [(node.get("status") or {}).get("warm") or {} for node in status["nodes"] if node["node"] == name]
-    return warm[0] if warm and warm[0].get("hot_ms") is not None else None
+    warm = warm_of(status, name)
+    return warm if warm.get("hot_ms") is not None else None
 
 
 def attaches_of(world, volume):

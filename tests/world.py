@@ -274,7 +274,7 @@ class World:
             if result:
                 return result
             if time.monotonic() > deadline:
-                raise SystemExit(f"gave up after {seconds} s waiting for {what}; logs are in {self.directory}")
+                raise SystemExit(f"gave up after {seconds} s waiting for {what} {hint()}".rstrip() + f"; logs are in {self.directory}")
             if time.monotonic() - spoken > every:
                 spoken = time.monotonic()
                 shown = [node for node in status["nodes"] if node.get("instance_id")] or status["nodes"][:4]
