@@ -1,5 +1,5 @@
 // Reads lists of blocks of one volume, each absent block once, however many lists name it. Called
-// by the warmer and by root_metadata; read_pump does the reading.
+// by the warmer, claim_trial and root_metadata; read_pump does the reading.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
 // The warm map's life during one run of the warmer: looked for once and saved now and then, on a
-// thread beside the reads, and saved once more at the end. Called by the warmer, which judges what
-// the map claims and tells what time it is. The bytes are warm_map's, the file volume_file's, when
-// it is time to save map_saves'.
+// thread beside the reads, and saved once more at the end. Called by the warmer, which tells what
+// time it is, and by claim_trial, which judges what the map claims. The bytes are warm_map's, the
+// file volume_file's, when it is time to save map_saves'.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // Whether blocks were present before they were read, judged by how long that took. A slow read may
 // have waited for a first touch or only in a queue (gp3's 3,000 a second, which a session uses
 // too), so that each is compared with a read of a block that is certainly present, under way at the
-// same time. Called by the warmer, which draws the blocks. Pure.
+// same time. Called by claim_trial, which draws the blocks. Pure.
 #pragma once
 
 #include <chrono>

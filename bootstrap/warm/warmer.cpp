@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <utility>
 
 #include "bootstrap/warm/block_device.hpp"
+#include "bootstrap/warm/claim_trial.hpp"
 #include "bootstrap/warm/eta_estimate.hpp"
+#include "bootstrap/warm/first_touches.hpp"
 #include "bootstrap/warm/list_reader.hpp"
 #include "bootstrap/warm/map_keeper.hpp"
 #include "bootstrap/warm/needed_search.hpp"
@@ -17,7 +18,6 @@
 #include "bootstrap/warm/read_pump.hpp"
 #include "bootstrap/warm/root_metadata.hpp"
 #include "bootstrap/warm/session_wishes.hpp"
-#include "bootstrap/warm/warm_draws.hpp"
 #include "bootstrap/warm/warm_plan.hpp"
 
 namespace warmroot::warm {
@@ -31,18 +31,9 @@ constexpr auto kProgressEvery = milliseconds(500);
 constexpr auto kForegroundEvery = milliseconds(50);
 constexpr auto kSampleEvery = milliseconds(2000);
 constexpr std::size_t kSamplesAtOnce = 4;
-constexpr std::size_t kSamples = 64;
-constexpr std::size_t kReferenceReads = 8;
-constexpr std::size_t kFirstDrawn = 8;
-/// Three of four reads of a volume that may be warm are quicker. 64 at once take 22 ms at gp3's
-/// 3,000 a second; of first touches one in four is as quick.
-constexpr auto kMayBeWarmBelow = milliseconds(25);
-constexpr double kMayBeWarmShare = 0.75;
 /// No law of EBS has first touches that take so long; stalls of a minute are known.
 constexpr auto kStalled = milliseconds(10'000);
 constexpr std::uint64_t kMib = 1024 * 1024;
-/// In a warm file system the map is found sooner; in a cold one no file has been found by then.
-constexpr auto kWarmLook = milliseconds(20);
 constexpr unsigned kRounds = 3;  // of asking again what is needed: sessions allocate meanwhile
 /// The tags that lookups may hold beside those of depth_limits: a tenth, an old disk has 32.
 constexpr unsigned kLookupsPart = 10;
@@ -67,14 +58,11 @@ class Run {
  private:
   Ok open();
   void look_for_map();
-  bool has_looked_for_map() const;
   Ok take_map();
   void take_read_before();
   std::vector<Block> disbelieve_read_before();
-  bool may_be_warm() const;
   Result<ReadPump::End> read_hot();
   Result<ReadPump::End> find_needed();
-  Result<bool> is_warm_already();
   Result<ReadPump::End> read_needed();
   Result<ReadPump::End> read_everything();
   void save_map();
@@ -86,7 +74,6 @@ class Run {
   void take_late_hot();
   std::vector<Block> on_tick();
   void report(bool now);
-  std::vector<Block> random_of(const BlockSet& set, std::size_t count);
   void note(std::string text);
   bool reaches(Block block);
   std::uint64_t partition_bytes() const;
@@ -115,10 +102,10 @@ class Run {
   bool filling_ = false;      // what is needed is known and being read
 
   WarmProgress progress_;
-  LatencyHistogram first_touch_;
+  FirstTouches first_touches_;
   LatencyHistogram warm_reads_;
-  std::mt19937_64 random_{std::random_device{}()};
   MapKeeper map_{start_, [this](std::string text) { note(std::move(text)); }};
+  std::optional<ClaimTrial> trial_;
   std::optional<SessionWishes> wishes_;
   EtaEstimate eta_;
   SteadyClock::time_point last_report_{};
@@ -198,6 +185,9 @@ Ok Run::open() {
   const RootGeometry geometry = {device_->size_bytes(), partition};
   needed_.emplace(NeededQuestion{request_.mount_point, request_.filesystem, geometry},
                   std::move(request_.listed), presence_, *reader_, *metadata_, on_note);
+  trial_.emplace(ClaimTrial::Parts{*engine_, *pump_, *reader_, presence_, *needed_, map_,
+                                   first_touches_, warm_reads_},
+                 stop_, on_note);
   const unsigned tags = device_->tags().value_or(kLookupsPart * FileFinder::kMostLookups);
   wishes_.emplace(*pump_, blocks, request_.partition_offset_bytes,
                   std::clamp(tags / kLookupsPart, kFewestLookups, FileFinder::kMostLookups),
@@ -209,78 +199,20 @@ Ok Run::open() {
   return {};
 }
 
-/// Different present blocks, by trial: listing all of them would take megabytes on a large disk. A
-/// nearly empty set may give fewer.
-std::vector<Block> Run::random_of(const BlockSet& set, std::size_t count) {
-  constexpr std::size_t kTrials = 200;  // a block
-  std::vector<Block> blocks;
-  if (set.size() == 0) return blocks;
-  std::uniform_int_distribution<Block> any(0, set.size() - 1);
-  for (std::size_t trial = 0; trial < kTrials * count && blocks.size() < count; ++trial) {
-    const Block block = any(random_);
-    const bool wanted = set.contains(block) && !presence_.unlisted().contains(block) &&
-                        (!needed_->is_known() || needed_->blocks().contains(block));
-    if (wanted && std::find(blocks.begin(), blocks.end(), block) == blocks.end())
-      blocks.push_back(block);
-  }
-  return blocks;
-}
-
 /// A volume that nobody can name may be another one next time: of it no map is kept.
 void Run::look_for_map() {
   map_.look(request_.mount_point, request_.volume_id.empty() ? std::string() : request_.map_path,
             {request_.volume_id, device_->size_bytes()});
 }
 
-/// With reads in flight only the pump waits: it sees them end in time, and tells what they took.
-bool Run::has_looked_for_map() const {
-  return map_.has_looked(engine_->in_flight() == 0 ? kWarmLook : milliseconds(0));
-}
-
-/// A map may be older than a restored snapshot, or forged: a few dozen of its blocks are read
-/// again, and compared with reads that are certainly warm because they repeat others.
 Ok Run::take_map() {
   look_for_map();
-  if (!has_looked_for_map()) {
-    TRY_ASSIGN(const auto end,
-               reader_->read({}, [this] { return map_.has_looked(milliseconds(0)); }));
-    if (end != ReadPump::End::finished) return {};  // the next read ends so, too
-  }
-  // What is on its way arrives as read, also where the map turns out not to be believed.
-  if (const auto by_map = map_.take()) presence_.claim(by_map->difference(reader_->under_way()));
-  const std::vector<Block> blocks = random_of(presence_.claimed(), kSamples);
-  if (blocks.empty()) return {};
-  TRY_ASSIGN(auto latencies, pump_->sample(blocks, stop_));
-  if (!stop_.stop_requested() && !have_answered(latencies)) {
-    TRY_ASSIGN(latencies, pump_->sample(blocks, stop_));
-  }
-  if (stop_.stop_requested()) return {};
-  const auto arrived = [&] {
-    std::vector<Block> there;
-    for (std::size_t i = 0; i < blocks.size(); ++i)
-      if (latencies[i]) there.push_back(blocks[i]);
-    return there;
-  };
-  if (!have_answered(latencies)) {  // nothing speaks for the map, and nothing against it
-    note("the warm map cannot be tried: the volume answers too slowly");
-    presence_.disbelieve(arrived());
-    return {};
-  }
-  const std::size_t again = std::min(blocks.size(), kReferenceReads);
-  TRY_ASSIGN(const auto reference, pump_->sample(std::span(blocks).first(again), stop_));
-  const auto cold = cold_of_map(latencies, reference);
-  if (!cold || stop_.stop_requested()) return {};
-  note("the warm map was not believed: " + std::to_string(*cold) + " of " +
-       std::to_string(latencies.size()) + " sampled blocks were cold");
-  presence_.disbelieve(arrived());
-  warm_reads_ = {};
-  map_.disbelieve();
-  return {};
+  return trial_->try_map();
 }
 
 void Run::on_present(Block block, microseconds latency) {
   if (presence_.insert_read(block)) {
-    if (!pump_->sees_late()) first_touch_.record(latency);
+    first_touches_.record(latency, pump_->sees_late());
     ++progress_.blocks_read;
     map_.count_block();
   }
@@ -293,12 +225,6 @@ bool Run::is_hot_present() const {
 
 void Run::look_at_hot() {
   if (is_hot_present()) progress_.hot_ms = milliseconds_since(start_);
-}
-
-/// Nothing that was read so far speaks against it.
-bool Run::may_be_warm() const {
-  const auto limit = static_cast<std::uint64_t>(microseconds(kMayBeWarmBelow).count());
-  return first_touch_.percentile_us(kMayBeWarmShare) < limit;
 }
 
 /// What somebody read before the mount, when there was no warmer yet.
@@ -375,53 +301,13 @@ Result<ReadPump::End> Run::find_needed() {
   return end;
 }
 
-/// A volume without a map may be warm all the same: a copy of one that is, or filled by EBS. Then
-/// all that was read so far came fast, and so does what is drawn now. Else the draws count for
-/// nothing: the pump reads those blocks again, whole where a touch is not enough. No map is kept of
-/// it: a few absent blocks escape the draws, and the next lease draws others.
-Result<bool> Run::is_warm_already() {
-  if (map_.exists() || !may_be_warm()) return false;
-  const std::vector<Block> blocks =
-      random_of(needed_->blocks().difference(presence_.present()), 2 * kSamples);
-  const std::vector<Block> certain =
-      random_of(presence_.read().intersection(needed_->blocks()), kSamples);
-  if (blocks.size() < kFirstDrawn || certain.empty()) return false;
-  std::size_t drawn = 0;
-  const auto draw = [&](std::size_t until) -> Result<std::vector<Draw>> {
-    std::vector<Block> in_turn;
-    for (; drawn < std::min(until, blocks.size()); ++drawn)
-      in_turn.insert(in_turn.end(), {blocks[drawn], certain[drawn % certain.size()]});
-    TRY_ASSIGN(const auto latencies, pump_->sample(in_turn, stop_));
-    return draws_of(latencies);
-  };
-  // A few first: of a cold volume whose metadata the mount has brought in, no more are drawn.
-  TRY_ASSIGN(auto draws, draw(kFirstDrawn));
-  if (judge_draws(draws) != Drawn::absent && blocks.size() > drawn) {
-    TRY_ASSIGN(const auto more, draw(kSamples));
-    draws.insert(draws.end(), more.begin(), more.end());
-  }
-  auto verdict = judge_draws(draws);
-  if (verdict == Drawn::doubtful && blocks.size() > drawn) {
-    TRY_ASSIGN(const auto others, draw(2 * kSamples));
-    verdict = judge_draws(others);
-  }
-  if (verdict != Drawn::present) {
-    warm_reads_ = {};
-    return false;
-  }
-  note("the volume was warm already, by " + std::to_string(drawn) + " blocks drawn");
-  presence_.claim_all(needed_->blocks());
-  map_.give_up();
-  return true;
-}
-
 Result<ReadPump::End> Run::read_needed() {
   bool once_more = true;  // for what an outage of some seconds made us give up
   for (unsigned round = 0; round < kRounds; ++round) {
     TRY_ASSIGN(const auto found, find_needed());
     if (found != ReadPump::End::finished) return found;
     if (!std::exchange(filling_, true)) {
-      TRY_ASSIGN(const bool warm, is_warm_already());
+      TRY_ASSIGN(const bool warm, trial_->is_warm_already());
       if (warm) break;
     }
     const std::uint64_t given_up = pump_->given_up();
@@ -450,7 +336,7 @@ Result<ReadPump::End> Run::read_everything() {
   if (looked_for_map) TRY(take_map());
   take_read_before();
   // A session on a warm volume must not feel us: no lists and no lookups before that is known.
-  if (first_touch_.count() >= kFirstDrawn && may_be_warm() &&
+  if (first_touches_.count() >= ClaimTrial::kFirstDrawn && first_touches_.may_be_warm() &&
       says_what_is_free(request_.filesystem)) {
     if (!std::exchange(looked_for_map, true)) TRY(take_map());
     TRY_ASSIGN(auto end, metadata_->read_superblock());
@@ -459,11 +345,11 @@ Result<ReadPump::End> Run::read_everything() {
     if (end == ReadPump::End::finished && !map_.exists()) {
       TRY_ASSIGN(end, metadata_->read());
     }
-    if (end == ReadPump::End::finished && !map_.exists() && may_be_warm()) {
+    if (end == ReadPump::End::finished && !map_.exists() && first_touches_.may_be_warm()) {
       TRY_ASSIGN(end, find_needed());
     }
     if (end != ReadPump::End::finished) return end;
-    TRY_ASSIGN(const bool warm, is_warm_already());
+    TRY_ASSIGN(const bool warm, trial_->is_warm_already());
     if (warm) return read_hot();  // what of it the needed blocks do not cover, and that it is there
   }
   wishes_->expect(request_.hot);
@@ -473,7 +359,7 @@ Result<ReadPump::End> Run::read_everything() {
   TRY_ASSIGN(const auto hot_end, read_hot());
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!looked_for_map) look_for_map();
-  if (!looked_for_map && has_looked_for_map()) {
+  if (!looked_for_map && trial_->has_looked_for_map()) {
     looked_for_map = true;
     TRY(take_map());
   }
@@ -485,7 +371,7 @@ Result<ReadPump::End> Run::read_everything() {
   TRY_ASSIGN(const auto end, read_needed());
   if (end != ReadPump::End::finished) return end;
   wishes_->stop_lookups();  // one may hang for a minute: that is waited for behind the map's saving
-  TRY(pump_->sample(random_of(presence_.present(), kSamples), stop_));
+  TRY(pump_->sample(trial_->random_of(presence_.present(), ClaimTrial::kSamples), stop_));
   return end;
 }
 
@@ -507,7 +393,7 @@ std::vector<Block> Run::on_tick() {
   report(false);
   if (now - last_sample_ < kSampleEvery) return {};
   last_sample_ = now;
-  return random_of(presence_.present(), kSamplesAtOnce);
+  return trial_->random_of(presence_.present(), kSamplesAtOnce);
 }
 
 void Run::report(bool now) {
@@ -535,7 +421,7 @@ void Run::report(bool now) {
   if (pump_->longest_in_flight() >= kStalled) note("a read took more than 10 s, or still does");
   progress_.bytes_read = pump_->bytes_read();
   progress_.touch_bytes = pump_->touch_bytes();
-  progress_.first_touch = first_touch_.summary();
+  progress_.first_touch = first_touches_.summary();
   progress_.warm_reads = warm_reads_.summary();
   eta_.update(needed_->is_known() ? std::optional(progress_.present_blocks) : std::nullopt,
               static_cast<std::uint64_t>(interval));

@@ -1,0 +1,28 @@
+// What first touches of one run took, and whether they look like any. Filled by the warmer, asked
+// by it and by claim_trial. Pure: the pump measures.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "bootstrap/warm/latency_histogram.hpp"
+
+namespace warmroot::warm {
+
+class FirstTouches {
+ public:
+  /// A block that no map vouched for has come in. One that was `seen_late`, in a long batch of the
+  /// pump's, is left out.
+  void record(std::chrono::microseconds latency, bool seen_late);
+
+  /// Nothing that was recorded so far speaks against a volume that is warm already.
+  bool may_be_warm() const;
+
+  std::uint64_t count() const { return latencies_.count(); }
+  LatencySummary summary() const { return latencies_.summary(); }
+
+ private:
+  LatencyHistogram latencies_;
+};
+
+}  // namespace warmroot::warm
