@@ -145,7 +145,8 @@ std::string metrics_text(const Status& status) {
   metrics.one("warmroot_reads_in_flight", "gauge", "Depth that the warmer keeps just now.",
               warm.depth);
   metrics.latency("warmroot_first_touch_seconds",
-                  "Reads of blocks that no map vouched for, but those whose end was seen late.",
+                  "Reads of blocks that no map vouched for; of those whose end was seen late only "
+                  "the ones of a second and more.",
                   warm.first_touch);
   metrics.latency("warmroot_warm_read_seconds", "Sampled reads of blocks that are present.",
                   warm.warm_reads);

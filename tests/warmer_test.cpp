@@ -71,7 +71,7 @@ TEST_P(WarmerOfRoot, reads_what_is_needed_and_nothing_else_and_the_second_run_re
   EXPECT_GE(first.warm_reads.count, 32U);
   EXPECT_LE(first.warm_reads.p50_us, 15'000U);
   EXPECT_GE(first.first_touch.count, 32U);
-  EXPECT_LE(first.first_touch.count, first.blocks_read) << "those seen late are left out";
+  EXPECT_LE(first.first_touch.count, first.blocks_read) << "most of those seen late are left out";
 
   unmount();
   std::set<std::uint64_t> allowed = used_blocks(fs_device());

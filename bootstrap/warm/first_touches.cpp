@@ -1,5 +1,7 @@
 #include "bootstrap/warm/first_touches.hpp"
 
+#include "bootstrap/warm/long_batches.hpp"
+
 namespace warmroot::warm {
 namespace {
 
@@ -11,10 +13,12 @@ using std::chrono::milliseconds;
 constexpr auto kMayBeWarmBelow = milliseconds(25);
 constexpr double kMayBeWarmShare = 0.75;
 
+static_assert(FirstTouches::kExactFrom >= 40 * LongBatches::kTime);
+
 }  // namespace
 
 void FirstTouches::record(microseconds latency, bool seen_late) {
-  if (!seen_late) latencies_.record(latency);
+  if (!seen_late || latency >= kExactFrom) latencies_.record(latency);
 }
 
 bool FirstTouches::may_be_warm() const {

@@ -127,8 +127,8 @@ class ReadPump {
   bool has_gone() { return gone_ = gone_ || (events_.has_gone && events_.has_gone()); }
   std::uint64_t bytes_read() const { return bytes_read_; }
   int last_error() const { return last_error_; }
-  /// Of what is told present just now: its end was seen in a long batch, so late that the latency
-  /// measures nothing.
+  /// Of what is told present just now: its end was seen in a long batch, up to LongBatches::kTime
+  /// late, so that the latency measures nothing but a stall.
   bool sees_late() const { return sees_late_; }
   /// 4096, or 512 KiB once a touch turned out not to bring its block in.
   std::uint32_t touch_bytes() const { return whole_blocks_ ? kGridBytes : kTouchBytes; }

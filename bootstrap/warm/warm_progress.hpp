@@ -47,9 +47,12 @@ struct WarmProgress {
   std::string needed_source;            ///< "snapshot", "fsmap" or "whole"; empty until known
   unsigned touch_bytes =
       0;  ///< read per 512 KiB block: 4096, or 524288 where a touch is not enough
-  LatencySummary first_touch;  ///< reads of blocks that no map vouched for, seen to end in time
-  LatencySummary warm_reads;   ///< sampled re-reads of present blocks
-  std::string note;            ///< one sentence where something was not as expected, else empty
+  /// Reads of blocks that no map vouched for: all that were seen to end in time, and of those seen
+  /// up to 25 ms late, in a long batch, the ones of a second and more. So each stall is here, at
+  /// most a fortieth too long, and they have more than their share.
+  LatencySummary first_touch;
+  LatencySummary warm_reads;  ///< sampled re-reads of present blocks
+  std::string note;           ///< one sentence where something was not as expected, else empty
 
   /// Present blocks of the whole device, 0..1: what is free in the file system may still be in the
   /// snapshot and costs its first writer.
