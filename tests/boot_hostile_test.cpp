@@ -1,8 +1,6 @@
 // A volume whose files are not what they should be: pipes, devices, directories, links into the
 // machine, files of a gibibyte, names that would write on a terminal. Bring-up ends in time, in
 // bounded memory, with sessions in the volume or one sentence; the base is as it was afterwards.
-#include <iterator>
-
 #include "tests/hostile_kinds.hpp"
 
 namespace warmroot::bootstrap {
@@ -58,23 +56,10 @@ TEST_F(BootHostile, whatever_is_so_bring_up_ends_in_time_and_leaves_the_base_as_
   put_canary();
   input_.node_host_keys = true;
   ASSERT_TRUE(comes_up());
-  const std::string before_all = outside(), alive = canary();
-  for (std::size_t number = 0; number < std::size(kHostileKinds); ++number) {
-    const HostileKind& kind = kHostileKinds[number];
-    SCOPED_TRACE(kind.name);
-    for (const HostileRound& round : hostile_rounds(kPlaces, number, NeededPlaces::some_alone)) {
-      SCOPED_TRACE(testing::PrintToString(round.paths));
-      const long before = peak_kib();
-      make_hostile(round.paths, kind);
-      const bool up = comes_up();
-      show(kind, round.paths, up ? "serves" : "refused");
-      EXPECT_TRUE(up || round.is_needed);
-      EXPECT_LT(peak_kib() - before, kMostGrowthKib);
-      EXPECT_EQ(canary(), alive);
-    }
-    EXPECT_EQ(outside(), before_all);
-  }
-  put_back();
+  try_each_round(kPlaces, NeededPlaces::some_alone, [this] {
+    const bool up = comes_up();
+    return Tried{up, up ? "serves" : "refused"};
+  });
   EXPECT_TRUE(comes_up()) << "as it is, it serves";
 }
 

@@ -219,6 +219,35 @@ class HostileVolume : public Fixture {
     return done.has_value();
   }
 
+  /// Whether it served as the volume does when nothing is hostile; and what is shown of it.
+  struct Tried {
+    bool serves = false;
+    std::string said;
+  };
+  /// By `bring_up_once`, each round of each kind. It serves where nothing that is needed is
+  /// hostile, takes bounded memory, and leaves the base as it was. The volume is as it was
+  /// afterwards.
+  void try_each_round(std::span<const HostilePlace> places, NeededPlaces needed,
+                      const std::function<Tried()>& bring_up_once) {
+    const std::string before_all = outside(), alive = canary();
+    for (std::size_t number = 0; number < std::size(kHostileKinds); ++number) {
+      const HostileKind& kind = kHostileKinds[number];
+      SCOPED_TRACE(kind.name);
+      for (const HostileRound& round : hostile_rounds(places, number, needed)) {
+        SCOPED_TRACE(testing::PrintToString(round.paths));
+        const long before = peak_kib();
+        make_hostile(round.paths, kind);
+        const Tried tried = bring_up_once();
+        show(kind, round.paths, tried.said);
+        EXPECT_TRUE(tried.serves || round.is_needed) << tried.said;
+        EXPECT_LT(peak_kib() - before, kMostGrowthKib);
+        EXPECT_EQ(canary(), alive);
+      }
+      EXPECT_EQ(outside(), before_all);
+    }
+    put_back();
+  }
+
   std::chrono::seconds bring_up_limit_ = kBringUpInTime;
 
  private:
