@@ -1,5 +1,5 @@
 // What a disk holds, asked of libblkid on a lazily initialised volume; needs what warm_volume.hpp
-// does. Which table and which root are tested by partition_grow_test and boot_whole_test.
+// does. Which table and which root are tested by partition_grow_test and boot_disks_test.
 #include "bootstrap/partition.hpp"
 
 #include "bootstrap/base/sector.hpp"
