@@ -45,8 +45,19 @@ class BootKilled : public BootWhole {
   }
 };
 
-TEST_F(BootKilled, on_the_way_in_after_any_step_the_next_one_ends_as_the_first_would_have) {
-  make_volume();
+class BootKilledOn : public BootKilled, public testing::WithParamInterface<RootKind> {
+ protected:
+  void SetUp() override {
+    ASSERT_NO_FATAL_FAILURE(BootKilled::SetUp());
+    if (!IsSkipped()) need(GetParam());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Roots, BootKilledOn, testing::Values(kExt4Root, kXfsRoot),
+                         [](const auto& kind) { return std::string(kind.param.filesystem); });
+
+TEST_P(BootKilledOn, on_the_way_in_after_any_step_the_next_one_ends_as_the_first_would_have) {
+  ASSERT_NO_FATAL_FAILURE(make_volume_of(GetParam()));
   dress_as_disk();
   ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
   const std::string wanted = state();
@@ -237,8 +248,8 @@ TEST_F(BootKilled, down_takes_back_what_is_left_where_somebody_has_unmounted_the
   EXPECT_FALSE(down()) << "nothing is left to take back";
 }
 
-TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volume_back_clean) {
-  make_volume();
+TEST_P(BootKilledOn, on_the_way_out_after_any_step_the_next_release_gives_the_volume_back_clean) {
+  ASSERT_NO_FATAL_FAILURE(make_volume_of(GetParam()));
   dress_as_disk();
   ASSERT_TRUE(bring_up(input_, assignment_, book_, stop_));
   const std::size_t before = book_.snapshot().steps.size();
@@ -267,10 +278,11 @@ TEST_F(BootKilled, on_the_way_out_after_any_step_the_next_release_gives_the_volu
     EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
     EXPECT_NE(session_os(), "Test Volume 1");
     EXPECT_TRUE(check_device_free("/dev/vdz"));
-    mount_volume();
+    mount_volume(GetParam().filesystem);
     EXPECT_EQ(read_attribute(inside(kVolumeMarker)), "clean i-1");
     ASSERT_TRUE(unmount_tree(kVolumePoint));
   }
+  EXPECT_TRUE(shell(std::string(GetParam().check) + " /dev/vdz"));
 }
 
 TEST_F(BootKilled, down_after_it_runs_the_hooks_and_takes_the_bound_back) {

@@ -76,6 +76,27 @@ inline constexpr char kTree[] = R"(
     chmod 755 $t $t/bin/*; chmod 1777 $t/tmp
 )";
 
+/// A root's file system, what makes it and what checks it.
+struct RootKind {
+  const char* filesystem;
+  unsigned mib;          ///< of the whole disk that it fills
+  const char* make;      ///< of the tree $t, in the file $image
+  const char* check;     ///< with its device: fails where anything is wrong with an unmounted one
+  const char* programs;  ///< that tests of it take
+};
+inline constexpr RootKind kExt4Root{"ext4", 128, "mke2fs -q -t ext4 -E root_owner=0:0 -d $t $image",
+                                    "e2fsck -fn", "mke2fs e2fsck"};
+/// mkfs.xfs makes none below 300 MiB.
+inline constexpr RootKind kXfsRoot{
+    "xfs", 320,
+    "mkfs.xfs -q $image; mkdir $t.mnt; mount -o loop $image $t.mnt; cp -a $t/. $t.mnt/; "
+    "umount $t.mnt; rmdir $t.mnt",
+    "xfs_repair -n", "mkfs.xfs xfs_repair xfs_logprint"};
+/// With one copy of its metadata: a second one could hide what the first has lost.
+inline constexpr RootKind kBtrfsRoot{"btrfs", 320,
+                                     "mkfs.btrfs -q -m single --rootdir $t $image >/dev/null 2>&1",
+                                     "btrfs check", "mkfs.btrfs btrfs"};
+
 class BootNamespace : public testing::Test {
  protected:
   static void SetUpTestSuite() { reason_ = enter_private_world(); }
@@ -88,6 +109,17 @@ class BootNamespace : public testing::Test {
     ASSERT_TRUE(make_directory(kRunDirectory, 0755));
     ASSERT_TRUE(make_volume_point());
     ASSERT_TRUE(write_in_place(kResolvConf, "nameserver 192.0.2.1\n"));
+  }
+
+  /// Skips the test, or fails it where nothing may be skipped, on a machine without such roots.
+  static void need(const RootKind& kind) {
+    const std::string type = kind.filesystem;
+    const auto has = shell("for each in " + std::string(kind.programs) +
+                           "; do command -v $each >/dev/null; done\ngrep -qw " + type +
+                           " /proc/filesystems || modprobe " + type);
+    if (has) return;
+    if (must_run()) FAIL() << "cannot run: " << has.error().message();
+    GTEST_SKIP() << "SKIPPED, not tested: no " << type << " here";
   }
 
   void TearDown() override {
@@ -131,8 +163,14 @@ class BootNamespace : public testing::Test {
     loop_ = *loop;
   }
 
-  void mount_volume() {
-    const Ok mounted = mount_device(loop_, kVolumePoint, "ext4", root_mount_options("ext4", true));
+  /// The same, filled by a root of that kind after `changes`.
+  void make_volume_of(const RootKind& kind, const std::string& changes = "") {
+    make_disk(changes + "\n" + kind.make, std::to_string(kind.mib) + "M");
+  }
+
+  void mount_volume(const std::string& filesystem = "ext4") {
+    const Ok mounted =
+        mount_device(loop_, kVolumePoint, filesystem, root_mount_options(filesystem, true));
     ASSERT_TRUE(mounted) << mounted.error().message();
   }
 
