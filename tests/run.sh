@@ -96,9 +96,9 @@ if [ "$quick" = no ]; then
   fi
 fi
 if [ "$all" = yes ]; then
-  step "10,000 power cuts by replay"
+  step "10,000 power cuts by replay: 6,000 of ext4, 2,000 each of xfs and btrfs"
   WARMROOT_POWER_CUTS=10000 run_logged power-cuts build/release/power_log_test
-  grep -a ' cuts: ' build/logs/power-cuts.log >&2
+  grep -a -e ' cuts: ' -e 'not tested' build/logs/power-cuts.log >&2
   step "100 power cuts in guests"
   python3 tests/guest_cuts_test.py --cuts 100
   step "guests with systemd and cloud-init, and with other releases of Debian; reads that stall for a minute"
