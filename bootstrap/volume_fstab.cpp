@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cstdint>
+#include <set>
 #include <utility>
 
 #include "bootstrap/filesystem_check.hpp"
@@ -49,9 +51,10 @@ class FstabWork {
   Result<std::string> mount_one(const FstabMount& mount) {
     const PartitionFacts& partition = mount.partition;
     const bool of_root = partition.offset_bytes == assignment_.partition.offset_bytes;
+    const bool already = of_root || mounted_.contains(partition.offset_bytes);
     TRY_ASSIGN(const std::string node, ensure_node("/sys", disk_name_, disk_fd_, partition));
-    std::string found = "a subvolume of the root's";
-    if (!of_root) {
+    std::string found = of_root ? "a subvolume of the root's" : "as at its other place";
+    if (!already) {
       TRY_ASSIGN(found, check_filesystem(partition, node, disk_fd_, stop_));
     }
     {
@@ -59,15 +62,16 @@ class FstabWork {
       TRY_ASSIGN(const UniqueFd target, root.open_inside(mount.target, O_PATH | O_DIRECTORY));
       TRY(check_below(root, target));
       const std::string point = "/proc/self/fd/" + std::to_string(target.get());
-      // The root's own file system is mounted already: another way to it is not a twin of it.
-      TRY(of_root ? mount_device(node, point, partition.content, mount.options)
+      // What is mounted already: another way to it is not a twin of it.
+      TRY(already ? mount_device(node, point, partition.content, mount.options)
                   : mount_root_filesystem(node, disk_fd_, partition.offset_bytes, point,
                                           partition.content, mount.options));
     }
     assignment_.also_mounted.push_back(mount.target);
+    if (already) return found;
+    mounted_.insert(partition.offset_bytes);
     struct stat facts {};
-    if (!of_root && ::stat(node.c_str(), &facts) == 0)
-      assignment_.other_devices.push_back(facts.st_rdev);
+    if (::stat(node.c_str(), &facts) == 0) assignment_.other_devices.push_back(facts.st_rdev);
     return found;
   }
 
@@ -87,6 +91,7 @@ class FstabWork {
   const int disk_fd_;
   Assignment& assignment_;
   const StopRequest& stop_;
+  std::set<std::uint64_t> mounted_;  ///< where partitions begin that earlier lines have mounted
   std::string said_;
 };
 

@@ -106,6 +106,20 @@ TEST_F(VolumeFstab, a_partition_that_was_not_left_clean_is_repaired_and_one_beyo
   ASSERT_NO_FATAL_FAILURE(leave());
 }
 
+/// e2fsck was asked of it once more, with the first place mounted, and the second one left out.
+TEST_F(VolumeFstab, a_partition_that_two_lines_name_is_checked_once_and_mounted_at_both_places) {
+  const std::string line = "UUID=" + std::string(kHomeUuid);
+  make_parts(line + " /home ext4 defaults\n" + line + " /srv ext4 defaults\n", "mkdir $t/srv\n");
+  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' /dev/vdz2 2>/dev/null; sync /dev/vdz2"));
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_EQ(step_of_fstab(),
+            "/home (partition 2 (ext4, 20 MiB)) is mounted, not left clean; e2fsck -p repaired it; "
+            "/srv (partition 2 (ext4, 20 MiB)) is mounted, as at its other place");
+  EXPECT_EQ(read_attribute(inside("srv/ada/file")), "kept");
+  EXPECT_EQ(assignment_.other_devices.size(), 1u);
+  ASSERT_NO_FATAL_FAILURE(leave());
+}
+
 TEST_F(VolumeFstab, links_lead_no_mount_onto_the_base_nor_over_the_root) {
   const std::string line = "UUID=" + std::string(kHomeUuid);
   make_parts(line + " /up ext4 defaults\n" + line + " /top ext4 defaults\n" + line +
