@@ -29,6 +29,11 @@ constexpr std::string_view kFlags[] = {"noatime", "nodiratime", "lazytime", "nos
                                        "noexec",  "sync",       "dirsync"};
 constexpr std::string_view kBtrfsValues[] = {"subvol", "subvolid", "compress", "compress-force"};
 constexpr std::string_view kVfatValues[] = {"umask", "fmask", "dmask", "uid", "gid"};
+/// With these, systemd mounts it on demand, or goes on without it; read-only, nothing is written
+/// below it.
+constexpr std::string_view kMayBeMissing[] = {"nofail", "x-systemd.automount", "ro"};
+/// As the kernel says of a file system that it does not mount; EIO is btrfs' word for it, too.
+constexpr std::string_view kUnsound[] = {"EUCLEAN", "EBADMSG", "EIO"};
 
 template <typename Range>
 bool is_one_of(std::string_view text, const Range& known) {
@@ -173,6 +178,9 @@ Result<FstabMount> judge(const FstabEntry& entry, std::span<const PartitionFacts
   const bool of_root = mount.partition.offset_bytes == root.offset_bytes;
   if (of_root && mount.options.find(",subvol") == std::string::npos)
     return fail(ErrorKind::refused, "it is the root itself");
+  mount.required = std::none_of(given.begin(), given.end(), [](const std::string& option) {
+    return is_one_of(option, kMayBeMissing);
+  });
   return mount;
 }
 
@@ -195,6 +203,10 @@ std::vector<FstabEntry> parse_fstab(std::string_view text) {
                        fields.size() > 3 ? without_octal_escapes(fields[3]) : std::string()});
   }
   return entries;
+}
+
+bool fails_volume(const FstabMount& mount, FstabStep failed, const Error& error) {
+  return mount.required && (failed == FstabStep::check || is_one_of(error.code, kUnsound));
 }
 
 FstabPlan plan_fstab(std::string_view text, std::span<const PartitionFacts> partitions,

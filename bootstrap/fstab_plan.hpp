@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bootstrap/base/result.hpp"
 #include "bootstrap/partition.hpp"
 
 namespace warmroot::bootstrap {
@@ -29,7 +30,18 @@ struct FstabMount {
   PartitionFacts partition;
   std::string target;   ///< relative to the volume's root, without "." and ".."
   std::string options;  ///< for mount(2): never devices, never discard, nothing that is not known
+  /// Read-write, and no machine that boots on the volume comes up without it: what people wrote in
+  /// its place would be hidden below it later.
+  bool required = false;
 };
+
+/// What was done for a line when it failed.
+enum class FstabStep { check, mount };
+
+/// Whether the volume is not served because of that, like one whose root is so: of a required
+/// line, a check that failed, or a mount by which the kernel says that the file system is damaged
+/// or cannot be read. What else fails is the line's own, or the base's: that keeps nobody out.
+bool fails_volume(const FstabMount& mount, FstabStep failed, const Error& error);
 
 struct FstabLeft {
   std::string text;  ///< "/data (LABEL=data) is not mounted: no partition of this disk is it"

@@ -23,19 +23,10 @@ class FstabWork {
             const StopRequest& stop)
       : disk_name_(disk_name), disk_fd_(disk_fd), assignment_(assignment), stop_(stop) {}
 
-  /// What was done with each line, for the timeline.
+  /// What was done with each line, for the timeline. Errors: of what fails the volume.
   Result<std::string> run(std::string_view fstab) {
     const FstabPlan plan = plan_fstab(fstab, assignment_.partitions, assignment_.partition);
-    for (const FstabMount& mount : plan.mounts) {
-      TRY(stop_.check());
-      const std::string name = "/" + mount.target + " (" + describe(mount.partition) + ")";
-      const auto mounted = mount_one(mount);
-      TRY(stop_.check());
-      if (mounted)
-        say(name + " is mounted, " + *mounted);
-      else
-        leave({name + " is not mounted: " + mounted.error().message(), true});
-    }
+    for (const FstabMount& mount : plan.mounts) TRY(honour(mount));
     for (const FstabLeft& left : plan.left) leave(left);
     return said_.empty() ? "it asks for nothing but the root" : said_;
   }
@@ -47,16 +38,49 @@ class FstabWork {
     assignment_.fstab.push_back({"of the volume's fstab, " + left.text, left.for_people});
   }
 
+  Ok honour(const FstabMount& mount) {
+    TRY(stop_.check());
+    const auto node = ensure_node("/sys", disk_name_, disk_fd_, mount.partition);
+    if (!node) return go_on_without(mount, FstabStep::mount, node.error());
+    const auto found = check(mount, *node);
+    if (!found) return go_on_without(mount, FstabStep::check, found.error());
+    const Ok mounted = mount_inside_root(mount, *node);
+    if (!mounted) return go_on_without(mount, FstabStep::mount, mounted.error());
+    TRY(stop_.check());
+    say(name_of(mount) + " is mounted, " + *found);
+    return {};
+  }
+
+  Ok go_on_without(const FstabMount& mount, FstabStep failed, const Error& error) {
+    TRY(stop_.check());
+    const std::string name = name_of(mount);
+    if (fails_volume(mount, failed, error))
+      return fail(Error(error).within(name + ", which the volume's fstab does not call nofail"));
+    leave({name + " is not mounted: " + error.message(), true});
+    return {};
+  }
+
+  static std::string name_of(const FstabMount& mount) {
+    return "/" + mount.target + " (" + describe(mount.partition) + ")";
+  }
+
+  bool is_of_root(const PartitionFacts& partition) const {
+    return partition.offset_bytes == assignment_.partition.offset_bytes;
+  }
+  bool is_served_already(const PartitionFacts& partition) const {
+    return is_of_root(partition) || mounted_.contains(partition.offset_bytes);
+  }
+
   /// How its file system was found.
-  Result<std::string> mount_one(const FstabMount& mount) {
+  Result<std::string> check(const FstabMount& mount, const std::string& node) const {
+    if (is_of_root(mount.partition)) return "a subvolume of the root's";
+    if (is_served_already(mount.partition)) return "as at its other place";
+    return check_filesystem(mount.partition, node, disk_fd_, stop_);
+  }
+
+  Ok mount_inside_root(const FstabMount& mount, const std::string& node) {
     const PartitionFacts& partition = mount.partition;
-    const bool of_root = partition.offset_bytes == assignment_.partition.offset_bytes;
-    const bool already = of_root || mounted_.contains(partition.offset_bytes);
-    TRY_ASSIGN(const std::string node, ensure_node("/sys", disk_name_, disk_fd_, partition));
-    std::string found = of_root ? "a subvolume of the root's" : "as at its other place";
-    if (!already) {
-      TRY_ASSIGN(found, check_filesystem(partition, node, disk_fd_, stop_));
-    }
+    const bool already = is_served_already(partition);
     {
       TRY_ASSIGN(const RootDirectory root, RootDirectory::open(kVolumePoint));
       TRY_ASSIGN(const UniqueFd target, root.open_inside(mount.target, O_PATH | O_DIRECTORY));
@@ -68,11 +92,11 @@ class FstabWork {
                                           partition.content, mount.options));
     }
     assignment_.also_mounted.push_back(mount.target);
-    if (already) return found;
+    if (already) return {};
     mounted_.insert(partition.offset_bytes);
     struct stat facts {};
     if (::stat(node.c_str(), &facts) == 0) assignment_.other_devices.push_back(facts.st_rdev);
-    return found;
+    return {};
   }
 
   /// A link can make any place of a volume's path the root itself; what is mounted there would be

@@ -13,7 +13,9 @@
 namespace warmroot::bootstrap {
 
 /// What is mounted is remembered in `assignment`, for writing it back. A line that cannot be
-/// honoured keeps nobody out: it is a remark there. Errors: retry_later when a stop is requested.
+/// honoured keeps nobody out: it is a remark there. Errors: of a line that fails_volume, naming the
+/// mount point (is_damage where people have to repair its file system); retry_later when a stop is
+/// requested. What was mounted before stays mounted.
 Ok mount_volume_fstab(const std::string& disk_name, int disk_fd, Assignment& assignment,
                       StatusBook& book, const StopRequest& stop);
 

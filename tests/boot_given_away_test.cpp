@@ -87,6 +87,29 @@ TEST_F(BootGivenAway, a_volume_that_is_given_back_for_repair_is_kept_from_a_boot
   kill_daemon();
 }
 
+/// Its root is whole, so that it was served: without what people had in that partition.
+TEST_F(BootGivenAway, a_volume_of_which_another_partition_is_damaged_is_given_back_for_repair) {
+  make_disk_with_fstab();
+  ASSERT_TRUE(
+      shell("printf 'clri <2>\nssv state 0\n' | debugfs -w -f - /dev/vdz2 >/dev/null 2>&1; "
+            "sync /dev/vdz2"));
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  start_sshd();
+  ASSERT_TRUE(hears_of("released unclean_beyond_repair"))
+      << status().stage << ": " << status().message;
+  const std::string why =
+      "/srv (partition 2 (ext4, 20 MiB)), which the volume's fstab does not call nofail: the file "
+      "system of partition 2";
+  EXPECT_TRUE(comes([&] { return status().message.starts_with(why); })) << status().message;
+  EXPECT_THAT(read_file(kBannerFile, 4096).value_or(""), HasSubstr(why));
+  EXPECT_THAT(base_login("read os </etc/os-release; echo $os"),
+              testing::AllOf(HasSubstr("="), testing::Not(HasSubstr("Test Volume 1"))));
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
+  kill_daemon();
+}
+
 /// It has no disk of its own, and gives nothing back: only people's `down` is as good as a word.
 TEST_F(BootGivenAway, a_boot_that_is_held_back_and_has_to_go_leaves_that_to_the_next_one) {
   make_volume();

@@ -157,6 +157,30 @@ TEST(FstabPlan, a_name_that_two_partitions_carry_names_none) {
       ElementsAre(testing::StartsWith("home <- 2"), HasSubstr("another line has the same place")));
 }
 
+TEST(FstabPlan, what_is_damaged_fails_the_volume_unless_its_line_lets_it_be_missing) {
+  const auto fails = [](const std::string& line, FstabStep failed, const std::string& code) {
+    const FstabPlan plan = plan_fstab(line, kDisk, kRoot);
+    EXPECT_EQ(plan.mounts.size(), 1u) << line;
+    return plan.mounts.size() == 1 &&
+           fails_volume(plan.mounts[0], failed, Error{ErrorKind::refused, "why", code, {}});
+  };
+  for (const char* options : {"", " defaults", " rw,noatime", " defaults,nofailure"}) {
+    const std::string line = "LABEL=home /home xfs" + std::string(options);
+    for (const char* code : {"", "EUCLEAN", "EBUSY"})
+      EXPECT_TRUE(fails(line, FstabStep::check, code)) << line << " " << code;
+    for (const char* code : {"EUCLEAN", "EBADMSG", "EIO"})
+      EXPECT_TRUE(fails(line, FstabStep::mount, code)) << line << " " << code;
+    // The base's kernel has no such file system, or not this one's features; no such directory.
+    for (const char* code : {"", "ENODEV", "EINVAL", "ENOENT", "ENOTDIR", "EBUSY"})
+      EXPECT_FALSE(fails(line, FstabStep::mount, code)) << line << " " << code;
+  }
+  for (const char* options : {"nofail", "defaults,nofail", "noatime,x-systemd.automount", "ro"}) {
+    const std::string line = "LABEL=UEFI /boot/efi vfat " + std::string(options);
+    EXPECT_FALSE(fails(line, FstabStep::check, "EUCLEAN")) << line;
+    EXPECT_FALSE(fails(line, FstabStep::mount, "EUCLEAN")) << line;
+  }
+}
+
 TEST(FstabPlan, a_text_without_end_or_sense_is_read_within_bounds) {
   EXPECT_THAT(parse_fstab(std::string(kMaxFstab + 1, 'x')), IsEmpty());
   EXPECT_THAT(parse_fstab("one two\n\\ \\0 \\07\n\\\n"), testing::SizeIs(1));

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <tuple>
 
+#include "bootstrap/filesystem_check.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "tests/boot_whole.hpp"
 
@@ -17,6 +19,11 @@ using testing::IsEmpty;
 using testing::Not;
 
 constexpr char kHomeUuid[] = "11111111-2222-4333-8444-555555555555";
+constexpr char kNotLeftClean[] =
+    "debugfs -w -R 'ssv state 0' /dev/vdz2 2>/dev/null; sync /dev/vdz2";
+/// Its root directory is gone, too.
+constexpr char kBeyondRepair[] =
+    "printf 'clri <2>\nssv state 0\n' | debugfs -w -f - /dev/vdz2 >/dev/null 2>&1; sync /dev/vdz2";
 
 class VolumeFstab : public BootWhole {
  protected:
@@ -38,6 +45,10 @@ class VolumeFstab : public BootWhole {
     for (const auto& step : book_.snapshot().steps)
       if (step.name == "the volume's fstab") return step.detail;
     return "none";
+  }
+  static std::string state_of(const std::string& node) {
+    return shell("dumpe2fs -h " + node + " 2>/dev/null | sed -n 's/^Filesystem state: *//p'")
+        .value_or("unknown");
   }
   void serve() {
     const Ok done = bring_up(input_, assignment_, book_, stop_);
@@ -81,22 +92,46 @@ TEST_F(VolumeFstab, partitions_of_the_disk_are_mounted_before_sessions_and_given
   EXPECT_THAT(motd, HasSubstr("/x (server:/x)"));
   EXPECT_THAT(motd, Not(HasSubstr("swap")));
   ASSERT_NO_FATAL_FAILURE(leave());
-  const auto state = shell("dumpe2fs -h /dev/vdz2 2>/dev/null | grep -i 'state:'; :");
-  EXPECT_THAT(state.value_or(""), HasSubstr("clean"));
+  EXPECT_EQ(state_of("/dev/vdz2"), "clean");
   ASSERT_NO_FATAL_FAILURE(serve());
   EXPECT_EQ(read_attribute(inside("home/ada/new")), "written");
   ASSERT_NO_FATAL_FAILURE(leave());
 }
 
-TEST_F(VolumeFstab, a_partition_that_was_not_left_clean_is_repaired_and_one_beyond_it_left_out) {
+TEST_F(VolumeFstab, a_partition_that_was_not_left_clean_is_repaired) {
   make_parts("UUID=" + std::string(kHomeUuid) + " /home ext4 defaults\n");
-  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' /dev/vdz2 2>/dev/null; sync /dev/vdz2"));
+  ASSERT_TRUE(shell(kNotLeftClean));
   ASSERT_NO_FATAL_FAILURE(serve());
   EXPECT_THAT(step_of_fstab(), HasSubstr("is mounted, not left clean; e2fsck -p repaired it"));
   ASSERT_NO_FATAL_FAILURE(leave());
-  ASSERT_TRUE(
-      shell("printf 'clri <2>\nssv state 0\n' | debugfs -w -f - /dev/vdz2 >/dev/null 2>&1; "
-            "sync /dev/vdz2"));
+}
+
+/// People got sessions with an empty /home, and what they wrote there was hidden once it was back.
+TEST_F(VolumeFstab,
+       a_volume_of_which_a_partition_is_beyond_repair_is_given_back_and_serves_nobody) {
+  make_parts("PARTLABEL=boot /boot ext2 defaults\nUUID=" + std::string(kHomeUuid) +
+             " /home ext4 defaults\n");
+  ASSERT_TRUE(shell(kBeyondRepair));
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_TRUE(is_damage(done.error())) << "it is given back for people to repair";
+  EXPECT_THAT(done.error().message(),
+              testing::AllOf(testing::StartsWith(
+                                 "/home (partition 2 (ext4, 20 MiB)), which the volume's fstab "
+                                 "does not call nofail: the file system of partition 2"),
+                             HasSubstr("run e2fsck -f"), Not(HasSubstr("\n"))));
+  EXPECT_THAT(stages_, ElementsAre("disk_seen", "checked"));
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_EQ(state_of("/dev/vdz1"), "clean");
+  EXPECT_EQ(state_of("/dev/vdz3"), "clean");
+}
+
+TEST_F(VolumeFstab, a_partition_beyond_repair_is_left_out_where_its_line_says_nofail) {
+  make_parts("UUID=" + std::string(kHomeUuid) + " /home ext4 defaults,nofail\n");
+  ASSERT_TRUE(shell(kBeyondRepair));
   ASSERT_NO_FATAL_FAILURE(serve());
   EXPECT_THAT(
       book_.snapshot().remarks,
@@ -106,11 +141,47 @@ TEST_F(VolumeFstab, a_partition_that_was_not_left_clean_is_repaired_and_one_beyo
   ASSERT_NO_FATAL_FAILURE(leave());
 }
 
+TEST_F(VolumeFstab, behind_whatever_step_it_is_killed_nobody_is_in_a_home_that_was_not_checked) {
+  make_parts("UUID=" + std::string(kHomeUuid) + " /home ext4 defaults\n");
+  ASSERT_NO_FATAL_FAILURE(serve());
+  const auto steps = book_.snapshot().steps;
+  const auto opened = std::find_if(steps.begin(), steps.end(), [](const TimedStep& step) {
+    return step.name == "switch sessions";
+  });
+  ASSERT_NE(opened, steps.end());
+  const auto last = static_cast<std::size_t>(opened - steps.begin()) + 1;
+  ASSERT_TRUE(undo_bring_up(assignment_));
+  const auto is_served = [] {
+    if (link_text(kSessionRoot) != kVolumePoint) return false;
+    EXPECT_THAT(mounts_at(kVolumePoint), Contains(inside("home")));
+    EXPECT_EQ(state_of("/dev/vdz2"), "clean") << "as e2fsck leaves it, and mounting does not";
+    return true;
+  };
+  for (std::size_t killed = 1; killed <= last; ++killed) {
+    SCOPED_TRACE(steps[killed - 1].name);
+    ASSERT_TRUE(shell(kNotLeftClean));
+    EXPECT_TRUE(killed_after(killed, [&](StatusBook& book) {
+      Assignment lost;
+      std::ignore = bring_up(input_, lost, book, stop_);
+    }));
+    EXPECT_EQ(is_served(), killed == last);
+    const Ok cleared = clear_leftovers();
+    ASSERT_TRUE(cleared) << cleared.error().message();
+    ASSERT_TRUE(shell(kNotLeftClean));
+    Assignment assignment;
+    StatusBook book("");
+    const Ok done = bring_up(input_, assignment, book, stop_);
+    ASSERT_TRUE(done) << done.error().message();
+    EXPECT_TRUE(is_served());
+    ASSERT_TRUE(undo_bring_up(assignment));
+  }
+}
+
 /// e2fsck was asked of it once more, with the first place mounted, and the second one left out.
 TEST_F(VolumeFstab, a_partition_that_two_lines_name_is_checked_once_and_mounted_at_both_places) {
   const std::string line = "UUID=" + std::string(kHomeUuid);
   make_parts(line + " /home ext4 defaults\n" + line + " /srv ext4 defaults\n", "mkdir $t/srv\n");
-  ASSERT_TRUE(shell("debugfs -w -R 'ssv state 0' /dev/vdz2 2>/dev/null; sync /dev/vdz2"));
+  ASSERT_TRUE(shell(kNotLeftClean));
   ASSERT_NO_FATAL_FAILURE(serve());
   EXPECT_EQ(step_of_fstab(),
             "/home (partition 2 (ext4, 20 MiB)) is mounted, not left clean; e2fsck -p repaired it; "
