@@ -10,7 +10,7 @@ packages="build-essential g++ cmake ninja-build ccache pkg-config git ca-certifi
  libcurl4-openssl-dev libssl-dev libtinyxml2-dev libmount-dev libblkid-dev uuid-dev libcli11-dev libspdlog-dev
  libexpected-dev nlohmann-json3-dev libtomlplusplus-dev libcpp-httplib-dev libsqlite3-dev liburing-dev
  libgtest-dev libgmock-dev libbenchmark-dev libfuse3-dev fuse3 zlib1g-dev
- qemu-system-x86 qemu-utils grub-pc-bin mmdebstrap fio awscli openssh-client rsync e2fsprogs xfsprogs btrfs-progs util-linux fdisk cpio zstd curl openssl python3 dpkg-dev
+ qemu-system-x86 qemu-utils grub-pc-bin mmdebstrap fio awscli openssh-client rsync e2fsprogs xfsprogs btrfs-progs dosfstools util-linux fdisk cpio zstd curl openssl python3 dpkg-dev
  systemd systemd-container dbus clang-16 libclang-rt-16-dev lld-16"
 
 missing=""

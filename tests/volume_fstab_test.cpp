@@ -1,8 +1,10 @@
 // The volume's own fstab against the real kernel, on the whole way in and out of the bootstrap.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <tuple>
 
 #include "bootstrap/filesystem_check.hpp"
@@ -208,6 +210,44 @@ TEST_F(VolumeFstab, links_lead_no_mount_onto_the_base_nor_over_the_root) {
                                          "place leads to the root itself")),
                                      testing::Matcher<std::string>(HasSubstr("No such file")),
                                      testing::Matcher<std::string>(HasSubstr("Not a directory"))}));
+  ASSERT_NO_FATAL_FAILURE(leave());
+}
+
+/// The line is as in Ubuntu's cloud images.
+TEST_F(VolumeFstab, the_efi_partition_is_root_s_alone_and_a_kernel_without_vfat_keeps_nobody_out) {
+  if (!shell("command -v mkfs.vfat")) {
+    if (must_run()) FAIL() << "cannot run: no mkfs.vfat";
+    GTEST_SKIP() << "SKIPPED, not tested: no mkfs.vfat";
+  }
+  make_disk(R"(
+      mkdir -p $t/boot/efi
+      echo 'LABEL=UEFI /boot/efi vfat umask=0077,iocharset=utf8 0 1' >$t/etc/fstab
+      printf 'start=2048,size=81920\nstart=83968,size=20480\n' |
+        sfdisk --quiet --wipe never --label gpt $image >/dev/null 2>&1
+      mke2fs -q -t ext4 -E root_owner=0:0,offset=1048576 -d $t $image 40M
+      truncate -s 10M $image.efi
+      mkfs.vfat -n UEFI $image.efi >/dev/null
+      dd if=$image.efi of=$image bs=1M seek=41 conv=notrunc status=none
+      rm $image.efi)");
+  dress_as_disk();
+  dress_partitions();
+  ASSERT_NO_FATAL_FAILURE(serve());
+  const std::string name = "/boot/efi (partition 2 (vfat, 10 MiB)) is ";
+  if (!shell("grep -qw vfat /proc/filesystems")) {  // it was loaded by now
+    std::printf("NOT TESTED: that vfat is mounted; this kernel has none\n");
+    EXPECT_THAT(book_.snapshot().remarks, Contains(testing::AllOf(HasSubstr(name + "not mounted"),
+                                                                  HasSubstr("has no vfat"))));
+    ASSERT_NO_FATAL_FAILURE(leave());
+    return;
+  }
+  EXPECT_EQ(step_of_fstab(), name + "mounted, as it was left");
+  struct stat facts {};
+  ASSERT_EQ(::stat(inside("boot/efi").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 07777, 0700u);
+  EXPECT_TRUE(write_in_place(inside("boot/efi/new"), "written\n"));
+  ASSERT_NO_FATAL_FAILURE(leave());
+  ASSERT_NO_FATAL_FAILURE(serve());
+  EXPECT_EQ(read_attribute(inside("boot/efi/new")), "written");
   ASSERT_NO_FATAL_FAILURE(leave());
 }
 
