@@ -280,6 +280,8 @@ def file_systems(checks):
         for kind, node in nodes.items():
             grown(world, checks, kind, node, 1)
             written(world, checks, node, kind, "noticed")
+        code, text = world.ssh(nodes["btrfs"]["instance_id"], "grep ' /boot/efi vfat rw,' /proc/mounts && echo kept >/boot/efi/kept", user="root")
+        checks.that("btrfs: the EFI partition is mounted where the volume's fstab says", code == 0, text)
         code, text = world.ssh(nodes["xfs"]["instance_id"], "grep -c ' xfs ' /proc/self/mountinfo; dmesg | grep -i xfs", user="root")
         checks.that("xfs: it is mounted beside another of the same UUID", code == 0 and int(text.split()[0]) >= 1, text)
         world.wait("the twin to be refused", lambda status: world.node("twin-0", status).get("stage") == "failed", 240)
@@ -292,10 +294,14 @@ def file_systems(checks):
         for kind, node in nodes.items():
             nodes[kind] = handed_over(world, checks, node, kind, ["noticed"], "a spot notice")
             written(world, checks, nodes[kind], kind, "cut")
+        code, text = world.ssh(nodes["btrfs"]["instance_id"], "cat /boot/efi/kept")
+        checks.that("btrfs: what was written to it is there after a spot notice", code == 0 and text == "kept", text)
         for node in nodes.values():
             world.post("crash", instance=node["instance_id"])
         for kind, node in nodes.items():
             nodes[kind] = handed_over(world, checks, node, kind, ["noticed", "cut"], "a power cut")
+        code, text = world.ssh(nodes["btrfs"]["instance_id"], "grep ' /boot/efi vfat rw,' /proc/mounts && cat /boot/efi/kept")
+        checks.that("btrfs: the EFI partition is mounted after a power cut, too", code == 0 and text.endswith("kept"), text)
         code, text = world.ssh(nodes["xfs"]["instance_id"], "dmesg | grep -i 'xfs.*recovery'", user="root")
         checks.that("xfs: the log was replayed", code == 0 and "nvme" in text, text)
 

@@ -5,7 +5,7 @@
 #   base-twins.img     the same for tests, with people whom ami.img knows otherwise, and file systems mounted that have the
 #                      UUIDs of xfs.img's and btrfs.img's
 #   ami.img            the AMI whose snapshot fills pool volumes: another Debian, GPT, with python3-numpy and a workload
-#   xfs.img, btrfs.img small AMIs whose roots are of these types
+#   xfs.img, btrfs.img small AMIs whose roots are of these types; btrfs.img has an EFI partition, too
 #   arm64.img, noroot.img   an AMI of another architecture and one without a root file system, for refusals
 #   id_ed25519{,.pub}  the key pair that instances are launched with
 # and, where the word `cloud` is given:
@@ -74,13 +74,19 @@ ext4_image() {
     sfdisk --quiet "$1" >/dev/null
 }
 
-# in_partition FILE FILESYSTEM: wraps an image of a file system into a disk with one partition at 1 MiB.
+# in_partition FILE FILESYSTEM [EFI_MIB EFI]: wraps an image of a file system into a disk, as partition 1, with nothing behind
+# it; before it, at 1 MiB, lies an image of an EFI partition of so many MiB where one is named.
 in_partition() {
   rm -f "$1"
-  size=$(($(stat -c %s "$2") / 1048576))
-  truncate -s "$((size + 2))M" "$1"
-  dd if="$2" of="$1" bs=1M seek=1 conv=sparse,notrunc status=none
-  printf 'label: gpt\nstart=1MiB, size=%sMiB, type=linux-root-x86-64, name="root"\n' "$size" | sfdisk --quiet "$1" >/dev/null
+  size=$(($(stat -c %s "$2") / 1048576)) first=$((1 + ${3:-0}))
+  truncate -s "$((first + size + 1))M" "$1"
+  dd if="$2" of="$1" bs=1M seek="$first" conv=sparse,notrunc status=none
+  printf 'label: gpt\nstart=%sMiB, size=%sMiB, type=linux-root-x86-64, name="root"\n' "$first" "$size" >"$work/table"
+  if [ -n "${3:-}" ]; then
+    dd if="$4" of="$1" bs=1M seek=1 conv=sparse,notrunc status=none
+    printf 'start=1MiB, size=%sMiB, type=C12A7328-F81F-11D2-BA4B-00A0C93EC93B, name="efi"\n' "$3" >>"$work/table"
+  fi
+  sfdisk --quiet "$1" <"$work/table" >/dev/null
   rm "$2"
 }
 
@@ -207,7 +213,7 @@ base_system() {
   tree=$work/$1
   mkdir -p "$tree/lib/modules/$release"
   for part in drivers/virtio drivers/net/virtio_net.ko drivers/net/net_failover.ko net/core drivers/char/virtio_console.ko \
-    drivers/char/hw_random fs/xfs fs/btrfs fs/fuse drivers/block/loop.ko crypto arch/x86/crypto lib; do
+    drivers/char/hw_random fs/xfs fs/btrfs fs/fat fs/nls fs/fuse drivers/block/loop.ko crypto arch/x86/crypto lib; do
     [ -e "$work/kernel/lib/modules/$release/kernel/$part" ] || continue
     mkdir -p "$tree/lib/modules/$release/kernel/$(dirname "$part")"
     cp -r "$work/kernel/lib/modules/$release/kernel/$part" "$tree/lib/modules/$release/kernel/$part"
@@ -274,6 +280,10 @@ for type in xfs btrfs; do
   chown 1000:1000 "$tree/home/admin"
   chmod 1777 "$tree/tmp"
 done
+mkdir -p "$work/btrfs/boot/efi"
+echo 'LABEL=UEFI /boot/efi vfat umask=0022 0 1' >"$work/btrfs/etc/fstab"
+truncate -s 8M "$work/efi.fs"
+run_logged mkfs-vfat mkfs.vfat -n UEFI "$work/efi.fs"
 xfs_protofile "$work/xfs" >"$work/xfs.proto"
 truncate -s 320M "$work/xfs.fs" "$work/btrfs.fs"
 run_logged mkfs-xfs mkfs.xfs -q -m "uuid=$xfs_uuid" -p "$work/xfs.proto" "$work/xfs.fs"
@@ -291,7 +301,7 @@ cp --sparse=always "$work/xfs.fs" "$work/btrfs.fs" "$base/usr/share/warmroot-tes
 ext4_image "$images/base-twins.img" 1024 "$base" 0
 rm -r "$base/usr/share/warmroot-test"
 in_partition "$images/xfs.img" "$work/xfs.fs"
-in_partition "$images/btrfs.img" "$work/btrfs.fs"
+in_partition "$images/btrfs.img" "$work/btrfs.fs" 8 "$work/efi.fs"
 
 step "guest images: two that must be refused"
 mkdir -p "$work/arm64/bin" "$work/arm64/etc" "$work/noroot/photos"
