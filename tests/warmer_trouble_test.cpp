@@ -187,6 +187,30 @@ TEST_F(TroubledWarmer, a_hot_list_that_comes_late_is_read_before_what_is_left) {
   EXPECT_EQ(next, list);
 }
 
+/// It was asked for and not waited for where no needed block was absent: a run ended as done, and
+/// its list was never said to be there.
+TEST_F(TroubledWarmer, a_hot_block_that_nobody_needs_is_waited_for_where_all_else_is_there) {
+  constexpr Block kNeeded = 24, kHot = 4;
+  const std::uint64_t bytes = (kNeeded + kHot) * kGridBytes;
+  const std::string image = (top_ / "image").string();
+  ASSERT_TRUE(shell("head -c " + std::to_string(bytes) + " /dev/urandom > " + image));
+  attach({});
+  ASSERT_TRUE(shell("dd if=" + disk_loop_.device() +
+                    " of=/dev/null bs=512K count=24 iflag=direct status=none"));
+  ebs_->set_profile(kVolume, {.latency_median_ms = 2000, .tail_probability = 0});
+  WarmRequest wanted;
+  wanted.device_path = disk_loop_.device();
+  wanted.partition_size_bytes = kNeeded * kGridBytes;
+  for (Block block = 0; block < kNeeded; ++block)
+    wanted.read_before.push_back({block, milliseconds(36)});
+  for (Block block = 0; block < kHot; ++block) wanted.hot.push_back(kNeeded + block);
+  const WarmProgress progress = run(wanted);
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.present_blocks, kNeeded);
+  EXPECT_EQ(progress.hot_present, kHot);
+  EXPECT_TRUE(progress.hot_ms.has_value());
+}
+
 /// A session that wanted 43 blocks which its list had not waited for one after the other, 2.5 s
 /// where it takes 1.8 without a list: what a first run guesses was not asked beside a list.
 TEST_F(TroubledWarmer, a_list_of_another_workload_is_followed_by_the_first_runs_guess) {

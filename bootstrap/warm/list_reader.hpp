@@ -31,6 +31,8 @@ class ListReader {
   BlockSet under_way() const { return asked_.difference(presence_.read()); }
   /// Each is present or was given up, or no list has named it yet.
   bool have_ended(std::span<const Block> blocks) const;
+  /// The same of whatever any list has named.
+  bool have_all_ended() const { return asked_.difference(presence_.present()).count() == 0; }
 
   /// Lists and files name blocks more than once, and some of them have come in meanwhile. Where the
   /// answer is yes, the block counts as asked for.

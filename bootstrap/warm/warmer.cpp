@@ -64,6 +64,7 @@ class Run {
   Result<ReadPump::End> read_hot();
   Result<ReadPump::End> find_needed();
   Result<ReadPump::End> read_needed();
+  Result<ReadPump::End> read_what_is_left();
   Result<ReadPump::End> read_everything();
   void save_map();
   Ok finish(ReadPump::End end);
@@ -375,6 +376,15 @@ Result<ReadPump::End> Run::read_everything() {
   return end;
 }
 
+/// A hot list names what nobody needs, too, as what lies outside the partition or was freed since.
+/// It may be on its way still, and what was told while present blocks were sampled is not asked for
+/// yet.
+Result<ReadPump::End> Run::read_what_is_left() {
+  TRY_ASSIGN(const auto end, reader_->read({}, [this] { return reader_->have_all_ended(); }));
+  // All that is needed was read, or given up, before somebody asked to stop.
+  return end == ReadPump::End::stopped ? ReadPump::End::finished : end;
+}
+
 std::vector<Block> Run::on_tick() {
   const auto now = SteadyClock::now();
   if (now - last_foreground_ >= kForegroundEvery || control_->waits_for_others()) {
@@ -474,6 +484,7 @@ Result<WarmProgress> Run::run() {
   if (request_.set_up) request_.set_up();
   report(true);
   auto end = read_everything();
+  if (end && *end == ReadPump::End::finished && !stop_.stop_requested()) end = read_what_is_left();
   if (!end) {
     progress_.state = WarmState::failed;
     note(end.error().message());
