@@ -43,5 +43,17 @@ TEST(Presence, what_was_never_read_is_not_taken_back) {
   EXPECT_EQ(presence.present(), blocks({2, 7}));
 }
 
+/// It was read before the snapshot's list came, and would have been read whole for nothing.
+TEST(Presence, what_the_snapshot_does_not_hold_stays_present_where_a_touch_brings_less) {
+  Presence presence(8);
+  presence.insert_read(1);
+  presence.insert_read(7);
+  presence.leave_out(blocks({7}));
+  EXPECT_TRUE(presence.erase_read(1));
+  EXPECT_TRUE(presence.erase_read(7));
+  EXPECT_EQ(presence.present(), blocks({7}));
+  EXPECT_EQ(presence.read(), blocks({}));
+}
+
 }  // namespace
 }  // namespace warmroot::warm

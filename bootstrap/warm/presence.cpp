@@ -13,7 +13,7 @@ bool Presence::insert_read(Block block) {
 
 bool Presence::erase_read(Block block) {
   if (!read_.contains(block)) return false;
-  present_.erase(block);
+  if (!unlisted_.contains(block)) present_.erase(block);
   read_.erase(block);
   return true;
 }

@@ -30,8 +30,8 @@ class Presence {
 
   /// This run has read the block. False, and nothing changes, where it is claimed.
   bool insert_read(Block block);
-  /// This run's read did not bring the block in after all. False, and nothing changes, where this
-  /// run has not read it.
+  /// This run's read did not bring the block in after all; it stays present where it costs nothing.
+  /// False, and nothing changes, where this run has not read it.
   bool erase_read(Block block);
 
   /// What the snapshot does not hold counts as present: nobody has to wait for it. Requires sets of
