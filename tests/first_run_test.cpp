@@ -212,6 +212,33 @@ TEST(MountReads, nonsense_asks_for_nothing_beyond_the_file_system_and_ends) {
   EXPECT_TRUE(MountReads({0, 100}).next({}).empty()) << "no room for a superblock";
 }
 
+/// Four million groups with a table of 128 MiB each were a list of a billion blocks.
+TEST(MountReads, hostile_groups_of_large_tables_ask_for_no_more_than_is_read_ahead) {
+  constexpr std::uint64_t kGroups = 1024, kTableBlock = 1000;
+  std::string first(kSuperblockBytes, '\0');
+  const auto field = [&](std::size_t at, std::uint64_t value) {
+    put_little(first, kExtSuperAt + at, value, 4);
+  };
+  field(0x04, kGroups * 32768);  // blocks
+  field(0x18, 2);                // of 4 KiB
+  field(0x20, 32768);            // in a group
+  field(0x28, 32768);            // inodes in a group
+  put_little(first, kExtSuperAt + 0x38, 0xEF53, 2);
+  field(0x4C, 1);
+  put_little(first, kExtSuperAt + 0x58, 4096, 2);  // bytes of an inode
+  std::string descriptors(kGroups * 32, '\0');
+  for (std::uint64_t group = 0; group < kGroups; ++group)
+    put_little(descriptors, group * 32 + 0x08, kTableBlock, 4);
+  MountReads reads({kPartition, kGroups * 32768 * 4096});
+  ASSERT_FALSE(reads.next({}).empty());
+  ASSERT_THAT(reads.next(std::vector{first}).contents, SizeIs(1));
+  const MountRound round = reads.next(std::vector{descriptors});
+  std::uint64_t bytes = 0;
+  for (const ByteRange& range : round.later) bytes += range.length;
+  EXPECT_GE(bytes, kMostLater / 2);
+  EXPECT_LE(bytes, kMostLater);
+}
+
 struct TableCase {
   const char* name;
   const char* script;

@@ -174,8 +174,13 @@ MountRound MountReads::inodes_of(const std::string& descriptors) {
   }
   // Every lookup needs the tables, and who asks what is free the bitmaps.
   const FsMetadata metadata = ext_metadata(first_bytes_, descriptors);
+  std::uint64_t left = kMostLater;
   for (const auto& ranges : {metadata.inode_tables, metadata.bitmaps})
-    for (const ByteRange& range : ranges) add(round.later, range);
+    for (const ByteRange& range : ranges) {
+      if (left == 0) return round;
+      add(round.later, range);
+      left -= std::min({left, range.length, kMostMountTouch});
+    }
   return round;
 }
 

@@ -42,6 +42,8 @@ std::vector<ByteRange> partitions_of(std::string_view first_bytes, std::uint64_t
 /// Sizes that keep a damaged or hostile superblock from asking for the whole volume.
 inline constexpr std::uint64_t kMostMountTouch = 128 * 1024 * 1024;
 inline constexpr std::uint64_t kMostAgs = 512;
+/// Of one file system, what is read after its mount has asked.
+inline constexpr std::uint64_t kMostLater = std::uint64_t{32} << 30;
 
 class MountReads {
  public:
