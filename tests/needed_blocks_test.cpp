@@ -76,6 +76,27 @@ TEST(FsLayout, nonsense_gives_an_empty_summary) {
   EXPECT_THAT(ext_metadata(magic, std::string(4096, '\xFF')).bitmaps, IsEmpty());
 }
 
+/// The warmer would have had 4 GiB of them in memory, twice.
+TEST(FsLayout, hostile_group_descriptors_are_not_offered_for_reading) {
+  std::string first(kSuperblockBytes, '\0');
+  const auto field = [&](std::size_t at, std::uint64_t value, std::size_t width) {
+    put_little(first, kExtSuperAt + at, value, width);
+  };
+  field(0x04, 1U << 22, 4);  // blocks
+  field(0x18, 6, 4);         // of 64 KiB
+  field(0x20, 1, 4);         // in a group
+  field(0x38, 0xEF53, 2);
+  field(0x60, 0x80, 4);  // 64bit
+  for (const std::uint64_t bytes : {64ULL, 1024ULL}) {
+    field(0xFE, bytes, 2);
+    const FsSummary summary = summarise_superblock(first);
+    EXPECT_EQ(summary.descriptors.length, 0U) << bytes;
+    EXPECT_EQ(summary.size_bytes, std::uint64_t{1} << 38) << bytes;
+  }
+  field(0x20, 32768, 4);
+  EXPECT_EQ(summarise_superblock(first).descriptors.length, 128U * 1024);
+}
+
 TEST(FsLayout, xfs_says_its_size) {
   std::string first(4096, '\0');
   first.replace(0, 4, "XFSB");

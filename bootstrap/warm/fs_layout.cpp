@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::uint16_t kInodeTableUninit = 1;
 constexpr std::uint16_t kBlockBitmapUninit = 2;
+/// 64 TiB in groups of 128 MiB have 32 MiB; whoever reads them has them in memory.
+constexpr std::uint64_t kMostDescriptorBytes = std::uint64_t{128} << 20;
 
 /// The journal's extents from the copy of its inode's i_block that mke2fs leaves in the superblock.
 std::vector<ByteRange> journal_ranges(std::string_view super, const ExtSuper& ext) {
@@ -34,7 +36,8 @@ FsSummary summarise_superblock(std::string_view first_bytes) {
   if (!ext.meta_bg) {
     const std::uint64_t offset = ext.descriptor(0).offset;
     const std::uint64_t length = ext.groups * ext.descriptor_bytes;
-    if (offset + length <= summary.size_bytes) summary.descriptors = {offset, length};
+    if (offset + length <= summary.size_bytes && length <= kMostDescriptorBytes)
+      summary.descriptors = {offset, length};
   }
   return summary;
 }

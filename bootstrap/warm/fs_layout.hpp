@@ -22,7 +22,7 @@ struct FsSummary {
   std::uint64_t size_bytes =
       0;  ///< the file system's end; 0 when the superblock is of no known kind
   /// ext's group descriptors, to be read and given to ext_metadata; empty for others (meta_bg
-  /// included).
+  /// included), and where they are more than any volume has.
   ByteRange descriptors;
   std::vector<ByteRange>
       journal;  ///< ext, where the superblock's copy of the journal inode says it
