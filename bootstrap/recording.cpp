@@ -271,6 +271,9 @@ void Recording::save(const std::stop_token& stop) {
       before.assign(1, std::move(*now));
   before.push_back(std::move(list));
   list = warm::merge_hot_lists(before);
+  // A list without its volume counts as one that was copied here. One that the snapshot brought
+  // along is not to become the volume's own.
+  if (was_used_ || !own_) std::ignore = write_owner(has_taught_);
   const Ok saved =
       file_ ? file_->save(encoded(list)) : Ok{fail(ErrorKind::gone, "the root is not mounted")};
   note_(saved ? "kept " + std::to_string(list.ranges.size()) + " ranges of " +

@@ -265,6 +265,22 @@ TEST_F(RecordingTest, a_list_that_is_none_is_said_to_be_and_replaced) {
   EXPECT_THAT(paths(), Contains("/d1/1"));
 }
 
+/// Whose it is was written behind it: a release whose time was over between the two left a list of
+/// which the next lease said that it was written on another file system.
+TEST_F(RecordingTest, whose_list_it_is_is_known_before_there_is_one) {
+  mount_root();
+  fs::create_directories(root() / kVolumeHotList / "in_its_place");
+  unmount();
+  lease({"/d1/1"});
+  EXPECT_FALSE(kept);
+  EXPECT_THAT(notes, Contains(HasSubstr("was not kept")));
+  mount_root();
+  Recording recording([](const std::string&) {}, kToNobody);
+  recording.mounted(root().string(), 0, volume, filesystem);
+  EXPECT_TRUE(recording.was_used());
+  unmount();
+}
+
 TEST_F(RecordingTest, links_and_pipes_in_its_place_lead_nowhere) {
   mount_root();
   const fs::path list = root() / kVolumeHotList;
