@@ -6,46 +6,13 @@
 #include <set>
 #include <utility>
 
+#include "bootstrap/account_limits.hpp"
 #include "bootstrap/account_remarks.hpp"
 #include "bootstrap/base/words.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
-/// login.defs of every supported distribution: people's accounts; below are the system's, above
-/// nobody's.
-constexpr std::uint32_t kFirstPersonId = 1000;
-constexpr std::uint32_t kLastPersonId = 59999;
-/// "users", the one group of people below 1000, everybody's primary group on SUSE.
-constexpr std::uint32_t kUsersGroup = 100;
-
-/// Groups whose membership is worth something on a base, whatever gid a volume gives them: sshd,
-/// sudo, polkit and sockets look them up by name.
-struct PrivilegedGroup {
-  std::string_view name, reason;
-};
-constexpr PrivilegedGroup kPrivilegedGroups[] = {
-    {"warmroot-base", "its sessions land on the base"},
-    {"root", "owns the base's files"},
-    {"sudo", "may run everything as root"},
-    {"wheel", "may run everything as root"},
-    {"admin", "may run everything as root"},
-    {"google-sudoers", "may run everything as root"},
-    {"docker", "its socket is root"},
-    {"podman", "its socket is root"},
-    {"lxd", "its socket is root"},
-    {"incus", "its socket is root"},
-    {"incus-admin", "its socket is root"},
-    {"libvirt", "its socket is root"},
-    {"disk", "reads and writes every disk"},
-    {"kmem", "reads the kernel's memory"},
-    {"shadow", "reads the passwords"},
-    {"adm", "reads the base's logs"},
-    {"systemd-journal", "reads the base's logs"},
-    {"staff", "writes /usr/local"},
-    {"tty", "writes to everybody's terminal"},
-    {"netdev", "changes the base's network"},
-};
 /// Every system that is a root has the second.
 constexpr const char* kFallbackShells[] = {"/bin/bash", "/bin/sh"};
 constexpr std::size_t kMaxLineBytes = 4096;
@@ -104,23 +71,6 @@ bool valid_name(const std::string& name) {
 
 bool absolute_path(const std::string& path) {
   return !path.empty() && path.front() == '/' && path.find("/../") == std::string::npos;
-}
-
-/// sshd reads keys in the home on the base: one in these places could lead into the mounted volume,
-/// or be anybody's. Written otherwise ("//run", "/./tmp") it would be in such a place unseen.
-bool fit_home(const std::string& path) {
-  constexpr std::string_view kUnfit[] = {"/run", "/var/run", "/var/lock", "/proc",
-                                         "/dev", "/sys",     "/tmp",      "/var/tmp"};
-  for (const std::string_view part : {"//", "/./", "/../"})
-    if (path.find(part) != std::string::npos) return false;
-  if (path.ends_with("/.") || path.ends_with("/..")) return false;
-  return std::none_of(std::begin(kUnfit), std::end(kUnfit), [&](std::string_view place) {
-    return path == place || path.starts_with(std::string(place) + "/");
-  });
-}
-
-bool is_person(std::uint32_t id) {
-  return id >= kFirstPersonId && id <= kLastPersonId;
 }
 
 std::string append_lines(std::string text, const std::vector<std::string>& lines) {
@@ -204,61 +154,8 @@ std::string passwd_line(const User& user, const std::string& password = "x") {
          std::to_string(user.gid) + ":" + user.gecos + ":" + user.home + ":" + user.shell;
 }
 
-const PrivilegedGroup* privileged(std::string_view name) {
-  for (const auto& group : kPrivilegedGroups)
-    if (group.name == name) return &group;
-  return nullptr;
-}
-
-/// Who has an id first, as getpwuid finds it.
-template <typename Entry, typename Id>
-std::map<std::uint32_t, std::string> names_by_id(const std::vector<Entry>& entries, Id id) {
-  std::map<std::uint32_t, std::string> names;
-  for (const auto& entry : entries) names.emplace(entry.*id, entry.name);
-  return names;
-}
-
-/// What speaks against people of the volume.
-struct TakenOnBase {
-  std::map<std::uint32_t, std::string> users, groups;  ///< names by id
-  std::map<std::uint32_t, std::string> volume_groups;  ///< likewise, of the volume
-  std::set<std::string> trusted;                       ///< whom its privileged groups list
-};
-
-/// Why a user of the volume gets no base entry with the volume's ids, for behind their name; empty
-/// when nothing speaks against it. An id is a person: two names for one would let the volume's log
-/// in as the base's, or reach what a group of the base's may.
-std::string why_not(const User& user, const TakenOnBase& taken) {
-  if (!fit_home(user.home)) return "has the home " + user.home;
-  if (taken.trusted.count(user.name) > 0)
-    return "is in a group of the base that is worth something there";
-  if (const auto owner = taken.users.find(user.uid); owner != taken.users.end())
-    return "has uid " + std::to_string(user.uid) + ", which is " + owner->second + " on the base";
-  const auto group = taken.groups.find(user.gid);
-  if (group == taken.groups.end()) return {};
-  const std::string theirs =
-      "has gid " + std::to_string(user.gid) + ", which is " + group->second + " on the base";
-  if (const auto* known = privileged(group->second))
-    return theirs + " (" + std::string(known->reason) + ")";
-  const auto same = taken.volume_groups.find(user.gid);
-  const bool is_another = same == taken.volume_groups.end() || same->second != group->second;
-  return user.gid != kUsersGroup && is_another ? theirs : std::string();
-}
-
 bool is_imported(const User& user) {
   return is_person(user.uid) && (is_person(user.gid) || user.gid == kUsersGroup);
-}
-
-/// Names whose sessions land on the base: their entries are the operator's way in.
-std::set<std::string> base_members(const AccountFiles& base) {
-  std::set<std::string> names;
-  for (const Group& group : parse_groups(base.group)) {
-    if (group.name != kPrivilegedGroups[0].name) continue;
-    names.insert(group.members.begin(), group.members.end());
-    for (const User& user : parse_passwd(base.passwd))
-      if (user.gid == group.gid) names.insert(user.name);
-  }
-  return names;
 }
 
 /// The base's shell, or where the volume lacks that, one that both have: the volume's own for the
@@ -305,22 +202,11 @@ void keep_known(const User& user, const User& known, AccountEdit& edit) {
     edit.session_users.push_back(known);
 }
 
-/// Names that the base's privileged groups list, whether or not its passwd knows them.
-std::set<std::string> privileged_names(const AccountFiles& base) {
-  std::set<std::string> names;
-  for (const Group& group : parse_groups(base.group))
-    if (privileged(group.name)) names.insert(group.members.begin(), group.members.end());
-  return names;
-}
-
 void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
   const auto present = by_name(parse_passwd(edit.files.passwd));
   const auto base_shadow = shadow_entries(base.shadow);
   const auto shadow = shadow_entries(volume.shadow);
-  const TakenOnBase taken{names_by_id(parse_passwd(base.passwd), &User::uid),
-                          names_by_id(parse_groups(base.group), &Group::gid),
-                          names_by_id(parse_groups(volume.group), &Group::gid),
-                          privileged_names(base)};
+  const TakenOnBase taken = taken_on_base(base, volume);
   std::set<std::string> seen;
   for (const User& user : parse_passwd(volume.passwd)) {
     if (!is_imported(user) || !seen.insert(user.name).second) continue;
@@ -328,7 +214,7 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
       keep_known(user, known->second, edit);
       continue;
     }
-    if (const std::string reason = why_not(user, taken); !reason.empty()) {
+    if (const std::string reason = why_not_on_base(user, taken); !reason.empty()) {
       edit.notes.push_back("user " + user.name + " of the volume " + reason + "; not added");
       if (is_login_shell(user.shell)) edit.left_out.push_back(user.name + " " + reason);
       continue;
@@ -349,7 +235,7 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
 
 void merge_groups(const AccountFiles& base, const AccountFiles& volume, AccountEdit& edit) {
   const auto present = by_name(parse_groups(base.group));
-  const auto base_groups = names_by_id(parse_groups(base.group), &Group::gid);
+  const auto base_groups = names_by_gid(parse_groups(base.group));
   std::set<std::string> added;
   for (const Group& group : parse_groups(volume.group)) {
     if (!is_person(group.gid) || !added.insert(group.name).second) continue;
@@ -360,11 +246,11 @@ void merge_groups(const AccountFiles& base, const AccountFiles& volume, AccountE
                              std::to_string(group.gid) + " on the volume");
       continue;
     }
-    const auto* reserved = privileged(group.name);
+    const char* reserved = worth_on_base(group.name);
     const auto owner = base_groups.find(group.gid);
     if (reserved != nullptr || owner != base_groups.end()) {
       edit.notes.push_back("group " + group.name + " of the volume not added: " +
-                           (reserved != nullptr ? std::string(reserved->reason)
+                           (reserved != nullptr ? std::string(reserved)
                                                 : "its gid is " + owner->second + " on the base"));
       continue;
     }
