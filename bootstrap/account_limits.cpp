@@ -56,6 +56,24 @@ std::set<std::string> privileged_names(const std::vector<Group>& groups) {
   return names;
 }
 
+/// By the groups that the sudoers of usual systems name. Whoever is root in a session can be root
+/// on the base.
+std::set<std::string> who_may_be_root(const std::vector<Group>& groups) {
+  std::set<std::string> names;
+  for (const Group& group : groups)
+    if (group.name == "sudo" || group.name == "wheel")
+      names.insert(group.members.begin(), group.members.end());
+  return names;
+}
+
+/// Why a user of the volume gets no name beside the one that their uid has on the base: in a
+/// session `systemd-run --user` runs as that one, on the base, and sudo there goes by it.
+std::string why_not_beside(const User& user, const TakenOnBase& taken) {
+  if (taken.operators.count(user.uid) > 0) return ", whose sessions land there";
+  if (taken.roots.count(user.name) == 0) return ", and is not in the volume's sudo or wheel";
+  return {};
+}
+
 }  // namespace
 
 const char* worth_on_base(std::string_view group_name) {
@@ -86,8 +104,13 @@ TakenOnBase taken_on_base(const AccountFiles& base, const AccountFiles& volume) 
   for (const User& user : parse_passwd(base.passwd)) taken.users.emplace(user.uid, user);
   const auto groups = parse_groups(base.group);
   taken.groups = names_by_gid(groups);
-  taken.volume_groups = names_by_gid(parse_groups(volume.group));
+  const auto volume_groups = parse_groups(volume.group);
+  taken.volume_groups = names_by_gid(volume_groups);
   taken.trusted = privileged_names(groups);
+  const auto operators = base_members(base);
+  for (const User& user : parse_passwd(base.passwd))
+    if (operators.count(user.name) > 0) taken.operators.insert(user.uid);
+  taken.roots = who_may_be_root(volume_groups);
   return taken;
 }
 
@@ -95,11 +118,18 @@ std::string why_not_on_base(const User& user, const TakenOnBase& taken) {
   if (!fit_home(user.home)) return "has the home " + user.home;
   if (taken.trusted.count(user.name) > 0)
     return "is in a group of the base that is worth something there";
-  if (const auto owner = taken.users.find(user.uid); owner != taken.users.end())
-    return "has uid " + std::to_string(user.uid) + ", which is " + owner->second.name +
-           " on the base";
+  const auto owner = taken.users.find(user.uid);
+  const bool beside = owner != taken.users.end();
+  if (beside) {
+    const std::string reason = why_not_beside(user, taken);
+    if (!reason.empty())
+      return "has uid " + std::to_string(user.uid) + ", which is " + owner->second.name +
+             " on the base" + reason;
+  }
   const auto group = taken.groups.find(user.gid);
   if (group == taken.groups.end()) return {};
+  // The owner's own group comes with the uid, whatever its name: "admin" of a Debian base.
+  if (beside && user.gid == owner->second.gid && group->second == owner->second.name) return {};
   const std::string theirs =
       "has gid " + std::to_string(user.gid) + ", which is " + group->second + " on the base";
   if (const char* reason = worth_on_base(group->second)) return theirs + " (" + reason + ")";

@@ -40,13 +40,15 @@ struct TakenOnBase {
   std::map<std::uint32_t, std::string> groups;         ///< names by gid
   std::map<std::uint32_t, std::string> volume_groups;  ///< likewise, of the volume
   std::set<std::string> trusted;                       ///< whom its privileged groups list
+  std::set<std::uint32_t> operators;                   ///< uids whose sessions land on the base
+  std::set<std::string> roots;                         ///< who may be root on the volume
 };
 
 TakenOnBase taken_on_base(const AccountFiles& base, const AccountFiles& volume);
 
 /// Why a user of the volume gets no base entry with the volume's ids, for behind their name; empty
-/// when nothing speaks against it. An id is a person: two names for one would let the volume's log
-/// in as the base's, or reach what a group of the base's may.
+/// when nothing speaks against it. An id is a person: two names for one let the volume's do what
+/// the base's may, which is nothing new to who may be root on the volume, and to nobody else given.
 std::string why_not_on_base(const User& user, const TakenOnBase& taken);
 
 }  // namespace warmroot::bootstrap

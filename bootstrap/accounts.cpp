@@ -220,13 +220,21 @@ void merge_users(const AccountFiles& base, const AccountFiles& volume, AccountEd
       continue;
     }
     edit.passwd_added.push_back(passwd_line(user));
+    const auto owner = taken.users.find(user.uid);
+    const bool beside = owner != taken.users.end();
+    if (beside)
+      edit.notes.push_back("user " + user.name + " of the volume has uid " +
+                           std::to_string(user.uid) + " beside " + owner->second.name +
+                           " of the base; keys alone let them in");
     if (base_shadow.count(user.name) == 0) {
       // Without a hash no password logs in: keys decide there, as on every cloud image. The age of
-      // passwords is left out: changed in a session, they would be old on the base still.
+      // passwords is left out: changed in a session, they would be old on the base still. The
+      // volume's keys are there only while sessions land in it; a hash would let in as the base's
+      // user whenever they land on the base.
       const auto found = shadow.find(user.name);
       const ShadowEntry entry = found == shadow.end() ? ShadowEntry{} : found->second;
-      edit.shadow_added.push_back(user.name + ":" +
-                                  (entry.password.empty() ? "!*" : entry.password) +
+      const bool by_keys_alone = beside || entry.password.empty();
+      edit.shadow_added.push_back(user.name + ":" + (by_keys_alone ? "!*" : entry.password) +
                                   ":19000:0:99999:7::" + entry.expires + ":");
     }
     if (is_login_shell(user.shell)) edit.session_users.push_back(user);

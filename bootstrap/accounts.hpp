@@ -58,7 +58,7 @@ struct AccountEdit {
   std::vector<User>
       session_users;  ///< the volume's people who may log in; theirs are the volume's keys
   std::vector<std::string> notes;  ///< one sentence each, about what was left alone
-  /// People who may log in on the volume and are unknown to the base: "eve has uid 1000, which is
+  /// People who may log in on the volume and are unknown to the base: "eve has gid 1000, which is
   /// admin on the base".
   std::vector<std::string> left_out;
   /// Who of session_users is not in groups of the volume: "ada (sudo, docker)".
@@ -89,10 +89,11 @@ std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& vo
 
 /// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...),
 /// names that such a group lists, whoever has an id that is somebody else's on the base (of the
-/// group, another group's), and homes in places like /run: those are notes. Of the base's own
-/// entries the shell alone is changed, for as long as the volume is there: one that the volume
-/// lacks becomes one that both have. Those of warmroot-base's members stay. Applying it to its own
-/// result changes nothing.
+/// group, another group's), and homes in places like /run: those are notes. Who may be root on the
+/// volume has a uid of the base's all the same, behind its owner, whom getpwuid finds, and without
+/// a password. Of the base's own entries the shell alone is changed, for as long as the volume is
+/// there: one that the volume lacks becomes one that both have. Those of warmroot-base's members
+/// stay. Applying it to its own result changes nothing.
 AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
                            const Shells& shells = {});
 

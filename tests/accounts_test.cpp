@@ -251,18 +251,109 @@ TEST(Accounts, an_id_that_is_somebody_else_s_on_the_base_is_not_given_a_second_n
                                       HasSubstr("its gid is admin on the base")));
 }
 
+struct Beside {
+  const char* why;
+  const char* base_passwd;  ///< beside kBase
+  const char* base_group;
+  const char* user;          ///< of the volume
+  const char* volume_group;  ///< beside the user's own
+  const char* refused;       ///< in left_out; empty: they get an entry
+};
+class BesideOnBase : public testing::TestWithParam<Beside> {};
+
+/// ubuntu of an Ubuntu volume was locked out by admin of a Debian base.
+TEST_P(BesideOnBase, one_of_the_volume_s_whose_uid_is_taken_gets_in_if_root_there_is_nothing_new) {
+  AccountFiles base = kBase;
+  base.passwd += GetParam().base_passwd;
+  base.group += GetParam().base_group;
+  const std::string line = GetParam().user;
+  const std::string name = line.substr(0, line.find(':'));
+  const auto from = volume(line + "\n", std::string(GetParam().volume_group) + "ubuntu:x:1000:\n",
+                           name + ":$6$salt$hash:19500:0:99999:7:::\n");
+  const auto edit = merge_accounts(base, from);
+  if (*GetParam().refused != '\0') {
+    EXPECT_THAT(edit.left_out, ElementsAre(HasSubstr(GetParam().refused))) << GetParam().why;
+    EXPECT_THAT(edit.passwd_added, IsEmpty());
+    EXPECT_THAT(edit.shadow_added, IsEmpty());
+    EXPECT_THAT(edit.session_users, IsEmpty());
+    return;
+  }
+  EXPECT_THAT(edit.left_out, IsEmpty()) << GetParam().why;
+  EXPECT_EQ(edit.files.passwd, base.passwd + line + "\n") << "getpwuid finds the base's first";
+  EXPECT_THAT(edit.shadow_added, ElementsAre(testing::StartsWith(name + ":!*:")))
+      << "a password would let in as the base's user where sessions land on the base";
+  EXPECT_THAT(edit.group_added, IsEmpty());
+  EXPECT_THAT(edit.notes, testing::Contains(HasSubstr("beside admin of the base")));
+  ASSERT_EQ(edit.session_users.size(), 1u);
+  EXPECT_EQ(edit.session_users[0].name, name);
+  const auto again = merge_accounts(edit.files, from);
+  EXPECT_FALSE(again.changed()) << "merged into its own result";
+  ASSERT_EQ(again.session_users.size(), 1u);
+  EXPECT_EQ(again.session_users[0].home, edit.session_users[0].home);
+  const auto reverted = revert_accounts(edit.files, parse_record(record_of(edit)));
+  EXPECT_EQ(reverted.passwd, base.passwd);
+  EXPECT_EQ(reverted.shadow, base.shadow);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BesideOnBase,
+    testing::Values(
+        Beside{"in sudo, with a group of their own", "", "sudo:x:27:admin\n",
+               "ubuntu:x:1000:1000:Ubuntu:/home/ubuntu:/bin/bash", "sudo:x:27:ubuntu\n", ""},
+        Beside{"in wheel, which the base lacks", "", "uucp:x:10:\n",
+               "ec2-user:x:1000:1000::/home/ec2-user:/bin/bash", "wheel:x:10:ec2-user\n", ""},
+        Beside{"in sudo, users their group", "", "sudo:x:27:\n",
+               "geeko:x:1000:100::/home/geeko:/bin/bash", "sudo:x:27:geeko\n", ""},
+        Beside{"others are in sudo", "", "", "ubuntu:x:1000:1000::/home/ubuntu:/bin/bash",
+               "sudo:x:27:ada\n",
+               "ubuntu has uid 1000, which is admin on the base, and is not in the volume's sudo"},
+        Beside{"in a group of another name", "", "", "ubuntu:x:1000:1000::/home/ubuntu:/bin/bash",
+               "sudoers:x:27:ubuntu\n", "and is not in the volume's sudo or wheel"},
+        Beside{"an operator's uid", "", "warmroot-base:x:900:admin\n",
+               "ubuntu:x:1000:1000::/home/ubuntu:/bin/bash", "sudo:x:27:ubuntu\n",
+               "which is admin on the base, whose sessions land there"},
+        Beside{"an operator's uid under a second name", "ops:x:1000:1000::/home/ops:/bin/sh\n",
+               "warmroot-base:x:900:ops\n", "ubuntu:x:1000:1000::/home/ubuntu:/bin/bash",
+               "sudo:x:27:ubuntu\n", "whose sessions land there"},
+        Beside{"an operator's uid by the primary group", "ops:x:1001:1900::/home/ops:/bin/sh\n",
+               "warmroot-base:x:1900:\n", "ubuntu:x:1001:1900::/home/ubuntu:/bin/bash",
+               "sudo:x:27:ubuntu\n", "whose sessions land there"},
+        Beside{"a group of the base's that is root", "", "docker:x:1900:\n",
+               "ubuntu:x:1000:1900::/home/ubuntu:/bin/bash", "sudo:x:27:ubuntu\n",
+               "gid 1900, which is docker on the base (its socket is root)"},
+        Beside{"somebody else's own group", "bob:x:1001:1001::/home/bob:/bin/sh\n", "bob:x:1001:\n",
+               "ubuntu:x:1000:1001::/home/ubuntu:/bin/bash", "sudo:x:27:ubuntu\n",
+               "gid 1001, which is bob on the base"},
+        Beside{"a home that is anybody's", "", "", "ubuntu:x:1000:1000::/tmp:/bin/bash",
+               "sudo:x:27:ubuntu\n", "has the home /tmp"},
+        Beside{"a name that the base trusts", "", "sudo:x:27:ubuntu\n",
+               "ubuntu:x:1000:1000::/home/ubuntu:/bin/bash", "sudo:x:27:ubuntu\n",
+               "is in a group of the base that is worth something there"}));
+
+TEST(Accounts, uid_0_and_a_system_account_s_get_no_second_name_whoever_may_be_root) {
+  AccountFiles base = kBase;
+  base.passwd += "git:x:998:998::/srv/git:/bin/sh\n";
+  const auto edit = merge_accounts(base, volume("toor:x:0:0::/root:/bin/sh\n"
+                                                "gitea:x:998:998::/srv/gitea:/bin/sh\n",
+                                                "sudo:x:27:toor,gitea\n"));
+  EXPECT_THAT(edit.passwd_added, IsEmpty());
+  EXPECT_THAT(edit.session_users, IsEmpty());
+}
+
 /// They were told "Permission denied", and the operator a part of a line in the timeline.
 TEST(Accounts, who_is_kept_out_by_somebody_else_s_id_is_named_with_what_would_help) {
   const auto remark = [](const std::string& passwd) {
     return remark_on_left_out(merge_accounts(kBase, volume(passwd)).left_out);
   };
   EXPECT_EQ(remark("ada:x:2001:2001::/home/ada:/bin/sh\nadmin:x:1000:1000::/home/a:/bin/sh\n"), "");
-  EXPECT_EQ(remark("ubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n"
-                   "agent:x:1000:1000::/home/agent:/usr/sbin/nologin\n"
-                   "eve:x:2001:1000::/home/eve:/bin/sh\n"),
-            "of the volume's people some cannot log in, because the base's accounts count: ubuntu "
-            "has uid 1000, which is admin on the base, eve has gid 1000, which is admin on the "
-            "base (may run everything as root); with session.entry = \"sshd\" the volume's own do");
+  EXPECT_EQ(
+      remark("ubuntu:x:1000:1000::/home/ubuntu:/bin/bash\n"
+             "agent:x:1000:1000::/home/agent:/usr/sbin/nologin\n"
+             "eve:x:2001:1000::/home/eve:/bin/sh\n"),
+      "of the volume's people some cannot log in, because the base's accounts count: ubuntu "
+      "has uid 1000, which is admin on the base, and is not in the volume's sudo or wheel, eve "
+      "has gid 1000, which is admin on the base (may run everything as root); with "
+      "session.entry = \"sshd\" the volume's own do");
   std::string many;
   for (int i = 0; i < 1000; ++i)
     many += "u" + std::to_string(i) + ":x:" + std::to_string(2000 + i) + ":100::/run/" +

@@ -239,6 +239,25 @@ TEST_F(BootWhole,
   EXPECT_TRUE(shell("sed -i '/^owner:/d' /etc/passwd"));
 }
 
+TEST_F(BootWhole, who_may_be_root_on_the_volume_gets_in_with_a_uid_that_is_taken_on_the_base) {
+  ASSERT_TRUE(shell("echo 'owner:x:2077:2077::/root:/bin/sh' >>/etc/passwd"));
+  make_volume(
+      "echo 'cloud:x:2077:2077::/home/cloud:/bin/sh' >>$t/etc/passwd; "
+      "echo sudo:x:27:cloud >>$t/etc/group");
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  EXPECT_TRUE(done) << done.error().message();
+  const std::string passwd = *read_file("/etc/passwd", 1 << 20);
+  EXPECT_LT(passwd.find("\nowner:x:2077:"),
+            passwd.find("\ncloud:x:2077:2077::/home/cloud:/bin/sh\n"));
+  EXPECT_NE(passwd.find("\ncloud:x:2077:"), std::string::npos);
+  EXPECT_EQ(read_file(std::string(kUserKeysDirectory) + "/cloud", 65536).value_or("none"),
+            "ssh-ed25519 BBBB launch\n");
+  EXPECT_TRUE(release(leaving(), assignment_, book_));
+  EXPECT_EQ(*read_file("/etc/passwd", 1 << 20), passwd_);
+  EXPECT_TRUE(shell("sed -i '/^owner:/d' /etc/passwd"));
+}
+
 TEST_F(BootWhole, an_sshd_that_ran_before_has_no_rescue_port_and_that_is_told) {
   make_volume();
   dress_as_disk();

@@ -48,6 +48,8 @@ void merge(std::string_view text) {
   for (const std::string& line : edit.passwd_added) {
     const auto user = bootstrap::parse_user(line);
     CHECK(user && user->uid >= 1000);
+    // A second name of the base's admin has no password there.
+    CHECK(user->uid != 1000 || edit.files.shadow.find("\n" + user->name + ":!*:") != std::string::npos);
     CHECK(line.find('\n') == std::string::npos);
   }
   for (const auto& line : edit.passwd_changed) {

@@ -131,6 +131,8 @@ def events():
 def node_texts():
     yield b"\x00" + text(TICKET)
     yield b"\x01" + text(PASSWD + "root:x:0:\nadmin:x:1000:\neve:x:1001:\n" + "root:*:1::::::\nadmin:*:1::::::\neve:*:1::::::\n")
+    beside = ("ubuntu:x:1000:1000::/home/ubuntu:/bin/sh\n", "ubuntu:x:1000:\nsudo:x:27:ubuntu\nvideo:x:44:ubuntu\n", "ubuntu:$6$a$b:1::::::\n")
+    yield b"\x01" + text("".join(part.ljust(60, "\n") for part in beside))
     yield b"\x02" + b"add@/devices/nvme1n1\0ACTION=add\0DEVNAME=nvme1n1\0SUBSYSTEM=block\0DEVTYPE=disk\0"
     yield b"\x02" + b"21 1 259:4 / / rw - ext4 /dev/root rw\n30 21 0:22 / /sys rw - sysfs s rw\n"
     yield b"\x02" + b"812 (a) D 9 (b) R) S 77 812 812 34818 812 4194304 1 2"
