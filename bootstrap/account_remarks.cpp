@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "bootstrap/account_groups.hpp"
 #include "bootstrap/base/words.hpp"
 
 namespace warmroot::bootstrap {
@@ -33,19 +34,27 @@ std::string some_of(const std::vector<std::string>& people) {
 std::vector<std::string> groups_left_out(const AccountFiles& volume, const AccountEdit& edit) {
   std::map<std::string, std::set<std::uint32_t>> ids;  // that sessions have, by name
   for (const User& user : edit.session_users) ids[user.name].insert(user.gid);
-  for (const Group& group : parse_groups(edit.files.group))
+  std::map<std::string, std::uint32_t> on_base;
+  for (const Group& group : parse_groups(edit.files.group)) {
+    on_base.emplace(group.name, group.gid);
     for (const std::string& member : group.members)
       if (const auto person = ids.find(member); person != ids.end())
         person->second.insert(group.gid);
+  }
   std::map<std::string, std::vector<std::string>> lacking;
   for (const Group& group : parse_groups(volume.group)) {
     if (std::find(std::begin(kRuledGroups), std::end(kRuledGroups), group.name) ==
         std::end(kRuledGroups))
       continue;
-    for (const std::string& member : group.members)
-      if (const auto person = ids.find(member);
-          person != ids.end() && person->second.insert(group.gid).second)
-        lacking[member].push_back(group.name);
+    // The devices have the base's number.
+    const auto theirs = is_device_group(group.name) ? on_base.find(group.name) : on_base.end();
+    for (const std::string& member : group.members) {
+      const auto person = ids.find(member);
+      if (person == ids.end() ||
+          (theirs != on_base.end() && person->second.count(theirs->second) > 0))
+        continue;
+      if (person->second.insert(group.gid).second) lacking[member].push_back(group.name);
+    }
   }
   std::vector<std::string> people;
   for (const auto& [name, groups] : lacking)

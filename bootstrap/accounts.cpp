@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "bootstrap/account_groups.hpp"
 #include "bootstrap/account_limits.hpp"
 #include "bootstrap/account_remarks.hpp"
 #include "bootstrap/base/words.hpp"
@@ -345,6 +346,8 @@ AccountEdit merge_accounts(const AccountFiles& base, const AccountFiles& volume,
     edit.files.passwd = with_line_changed(edit.files.passwd, line.before, line.after);
   merge_users(base, volume, edit);
   merge_groups(base, volume, edit);
+  for (auto& line : groups_by_number(base, volume, edit))
+    edit.group_added.push_back(std::move(line));
   edit.files = {append_lines(edit.files.passwd, edit.passwd_added),
                 append_lines(base.group, edit.group_added),
                 append_lines(base.shadow, edit.shadow_added)};

@@ -87,7 +87,8 @@ bool is_login_shell(const std::string& shell);
 /// Shells that passwd files name and that sessions could fall back to.
 std::set<std::string> shells_of(const AccountFiles& base, const AccountFiles& volume);
 
-/// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...),
+/// Adds what the base lacks, except groups that are worth something there (sudo, docker, ...) or
+/// the system's, of which people get the number alone, where that is safe (groups_by_number),
 /// names that such a group lists, whoever has an id that is somebody else's on the base (of the
 /// group, another group's), and homes in places like /run: those are notes. Who may be root on the
 /// volume has a uid of the base's all the same, behind its owner, whom getpwuid finds, and without

@@ -238,7 +238,10 @@ TEST(Accounts, a_volume_cannot_put_its_people_into_groups_that_are_worth_somethi
   const auto edit = merge_accounts(
       kBase, volume("ada:x:2001:2001::/home/ada:/bin/sh\n",
                     "ada:x:2001:\nwarmroot-base:x:3000:ada\ndocker:x:3001:ada\nlab:x:3002:ada\n"));
-  EXPECT_THAT(edit.group_added, ElementsAre("ada:x:2001:", "lab:x:3002:ada"));
+  EXPECT_THAT(edit.group_added,
+              ElementsAre("ada:x:2001:", "lab:x:3002:ada", "warmroot-g3000:x:3000:ada",
+                          "warmroot-g3001:x:3001:ada"))
+      << "numbers alone, which mean nothing there";
   EXPECT_THAT(edit.notes, ElementsAre(HasSubstr("warmroot-base"), HasSubstr("docker")));
 }
 
@@ -365,7 +368,7 @@ TEST(Accounts, who_is_kept_out_by_somebody_else_s_id_is_named_with_what_would_he
 /// sudo said that they are not in its file, and nothing said why.
 TEST(Accounts, who_is_without_a_group_of_the_volume_s_that_rules_go_by_is_named) {
   AccountFiles base = kBase;
-  base.group += "sudo:x:27:admin\n";
+  base.group += "sudo:x:27:admin\nmail:x:44:\nsshd:x:998:\n";
   const auto edit = merge_accounts(
       base, volume("ada:x:2001:2001::/home/ada:/bin/sh\n"
                    "admin:x:1000:1000::/home/admin:/bin/bash\n"

@@ -52,6 +52,10 @@ void merge(std::string_view text) {
     CHECK(user->uid != 1000 || edit.files.shadow.find("\n" + user->name + ":!*:") != std::string::npos);
     CHECK(line.find('\n') == std::string::npos);
   }
+  for (const std::string& line : edit.group_added) {
+    const auto group = bootstrap::parse_group(line);
+    CHECK(!group || (group->gid != 0 && group->gid != 1000 && group->name != "sudo" && group->name != "docker"));
+  }
   for (const auto& line : edit.passwd_changed) {
     const auto before = bootstrap::parse_user(line.before), after = bootstrap::parse_user(line.after);
     CHECK(before && after && before->name == after->name && before->uid != 0 && after->uid >= 1000);
