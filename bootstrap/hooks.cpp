@@ -238,7 +238,8 @@ class HookRun {
     for (const pid_t pid : descendants_of(supervisor_)) ::kill(pid, number);
   }
 
-  /// Until the supervisor, which waits for all of them, has ended. Returns how many were killed.
+  /// Until the supervisor, which waits for all of them, has ended, for some seconds at most: the
+  /// hooks behind this one have their time, too. Returns how many were killed.
   std::size_t kill_all() {
     std::set<pid_t> killed;
     const std::int64_t deadline = boottime_ms() + kGoneMs;
@@ -249,7 +250,7 @@ class HookRun {
       }
       if (boottime_ms() >= deadline) {
         ::kill(supervisor_, SIGKILL);
-        ::waitpid(supervisor_, nullptr, 0);
+        give_up(supervisor_);
         break;
       }
       pollfd item{output_.fd(), POLLIN, 0};

@@ -2,9 +2,14 @@
 // often.
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
+#include <tuple>
 
 #include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
@@ -162,6 +167,46 @@ TEST_F(Hooks, a_hook_ends_with_the_bootstrap_that_runs_it) {
   EXPECT_NE(holders_text(holders_of(*mounted_root())), "");
   end(bootstrap);
   EXPECT_TRUE(soon([] { return holders_of(*mounted_root()).empty(); }));
+}
+
+/// The wait for its end had no limit: no hook behind it was run, and none before it was told of. To
+/// its father a process whose end he cannot take, as somebody traces it, is one that waits for a
+/// disk.
+TEST_F(Hooks, a_supervisor_that_cannot_be_ended_is_given_up_and_reaped_when_it_has_ended) {
+  make_volume(std::string(kHooks) + "hook hangs 'echo $PPID >/supervisor; read x </never'");
+  mount_volume();
+  ASSERT_TRUE(perform_plan());
+  ::unlink("/run/traces");
+  const auto supervisor = [] { return std::atoi(read_attribute(inside("supervisor")).c_str()); };
+  const pid_t tracer = ::fork();
+  if (tracer == 0) {
+    ::alarm(60);
+    while (supervisor() <= 0) ::poll(nullptr, 0, 10);
+    const bool traces = ::ptrace(PTRACE_SEIZE, supervisor(), nullptr, nullptr) == 0;
+    std::ignore = write_file_atomic("/run/traces", traces ? "yes" : "no", 0600);
+    while (true) ::pause();
+  }
+  std::vector<TimedStep> steps;
+  const std::int64_t started = boottime_ms();
+  {
+    const auto root = RootDirectory::open(kVolumePoint);
+    ASSERT_TRUE(root);
+    steps = run_hooks(*root, {{"hangs", ""}},
+                      {"operator", "p", "i", "v",
+                       std::make_shared<const std::atomic<std::int64_t>>(started + 4500)});
+  }
+  const std::int64_t took = boottime_ms() - started;
+  const bool was_traced = read_file("/run/traces", 16).value_or("") == "yes";
+  end(tracer);
+  if (!was_traced) {
+    if (must_run()) FAIL() << "nobody may be traced here";
+    GTEST_SKIP() << "nobody may be traced here";
+  }
+  EXPECT_LT(took, 30'000);
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_THAT(steps[0].detail, testing::MatchesRegex("took longer than [23] s and was ended"));
+  reap_given_up();
+  EXPECT_EQ(::waitpid(supervisor(), nullptr, WNOHANG), -1) << "it stays a zombie";
 }
 
 /// Where it says nothing this one has 20 s.
