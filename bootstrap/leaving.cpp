@@ -184,7 +184,7 @@ bool Leaving::init_ends_machine() const {
 bool Leaving::is_given_to_nobody() const {
   const auto shutdown = to_string(ReleaseCause::shutdown);
   return !volume_of(input_.assignment).is_none() && input_.stop.was_asked_for(shutdown) &&
-         !input_.stop.who_else_asked(shutdown) && !input_.reporter.has_told();
+         !input_.stop.who_else_asked(shutdown) && !input_.reporter.has_told(Stage::released);
 }
 
 /// A reboot gives it back to nobody: whoever else has asked gets it.

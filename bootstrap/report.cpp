@@ -146,9 +146,9 @@ bool Reporter::flush(milliseconds limit, bool hurry) {
   return delivered();
 }
 
-bool Reporter::has_told() {
+bool Reporter::has_told(Stage stage) {
   const std::lock_guard lock(mutex_);
-  return url_.empty() || events_.empty();
+  return url_.empty() || told_.contains(stage);
 }
 
 bool Reporter::pause(milliseconds time) {
@@ -292,14 +292,16 @@ void Reporter::run() {
       if (latest_.stage == status.stage) reason = latest_.reason;
       if (stopping_) return;
     }
-    if (!send(queued ? *queued : Event{status.stage, reason, status.message})) {
+    const Event event = queued ? *queued : Event{status.stage, reason, status.message};
+    if (!send(event)) {
       if (!back_off()) return;
       continue;
     }
     retry = kFirstRetry;
-    if (queued) {
+    {
       const std::lock_guard lock(mutex_);
-      events_.pop_front();
+      told_.insert(event.stage);
+      if (queued) events_.pop_front();
     }
     run_exchanges();
     changed_.notify_all();

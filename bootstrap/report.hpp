@@ -10,6 +10,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -50,8 +51,8 @@ class Reporter {
   /// most `limit`. In a `hurry` requests that wait to be tried again are tried sooner meanwhile,
   /// and so given up sooner. False when something is left.
   bool flush(std::chrono::milliseconds limit, bool hurry = false);
-  /// Whether every stage so far was delivered, or there is no manager.
-  bool has_told();
+  /// Whether a report of this stage was delivered, or there is no manager.
+  bool has_told(Stage stage);
   void stop();
 
   /// What a key file has to hold for this key to go on in another boot, with numbers behind all
@@ -98,6 +99,7 @@ class Reporter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
+  std::set<Stage> told_;
   Event latest_{Stage::hello, {}, {}};
   std::deque<Exchange> exchanges_;
   std::deque<Exchange> later_;  ///< the thread's: to be tried again behind the next report

@@ -378,6 +378,28 @@ TEST_F(Manager, a_release_that_it_has_heard_of_is_not_said_for_ever) {
   reports->stop();
 }
 
+/// Any stage that was not delivered counted: of a volume that the manager had back a shutdown kept
+/// nothing for the next boot, which served it.
+TEST_F(Manager, has_been_told_of_a_release_whatever_else_it_has_or_has_not_been_told) {
+  const auto reports = reporter();
+  reports->start();
+  reports->stage_changed(Stage::draining, "", "");
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20)));
+  EXPECT_TRUE(reports->has_told(Stage::draining));
+  EXPECT_FALSE(reports->has_told(Stage::released));
+  reports->stage_changed(Stage::released, "", "");
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20)));
+  {
+    const std::lock_guard lock(mutex_);
+    failures_ = 1000;
+  }
+  reports->stage_changed(Stage::failed, "", "");
+  EXPECT_FALSE(reports->flush(std::chrono::milliseconds(200)));
+  EXPECT_TRUE(reports->has_told(Stage::released));
+  EXPECT_FALSE(reports->has_told(Stage::failed));
+  reports->stop();
+}
+
 TEST_F(Manager, hears_why_a_volume_was_released_with_every_repetition) {
   const auto reports = reporter();
   book_.update([](Status& status) { status.stage = Stage::released; });
