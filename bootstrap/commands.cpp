@@ -224,7 +224,8 @@ class DaemonLife {
     const bool is_over = is_said_to_be_released() || (!again && said_stage() == "rebooting");
     if (is_over && mounts_at(kVolumePoint).empty()) forget_held_record();
     // It was given back in this boot, and somebody wants it served all the same.
-    if (!again && is_said_to_be_released()) forget_given_away();
+    const bool is_new_boot = !again && take_end_of_boot();
+    if (!again && !is_new_boot && is_said_to_be_released()) forget_given_away();
     TRY_ASSIGN(held_, take_leftovers());
     if (!held_) unpin();
     book_.update([&](Status& status) {

@@ -89,6 +89,7 @@ Ok Daemon::run() {
 
 void Daemon::ask_to_stop(ReleaseCause cause, const std::string& sentence,
                          const std::string& notice_time, std::int64_t since_ms) {
+  if (is_by_init(cause)) note_end_of_boot();
   const auto now = std::chrono::floor<Milliseconds>(std::chrono::system_clock::now());
   stop_.request(
       {std::string(to_string(cause)), sentence,
@@ -105,6 +106,9 @@ void Daemon::hear_init(bool again) {
                          "this machine reboots, and comes back with this volume", {}, since_ms);
     case MachinePlan::shuts_down:
       return ask_to_stop(ReleaseCause::shutdown, "this machine shuts down", {}, since_ms);
+    case MachinePlan::soft_reboots:
+      return ask_to_stop(ReleaseCause::shutdown, "this machine begins anew by a soft-reboot", {},
+                         since_ms);
     case MachinePlan::stays:
       break;
   }

@@ -215,9 +215,12 @@ void Leaving::let_onto_base_in_time() {
 }
 
 /// For the very end: a shutdown or a reboot may have been taken back, or people stop the unit of a
-/// machine that should be gone by now, and nobody is left to let them in later.
+/// machine that should be gone by now, and nobody is left to let them in later. Nor may anybody be
+/// behind a soft-reboot, which keeps the link that refuses them.
 void Leaving::let_onto_base_where_machine_stays() const {
-  if (plan_of_init() != MachinePlan::stays) return;
+  const MachinePlan plan = plan_of_init();
+  if (plan == MachinePlan::shuts_down || plan == MachinePlan::reboots) return;
+  if (plan == MachinePlan::stays) std::ignore = take_end_of_boot();
   std::ignore =
       let_onto_base(input_.ticket.pool, "The volume is unmounted: " + given_back_for().sentence);
 }

@@ -28,6 +28,9 @@ inline constexpr char kLogFile[] = "/run/warmroot/bootstrap.log";
 /// Root-only: facts of the volume that is mounted, for the process that takes it over when this one
 /// is killed.
 inline constexpr char kHeldRecord[] = "/run/warmroot/held.json";
+/// Root-only: init was about to end this boot. Who begins next is of another one, also where /run
+/// is still the same, as behind a soft-reboot.
+inline constexpr char kBootEnds[] = "/run/warmroot/boot-ends";
 inline constexpr char kPidFile[] = "/run/warmroot/bootstrap.pid";
 /// Root-only: locked by the daemon for as long as it lives.
 inline constexpr char kLockFile[] = "/run/warmroot/bootstrap.lock";

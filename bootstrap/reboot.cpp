@@ -40,6 +40,16 @@ MachinePlan plan_of_init() {
   return MachinePlan::shuts_down;
 }
 
+void note_end_of_boot() {
+  if (const Ok noted = write_file_atomic(kBootEnds, "", 0600); !noted)
+    log_event(LogLevel::warning, "a soft-reboot would look like this very boot",
+              {{"why", noted.error().message()}});
+}
+
+bool take_end_of_boot() {
+  return ::unlink(kBootEnds) == 0;
+}
+
 Ok keep_key_over_reboot(const KeyOwner& owner, const std::string& key_file) {
   return keep_over_reboot(kRebootKey, owner, key_file);
 }

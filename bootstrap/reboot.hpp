@@ -16,6 +16,12 @@ namespace warmroot::bootstrap {
 /// answer, and where init is another.
 MachinePlan plan_of_init();
 
+/// Notes in /run that init is about to end this boot: a soft-reboot keeps that, and what was given
+/// away before it would look like given away since.
+void note_end_of_boot();
+/// Whether that was noted; it is not any more then.
+bool take_end_of_boot();
+
 /// Whose a key is: another instance (one that was made from this one's image), and a manager that
 /// has not given it, know nothing of it.
 struct KeyOwner {

@@ -79,8 +79,7 @@ std::vector<std::string> in_own_unit(const std::string& systemd_run,
 
 MachinePlan plan_by_jobs(std::string_view jobs) {
   constexpr std::array kReboots{"reboot.target", "kexec.target"};
-  constexpr std::array kEnds{"shutdown.target", "poweroff.target", "halt.target",
-                             "soft-reboot.target", "exit.target"};
+  constexpr std::array kEnds{"shutdown.target", "poweroff.target", "halt.target", "exit.target"};
   MachinePlan plan = MachinePlan::stays;
   std::istringstream lines{std::string(jobs)};
   for (std::string line; std::getline(lines, line);) {
@@ -90,7 +89,10 @@ MachinePlan plan_by_jobs(std::string_view jobs) {
     if (type != "start") continue;
     if (std::find(kReboots.begin(), kReboots.end(), unit) != kReboots.end())
       return MachinePlan::reboots;
-    if (std::find(kEnds.begin(), kEnds.end(), unit) != kEnds.end()) plan = MachinePlan::shuts_down;
+    if (unit == "soft-reboot.target") plan = MachinePlan::soft_reboots;
+    // Each of the others comes with shutdown.target.
+    if (plan == MachinePlan::stays && std::find(kEnds.begin(), kEnds.end(), unit) != kEnds.end())
+      plan = MachinePlan::shuts_down;
   }
   return plan;
 }

@@ -42,9 +42,10 @@ std::vector<std::string> in_own_unit(const std::string& systemd_run,
 
 /// What init is about to do with this machine.
 enum class MachinePlan {
-  stays,       ///< nothing: whoever is told to end was a unit that somebody stops
-  shuts_down,  ///< or only exchanges its user space (soft-reboot)
-  reboots,     ///< firmware or kernel first
+  stays,  ///< nothing: whoever is told to end was a unit that somebody stops
+  shuts_down,
+  soft_reboots,  ///< only its user space begins anew: the kernel goes on, and /run with it
+  reboots,       ///< firmware or kernel first
 };
 /// By what `systemctl list-jobs --no-legend --plain` prints: number, unit, type and state in a
 /// line.

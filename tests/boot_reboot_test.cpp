@@ -211,6 +211,35 @@ TEST_F(BootReboot, a_start_behind_a_stop_does_not_serve_what_the_stop_gave_back_
   kill_daemon();
 }
 
+/// It keeps /run, where the release looked like one of the same boot, behind which `up` is an
+/// order; and the link that refuses sessions, for good where no bootstrap began.
+TEST_F(BootReboot, a_soft_reboot_keeps_run_and_does_not_serve_what_was_given_back_before_it) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  for (const char* boot : {"one that had the volume", "one that was held back"}) {
+    SCOPED_TRACE(boot);
+    ASSERT_NO_FATAL_FAILURE(init_ends_it(kSoftReboots));
+    ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+    EXPECT_EQ(status().stage, "released") << status().message;
+    EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
+    EXPECT_EQ(link_text(kSessionRoot), "/");
+    ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
+    ASSERT_EQ(run_up(kTicketOfManager), "");
+    ASSERT_TRUE(comes([] {
+      return status().message.starts_with("vol-0abc was given back before this machine booted");
+    })) << status().stage;
+    EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  }
+  // In the boot that it was held back in, `up` by hand is an order still.
+  EXPECT_TRUE(down());
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
 /// It is this instance's still, and nobody may be there to say so.
 TEST_F(BootReboot, a_start_behind_a_stop_that_no_manager_heard_of_serves_the_volume) {
   make_volume();
@@ -307,8 +336,7 @@ TEST_F(BootReboot,
        where_init_does_not_say_that_it_boots_the_machine_anew_the_volume_is_given_back) {
   make_volume();
   dress_as_disk();
-  for (const char* jobs :
-       {kPowersOff, "8 soft-reboot.target start waiting\n", static_cast<const char*>(nullptr)}) {
+  for (const char* jobs : {kPowersOff, kSoftReboots, static_cast<const char*>(nullptr)}) {
     SCOPED_TRACE(jobs != nullptr ? jobs : "it says nothing");
     ASSERT_EQ(run_up(), "");
     ASSERT_TRUE(comes_ready()) << status().message;

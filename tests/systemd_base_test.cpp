@@ -72,9 +72,12 @@ TEST(OwnUnit, a_machine_ends_or_reboots_where_init_has_a_job_to_start_a_target_t
         << job;
   for (const char* job :
        {"2150 poweroff.target start waiting\n", "2150 halt.target start waiting\n",
-        "2150 soft-reboot.target start waiting\n", "2150 exit.target start waiting\n",
-        "7 shutdown.target start waiting\n"})
+        "2150 exit.target start waiting\n", "7 shutdown.target start waiting\n"})
     EXPECT_EQ(plan_by_jobs(others + job), MachinePlan::shuts_down) << job;
+  const std::string soft = "2150 soft-reboot.target start waiting\n";
+  const std::string with_it = "7 shutdown.target start waiting\n";
+  for (const auto& jobs : {soft, soft + with_it, with_it + soft})
+    EXPECT_EQ(plan_by_jobs(others + jobs), MachinePlan::soft_reboots) << jobs;
   // Then a unit is stopped alone.
   for (const char* job :
        {"", "No jobs running.\n", "9 warmroot-bootstrap.scope stop running\n",
