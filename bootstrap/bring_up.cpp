@@ -486,14 +486,4 @@ Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, S
   return done;
 }
 
-Ok check_still_serving(Entry& entry, dev_t root_device) {
-  // First: an entry may start an sshd anew in what is mounted.
-  const auto mounted = mounted_root(root_device);
-  if (!mounted) return fail(ErrorKind::refused, "somebody unmounted the volume");
-  // Sessions would land in it, and an entry would run its sshd.
-  if (root_device != 0 && *mounted != root_device)
-    return fail(ErrorKind::refused, "something else is mounted in the volume's place");
-  return entry.check();
-}
-
 }  // namespace warmroot::bootstrap

@@ -90,9 +90,4 @@ Ok bring_up(const BringUpInput& input, Assignment& assignment, StatusBook& book,
 /// follows Stage::ready is as bring_up's, and changes nothing where that was done already.
 Ok resume(const BringUpInput& input, Assignment& assignment, StatusBook& book, StopRequest& stop);
 
-/// Whether sessions still work, or would, where the entry was closed: the volume is mounted, and
-/// nothing else in its place, the entry lets them in. Cheap, reads nothing from the volume.
-/// `root_device` is Assignment's; 0: any. Errors: refused, one sentence.
-Ok check_still_serving(Entry& entry, dev_t root_device);
-
 }  // namespace warmroot::bootstrap

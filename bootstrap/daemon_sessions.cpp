@@ -13,6 +13,7 @@
 #include "bootstrap/daemon_process.hpp"
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/session_switch.hpp"
 #include "bootstrap/sshd.hpp"
 
 namespace warmroot::bootstrap {

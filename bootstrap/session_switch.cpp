@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -62,6 +63,16 @@ Result<std::string> SessionSwitch::lead_in_until(std::int64_t end_ms) {
       return done;
     std::ignore = assignment_.entry->close();  // it may be open half-way
   }
+}
+
+Ok check_still_serving(Entry& entry, dev_t root_device) {
+  // First: an entry may start an sshd anew in what is mounted.
+  const auto mounted = mounted_root(root_device);
+  if (!mounted) return fail(ErrorKind::refused, "somebody unmounted the volume");
+  // Sessions would land in it, and an entry would run its sshd.
+  if (root_device != 0 && *mounted != root_device)
+    return fail(ErrorKind::refused, "something else is mounted in the volume's place");
+  return entry.check();
 }
 
 }  // namespace warmroot::bootstrap

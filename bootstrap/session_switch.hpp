@@ -1,7 +1,9 @@
 // Leads new sessions into a mounted volume by its entry, and back to the base, where a banner says
 // why; whoever is in the volume stays. Called by bring_up until a login has worked; what serves
-// after that is the daemon's to look after.
+// after that the daemon looks after, by check_still_serving.
 #pragma once
+
+#include <sys/types.h>
 
 #include <chrono>
 #include <cstdint>
@@ -56,5 +58,10 @@ class SessionSwitch {
   StatusBook& book_;
   StopRequest& stop_;
 };
+
+/// Whether sessions still work, or would, where the entry was closed: the volume is mounted, and
+/// nothing else in its place, the entry lets them in. Cheap, reads nothing from the volume.
+/// `root_device` is Assignment's; 0: any. Errors: refused, one sentence.
+Ok check_still_serving(Entry& entry, dev_t root_device);
 
 }  // namespace warmroot::bootstrap

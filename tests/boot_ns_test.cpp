@@ -16,13 +16,13 @@
 #include <thread>
 
 #include "bootstrap/base_accounts.hpp"
-#include "bootstrap/bring_up.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
+#include "bootstrap/session_switch.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/user_keys.hpp"
 #include "tests/boot_namespace.hpp"

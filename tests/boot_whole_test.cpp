@@ -18,6 +18,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
+#include "bootstrap/session_switch.hpp"
 #include "bootstrap/sshd.hpp"
 #include "tests/boot_whole.hpp"
 
