@@ -133,6 +133,9 @@ class Work {
         see_disk();
         if (!refusal && wait_for_word()) break;
         if (!refusal) continue;  // the word may name another disk
+      } else if (std::exchange(seen_, false)) {
+        // It is gone, or not the one that is meant: nobody is to be told of it as of ours.
+        show_disk("", "");
       }
       // The stage of a disk that was seen has words of its own.
       const std::string& now = refusal ? *refusal : choice.waiting_for;
@@ -159,15 +162,19 @@ class Work {
     const std::string disk = disk_.name + " " + disk_.serial;
     if (std::exchange(raised_, disk) != disk) raise_timeout();
     if (input_.disk_likely) input_.disk_likely("/dev/" + disk_.name);
-    assignment_.volume_id = disk_.volume_id().value_or(input_.confirmed_volume().value_or(""));
-    book_.update([&](Status& status) {
-      status.device = "/dev/" + disk_.name;
-      if (!assignment_.volume_id.empty()) status.volume_id = assignment_.volume_id;
-    });
-    if (seen_) return;
-    seen_ = true;
+    show_disk("/dev/" + disk_.name,
+              disk_.volume_id().value_or(input_.confirmed_volume().value_or("")));
+    if (std::exchange(seen_, true)) return;
     visible_ms_ = book_.now_ms();
     input_.enter_stage(Stage::disk_seen, assignment_.volume_id + " is " + disk_.name);
+  }
+
+  void show_disk(const std::string& node, const std::string& volume_id) {
+    assignment_.volume_id = volume_id;
+    book_.update([&](Status& status) {
+      status.device = node;
+      status.volume_id = volume_id.empty() ? std::nullopt : std::optional(volume_id);
+    });
   }
 
   /// True when the disk can be taken: the manager's word was known when it was chosen, or has not

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bootstrap/reboot.hpp"
 #include "tests/boot_up.hpp"
@@ -18,6 +19,7 @@
 namespace warmroot::bootstrap {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -162,6 +164,32 @@ TEST_F(BootGivenAway, a_disk_of_which_the_manager_says_no_is_not_taken_as_long_a
   EXPECT_GE(boottime_ms() - last, 1000) << "then a word is waited for as long as ever";
   EXPECT_EQ(said, "no node is free");
   EXPECT_THAT(banner, HasSubstr("no node is free"));
+  ASSERT_TRUE(undo_bring_up(assignment_));
+}
+
+/// It was shown, and told to the manager, as the node's for good, and a release kept it from the
+/// next boot; what came in its place waited for no word.
+TEST_F(BootGivenAway, a_disk_that_is_gone_before_it_was_taken_is_not_shown_any_more) {
+  make_volume();
+  dress_as_disk();
+  const auto has_serial = [](const std::string& serial) {
+    EXPECT_TRUE(write_in_place("/run/block/vdz/serial", serial + "\n"));
+  };
+  std::vector<std::string> shown;  // at each look, before what it finds is shown
+  input_.no_volume = [&]() -> std::optional<std::string> {
+    const Status now = book_.snapshot();
+    shown.push_back(now.device + " " + now.volume_id.value_or("none"));
+    if (shown.size() == 2) has_serial("QM0001");
+    if (shown.size() == 4) has_serial("vol0abc");
+    if (shown.size() < 5) return "no node is free";
+    return std::nullopt;
+  };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_THAT(shown,
+              ElementsAre(" none", "/dev/vdz vol-0abc", "/dev/vdz vol-0abc", " none", " none"));
+  EXPECT_THAT(stages_, ElementsAre("disk_seen", "disk_seen", "checked", "mounted", "ready"));
+  EXPECT_EQ(book_.snapshot().volume_id, "vol-0abc");
   ASSERT_TRUE(undo_bring_up(assignment_));
 }
 
