@@ -352,6 +352,13 @@ Wishes parse_wishes(std::string_view text) {
           optional_text(*wishes, "snapshot_id")};
 }
 
+std::string refusal_reason(std::string_view answer) {
+  constexpr std::size_t kMostReason = 300;
+  const Json refusal = Json::parse(answer, nullptr, false);
+  if (!refusal.is_object()) return {};
+  return shortened(without_controls(text_at(refusal, "error")), kMostReason);
+}
+
 std::optional<std::string> parse_rebalance(std::string_view text) {
   const Json hint = Json::parse(text, nullptr, false);
   if (!hint.is_object() || text_at(hint, "noticeTime").empty()) return std::nullopt;

@@ -58,6 +58,10 @@ struct Wishes {
 /// Lenient: what cannot be read is no wish.
 Wishes parse_wishes(std::string_view text);
 
+/// Why the manager does not take a report, by the body of its answer, for people; empty where that
+/// does not say.
+std::string refusal_reason(std::string_view answer);
+
 /// The body of spot/instance-action.
 struct InstanceAction {
   std::string action;  ///< "terminate", "stop", "hibernate"

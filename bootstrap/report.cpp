@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
@@ -26,6 +27,7 @@ constexpr std::size_t kKeyFileBytes = 1024;
 /// A block list is the longest answer.
 constexpr std::size_t kMostReplyBytes = warm::kMostBlockListBytes + 64 * 1024;
 constexpr unsigned kExchangeTries = 5;
+constexpr int kGone = 410;
 /// Numbers are microseconds: some years.
 constexpr std::uint64_t kLongestSkip = std::uint64_t{100'000'000'000'000};
 
@@ -58,6 +60,13 @@ HttpRequest bounded_request(const std::string& method, const std::string& url, s
   request.timeout = kRequestTimeout;
   request.most_reply_bytes = kMostReplyBytes;
   return request;
+}
+
+/// Why there is no good answer, for the log.
+std::string answer_in_words(const Result<HttpReply>& reply) {
+  if (!reply) return reply.error().message();
+  const std::string reason = refusal_reason(reply->body);
+  return "status " + std::to_string(reply->status) + (reason.empty() ? "" : ": " + reason);
 }
 
 }  // namespace
@@ -118,9 +127,7 @@ void Reporter::run_exchanges() {
     auto reply = request_signed(next.method, next.path, next.body);
     const bool good = reply && reply->status == 200;
     if (!good)
-      log_event(
-          LogLevel::info, next.path + " not answered",
-          {{"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});
+      log_event(LogLevel::info, next.path + " not answered", {{"why", answer_in_words(reply)}});
     constexpr int kUnavailable = 503;
     const bool may_be_good_yet = !reply || reply->status == kUnavailable;
     if (may_be_good_yet && ++next.tries < kExchangeTries) {
@@ -247,23 +254,37 @@ bool Reporter::send(const Event& event) {
       request_signed("POST", "/v1/report",
                      report_body(book_.snapshot(), event.stage, event.reason, event.message));
   if (reply && reply->status == 200) {
+    refusal_.clear();
     on_wishes_(parse_wishes(reply->body));
     return true;
   }
   // It never takes this one (it cannot read it, or the volume is another instance's by now): what
   // comes behind it must not wait for that.
   constexpr int kBadRequest = 400;
-  constexpr int kGone = 410;
-  if (reply && (reply->status == kBadRequest || reply->status == kGone)) return true;
+  if (reply && (reply->status == kBadRequest || reply->status == kGone)) {
+    tell_refusal(event, *reply);
+    return true;
+  }
   // A manager that lost its ledger has lost the keys. One that has ours still gives no other.
   constexpr int kUnauthorized = 401;
   if (reply && reply->status == kUnauthorized) ask_for_key();
   constexpr int kConflict = 409;
   if (reply && reply->status == kConflict) skip_numbers();
   log_event(LogLevel::info, "report not taken",
-            {{"stage", to_string(event.stage)},
-             {"why", reply ? "status " + std::to_string(reply->status) : reply.error().message()}});
+            {{"stage", to_string(event.stage)}, {"why", answer_in_words(reply)}});
   return false;
+}
+
+/// Each report gets the same answer. A disk whose volume is another instance's by now is not to be
+/// taken, either.
+void Reporter::tell_refusal(const Event& event, const HttpReply& reply) {
+  const std::string why = answer_in_words(reply);
+  if (std::exchange(refusal_, why) != why)
+    log_event(LogLevel::warning, "report refused",
+              {{"stage", to_string(event.stage)}, {"why", why}});
+  if (reply.status != kGone) return;
+  const std::string reason = refusal_reason(reply.body);
+  on_wishes_({false, std::nullopt, reason.empty() ? why : reason});
 }
 
 /// A clock that was ahead when an earlier daemon numbered its reports has been set back since.

@@ -80,6 +80,7 @@ class Reporter {
   bool ask_for_key();
   bool recall_key();
   bool send(const Event& event);
+  void tell_refusal(const Event& event, const HttpReply& reply);
   bool pause(std::chrono::milliseconds time);
   /// Until the next report is due; false when there will be none.
   bool rest();
@@ -93,6 +94,7 @@ class Reporter {
   HttpClient http_;
   std::optional<std::string> key_;
   std::atomic<std::uint64_t> sequence_ = 0;  ///< written by the reporter's thread alone
+  std::string refusal_;                      ///< that was logged last, of reports never taken
   std::uint64_t skip_ = 3'600'000'000;       ///< an hour of numbers; doubled each time
   std::atomic<bool> often_ = false;
 

@@ -210,6 +210,32 @@ TEST_F(BootGivenAway, who_is_told_that_there_is_no_volume_has_none_until_one_is_
   kill_daemon();
 }
 
+/// The answer was dropped, and the disk was served once its word had not come in time.
+TEST_F(BootGivenAway, a_disk_whose_volume_is_another_instances_by_now_is_not_taken) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(
+      write_in_place(kReportAnswer, R"({"error":"volume vol-0abc is another instance's by now"})"));
+  ASSERT_TRUE(write_in_place(kReportRefused, ""));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] {
+    return session_wait(status()).there ||
+           status().message == "volume vol-0abc is another instance's by now";
+  })) << status().stage
+      << ": " << status().message;
+  EXPECT_FALSE(session_wait(status()).there);
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(comes([] {
+    return read_file(kBannerFile, 4096).value_or("").find("another instance's by now") !=
+           std::string::npos;
+  })) << "whoever logs in lands on the base";
+  ::unlink(kReportRefused);
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+  ASSERT_TRUE(comes_ready()) << status().message;
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
 /// It was in line for a volume, and got one from a manager that went just then.
 TEST_F(BootGivenAway, a_no_from_before_the_disk_was_there_keeps_nobody_out_where_no_manager_is) {
   make_volume();

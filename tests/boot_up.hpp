@@ -42,6 +42,8 @@ inline constexpr char kHeardAsked[] = "/run/heard-asked";
 inline constexpr char kAskedLater[] = "/run/answers/asked-later";
 /// What the manager answers to a report, once a test has put it there.
 inline constexpr char kReportAnswer[] = "/run/answers/report";
+/// While a test has it there, the volume of each report is another instance's by now.
+inline constexpr char kReportRefused[] = "/run/answers/refused";
 /// A spot notice, once a test has put it there.
 inline constexpr char kNoticeFile[] = "/run/answers/notice";
 
@@ -94,6 +96,7 @@ inline void note_report(const httplib::Request& request) {
   });
   server.Post("/v1/report", [](const httplib::Request& request, httplib::Response& reply) {
     note_report(request);
+    if (::access(kReportRefused, F_OK) == 0) reply.status = 410;
     reply.set_content(
         read_file(kReportAnswer, kMostAnswer)
             .value_or(

@@ -188,6 +188,7 @@ TEST(MetadataSilence, a_service_that_answers_after_hours_is_asked_still_and_peop
 }
 
 constexpr char kKeyHex[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+constexpr char kOfAnother[] = "volume vol-1 is another instance's by now";
 
 /// A manager that answers 404 to the first hellos, gives the key once, and refuses what is not
 /// signed or not newer.
@@ -220,9 +221,10 @@ class Manager : public testing::Test {
         reply.status = 409;
       else if (failures_ > 0 && failures_--)
         reply.status = 503;
-      else if (volume_of_another_)
+      else if (volume_of_another_) {
         reply.status = 410;
-      else {
+        reply.set_content(std::string(R"({"error":")") + kOfAnother + R"("})", "application/json");
+      } else {
         last_sequence_ = sequence;
         const auto at = request.body.find("\"stage\":\"");
         stages_.push_back(request.body.substr(at + 9, request.body.find('"', at + 9) - at - 9));
@@ -244,6 +246,7 @@ class Manager : public testing::Test {
           const std::lock_guard lock(mutex_);
           drain_ = drain_ || wishes.drain;
           if (wishes.volume_id) volume_ = *wishes.volume_id;
+          no_volume_ = wishes.no_volume.value_or("");
         });
   }
 
@@ -259,7 +262,7 @@ class Manager : public testing::Test {
   std::vector<std::string> stages_;
   bool drain_ = false;
   bool volume_of_another_ = false;
-  std::string volume_;
+  std::string volume_, no_volume_;
   StatusBook book_{""};
   Server server_;
 };
@@ -376,6 +379,24 @@ TEST_F(Manager, a_release_that_it_has_heard_of_is_not_said_for_ever) {
   reports->flush(std::chrono::seconds(20));
   EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(20));
   reports->stop();
+}
+
+/// Nobody heard it, and the disk was taken like one that no manager says anything of.
+TEST_F(Manager, says_why_it_takes_no_report_of_a_volume_which_is_why_that_is_not_taken) {
+  volume_of_another_ = true;
+  testing::internal::CaptureStderr();
+  const auto reports = reporter();
+  reports->start();
+  for (const Stage stage : {Stage::disk_seen, Stage::checked})
+    reports->stage_changed(stage, "", "");
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20)));
+  reports->stop();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(no_volume_, kOfAnother);
+  const std::string line = std::string("why=\"status 410: ") + kOfAnother + "\"\n";
+  const std::size_t at = log.find(line);
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find(line, at + 1), std::string::npos) << "each report gets that answer: " << log;
 }
 
 /// Any stage that was not delivered counted: of a volume that the manager had back a shutdown kept

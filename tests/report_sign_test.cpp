@@ -72,6 +72,15 @@ TEST(Wishes, tell_why_there_is_no_volume) {
   EXPECT_EQ(parse_wishes(R"({"wishes":{"drain":false,"no_volume":null}})").no_volume, std::nullopt);
 }
 
+TEST(Refusal, says_why_in_words_for_a_terminal) {
+  EXPECT_EQ(refusal_reason(R"({"error":"volume vol-1 is another instance's by now"})"),
+            "volume vol-1 is another instance's by now");
+  EXPECT_EQ(refusal_reason(R"({"error":"a\u001b[2Jb"})"), "a [2Jb");
+  EXPECT_LT(refusal_reason(R"({"error":")" + std::string(5000, 'x') + "\"}").size(), 400U);
+  for (const char* odd : {"", "<html>", "[]", "{}", R"({"error":7})"})
+    EXPECT_EQ(refusal_reason(odd), "") << odd;
+}
+
 TEST(StatusDocument, survives_bytes_that_are_no_text) {
   Status status;
   status.message = "\xff\xfe e2fsck said";
