@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <thread>
 #include <tuple>
+#include <utility>
 
+#include "bootstrap/base/detached.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/device.hpp"
 #include "bootstrap/device_io.hpp"
@@ -26,6 +28,8 @@ constexpr Milliseconds kLastReports{600'000};
 /// The machine's shutdown waits for us, and EC2 tells the manager of its end.
 constexpr Milliseconds kLastReportsAtShutdown{5000};
 constexpr Milliseconds kShutdownLook{500};
+/// Of the 80 s that a reboot leaves: a file is synced to the base's disk.
+constexpr Milliseconds kKeyLimit{2000};
 /// Who was told of the release ends this machine within seconds. Where that fails people have to
 /// get in, later than EC2 takes a machine back that it has given notice to.
 constexpr Milliseconds kTurnedAway{150'000};
@@ -72,6 +76,7 @@ Ok Leaving::run() {
   };
   const bool is_lost = reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait);
   if (!is_lost && tell_of_reboot()) {
+    wait_for_key();  // what is not kept by now goes with this process
     if (turned_away) let_onto_base_where_machine_stays();
     return {};
   }
@@ -81,6 +86,7 @@ Ok Leaving::run() {
   else
     tell_of_release();
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
+  wait_for_key();        // or it would be kept behind this
   forget_key_over_reboot();
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
   return end_reporting();
@@ -146,11 +152,25 @@ void Leaving::tell_of_release() const {
 }
 
 /// Before the manager hears of the reboot: it may come at any moment, by init's patience or by
-/// people's, and a boot without the key is one that nobody hears of.
-void Leaving::keep_key() const {
+/// people's, and a boot without the key is one that nobody hears of. On a thread of its own: the
+/// base's disk may not answer, and the volume must not wait for that.
+void Leaving::keep_key() {
   const auto key = input_.reporter.key_for_next_boot();
   if (!key) return;
-  if (const Ok kept = keep_key_over_reboot(owner_of(input_), *key); !kept)
+  std::packaged_task<Ok()> task(
+      [owner = owner_of(input_), text = *key] { return keep_key_over_reboot(owner, text); });
+  kept_key_ = task.get_future();
+  run_detached(std::move(task));
+  wait_for_key();
+}
+
+void Leaving::wait_for_key() {
+  if (!kept_key_.valid()) return;
+  const bool is_known = kept_key_.wait_for(kKeyLimit) == std::future_status::ready;
+  const Ok kept = is_known
+                      ? kept_key_.get()
+                      : Ok{fail(ErrorKind::retry_later, "the base's disk has not answered yet")};
+  if (!kept)
     log_event(LogLevel::warning, "the next boot has to ask for a key",
               {{"why", kept.error().message()}});
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <utility>
@@ -57,7 +58,8 @@ class Leaving {
   bool give_back(const StopReason& reason);
   bool tell_of_reboot();
   void tell_of_release() const;
-  void keep_key() const;
+  void keep_key();
+  void wait_for_key();
   bool init_ends_machine() const;
   bool is_given_to_nobody() const;
   StopReason given_back_for() const;
@@ -71,6 +73,7 @@ class Leaving {
   const LeavingInput input_;
   /// New sessions are refused, although the volume is released: until then, by boottime_ms().
   std::optional<std::int64_t> turned_away_until_ms_;
+  std::future<Ok> kept_key_;  ///< keep_key_over_reboot's, while it is not known
 };
 
 }  // namespace warmroot::bootstrap
