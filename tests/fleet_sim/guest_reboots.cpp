@@ -43,8 +43,9 @@ Instant awaited_until(const Guest& guest) {
 
 bool Guests::is_up(const Guest& guest) {
   const GuestStep step = guest.step;
-  return !guest.over && (step == GuestStep::searching || step == GuestStep::checking ||
-                         step == GuestStep::mounting || step == GuestStep::serving);
+  return !guest.over &&
+         (step == GuestStep::searching || step == GuestStep::asking ||
+          step == GuestStep::checking || step == GuestStep::mounting || step == GuestStep::serving);
 }
 
 void Guests::reboot(Guest& guest, const Boot& boot) {
@@ -128,10 +129,12 @@ void Guests::come_back(Guest& guest) {
   guest.volume_id.clear();
   guest.word.clear();
   guest.reason.clear();
+  guest.seen_at.reset();
   guest.generation = 0;
-  guest.had_mounted = guest.held_back = false;
+  guest.had_mounted = guest.held_back = guest.taken = guest.refused = guest.waits = false;
+  guest.held_from = bootstrap::GivenAway({guest.given_away, ""});
   guest.step = GuestStep::booting;
-  guest.due = world_.region.now();
+  guest.due = guest.up_since = world_.region.now();
   guest.boot = Boot{};
   world_.say("guest " + guest.id + " is back");
 }

@@ -1,6 +1,9 @@
 // What guests of a simulated fleet have given back, and what the boot behind that does with it: as
-// the bootstrap's leaving.cpp, reboot.cpp and device.cpp (choose_disk) have it. It takes the volume
+// the bootstrap's leaving.cpp, reboot.cpp and device.hpp (GivenAway) have it. It takes the volume
 // again by the manager's word alone, as long as its disk is there.
+#include <algorithm>
+#include <chrono>
+#include <optional>
 #include <utility>
 
 #include "tests/fleet_sim/guests.hpp"
@@ -19,40 +22,35 @@ bool Guests::gave_back(const std::string& instance_id, const std::string& volume
   return guest.gave_back && is_meant(guest.gave_back->volume_id);
 }
 
-/// Xen's disks, which have no serial, are not modelled.
-bool Guests::is_kept_from_disks(Guest& guest) {
-  if (guest.given_away.empty()) return false;
-  const auto* volume = world_.region.volume(guest.given_away);
-  const bool there =
-      volume && volume->link && volume->link->instance_id == guest.id && volume->link->plugged;
-  const bool named = guest.word == guest.given_away;
-  if (there && !named && !forgets_given_away) {
-    if (std::exchange(guest.held_back, true)) return true;
-    world_.say("guest " + guest.id + " is held back from " + guest.given_away);
-    world_.coverage.add("guest", "held back");
-    return true;
-  }
-  if (there && named) world_.coverage.add("guest", "serves what it gave away, by a word");
+void Guests::heed_given_away(Guest& guest, const std::vector<bootstrap::DiskFacts>& disks,
+                             const std::vector<std::string>& launched) {
+  if (guest.held_from.volume().is_none()) return;
+  const auto word = guest.word.empty() ? std::nullopt : std::optional(guest.word);
+  const auto since = world_.region.now() - guest.up_since;
+  if (!guest.held_from.is_over(disks, launched, word, since)) return;
+  const bool is_there = std::any_of(disks.begin(), disks.end(), [&](const auto& disk) {
+    return disk.volume_id() == guest.given_away;
+  });
+  if (is_there) world_.coverage.add("guest", "serves what it gave away, by a word");
   guest.given_away.clear();
-  guest.held_back = false;
-  return false;
 }
 
-/// A detach that is under way leaves the disk there until it is done.
-bool Guests::may_see(const Guest& guest, const sim::VolumeRecord& volume) const {
-  if (volume.root || !volume.link || volume.link->instance_id != guest.id || !volume.link->plugged)
-    return false;
-  return volume.link->state == sim::LinkState::attached || guest.gave_back.has_value();
+void Guests::tell_held_back(Guest& guest, bool held_back) {
+  if (std::exchange(guest.held_back, held_back) || !held_back) return;
+  world_.say("guest " + guest.id + " is held back from " + guest.given_away);
+  world_.coverage.add("guest", "held back");
 }
 
 /// The manager must not name what it knows to be given back: it would be served, and taken away
 /// under its sessions. An instance whose tags are away is not seen as one of a pool.
-void Guests::hear_word(Guest& guest, const std::string& volume_id) {
+void Guests::hear_word(Guest& guest, const std::string& volume_id, bool refused) {
+  if (!volume_id.empty() || refused) guest.word = volume_id;
+  guest.refused = refused;
   if (volume_id.empty()) return;
-  guest.word = volume_id;
   const auto* volume = world_.region.volume(volume_id);
-  if (guest.step != GuestStep::searching || guest.given_away != volume_id || !guest.gave_back ||
-      !volume || !volume->link || volume->link->generation != guest.gave_back->generation)
+  const bool looks = guest.step == GuestStep::searching || guest.step == GuestStep::asking;
+  if (!looks || guest.given_away != volume_id || !guest.gave_back || !volume || !volume->link ||
+      volume->link->generation != guest.gave_back->generation)
     return;
   if (world_.counts_as_given_back(guest.id, volume_id))
     world_.invariants.violated(14, guest.id + " is told to serve " + volume_id +
@@ -62,7 +60,7 @@ void Guests::hear_word(Guest& guest, const std::string& volume_id) {
 void Guests::check_given_back(const Guest& guest) {
   const bool is_the_same =
       guest.gave_back && guest.generation != 0 && guest.gave_back->generation == guest.generation;
-  if (is_the_same && guest.word != guest.volume_id)
+  if (is_the_same && !guest.by_word)
     world_.invariants.violated(14, "a session opens on " + guest.volume_id + " on " + guest.id +
                                        ", which gave it back before it rebooted, without the "
                                        "manager's word");
@@ -83,7 +81,7 @@ bool Guests::boots_behind_release() const {
     if (guest.over) continue;
     const bool will =
         guest.boot.orderly && (guest.asked || guest.step == GuestStep::draining || guest.gave_back);
-    if (will || !guest.given_away.empty()) return true;
+    if (will || !guest.given_away.empty() || is_refused(guest)) return true;
   }
   return false;
 }

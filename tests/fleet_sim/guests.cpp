@@ -15,6 +15,7 @@ using std::chrono::seconds;
 
 /// As bootstrap/report.cpp has them.
 constexpr seconds kReportEvery{5};
+constexpr seconds kReportOften{1};
 const Instant kNever = Instant::max();
 /// Until a volume that is mounted is warm.
 constexpr std::chrono::duration<double> kWarm = minutes{1};
@@ -136,6 +137,7 @@ void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
         enter(guest, GuestStep::searching, NodeStage::hello, milliseconds{0});
         break;
       case GuestStep::searching:
+      case GuestStep::asking:
         search(guest);
         break;
       case GuestStep::checking:
@@ -167,25 +169,11 @@ void Guests::step(Guest& guest, const sim::InstanceRecord& instance) {
         break;
     }
   }
-  if (guest.report_due <= now) report(guest);
-}
-
-void Guests::search(Guest& guest) {
-  guest.due = world_.region.now() + seconds{1};  // uevents; the model looks once a second
-  if (is_kept_from_disks(guest)) return;
-  for (const auto& [id, volume] : world_.region.volumes()) {
-    if (!may_see(guest, volume)) continue;
-    guest.volume_id = id;
-    guest.generation = volume.link->generation;
-    if (guest.fails) {
-      enter(guest, GuestStep::failed, NodeStage::failed, Milliseconds::max());
-      return;
-    }
-    enter(guest, GuestStep::checking, NodeStage::disk_seen,
-          draw_.span(milliseconds{200}, unclean_.contains(id) ? seconds{20} : seconds{2}));
-    if (leaving_unmounted > 0) leave_unmounted(guest);
-    return;
-  }
+  if (guest.report_due > now) return;
+  report(guest);
+  if (guest.step == GuestStep::asking) search(guest);  // the answer is what it waits for
+  if (guest.step == GuestStep::asking && !guest.key.empty())
+    guest.report_due = std::min(guest.report_due, now + kReportOften);
 }
 
 void Guests::check(Guest& guest) {
@@ -223,7 +211,7 @@ void Guests::open_session(Guest& guest) {
 
 /// The disk is pulled out under it: sessions go back to the base.
 void Guests::watch_disk(Guest& guest) {
-  if (guest.volume_id.empty() || guest.step == GuestStep::released) return;
+  if (!guest.taken || guest.step == GuestStep::released) return;
   const auto* volume = world_.region.volume(guest.volume_id);
   if (volume && volume->link && volume->link->instance_id == guest.id &&
       volume->link->generation == guest.generation && volume->link->plugged)
@@ -236,8 +224,10 @@ void Guests::watch_disk(Guest& guest) {
   }
   const bool drains = guest.step == GuestStep::draining;
   guest.volume_id.clear();
+  guest.word.clear();
+  guest.seen_at.reset();
   guest.generation = 0;
-  guest.had_mounted = false;
+  guest.had_mounted = guest.taken = false;
   if (drains)
     release(guest, {});
   else

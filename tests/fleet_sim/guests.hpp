@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bootstrap/device.hpp"
 #include "manager/core/node_report.hpp"
 #include "tests/fleet_sim/draw.hpp"
 #include "tests/sim/region.hpp"
@@ -21,6 +22,7 @@ class World;
 enum class GuestStep {
   booting,
   searching,
+  asking,  ///< it has seen a disk, and waits until it may take it
   checking,
   mounting,
   serving,
@@ -54,9 +56,13 @@ struct GivenBack {
 struct Guest {
   std::string id;
   GuestStep step = GuestStep::booting;
-  std::string volume_id;    ///< the disk it found; empty: none
-  unsigned generation = 0;  ///< of that disk's attachment
-  unsigned checked = 0;     ///< the attachment for which the file system was checked
+  std::string volume_id;           ///< the disk it found; empty: none
+  unsigned generation = 0;         ///< of that disk's attachment
+  std::optional<Instant> seen_at;  ///< when it saw the first one of this boot
+  Milliseconds check_lasts{0};     ///< of that disk's file system
+  bool taken = false;              ///< it is the one: it has been chosen
+  bool by_word = false;            ///< and the manager had named it
+  unsigned checked = 0;            ///< the attachment for which the file system was checked
   bool mounted = false;
   bool had_mounted = false;  ///< in this boot
   Instant mounted_at{};
@@ -79,8 +85,13 @@ struct Guest {
   std::optional<Instant> said_rebooting;  ///< the last time, if nothing else was heard since
   std::optional<GivenBack> gave_back;     ///< as nobody can forget it; until it has a session
   std::string given_away;                 ///< what the file of the base's disk says; empty: nothing
+  bootstrap::GivenAway held_from;         ///< what this boot makes of that file
   bool held_back = false;                 ///< by that file: its disk is there
-  std::string word;                       ///< the volume that the manager named in this boot
+  Instant up_since{};                     ///< when the bootstrap of this boot began
+  std::string word;      ///< the volume that the manager named last in this boot; empty: none
+  bool refused = false;  ///< its last answer says that there is no volume for it
+  Instant refused_at{};  ///< when a look last found that
+  bool waits = false;    ///< disks are there, and only an answer of the manager's lets it take one
 };
 
 class Guests {
@@ -104,8 +115,8 @@ class Guests {
   /// It gives its volume back, unless it has done so, and its machine reboots behind that.
   /// Requires: is_up(), or it has released.
   void reboot_behind_release(Guest& guest, const Boot& boot);
-  /// An answer of the manager names the volume.
-  void hear_word(Guest& guest, const std::string& volume_id);
+  /// What an answer of the manager names, and whether it says that there is no volume for it.
+  void hear_word(Guest& guest, const std::string& volume_id, bool refused);
   /// It never comes back from its boot.
   static bool is_lost(const Guest& guest);
   /// It finds what it gave away before, and waits for the manager's word.
@@ -113,6 +124,15 @@ class Guests {
   /// Behind a release nobody hears it, and so it gets no word and no volume.
   static bool is_unheard_behind_release(const Guest& guest) {
     return !guest.over && guest.mute && !guest.mounted && guest.gave_back;
+  }
+  /// A disk is there, and the manager says that there is no volume for it.
+  static bool is_refused(const Guest& guest) {
+    return !guest.over && guest.refused && guest.step == GuestStep::asking;
+  }
+  /// Only an answer would let it take a disk, and it gets none.
+  static bool waits_unheard(const Guest& guest) {
+    return !guest.over && guest.mute && guest.waits &&
+           (guest.step == GuestStep::searching || guest.step == GuestStep::asking);
   }
   /// True when the guest has not, or not any more, the volume in use.
   bool gave_back(const std::string& instance_id, const std::string& volume_id) const;
@@ -128,7 +148,8 @@ class Guests {
   Milliseconds longest_absence() const;
   /// Those that are lost, and that EC2 calls well.
   std::vector<std::string> missing() const;
-  /// Some machine boots, or will, behind a release: it serves no more, and is ended.
+  /// Some machine boots, or will, behind a release, or is told that it gets no volume: it serves no
+  /// more, and is ended.
   bool boots_behind_release() const;
 
   // What the catalogue may set.
@@ -156,14 +177,19 @@ class Guests {
   /// Who knows of no reboot replaces it, or people have to end it.
   bool is_given_up(const Guest& guest) const;
   void search(Guest& guest);
+  const sim::VolumeRecord* choose_disk(Guest& guest);
+  bool may_see(const Guest& guest, const sim::VolumeRecord& volume) const;
+  bool may_take(const Guest& guest) const;
+  void take(Guest& guest);
   void check(Guest& guest);
   void open_session(Guest& guest);
   void finish_drain(Guest& guest);
   /// It says that its volume is free, and why where that is not the usual reason.
   void release(Guest& guest, std::string_view reason);
-  /// Nothing is taken for now, because of what was given away.
-  bool is_kept_from_disks(Guest& guest);
-  bool may_see(const Guest& guest, const sim::VolumeRecord& volume) const;
+  /// Forgets what was given away once that counts for nothing any more.
+  void heed_given_away(Guest& guest, const std::vector<bootstrap::DiskFacts>& disks,
+                       const std::vector<std::string>& launched);
+  void tell_held_back(Guest& guest, bool held_back);
   /// As soon as its disk is there, or while that is checked.
   void leave_unmounted(Guest& guest);
   void check_given_back(const Guest& guest);

@@ -30,6 +30,7 @@ enum Bug {
   kNoLimits = 16,
   kForgetsReboot = 18,
   kTakesForDamaged = 20,
+  kRefusesItsOwn = 21,
 };
 
 // ---- wrong judgement ----
@@ -130,6 +131,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kForgetsReboot, "a node that reboots is taken for one that goes"},
       {kForgetsGivenAway, "the bootstrap serves what it gave back before it rebooted"},
       {kTakesForDamaged, "a volume that was never mounted is taken for a damaged one"},
+      {kRefusesItsOwn, "a node is told that it gets no volume when it has been given one"},
   };
   return bugs;
 }
@@ -187,6 +189,14 @@ std::map<std::string, core::NodeReport> planted_reports(
     for (auto& [id, report] : reports)
       if (report.reason == kNeverMounted) report.reason = kUncleanBeyondRepair;
   return reports;
+}
+
+std::map<std::string, manager::KnownInstance> planted_known(
+    int bug, std::map<std::string, manager::KnownInstance> known) {
+  if (bug == kRefusesItsOwn)
+    for (auto& [id, instance] : known)
+      if (!instance.volume_id.empty()) instance.no_volume = "no node is free";
+  return known;
 }
 
 void planted_after_tick(int bug, World& world, Host& host) {

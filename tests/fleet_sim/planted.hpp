@@ -36,6 +36,9 @@ std::unique_ptr<aws::Ec2> planted_ec2(int bug, std::unique_ptr<aws::Ec2> truth);
 /// What the reconciler is told of reports.
 std::map<std::string, core::NodeReport> planted_reports(
     int bug, const std::map<std::string, core::NodeReport>& board);
+/// What the door for reports is told of instances.
+std::map<std::string, manager::KnownInstance> planted_known(
+    int bug, std::map<std::string, manager::KnownInstance> known);
 /// Lies told to the ledger between ticks.
 void planted_after_tick(int bug, World& world, Host& host);
 

@@ -23,6 +23,11 @@ std::map<std::string, core::NodeReport> planted_reports(
   return board;
 }
 
+std::map<std::string, manager::KnownInstance> planted_known(
+    int, std::map<std::string, manager::KnownInstance> known) {
+  return known;
+}
+
 void planted_after_tick(int, World&, Host&) {}
 
 }  // namespace warmroot::fleet

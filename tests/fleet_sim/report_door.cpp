@@ -65,9 +65,9 @@ ReportDoor::Reply ReportDoor::report(const Letter& letter) {
   auto& wishes = known->second;
   if (is_new) {
     const auto parsed = bootstrap::parse_wishes(said.body);
-    wishes = {parsed.drain, parsed.volume_id.value_or("")};
+    wishes = {parsed.drain, parsed.volume_id.value_or(""), parsed.no_volume.has_value()};
   }
-  return {said.status, {}, wishes.drain, wishes.volume_id};
+  return {said.status, {}, wishes.drain, wishes.volume_id, wishes.no_volume};
 }
 
 }  // namespace warmroot::fleet

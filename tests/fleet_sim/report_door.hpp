@@ -42,6 +42,7 @@ class ReportDoor {
     std::string key_hex{};  ///< of a hello
     bool drain = false;
     std::string volume_id{};  ///< that the instance may serve; empty: none is named
+    bool no_volume = false;   ///< it is told that there is none for it
   };
   /// The board may wake its waiter: something else was said than the same instance said before.
   /// Asked first, because a wait that finds nothing costs more than a report.
@@ -57,6 +58,7 @@ class ReportDoor {
   struct Wishes {
     bool drain = false;
     std::string volume_id;
+    bool no_volume = false;
   };
   DoorSetup setup_;
   manager::LedgerKeys keys_;

@@ -374,7 +374,8 @@ void World::keep_others_pool() {
     const Guest* guest = guests.find(id);
     const bool left =
         guest && (guest->step == GuestStep::released || guest->step == GuestStep::failed ||
-                  Guests::is_held_back(*guest) || Guests::is_unheard_behind_release(*guest));
+                  Guests::is_held_back(*guest) || Guests::is_unheard_behind_release(*guest) ||
+                  Guests::is_refused(*guest) || Guests::waits_unheard(*guest));
     // A group acts on either of EC2's checks; people let a machine take its time to boot.
     const bool sick = instance.impaired || instance.never_runs || (group && instance.unreachable) ||
                       (guest && Guests::is_lost(*guest));

@@ -216,6 +216,7 @@ class World {
   void heed_wake(Host& host);
   void hear_of_damage(Host& host, const std::string& instance_id);
   void hear_of_unmounted(const Guest& guest);
+  void check_refusal(const Guest& guest);
   void ask_for_key(Guest& guest);
   void end_mute_instances();
   Instant time_of(const Host& host) const;

@@ -1,5 +1,6 @@
 // What guests say to a world's first manager: hellos, signed reports, their losses and repeats; and
 // what the manager's board knows to answer them from.
+#include <algorithm>
 #include <utility>
 
 #include "bootstrap/report_sign.hpp"
@@ -20,6 +21,13 @@ constexpr int kTaken = 200;
 constexpr int kUnauthorized = 401;
 constexpr int kConflict = 409;
 constexpr int kGone = 410;
+
+/// The row gives the guest the volume that it has found.
+bool is_assigned(const core::NodeRow& row, const Guest& guest) {
+  using enum core::LeaseState;
+  return row.instance_id == guest.id && row.volume_id == guest.volume_id && row.lease &&
+         (*row.lease == attaching || *row.lease == checking || *row.lease == active);
+}
 
 /// One key for all worlds of the program; what it signs decides nothing but yes or no.
 sim::IdentitySigner& signer() {
@@ -79,7 +87,8 @@ void World::publish_known(Host& host, const manager::TickReport& report) {
     if (const auto found = known.find(row.instance_id);
         found != known.end() && row.lease && core::holds_volume(*row.lease))
       found->second.volume_id = row.volume_id;
-  host.door->board.set_known(kDeployment, std::move(known), host.releases_seen);
+  host.door->board.set_known(kDeployment, planted_known(options.planted, std::move(known)),
+                             host.releases_seen);
   host.door->board.forget_unknown(report.started - kReportsKept);
 }
 
@@ -164,6 +173,25 @@ void World::hear_of_unmounted(const Guest& guest) {
     coverage.add("report", "never mounted");
 }
 
+/// Nobody takes the volume from it, and nobody ends it: it would be kept waiting for ever. A tick
+/// that is under way may be about to say otherwise.
+void World::check_refusal(const Guest& guest) {
+  const Host& host = *hosts_[0];
+  const auto* volume = region.volume(guest.volume_id);
+  if (host.in_tick || !Guests::is_refused(guest) || !volume || !attached(*volume) ||
+      volume->link->instance_id != guest.id)
+    return;
+  const auto& rows = host.last.plan.nodes;
+  if (std::none_of(rows.begin(), rows.end(),
+                   [&](const core::NodeRow& row) { return is_assigned(row, guest); }))
+    return;
+  const auto leaving = host.process.spy->query(
+      "SELECT instance_id FROM departures WHERE instance_id = ? AND advised = 0", {guest.id});
+  if (leaving && leaving->empty())
+    invariants.violated(16, guest.id + " is told that it gets no volume, and " + guest.volume_id +
+                                ", which the manager has given to it, is there");
+}
+
 /// The pool that it names is its ticket's, which nobody changes.
 void World::ask_for_key(Guest& guest) {
   const auto* instance = region.instance(guest.id);
@@ -179,21 +207,23 @@ void World::ask_for_key(Guest& guest) {
   const auto key = bootstrap::parse_key(reply.key_hex);
   CHECK(key.has_value());
   guest.key = *key;
-  guests.hear_word(guest, reply.volume_id);
+  guests.hear_word(guest, reply.volume_id, reply.no_volume);
 }
 
 /// Without certificates a key that was used is not replaced: when an old copy of the ledger has
 /// another than the instance, nobody hears it any more. Who told it to drain sees that no successor
-/// comes, and ends it.
+/// comes, and ends it. So does who waits for sessions on one that waits for a word.
 void World::end_mute_instances() {
   for (const auto& [id, instance] : region.instances()) {
     const Guest* guest = guests.find(id);
-    if (!guest || !guest->mute ||
-        (guest->step != GuestStep::released && !Guests::is_held_back(*guest) &&
-         !Guests::is_unheard_behind_release(*guest)) ||
-        instance.state != sim::GuestState::running)
+    if (!guest || !guest->mute || instance.state != sim::GuestState::running) continue;
+    const bool waits = Guests::waits_unheard(*guest);
+    if (guest->step != GuestStep::released && !Guests::is_held_back(*guest) &&
+        !Guests::is_unheard_behind_release(*guest) && !waits)
       continue;
-    say("people end " + id + ", which has released its volume and which nobody hears");
+    say("people end " + id + ", which " +
+        (waits ? "waits for the manager's word" : "has released its volume") +
+        " and which nobody hears");
     coverage.add("mute", "ended by people");
     std::ignore = region.terminate_instances({id});
   }
@@ -224,7 +254,10 @@ World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
   }
   if (reply.status == kTaken && report.reason == kNeverMounted) hear_of_unmounted(guest);
   if (lost) return {};  // its answer
-  if (reply.status == kTaken) guests.hear_word(guest, reply.volume_id);
+  if (reply.status == kTaken) {
+    guests.hear_word(guest, reply.volume_id, reply.no_volume);
+    check_refusal(guest);
+  }
   const bool said = reply.status == kGone && report.stage == NodeStage::released;
   return {reply.status == kTaken || said, reply.status == kTaken && reply.drain};
 }
