@@ -22,6 +22,8 @@ struct FaultEntry {
   /// Drawn, and drawing, by World::reboot_draw: what the others do does not depend on it until it
   /// strikes.
   bool apart = false;
+  /// Apart, and by World::boot_draw: nor do those depend on it that are drawn by the other one.
+  bool further = false;
 };
 
 const std::vector<FaultEntry>& answer_faults();

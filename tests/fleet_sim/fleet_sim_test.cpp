@@ -100,6 +100,15 @@ TEST(FleetSim, what_was_given_back_is_served_by_no_boot_behind_that_without_a_wo
   EXPECT_TRUE(batch.coverage.has("report", "never mounted"));
 }
 
+TEST(FleetSim, disks_that_are_found_late_are_served_by_no_boot_behind_a_release_without_a_word) {
+  Options options = seeds(6'000'000, kReboots);
+  options.faults = {"late_disks"};
+  const auto batch = expect_none(options);
+  if (kReboots == 1) return;
+  for (const char* way : {"back, and its disks late", "back behind a release", "held back"})
+    EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
+}
+
 TEST(FleetSim, a_seed_in_which_no_fault_that_is_apart_strikes_is_the_same_without_them) {
   std::vector<std::string> usual;
   for (const auto* fault : all_faults())

@@ -44,6 +44,8 @@ bootstrap::DiskFacts disk_of(const sim::VolumeRecord& volume) {
 bool Guests::may_see(const Guest& guest, const sim::VolumeRecord& volume) const {
   if (volume.root || !volume.link || volume.link->instance_id != guest.id || !volume.link->plugged)
     return false;
+  const bool is_late = volume.link->attach_time <= guest.up_since;
+  if (is_late && world_.region.now() < guest.disks_from) return false;
   return volume.link->state == sim::LinkState::attached || guest.gave_back.has_value();
 }
 

@@ -28,12 +28,13 @@ bool is_about_to_reboot(const Guest& guest) {
          (leaves && guest.boot.orderly);
 }
 
-/// Until it is back, or the manager gives it up; people end those that EC2 calls well.
+/// Until it is back with its disks, or the manager gives it up; people end those that EC2 calls
+/// well.
 Instant awaited_until(const Guest& guest) {
   const bool leaves = is_about_to_reboot(guest);
   const Instant down =
       leaves ? guest.due + guest.boot.rests.value_or(kLastReports) : guest.down_since;
-  if (guest.boot.lasts) return down + *guest.boot.lasts;
+  if (guest.boot.lasts) return down + *guest.boot.lasts + guest.boot.disks_late;
   if (!guest.boot.unreachable) return down;
   const Instant said = leaves ? down : guest.said_rebooting.value_or(Instant{});
   return said + kLateBy + core::kRebootPatience;
@@ -135,6 +136,8 @@ void Guests::come_back(Guest& guest) {
   guest.held_from = bootstrap::GivenAway({guest.given_away, ""});
   guest.step = GuestStep::booting;
   guest.due = guest.up_since = world_.region.now();
+  guest.disks_from = guest.up_since + guest.boot.disks_late;
+  if (guest.disks_from > guest.up_since) world_.coverage.add("guest", "back, and its disks late");
   guest.boot = Boot{};
   world_.say("guest " + guest.id + " is back");
 }
@@ -158,9 +161,12 @@ std::vector<std::string> Guests::missing() const {
 
 Milliseconds Guests::longest_absence() const {
   Milliseconds longest{0};
-  for (const auto& [id, guest] : guests_)
-    if (!guest.over && (is_about_to_reboot(guest) || guest.step == GuestStep::down))
-      longest = std::max(longest, awaited_until(guest) - world_.region.now());
+  for (const auto& [id, guest] : guests_) {
+    if (guest.over) continue;
+    const bool is_away = is_about_to_reboot(guest) || guest.step == GuestStep::down;
+    const Instant until = is_away ? awaited_until(guest) : guest.disks_from;
+    longest = std::max(longest, until - world_.region.now());
+  }
   return longest;
 }
 

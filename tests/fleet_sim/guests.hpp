@@ -41,6 +41,7 @@ struct Boot {
   bool keeps_key = true;              ///< the next bootstrap finds the key; not after a reset
   bool in_time = true;                ///< of a reboot: the volume is unmounted before it
   bool orderly = false;               ///< init was asked for it; else it is a reset
+  Milliseconds disks_late{0};  ///< its kernel finds its disks so long after its bootstrap began
   // Of a reboot behind a release:
   std::optional<Milliseconds> rests;  ///< it runs on for so long; absent: for its last reports
   bool drain_heard = true;            ///< what it says until it has released its volume gets out
@@ -88,6 +89,7 @@ struct Guest {
   bootstrap::GivenAway held_from;         ///< what this boot makes of that file
   bool held_back = false;                 ///< by that file: its disk is there
   Instant up_since{};                     ///< when the bootstrap of this boot began
+  Instant disks_from{};                   ///< and when it sees the disks that were there before it
   std::string word;      ///< the volume that the manager named last in this boot; empty: none
   bool refused = false;  ///< its last answer says that there is no volume for it
   Instant refused_at{};  ///< when a look last found that

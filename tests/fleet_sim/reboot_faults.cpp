@@ -1,6 +1,6 @@
 // Machines that start anew, by a reboot or without a word, also behind a release; disks that people
 // take away under their guests, and guests that go before they have mounted theirs. All chance here
-// is World::reboot_draw's.
+// is World::reboot_draw's, or, of those that came later, World::boot_draw's.
 #include <tuple>
 #include <utility>
 
@@ -18,8 +18,7 @@ using std::chrono::seconds;
 constexpr minutes kCheckedEvery{1};
 
 /// Most machines are back within minutes, and some never.
-Boot some_boot(World& world) {
-  Draw& draw = world.reboot_draw;
+Boot some_boot(Draw& draw) {
   Boot boot;
   boot.keeps_key = draw.percent(90);
   boot.in_time = draw.percent(90);
@@ -31,12 +30,11 @@ Boot some_boot(World& world) {
 }
 
 /// One that serves or is on its way there; `mounted`: and has its volume.
-Guest* some_guest(World& world, bool mounted) {
-  const auto* instance =
-      world.some_instance(world.reboot_draw, [&](const sim::InstanceRecord& each) {
-        const Guest* guest = world.guests.find(each.id);
-        return guest && Guests::is_up(*guest) && (guest->mounted || !mounted);
-      });
+Guest* some_guest(World& world, Draw& draw, bool mounted) {
+  const auto* instance = world.some_instance(draw, [&](const sim::InstanceRecord& each) {
+    const Guest* guest = world.guests.find(each.id);
+    return guest && Guests::is_up(*guest) && (guest->mounted || !mounted);
+  });
   return instance ? world.guests.find(instance->id) : nullptr;
 }
 
@@ -57,9 +55,9 @@ void want_volume(World& world, const std::string& id) {
 }
 
 bool reboots(World& world) {
-  Guest* guest = some_guest(world, false);
+  Guest* guest = some_guest(world, world.reboot_draw, false);
   if (!guest) return false;
-  world.guests.reboot(*guest, some_boot(world));
+  world.guests.reboot(*guest, some_boot(world.reboot_draw));
   if (world.reboot_draw.percent(30)) want_volume(world, guest->id);
   return true;
 }
@@ -67,8 +65,7 @@ bool reboots(World& world) {
 /// People or EC2 reboot a machine that has given its volume back, or a drain and a reboot were
 /// asked for at once. Where all is well EC2 has detached the volume before the next boot: half of
 /// these releases are heard by nobody, and some of the others are answered late.
-Boot boot_behind_release(World& world) {
-  Draw& draw = world.reboot_draw;
+Boot boot_behind_release(Draw& draw) {
   Boot boot;
   boot.rests =
       draw.percent(60) ? draw.span(Milliseconds{0}, seconds{5}) : draw.span(seconds{5}, minutes{1});
@@ -81,26 +78,51 @@ Boot boot_behind_release(World& world) {
 }
 
 /// A volume that is given back stays attached, or is not seen to be: EC2 throttles the manager.
-void keep_manager_waiting(World& world) {
-  Draw& draw = world.reboot_draw;
+void keep_manager_waiting(World& world, Draw& draw) {
   sim::Fault fault{draw.percent(50) ? "DetachVolume" : "Describe*", sim::FaultKind::throttled};
   fault.count = sim::Fault::kAlways;
   fault.until = world.region.now() + draw.span(seconds{20}, minutes{2});
   world.front.inject(std::move(fault));
 }
 
+/// One that has given its volume back, or can.
+Guest* some_that_releases(World& world, Draw& draw) {
+  const auto* instance = world.some_instance(draw, [&](const sim::InstanceRecord& each) {
+    const Guest* guest = world.guests.find(each.id);
+    if (!guest || guest->over) return false;
+    const bool released = guest->step == GuestStep::released && !guest->boot.orderly;
+    const bool serves = Guests::is_up(*guest) && guest->mounted;
+    return !guest->volume_id.empty() && (released || serves);
+  });
+  return instance ? world.guests.find(instance->id) : nullptr;
+}
+
 bool reboots_behind_release(World& world) {
-  const auto* instance =
-      world.some_instance(world.reboot_draw, [&](const sim::InstanceRecord& each) {
-        const Guest* guest = world.guests.find(each.id);
-        if (!guest || guest->over) return false;
-        const bool released = guest->step == GuestStep::released && !guest->boot.orderly;
-        const bool serves = Guests::is_up(*guest) && guest->mounted;
-        return !guest->volume_id.empty() && (released || serves);
-      });
-  if (!instance) return false;
-  world.guests.reboot_behind_release(*world.guests.find(instance->id), boot_behind_release(world));
-  if (world.reboot_draw.percent(40)) keep_manager_waiting(world);
+  Draw& draw = world.reboot_draw;
+  Guest* guest = some_that_releases(world, draw);
+  if (!guest) return false;
+  world.guests.reboot_behind_release(*guest, boot_behind_release(draw));
+  if (draw.percent(40)) keep_manager_waiting(world, draw);
+  return true;
+}
+
+/// A machine starts anew, mostly behind a release, and its kernel finds its disks only after a
+/// while: at the latest just before the bootstrap takes them for gone.
+bool late_disks(World& world) {
+  Draw& draw = world.boot_draw;
+  const auto late = draw.span(seconds{1}, bootstrap::kLatestDisk - seconds{5});
+  const bool behind_release = draw.percent(60);
+  Guest* guest = behind_release ? some_that_releases(world, draw) : some_guest(world, draw, true);
+  if (!guest) return false;
+  Boot boot = behind_release ? boot_behind_release(draw) : some_boot(draw);
+  boot.disks_late = late;
+  if (behind_release)
+    world.guests.reboot_behind_release(*guest, boot);
+  else if (draw.percent(50))
+    world.guests.reboot(*guest, boot);
+  else
+    world.guests.reset(*guest, boot);
+  if (behind_release && draw.percent(40)) keep_manager_waiting(world, draw);
   return true;
 }
 
@@ -113,14 +135,14 @@ bool leaves_unmounted(World& world) {
 }
 
 bool resets(World& world) {
-  Guest* guest = some_guest(world, false);
+  Guest* guest = some_guest(world, world.reboot_draw, false);
   if (!guest) return false;
-  world.guests.reset(*guest, some_boot(world));
+  world.guests.reset(*guest, some_boot(world.reboot_draw));
   return true;
 }
 
 bool disk_gone(World& world) {
-  const Guest* guest = some_guest(world, true);
+  const Guest* guest = some_guest(world, world.reboot_draw, true);
   if (!guest) return false;
   world.say("people take " + guest->volume_id + " away from " + guest->id);
   return world.region.detach_volume(guest->volume_id, guest->id, "", true).has_value();
@@ -135,6 +157,7 @@ const std::vector<FaultEntry>& reboot_faults() {
       {"disk_gone", "people", disk_gone, Needs::nothing, true},
       {"reboots_behind_release", "machines", reboots_behind_release, Needs::nothing, true},
       {"leaves_unmounted", "machines", leaves_unmounted, Needs::nothing, true},
+      {"late_disks", "machines", late_disks, Needs::nothing, true, true},
   };
   return faults;
 }

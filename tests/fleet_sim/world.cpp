@@ -18,8 +18,9 @@ using std::chrono::seconds;
 /// How often those who launch for a pool of their own look after it.
 constexpr seconds kOthersLook{10};
 constexpr const char* kGroup = "workers";
-/// The share of seeds, in percent, in which faults that are apart strike beside the others.
+/// The shares of seeds, in percent, in which faults that are apart strike beside the others.
 constexpr int kWorldsWithReboots = 40;
+constexpr int kWorldsWithBoots = 20;
 
 sim::RegionTimes times_of(std::uint64_t seed) {
   Draw draw(seed ^ 0x7469'6d65'7321ULL);
@@ -81,6 +82,7 @@ World::World(std::uint64_t seed, const Options& options_)
     : options(options_),
       draw(seed),
       reboot_draw(seed ^ 0x7265'626f'6f74'7300ULL),
+      boot_draw(seed ^ 0x626f'6f74'7321'0000ULL),
       share(share_of(seed)),
       region(catalog(), times_of(seed), hardware, kStart, seed),
       front(region),
@@ -403,9 +405,9 @@ void World::keep_others_pool() {
 // ---- a run ----
 
 void World::schedule_faults() {
-  std::vector<const FaultEntry*> usual, apart;
+  std::vector<const FaultEntry*> usual, apart, further;
   for (const auto* fault : chosen_faults(options.faults))
-    (fault->apart ? apart : usual).push_back(fault);
+    (fault->further ? further : fault->apart ? apart : usual).push_back(fault);
   const auto schedule = [this](Draw& chance, const std::vector<const FaultEntry*>& faults,
                                int times) {
     for (int i = 0; i < times; ++i) {
@@ -420,10 +422,14 @@ void World::schedule_faults() {
   };
   if (!usual.empty())
     schedule(draw, usual, usual.size() == 1 ? draw.between(2, 8) : draw.between(3, 16));
-  if (apart.empty() || (!usual.empty() && !reboot_draw.percent(kWorldsWithReboots))) return;
-  guests.gives_lost_disk_up = true;
-  const int times = usual.empty() ? reboot_draw.between(2, 8) : reboot_draw.between(1, 3);
-  schedule(reboot_draw, apart, times);
+  const auto strike_apart = [&](Draw& chance, const std::vector<const FaultEntry*>& faults,
+                                int percent) {
+    if (faults.empty() || (!usual.empty() && !chance.percent(percent))) return;
+    guests.gives_lost_disk_up = true;
+    schedule(chance, faults, usual.empty() ? chance.between(2, 8) : chance.between(1, 3));
+  };
+  strike_apart(reboot_draw, apart, kWorldsWithReboots);
+  strike_apart(boot_draw, further, kWorldsWithBoots);
 }
 
 /// In some runs instances are launched from a newer base early on, so that the template of the

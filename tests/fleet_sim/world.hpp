@@ -160,6 +160,7 @@ class World {
   Draw draw;
   /// Of the faults that are apart: a seed's others stay what they are until one of those strikes.
   Draw reboot_draw;
+  Draw boot_draw;      ///< of those that came later, and are apart from these, too
   const double share;  ///< of EC2's buckets that each manager is told to take
   sim::NoHardware hardware;
   sim::Region region;
