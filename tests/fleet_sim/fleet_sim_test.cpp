@@ -109,6 +109,15 @@ TEST(FleetSim, disks_that_are_found_late_are_served_by_no_boot_behind_a_release_
     EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
 }
 
+TEST(FleetSim, who_has_given_its_volume_back_and_is_up_again_takes_none_while_the_manager_says_no) {
+  Options options = seeds(7'000'000, kReboots);
+  options.faults = {"ups_again"};
+  const auto batch = expect_none(options);
+  if (kReboots == 1) return;
+  for (const char* way : {"up again", "told that it gets none"})
+    EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
+}
+
 TEST(FleetSim, a_seed_in_which_no_fault_that_is_apart_strikes_is_the_same_without_them) {
   std::vector<std::string> usual;
   for (const auto* fault : all_faults())

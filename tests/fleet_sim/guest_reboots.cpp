@@ -127,6 +127,15 @@ void Guests::come_back(Guest& guest) {
   // Its metadata service says so still.
   if (std::exchange(guest.asked, false)) guest.notice_seen.reset();
   guest.sequence += kNumbersAhead;
+  begin(guest);
+  guest.disks_from = guest.up_since + guest.boot.disks_late;
+  if (guest.disks_from > guest.up_since) world_.coverage.add("guest", "back, and its disks late");
+  guest.boot = Boot{};
+  world_.say("guest " + guest.id + " is back");
+}
+
+/// A bootstrap, which knows no more of the one before than the base's disk and the manager say.
+void Guests::begin(Guest& guest) {
   guest.volume_id.clear();
   guest.word.clear();
   guest.reason.clear();
@@ -136,10 +145,16 @@ void Guests::come_back(Guest& guest) {
   guest.held_from = bootstrap::GivenAway({guest.given_away, ""});
   guest.step = GuestStep::booting;
   guest.due = guest.up_since = world_.region.now();
-  guest.disks_from = guest.up_since + guest.boot.disks_late;
-  if (guest.disks_from > guest.up_since) world_.coverage.add("guest", "back, and its disks late");
-  guest.boot = Boot{};
-  world_.say("guest " + guest.id + " is back");
+}
+
+/// It keeps its key, and forgets what was given back in this boot (commands.cpp, begin).
+void Guests::up_again(Guest& guest) {
+  guest.given_away.clear();
+  guest.notice_seen.reset();  // its metadata service says so still
+  guest.up_again = true;
+  begin(guest);
+  world_.coverage.add("guest", "up again");
+  world_.say("guest " + guest.id + " is up again");
 }
 
 bool Guests::is_lost(const Guest& guest) {

@@ -11,11 +11,19 @@
 
 namespace warmroot::fleet {
 
+/// People have taken back what the manager was told, and nobody may have told it so: it acts on
+/// what it knows, and EC2 waits with a detach until the guest lets go.
+bool Guests::has_taken_back(const Guest& guest, const std::string& volume_id) const {
+  const auto* volume = world_.region.volume(volume_id);
+  return guest.taken_back && guest.taken_back->volume_id == volume_id && volume && volume->link &&
+         volume->link->generation == guest.taken_back->generation;
+}
+
 bool Guests::gave_back(const std::string& instance_id, const std::string& volume_id) const {
   const auto found = guests_.find(instance_id);
   if (found == guests_.end()) return false;
   const Guest& guest = found->second;
-  if (guest.over) return true;
+  if (guest.over || has_taken_back(guest, volume_id)) return true;
   if (guest.mounted) return false;
   const auto is_meant = [&](const std::string& own) { return own.empty() || own == volume_id; };
   if (guest.step == GuestStep::released && is_meant(guest.volume_id)) return true;
@@ -60,7 +68,7 @@ void Guests::hear_word(Guest& guest, const std::string& volume_id, bool refused)
 void Guests::check_given_back(const Guest& guest) {
   const bool is_the_same =
       guest.gave_back && guest.generation != 0 && guest.gave_back->generation == guest.generation;
-  if (is_the_same && !guest.by_word)
+  if (is_the_same && !guest.by_word && !guest.up_again)
     world_.invariants.violated(14, "a session opens on " + guest.volume_id + " on " + guest.id +
                                        ", which gave it back before it rebooted, without the "
                                        "manager's word");
@@ -81,7 +89,7 @@ bool Guests::boots_behind_release() const {
     if (guest.over) continue;
     const bool will =
         guest.boot.orderly && (guest.asked || guest.step == GuestStep::draining || guest.gave_back);
-    if (will || !guest.given_away.empty() || is_refused(guest)) return true;
+    if (will || !guest.given_away.empty() || guest.up_again || is_refused(guest)) return true;
   }
   return false;
 }

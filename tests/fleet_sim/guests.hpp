@@ -85,6 +85,8 @@ struct Guest {
   Instant down_since{};
   std::optional<Instant> said_rebooting;  ///< the last time, if nothing else was heard since
   std::optional<GivenBack> gave_back;     ///< as nobody can forget it; until it has a session
+  bool up_again = false;                  ///< people wanted it served again
+  std::optional<GivenBack> taken_back;    ///< what it took again for that, without a word
   std::string given_away;                 ///< what the file of the base's disk says; empty: nothing
   bootstrap::GivenAway held_from;         ///< what this boot makes of that file
   bool held_back = false;                 ///< by that file: its disk is there
@@ -117,6 +119,8 @@ class Guests {
   /// It gives its volume back, unless it has done so, and its machine reboots behind that.
   /// Requires: is_up(), or it has released.
   void reboot_behind_release(Guest& guest, const Boot& boot);
+  /// People want it served again, in the same boot. Requires: it has released.
+  void up_again(Guest& guest);
   /// What an answer of the manager names, and whether it says that there is no volume for it.
   void hear_word(Guest& guest, const std::string& volume_id, bool refused);
   /// It never comes back from its boot.
@@ -176,6 +180,7 @@ class Guests {
   void unmount_for_reboot(Guest& guest);
   void go_down(Guest& guest);
   void come_back(Guest& guest);
+  void begin(Guest& guest);
   /// Who knows of no reboot replaces it, or people have to end it.
   bool is_given_up(const Guest& guest) const;
   void search(Guest& guest);
@@ -195,6 +200,7 @@ class Guests {
   /// As soon as its disk is there, or while that is checked.
   void leave_unmounted(Guest& guest);
   void check_given_back(const Guest& guest);
+  bool has_taken_back(const Guest& guest, const std::string& volume_id) const;
   void watch_notice(Guest& guest, const sim::InstanceRecord& instance);
   void watch_disk(Guest& guest);
   void report(Guest& guest);

@@ -106,6 +106,32 @@ bool reboots_behind_release(World& world) {
   return true;
 }
 
+/// As soon as its volume is given back, unless nobody there can repair it. One that reboots behind
+/// that needs nobody for it.
+void up_when_released(World& world, const std::string& id) {
+  Guest* guest = world.guests.find(id);
+  if (world.lifted || !guest || guest->over || guest->boot.orderly) return;
+  const bool released = guest->step == GuestStep::released;
+  if (released && guest->reason != kUncleanBeyondRepair) world.guests.up_again(*guest);
+  if (guest->step == GuestStep::draining)
+    world.later(seconds{1}, [&world, id] { up_when_released(world, id); });
+}
+
+/// People run `down` on a machine, where nobody has before, and then `up`: mostly while its volume
+/// is still attached.
+bool ups_again(World& world) {
+  Draw& draw = world.boot_draw;
+  Guest* guest = some_that_releases(world, draw);
+  if (!guest) return false;
+  world.warned.insert(guest->id);
+  if (guest->step != GuestStep::released) world.guests.drain(*guest);
+  const auto wait = draw.percent(60) ? draw.span(Milliseconds{0}, seconds{15})
+                                     : draw.span(seconds{15}, minutes{2});
+  world.later(wait, [&world, id = guest->id] { up_when_released(world, id); });
+  if (draw.percent(40)) keep_manager_waiting(world, draw);
+  return true;
+}
+
 /// A machine starts anew, mostly behind a release, and its kernel finds its disks only after a
 /// while: at the latest just before the bootstrap takes them for gone.
 bool late_disks(World& world) {
@@ -158,6 +184,7 @@ const std::vector<FaultEntry>& reboot_faults() {
       {"reboots_behind_release", "machines", reboots_behind_release, Needs::nothing, true},
       {"leaves_unmounted", "machines", leaves_unmounted, Needs::nothing, true},
       {"late_disks", "machines", late_disks, Needs::nothing, true, true},
+      {"ups_again", "people", ups_again, Needs::nothing, true, true},
   };
   return faults;
 }
