@@ -131,7 +131,7 @@ class Work {
       if (choice.disk) {
         disk_ = *choice.disk;
         see_disk();
-        if (!refusal && wait_for_word()) break;
+        if (!refusal && wait_for_word(word)) break;
         if (!refusal) continue;  // the word may name another disk
       } else if (std::exchange(seen_, false)) {
         // It is gone, or not the one that is meant: nobody is to be told of it as of ours.
@@ -177,10 +177,10 @@ class Work {
     });
   }
 
-  /// True when the disk can be taken: the manager's word was known when it was chosen, or has not
-  /// come in time, from when the disk was seen or a refusal stood last.
-  bool wait_for_word() {
-    if (input_.confirmed_volume()) return std::exchange(chosen_by_word_, true) || confirmed();
+  /// True when the disk can be taken: the manager's word is the one that it was chosen by, or has
+  /// not come in time, from when the disk was seen or a refusal stood last.
+  bool wait_for_word(const std::optional<std::string>& chosen_by) {
+    if (const auto word = input_.confirmed_volume()) return word == chosen_by || confirmed();
     const std::int64_t since_ms = std::max(visible_ms_, refused_ms_);
     if (book_.now_ms() - since_ms >= input_.confirmation_limit.count()) return true;
     stop_.wait_for(kWordLook);
@@ -461,8 +461,7 @@ class Work {
   std::optional<LoginProof> proof_;  ///< of the lease before, where it counts
   bool was_quick_ = false;           ///< the login that was tried
   bool is_late_ = false;             ///< the one behind the switch, or was, or a stop came first
-  bool marked_ = false;          ///< the volume says that it is ours, and proves nothing any more
-  bool chosen_by_word_ = false;  ///< the last choice was made knowing the manager's word
+  bool marked_ = false;  ///< the volume says that it is ours, and proves nothing any more
   std::future<BootPin> pin_;
   std::future<std::vector<TimedStep>> kept_;  ///< last: waited for before the rest goes
 };

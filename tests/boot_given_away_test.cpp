@@ -193,6 +193,27 @@ TEST_F(BootGivenAway, a_disk_that_is_gone_before_it_was_taken_is_not_shown_any_m
   ASSERT_TRUE(undo_bring_up(assignment_));
 }
 
+/// It was, once an earlier word had been taken back: that one had told only that there was a word.
+TEST_F(BootGivenAway, a_disk_chosen_without_a_word_is_not_taken_by_one_for_another_volume) {
+  make_volume();
+  dress_as_disk();
+  std::optional<std::string> word;
+  int looks = 0;
+  input_.confirmed_volume = [&] { return word; };
+  input_.no_volume = [&]() -> std::optional<std::string> {  // behind the choice of each look
+    ++looks;
+    if (looks == 2)
+      word.reset();
+    else
+      word = looks < 4 ? "vol-0def" : "vol-0abc";
+    return std::nullopt;
+  };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_EQ(looks, 5) << "the first that begins with a word for this volume";
+  ASSERT_TRUE(undo_bring_up(assignment_));
+}
+
 TEST_F(BootGivenAway, who_is_told_that_there_is_no_volume_has_none_until_one_is_named) {
   make_volume();
   dress_as_disk();
