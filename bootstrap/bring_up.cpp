@@ -136,6 +136,7 @@ class Work {
       } else if (std::exchange(seen_, false)) {
         // It is gone, or not the one that is meant: nobody is to be told of it as of ours.
         show_disk("", "");
+        raised_.clear();  // one that comes again has the usual limit
       }
       // The stage of a disk that was seen has words of its own.
       const std::string& now = refusal ? *refusal : choice.waiting_for;

@@ -5,6 +5,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -190,6 +191,11 @@ TEST_F(BootGivenAway, a_disk_that_is_gone_before_it_was_taken_is_not_shown_any_m
               ElementsAre(" none", "/dev/vdz vol-0abc", "/dev/vdz vol-0abc", " none", " none"));
   EXPECT_THAT(stages_, ElementsAre("disk_seen", "disk_seen", "checked", "mounted", "ready"));
   EXPECT_EQ(book_.snapshot().volume_id, "vol-0abc");
+  const auto steps = book_.snapshot().steps;
+  EXPECT_EQ(std::count_if(steps.begin(), steps.end(),
+                          [](const TimedStep& step) { return step.name == "raise io_timeout"; }),
+            2)
+      << "a disk that was attached anew has the kernel's limit";
   ASSERT_TRUE(undo_bring_up(assignment_));
 }
 
