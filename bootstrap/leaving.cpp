@@ -258,11 +258,11 @@ Ok Leaving::end_reporting() {
     let_onto_base_in_time();
   if (input_.init_waits) input_.reporter.flush(time_for_last_reports(), true);
   stay_until_init_waits();
+  input_.reporter.stop();  // first: what is on its way may be taken yet
   if (is_given_to_nobody())
     forget_given_away();
   else
     keep_from_next_boot();
-  input_.reporter.stop();
   if (turned_away_until_ms_) let_onto_base_where_machine_stays();
   return {};
 }

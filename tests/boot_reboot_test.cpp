@@ -312,6 +312,21 @@ TEST_F(BootReboot, a_start_behind_a_stop_that_no_manager_heard_of_serves_the_vol
   kill_daemon();
 }
 
+/// It was looked whether the manager had heard of the release while that was on its way.
+TEST_F(BootReboot, a_start_behind_a_stop_does_not_serve_what_a_slow_manager_took_at_the_very_end) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().message;
+  // The report that it drains takes most of the five seconds that init is kept waiting.
+  ASSERT_TRUE(write_in_place(kReportSlow, ""));
+  ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
+  ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
+  EXPECT_EQ(status().stage, "released") << status().message;
+  EXPECT_THAT(heard().words, Contains("released shutdown"));
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
+}
+
 /// It is an order, and the manager may have no word for it.
 TEST_F(BootReboot, up_by_hand_behind_down_in_the_same_boot_holds_nothing_back) {
   make_volume();

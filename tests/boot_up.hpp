@@ -44,6 +44,9 @@ inline constexpr char kAskedLater[] = "/run/answers/asked-later";
 inline constexpr char kReportAnswer[] = "/run/answers/report";
 /// While a test has it there, the volume of each report is another instance's by now.
 inline constexpr char kReportRefused[] = "/run/answers/refused";
+/// While a test has it there, the manager takes its time for each report of a shutdown.
+inline constexpr char kReportSlow[] = "/run/answers/slow";
+inline constexpr int kSlowMs = 3300;
 /// A spot notice, once a test has put it there.
 inline constexpr char kNoticeFile[] = "/run/answers/notice";
 
@@ -96,6 +99,9 @@ inline void note_report(const httplib::Request& request) {
   });
   server.Post("/v1/report", [](const httplib::Request& request, httplib::Response& reply) {
     note_report(request);
+    const bool is_slow = ::access(kReportSlow, F_OK) == 0;
+    if (is_slow && request.body.find(R"("reason":"shutdown")") != std::string::npos)
+      ::poll(nullptr, 0, kSlowMs);
     if (::access(kReportRefused, F_OK) == 0) reply.status = 410;
     reply.set_content(
         read_file(kReportAnswer, kMostAnswer)
