@@ -69,6 +69,7 @@ TEST_F(BootUnitStop, a_shutdown_or_a_reboot_that_is_taken_back_meanwhile_lets_pe
       }
       ASSERT_TRUE(all_end());
       EXPECT_EQ(link_text(kSessionRoot), taken_back ? "/" : kNowhere);
+      EXPECT_EQ(::access(kBootEnds, F_OK) == 0, !taken_back) << "else `up` is no order any more";
       end_process(sshd_);
     }
   }
