@@ -347,6 +347,9 @@ std::vector<Decoder> of_the_bootstrap() {
     const auto found = bootstrap::parse_wishes(text);
     return Outcome{found.drain && found.volume_id && found.snapshot_id, ""};
   };
+  const auto refusal = [](const std::string& text) {
+    return Outcome{!bootstrap::refusal_reason(text).empty(), ""};
+  };
   const auto notice = [](const std::string& text) {
     return Outcome{bootstrap::parse_instance_action(text).has_value(), ""};
   };
@@ -373,6 +376,13 @@ std::vector<Decoder> of_the_bootstrap() {
        manager::report_answer(true, "vol-1", "snap-1", ""),
        wishes,
        {"", "/wishes", "/wishes/drain", "/wishes/volume_id", "/wishes/snapshot_id"},
+       {},
+       kHttpBytes,
+       true},
+      {"report_refusal",
+       manager::error_answer("volume vol-1 is another instance's by now"),
+       refusal,
+       {"", "/error"},
        {},
        kHttpBytes,
        true},

@@ -85,6 +85,8 @@ void read_services(std::string_view text) {
   (void)bootstrap::parse_rebalance(text);
   (void)bootstrap::parse_hello_answer(text);
   (void)bootstrap::parse_wishes(text);
+  const std::string refusal = bootstrap::refusal_reason(text);
+  CHECK(refusal.size() < 400 && refusal.find_first_of("\n\033") == std::string::npos);
   (void)bootstrap::parse_sshd_facts(text);
   (void)bootstrap::parse_own_sshd_facts(text);
   (void)bootstrap::status_fields(text);
