@@ -53,12 +53,10 @@ class NumberLines {
 
   /// Gives the number to those members who have sessions, and are not in the base's group.
   void add(std::uint32_t gid, const Group& group, const std::vector<std::string>& there) {
+    std::set<std::string> known(there.begin(), there.end());
     std::vector<std::string> members;
     for (const auto& member : group.members)
-      if (people_.count(member) > 0 &&
-          std::find(there.begin(), there.end(), member) == there.end() &&
-          std::find(members.begin(), members.end(), member) == members.end())
-        members.push_back(member);
+      if (people_.count(member) > 0 && known.insert(member).second) members.push_back(member);
     const std::string number = std::to_string(gid);
     const std::string name = "warmroot-g" + number;
     const std::string line = name + ":x:" + number + ":" + joined(members, ",");
