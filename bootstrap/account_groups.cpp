@@ -19,14 +19,16 @@ bool is_system_gid(std::uint32_t gid) {
 }
 
 /// What the lines of a file have in this field, counted from 0: also lines that parse_group leaves
-/// out, whose numbers are somebody's all the same.
+/// out, whose numbers are somebody's all the same. Of a number without the zeros before it.
 void add_fields(std::string_view text, int field, std::set<std::string>& found) {
   while (!text.empty()) {
     std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
     for (int i = 0; i < field && !line.empty(); ++i)
       line.remove_prefix(std::min(line.find(':'), line.size() - 1) + 1);
-    found.emplace(line.substr(0, line.find(':')));
+    const std::string_view text_of_field = line.substr(0, line.find(':'));
+    found.emplace(
+        text_of_field.substr(std::min(text_of_field.find_first_not_of('0'), text_of_field.size())));
   }
 }
 

@@ -62,6 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         Numbers{"a base user's, who has no group", "", "docker:x:997:ada\n", {}},
         Numbers{
             "one of a line that is none to us", "domain users:x:998:\n", "docker:x:998:ada\n", {}},
+        Numbers{"one that the base writes with a zero", "sshd:x:0998:\n", "docker:x:998:ada\n", {}},
         Numbers{"sudo, whose number the base does not know",
                 "wheel:x:10:admin\n",
                 "sudo:x:27:ada\n",
