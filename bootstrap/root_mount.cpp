@@ -6,6 +6,7 @@
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/filesystem_check.hpp"
 #include "bootstrap/mount_exec.hpp"
 
 namespace warmroot::bootstrap {
@@ -98,8 +99,9 @@ Error explain_mount_failure(const std::string& filesystem, Error error) {
     error.context +=
         "; a btrfs of the same UUID is mounted already: use a base AMI with another "
         "root, or a kernel from 6.7 on";
-  } else if (error.code == "EUCLEAN" || error.code == "EFSCORRUPTED") {
+  } else if (error.code == kDamaged || error.code == "EBADMSG") {
     error.kind = ErrorKind::refused;
+    error.code = kDamaged;  // a checksum that is wrong, where ext4 and xfs say so
     error.context +=
         "; its log or metadata is damaged: repair it on an instance that does not "
         "mount it (" +

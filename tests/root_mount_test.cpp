@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "bootstrap/device_io.hpp"
+#include "bootstrap/filesystem_check.hpp"
 #include "tests/temporary_directory.hpp"
 
 namespace warmroot::bootstrap {
@@ -102,6 +103,14 @@ TEST(MountFailure, says_the_cause_and_the_remedy) {
     EXPECT_THAT(error.message(), HasSubstr(each.said));
     EXPECT_THAT(error.message(), Not(HasSubstr("\n")));
   }
+}
+
+TEST(MountFailure, by_a_wrong_checksum_is_damage_that_people_repair) {
+  for (const int said : {EUCLEAN, EBADMSG})
+    EXPECT_TRUE(is_damage(explain_mount_failure("xfs", errno_error("mount", said)))) << said;
+  EXPECT_FALSE(is_damage(explain_mount_failure("xfs", errno_error("mount", EIO))));
+  EXPECT_THAT(explain_mount_failure("ext4", errno_error("mount", EBADMSG)).message(),
+              HasSubstr("e2fsck"));
 }
 
 TEST(MountFailure, that_is_nobody_s_fault_stays_as_it_is) {
