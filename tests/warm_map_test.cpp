@@ -61,12 +61,27 @@ TEST(WarmMap, refuses_what_is_not_of_this_volume_and_says_why) {
   const auto other = decode_map(bytes, {"vol-other", kDevice});
   ASSERT_FALSE(other);
   EXPECT_THAT(other.error().message(), HasSubstr("another volume"));
-  const auto grown = decode_map(bytes, {kIdentity.volume_id, 2 * kDevice});
-  ASSERT_FALSE(grown);
-  EXPECT_THAT(grown.error().message(), HasSubstr("another size"));
+  for (const std::uint64_t shrunk : {kDevice - 512, std::uint64_t{0}}) {
+    const auto larger = decode_map(bytes, {kIdentity.volume_id, shrunk});
+    ASSERT_FALSE(larger);
+    EXPECT_THAT(larger.error().message(), HasSubstr("another size"));
+  }
   const auto text = decode_map("hello", kIdentity);
   ASSERT_FALSE(text);
   EXPECT_THAT(text.error().message(), HasSubstr("no warm map"));
+}
+
+/// It was refused as another size's, and a volume of which all was present was read once more.
+TEST(WarmMap, of_a_volume_that_has_grown_since_is_believed_and_what_is_new_is_absent) {
+  const std::string bytes = encode_map(kIdentity, some_blocks());
+  for (const std::uint64_t grown : {kDevice + 512, 2 * kDevice, 64 * kDevice}) {
+    const auto decoded = decode_map(bytes, {kIdentity.volume_id, grown});
+    ASSERT_TRUE(decoded) << decoded.error().message();
+    EXPECT_EQ(decoded->size(), grid_blocks(grown));
+    EXPECT_EQ(decoded->members(), some_blocks().members());
+    EXPECT_FALSE(decode_map(bytes, {"vol-other", grown}));
+    EXPECT_FALSE(decode_map(bytes.substr(0, bytes.size() - 8), {kIdentity.volume_id, grown}));
+  }
 }
 
 class VolumeFileTest : public testing::Test {

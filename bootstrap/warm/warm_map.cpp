@@ -63,13 +63,18 @@ Result<BlockSet> decode_map(std::string_view bytes, const MapIdentity& identity)
   if (volume != identity.volume_id)
     return fail(ErrorKind::misconfigured,
                 "the warm map is of another volume, not of " + identity.volume_id);
-  if (little(bytes, kDeviceBytesAt, 8) != identity.device_bytes)
+  const std::uint64_t device_bytes = little(bytes, kDeviceBytesAt, 8);
+  if (device_bytes == 0 || device_bytes > identity.device_bytes)
     return fail(ErrorKind::misconfigured, "the warm map is of a device of another size");
-  if (bytes.size() != map_bytes(identity.device_bytes))
+  if (bytes.size() != map_bytes(device_bytes))
     return fail(ErrorKind::broken, "the warm map is cut short");
-  BlockSet present(grid_blocks(identity.device_bytes));
-  std::vector<std::uint64_t> words(present.words().size());
+  BlockSet before(grid_blocks(device_bytes));
+  std::vector<std::uint64_t> words(before.words().size());
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = little(bytes, kHeaderBytes + 8 * i, 8);
+  before.assign_words(std::move(words));
+  BlockSet present(grid_blocks(identity.device_bytes));
+  words = before.words();
+  words.resize(present.words().size());
   present.assign_words(std::move(words));
   return present;
 }

@@ -13,7 +13,8 @@
 
 namespace warmroot::warm {
 
-/// Whose map it is. Both have to agree before a map is believed.
+/// Whose map it is. The volume has to agree before a map is believed, and its size then may not be
+/// larger than now: volumes grow.
 struct MapIdentity {
   std::string volume_id;
   std::uint64_t device_bytes = 0;
@@ -24,8 +25,9 @@ struct MapIdentity {
 /// Requires present.size() == grid_blocks(identity.device_bytes).
 std::string encode_map(const MapIdentity& identity, const BlockSet& present);
 
-/// The present blocks of a map. Errors, one sentence each: broken when it is cut short or damaged,
-/// misconfigured when it is another volume's, another size's, another grid's or another version's.
+/// The present blocks of a map; of a volume that has grown since, what is new is absent. Errors,
+/// one sentence each: broken when it is cut short or damaged, misconfigured when it is another
+/// volume's, a larger device's, another grid's or another version's.
 Result<BlockSet> decode_map(std::string_view bytes, const MapIdentity& identity);
 
 /// The largest file that decode_map can accept for such a device; reading more is pointless.
