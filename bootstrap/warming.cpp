@@ -250,9 +250,10 @@ bool Warming::stop(milliseconds limit) {
   warmer_.request_stop();
   const auto deadline = std::chrono::steady_clock::now() + limit;
   const bool kept = recording_.finish(limit);
-  // Once the warmer is there, it has taken the early reads over.
-  const bool ended = warmer_.started() ? warmer_.stop_by(deadline) : early_.stop_by(deadline);
-  return ended && kept;
+  // The warmer takes the early reads over, but not those of a disk that does not answer. While it
+  // is there, they are its own to stop.
+  const bool ended = !warmer_.started() || warmer_.stop_by(deadline);
+  return ended && early_.stop_by(deadline) && kept;
 }
 
 }  // namespace warmroot::bootstrap

@@ -26,6 +26,7 @@ class EarlyReads {
   EarlyReads() = default;
   EarlyReads(const EarlyReads&) = delete;
   EarlyReads& operator=(const EarlyReads&) = delete;
+  /// Waits as finish() does: a disk that does not answer keeps it until stop_by() has said true.
   ~EarlyReads() { finish(); }
 
   /// Begins with both ends of the disk, where partition tables are and mostly the root's head as
