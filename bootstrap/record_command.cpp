@@ -153,8 +153,8 @@ Result<std::string> record_volume(const RecordWish& wish, const RecordedVolume& 
   request.disk = status.st_rdev;
   request.disk_node = volume.disk_node;
   // Recognised again by its device: once the root is gone, nothing is saved to what lies below.
-  TRY_ASSIGN(const auto file,
-             warm::VolumeFile::at(volume.mount_point, kVolumeHotList, "the hot list"));
+  TRY_ASSIGN(auto file, warm::VolumeFile::at(volume.mount_point, kVolumeHotList, "the hot list"));
+  file.write_beside_others();  // the daemon may keep its own list just then
   TRY_ASSIGN(auto recorder, warm::Recorder::start(request, volume.is_own));
   const auto end = std::chrono::steady_clock::now() + wish.limit;
   while (!ended() && std::chrono::steady_clock::now() < end) {

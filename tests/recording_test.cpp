@@ -378,6 +378,23 @@ TEST_F(RecordCommand, adds_to_the_volumes_list_also_while_the_daemon_records) {
   EXPECT_THAT(paths(), testing::IsSupersetOf({"/d1/1", "/d3/3", "/d5/5"}));
 }
 
+/// The two had one name for their temporary files: each took the other's away, or kept it under its
+/// name when half of it was written.
+TEST_F(RecordCommand, leaves_what_the_daemon_is_writing_at_that_moment_alone) {
+  mount_root();
+  const fs::path other = (root() / kVolumeHotList).string() + ".new";
+  fs::create_directories(other.parent_path());
+  std::ofstream(other) << "half of it";
+  const auto said = record({"", "", seconds(30)}, "/d3/3");
+  ASSERT_TRUE(said) << said.error().message();
+  EXPECT_TRUE(read_list());
+  std::stringstream text;
+  text << std::ifstream(other).rdbuf();
+  EXPECT_EQ(text.str(), "half of it");
+  for (const auto& entry : fs::directory_iterator(other.parent_path()))
+    EXPECT_TRUE(entry.path() == other || entry.path() == root() / kVolumeHotList) << entry.path();
+}
+
 /// An upgrade has moved files to where no fresh volume has them.
 TEST_F(RecordCommand, others_are_told_of_files_that_have_not_changed_since_the_first_lease_alone) {
   mount_root();

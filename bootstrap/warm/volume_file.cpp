@@ -47,11 +47,16 @@ Result<VolumeFile> VolumeFile::at(std::string mount_point, std::string path, std
   const std::size_t slash = path.rfind('/');
   file.directory_ = slash == std::string::npos ? "" : path.substr(0, slash);
   file.name_ = slash == std::string::npos ? path : path.substr(slash + 1);
+  file.temporary_ = file.name_ + ".new";
   if (file.name_.empty()) return fail(ErrorKind::misconfigured, file.what_ + "'s path has no name");
   struct stat status {};
   if (::stat(file.mount_point_.c_str(), &status) != 0) return fail_errno(file.mount_point_);
   file.device_ = status.st_dev;
   return file;
+}
+
+void VolumeFile::write_beside_others() {
+  temporary_ = name_ + "." + std::to_string(::getpid()) + ".new";
 }
 
 Result<UniqueFd> VolumeFile::open_root() const {
@@ -112,17 +117,16 @@ Result<std::optional<std::string>> VolumeFile::load(std::uint64_t limit) const {
 
 Ok VolumeFile::save(const std::string& bytes) const {
   TRY_ASSIGN(const UniqueFd directory, open_directory(true));
-  const std::string temporary = name_ + ".new";
-  ::unlinkat(directory.get(), temporary.c_str(),
+  ::unlinkat(directory.get(), temporary_.c_str(),
              0);  // left by a crash; O_EXCL says if it is still there
-  const UniqueFd file(::openat(directory.get(), temporary.c_str(),
+  const UniqueFd file(::openat(directory.get(), temporary_.c_str(),
                                O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
   if (!file) return fail_errno("making " + what_);
   if (auto written = write_all(file.get(), bytes); !written) {
-    ::unlinkat(directory.get(), temporary.c_str(), 0);
+    ::unlinkat(directory.get(), temporary_.c_str(), 0);
     return fail(std::move(written).error().within(what_));
   }
-  if (::renameat(directory.get(), temporary.c_str(), directory.get(), name_.c_str()) != 0)
+  if (::renameat(directory.get(), temporary_.c_str(), directory.get(), name_.c_str()) != 0)
     return fail_errno("replacing " + what_);
   if (::fsync(directory.get()) != 0) return fail_errno("syncing " + what_ + "'s directory");
   return {};

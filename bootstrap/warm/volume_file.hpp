@@ -22,6 +22,10 @@ class VolumeFile {
   /// what lies below. Errors: gone when there is no such directory.
   static Result<VolumeFile> at(std::string mount_point, std::string path, std::string what);
 
+  /// For a process that may save at the moment at which another one does: its temporary file is not
+  /// the other's. What a kill leaves of it nobody takes away.
+  void write_beside_others();
+
   /// The file's bytes, at most `limit`; nullopt when there is none.
   /// Errors: misconfigured when it is no regular file or larger.
   Result<std::optional<std::string>> load(std::uint64_t limit) const;
@@ -36,6 +40,7 @@ class VolumeFile {
   std::string mount_point_;
   std::string directory_;  // relative to the root, maybe empty
   std::string name_;
+  std::string temporary_;
   std::string what_;
   dev_t device_ = 0;
 };
