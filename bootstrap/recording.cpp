@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -35,6 +37,23 @@ constexpr const char* kUntold = "\nuntold\n";
 /// session on.
 constexpr std::chrono::seconds kTellAfter[] = {std::chrono::seconds{20}, std::chrono::seconds{60},
                                                std::chrono::seconds{180}};
+
+/// What `record` has read of a list that it has added to one that was copied here: what it has not
+/// read counts less than before, and lies elsewhere.
+warm::HotList added_to(const warm::HotList& copied, warm::HotList list) {
+  std::map<std::pair<std::uint64_t, std::string_view>, std::uint32_t> before;
+  for (const warm::HotRange& range : copied.ranges)
+    before[{range.device.offset / warm::kGridBytes, range.path}] = range.per_mille;
+  std::erase_if(list.ranges, [&](const warm::HotRange& range) {
+    const auto known = before.find({range.device.offset / warm::kGridBytes, range.path});
+    return known != before.end() && range.per_mille < known->second;
+  });
+  // It was half of a whole of which the other half is gone.
+  for (warm::HotRange& range : list.ranges)
+    range.per_mille = std::min<std::uint32_t>(1000, 2 * range.per_mille);
+  list.recordings = 1;
+  return list;
+}
 
 }  // namespace
 
@@ -266,9 +285,8 @@ void Recording::save(const std::stop_token& stop) {
   before.resize(std::min<std::size_t>(before.size(), 1));
   // `record` may have added to the volume's list since the mount.
   if (const auto bytes = file_ ? file_->load(warm::kMostListBytes) : std::nullopt; bytes && *bytes)
-    if (auto now = warm::decode_hot_list(**bytes);
-        now && !is_copied_ && (was_used_ || *now != own_))
-      before.assign(1, std::move(*now));
+    if (auto now = warm::decode_hot_list(**bytes); now && (was_used_ || *now != own_))
+      before.assign(1, is_copied_ && own_ ? added_to(*own_, std::move(*now)) : std::move(*now));
   before.push_back(std::move(list));
   list = warm::merge_hot_lists(before);
   // A list without its volume counts as one that was copied here. One that the snapshot brought

@@ -233,6 +233,40 @@ TEST_F(RecordingTest, links_and_pipes_in_its_place_lead_nowhere) {
   EXPECT_EQ(text.str(), "untouched");
 }
 
+/// It was dropped as the copied list's, and where there had been none as well. What is added names
+/// files that nobody has, which no lease records by itself.
+TEST_F(RecordingTest, what_is_added_by_hand_to_a_list_that_is_not_the_volumes_own_outlives_it) {
+  for (const bool is_copied : {false, true}) {
+    SCOPED_TRACE(is_copied ? "a copied one" : "none yet");
+    if (is_copied) {
+      volume = "vol-0def";
+      filesystem = "1cd5-02";
+    }
+    Recording recording([](const std::string&) {}, kToNobody);
+    recording.start(disk_loop_.device());
+    mount_root();
+    recording.mounted(root().string(), 0, volume, filesystem);
+    begin_session(recording);
+    EXPECT_TRUE(warm::shell("cat " + root().string() + "/d5/5 > /dev/null"));
+    const auto before = read_list();
+    ASSERT_EQ(before.has_value(), is_copied);
+    HotList list{"", "", warm::kFsBytes, before ? before->recordings : 1, {}};
+    list.ranges.push_back({{(is_copied ? 300 : 310) * warm::kGridBytes, 4096},
+                           is_copied ? "/by/hand/2" : "/by/hand/1",
+                           0,
+                           1000});
+    if (before) list = warm::merge_hot_lists(std::vector{*before, list});
+    fs::create_directories((root() / kVolumeHotList).parent_path());
+    std::ofstream(root() / kVolumeHotList, std::ios::binary) << warm::encode_hot_list(list);
+    EXPECT_TRUE(recording.finish(seconds(20)));
+    kept = read_list();
+    unmount();
+    EXPECT_THAT(paths(), Contains(is_copied ? "/by/hand/2" : "/by/hand/1"));
+    EXPECT_THAT(paths(), Contains("/d5/5")) << "the lease's own";
+  }
+  EXPECT_THAT(paths(), testing::Not(Contains("/by/hand/1"))) << "it lies elsewhere here";
+}
+
 TEST_F(RecordingTest, a_disk_that_is_none_is_a_note_and_no_more) {
   Recording recording([this](const std::string& note) { notes.push_back(note); }, kToNobody);
   recording.start("/dev/null");
