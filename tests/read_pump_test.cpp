@@ -325,6 +325,32 @@ TEST_F(Pump, survives_a_device_that_fails_for_a_while_without_hammering_it) {
   EXPECT_LT(failures, 40U);
 }
 
+/// The same of them were tried once a second until the whole device counted as lost: in the middle
+/// of a list, at its end, and where all that is in flight at first is bad.
+TEST_F(Pump, more_bad_blocks_in_a_row_than_are_in_flight_are_not_the_devices) {
+  for (const Block first : {0U, 20U, 60U}) {
+    SCOPED_TRACE(first);
+    engine_.error = [first](std::uint64_t offset) {
+      const std::uint64_t block = offset / kGridBytes;
+      return block >= first && block < first + 20 ? EIO : 0;
+    };
+    present_.clear();
+    ReadPump reader = pump();
+    ASSERT_EQ(reader.read(first_blocks(80), {}), ReadPump::End::finished);
+    EXPECT_EQ(present_.size(), 60U);
+    EXPECT_EQ(reader.given_up(), 20U);
+  }
+}
+
+TEST_F(Pump, a_device_that_answers_nothing_any_more_is_lost_after_ten_seconds) {
+  engine_.error = [this](std::uint64_t) { return present_.size() >= 20 ? EIO : 0; };
+  ReadPump reader = pump();
+  const auto start = Clock::now();
+  ASSERT_EQ(reader.read(first_blocks(200), {}), ReadPump::End::device_lost);
+  EXPECT_LT(Clock::now() - start, milliseconds(13'000));
+  EXPECT_LT(reader.errors(), 60U) << "one read a second";
+}
+
 TEST_F(Pump, a_stop_request_is_honoured_within_200_ms_even_when_reads_stall) {
   std::stop_source stop;
   Clock::time_point asked;

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 constexpr auto kLongestWait = milliseconds(20);
 constexpr auto kRetryAfter = milliseconds(1000);  // an attempt; EBS stalls and resets take seconds
 /// So many failures in a row are the device's, not a block's: one read a second until it answers
-/// again.
+/// again, of another block than those.
 constexpr std::uint64_t kDeviceFails = 8;
 constexpr auto kProbeFailingEvery = milliseconds(1000);
 constexpr auto kLostAfter = milliseconds(10'000);  // an NVMe controller reset takes 8 s
@@ -46,9 +46,13 @@ std::uint64_t ReadPump::block_bytes(Block block) const {
   return std::min(kGridBytes, device_bytes_ - std::uint64_t{block} * kGridBytes);
 }
 
+bool ReadPump::is_failing() const {
+  return errors_in_a_row_ >= kDeviceFails;
+}
+
 bool ReadPump::is_lost() const {
   if (gone_ || last_error_ == ENODEV || last_error_ == ENXIO || last_error_ == EBADF) return true;
-  return errors_in_a_row_ >= kDeviceFails && SteadyClock::now() - first_error_ >= kLostAfter;
+  return is_failing() && SteadyClock::now() - first_error_ >= kLostAfter;
 }
 
 bool ReadPump::is_started() const {
@@ -59,9 +63,11 @@ bool ReadPump::is_done() const {
   return is_started() && retries_.empty() && samples_.empty() && engine_.in_flight() == 0;
 }
 
-/// Retries that are due come before new blocks, so that one bad block cannot hide until the end.
+/// Retries that are due come before new blocks, so that one bad block cannot hide until the end;
+/// but what has failed tells nothing of a device that fails.
 std::optional<Block> ReadPump::next_block() {
-  if (!retries_.empty() && retries_.front().due <= SteadyClock::now()) {
+  const bool waits = is_failing() && !is_started();
+  if (!waits && !retries_.empty() && retries_.front().due <= SteadyClock::now()) {
     const Block block = retries_.front().block;
     retries_.pop_front();
     return block;
@@ -88,7 +94,13 @@ std::optional<Block> ReadPump::next_preferred() {
   return block;
 }
 
+/// Of a device that fails a list's last is as good a probe as any, and not beside what has failed.
 std::optional<Block> ReadPump::next_listed() {
+  if (is_failing() && next_ < blocks_.size()) {
+    const Block block = blocks_.back();
+    blocks_ = blocks_.first(blocks_.size() - 1);
+    return block;
+  }
   if (const auto block = next_preferred()) return block;
   if (next_ < blocks_.size()) return blocks_[next_++];
   return std::nullopt;
@@ -133,8 +145,10 @@ Ok ReadPump::submit_started() {
 
 Ok ReadPump::fill(const std::stop_token& stop) {
   if (stop.stop_requested()) return {};
-  const bool failing = errors_in_a_row_ >= kDeviceFails;
+  const bool failing = is_failing();
   if (failing && SteadyClock::now() - latest_error_ < kProbeFailingEvery) return {};
+  const bool is_asked = samples_in_flight_ > 0 || !samples_.empty();
+  if (failing && came_ && !is_asked) samples_.push_back(*came_);
   const unsigned pieces = whole_blocks_ ? kGridBytes / kPieceBytes : 1;
   const unsigned wanted = control_.depth() + batch_.beyond;
   const unsigned depth = failing ? 1 : std::min(wanted, engine_.capacity());
@@ -257,6 +271,7 @@ void ReadPump::block_ended(Block block, int error, microseconds latency) {
     return;
   }
   attempts_.erase(block);
+  came_ = block;
   if (!whole_blocks_) touched_.push_back(block);
   if (events_.present) events_.present(block, latency);
 }

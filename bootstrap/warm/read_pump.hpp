@@ -186,6 +186,7 @@ class ReadPump {
   void try_touch(Block block, std::chrono::microseconds first);
   void try_ended(const Flight& flight, const ReadResult& result);
   void learn();
+  bool is_failing() const;
   bool is_lost() const;
   bool is_started() const;
   bool is_done() const;
@@ -222,6 +223,7 @@ class ReadPump {
   bool gone_ = false;
   unsigned probes_in_flight_ = 0;
   unsigned samples_in_flight_ = 0;
+  std::optional<Block> came_;  // the latest that was read
   std::map<Block, Try> tries_;
   std::size_t drawn_ = 0;  // by all samples
   std::uint64_t errors_ = 0;
