@@ -8,6 +8,7 @@
 #include "bootstrap/warm/claim_trial.hpp"
 #include "bootstrap/warm/eta_estimate.hpp"
 #include "bootstrap/warm/first_touches.hpp"
+#include "bootstrap/warm/hot_reads.hpp"
 #include "bootstrap/warm/list_reader.hpp"
 #include "bootstrap/warm/map_keeper.hpp"
 #include "bootstrap/warm/needed_search.hpp"
@@ -40,7 +41,6 @@ constexpr unsigned kLookupsPart = 10;
 constexpr unsigned kFewestLookups = 2;
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
-constexpr std::uint32_t kBeforeFiles = 0;  // of the pump's ranks
 
 std::uint64_t milliseconds_since(SteadyClock::time_point start) {
   return static_cast<std::uint64_t>(
@@ -61,7 +61,6 @@ class Run {
   Ok take_map();
   void take_read_before();
   std::vector<Block> disbelieve_read_before();
-  Result<ReadPump::End> read_hot();
   Result<ReadPump::End> find_needed();
   Result<ReadPump::End> read_needed();
   Result<ReadPump::End> read_what_is_left();
@@ -70,9 +69,6 @@ class Run {
   Ok finish(ReadPump::End end);
 
   void on_present(Block block, microseconds latency);
-  bool is_hot_present() const;
-  void look_at_hot();
-  void take_late_hot();
   std::vector<Block> on_tick();
   void report(bool now);
   void note(std::string text);
@@ -96,11 +92,8 @@ class Run {
   std::optional<ListReader> reader_;
   std::optional<RootMetadata> metadata_;
   std::optional<NeededSet> needed_;
-  BlockSet given_up_;  // by any round; a later one may have read them
-  BlockSet hot_;
-  bool hot_started_ = false;  // all of the hot list that was there at the start
-  bool late_left_ = false;    // of the list that came later
-  bool filling_ = false;      // what is needed is known and being read
+  BlockSet given_up_;     // by any round; a later one may have read them
+  bool filling_ = false;  // what is needed is known and being read
 
   WarmProgress progress_;
   FirstTouches first_touches_;
@@ -108,6 +101,7 @@ class Run {
   MapKeeper map_{start_, [this](std::string text) { note(std::move(text)); }};
   std::optional<ClaimTrial> trial_;
   std::optional<SessionWishes> wishes_;
+  std::optional<HotReads> hot_;
   EtaEstimate eta_;
   SteadyClock::time_point last_report_{};
   SteadyClock::time_point last_foreground_{};
@@ -157,7 +151,7 @@ Ok Run::open() {
     for (const Block block : blocks)
       if (presence_.erase_read(block)) --progress_.blocks_read;
     const std::vector<Block> before = disbelieve_read_before();
-    if (progress_.hot_ms && !is_hot_present()) progress_.hot_ms.reset();
+    hot_->went();
     return before;
   };
   events.exists = [this](Block block) { return reaches(block); };
@@ -178,7 +172,6 @@ Ok Run::open() {
   const Block blocks = grid_blocks(device_->size_bytes());
   presence_ = Presence(blocks);
   given_up_ = BlockSet(blocks);
-  hot_ = BlockSet(blocks);
   reader_.emplace(*pump_, presence_, stop_);
   const auto on_note = [this](std::string text) { note(std::move(text)); };
   const ByteRange partition = {request_.partition_offset_bytes, partition_bytes()};
@@ -193,6 +186,8 @@ Ok Run::open() {
   wishes_.emplace(*pump_, blocks, request_.partition_offset_bytes,
                   std::clamp(tags / kLookupsPart, kFewestLookups, FileFinder::kMostLookups),
                   on_note);
+  hot_.emplace(HotReads::Parts{*control_, *pump_, *reader_, presence_, *wishes_, progress_}, start_,
+               std::move(request_.late_hot));
   progress_.device_blocks = blocks;
   progress_.engine = engine_->name();
   progress_.state = WarmState::running;
@@ -217,15 +212,7 @@ void Run::on_present(Block block, microseconds latency) {
     ++progress_.blocks_read;
     map_.count_block();
   }
-  if (hot_started_ && !progress_.hot_ms && hot_.contains(block)) look_at_hot();
-}
-
-bool Run::is_hot_present() const {
-  return hot_.difference(presence_.present()).count() == 0;
-}
-
-void Run::look_at_hot() {
-  if (is_hot_present()) progress_.hot_ms = milliseconds_since(start_);
+  hot_->came(block);
 }
 
 /// What somebody read before the mount, when there was no warmer yet.
@@ -244,53 +231,6 @@ std::vector<Block> Run::disbelieve_read_before() {
     if (reader_->is_wanted(before.block)) again.push_back(before.block);
   }
   return again;
-}
-
-/// Before all else: sessions are waiting for these, and to look for the map in a cold file system
-/// takes some first touches, too.
-Result<ReadPump::End> Run::read_hot() {
-  for (const Block block : request_.hot)
-    if (block < hot_.size()) hot_.insert(block);
-  progress_.hot_blocks = hot_.count();
-  if (progress_.hot_blocks == 0) {
-    hot_started_ = true;
-    return ReadPump::End::finished;
-  }
-  // Two reads of one block bring no more than one, and the pipe has room for few: what is under way
-  // is asked for when the others have been, and is there by then.
-  BlockSet under_way(presence_.size());
-  for (const Block block : request_.under_way)
-    if (block < under_way.size()) under_way.insert(block);
-  std::ranges::stable_partition(request_.hot, [&](Block block) {
-    return block >= under_way.size() || !under_way.contains(block);
-  });
-  const BlockSet none(presence_.size());
-  control_->hurry(true);
-  const auto end = reader_->read(plan_reads({&none, &presence_.present(), request_.hot, {}, {}}),
-                                 [] { return true; });
-  control_->hurry(false);
-  hot_started_ = true;
-  look_at_hot();
-  return end;
-}
-
-/// A manager that was away at the mount tells when the rest is being read: what of that is left
-/// takes minutes, and sessions want this first.
-void Run::take_late_hot() {
-  if (!hot_started_ || !request_.late_hot) return;
-  auto late = request_.late_hot();
-  if (!late) return;
-  request_.late_hot = {};
-  std::erase_if(*late, [this](Block block) { return block >= hot_.size(); });
-  for (const Block block : *late) hot_.insert(block);
-  progress_.hot_blocks = hot_.count();
-  if (!is_hot_present())
-    progress_.hot_ms.reset();
-  else if (progress_.hot_blocks > 0 && !progress_.hot_ms)
-    look_at_hot();
-  wishes_->expect(*late);
-  late_left_ = !progress_.hot_ms;
-  pump_->prefer(*late, kBeforeFiles);
 }
 
 Result<ReadPump::End> Run::find_needed() {
@@ -351,13 +291,15 @@ Result<ReadPump::End> Run::read_everything() {
     }
     if (end != ReadPump::End::finished) return end;
     TRY_ASSIGN(const bool warm, trial_->is_warm_already());
-    if (warm) return read_hot();  // what of it the needed blocks do not cover, and that it is there
+    // What of it the needed blocks do not cover, and that it is there.
+    if (warm) return hot_->read(std::move(request_.hot), request_.under_way);
   }
   wishes_->expect(request_.hot);
   wishes_->expect(request_.under_way);
   wishes_->start(request_.device_path, request_.mount_point, std::move(request_.files),
                  std::move(request_.guess), !request_.hot.empty());
-  TRY_ASSIGN(const auto hot_end, read_hot());
+  // Before the map, which in a cold file system takes some first touches to look for.
+  TRY_ASSIGN(const auto hot_end, hot_->read(std::move(request_.hot), request_.under_way));
   if (hot_end != ReadPump::End::finished) return hot_end;
   if (!looked_for_map) look_for_map();
   if (!looked_for_map && trial_->has_looked_for_map()) {
@@ -392,13 +334,11 @@ std::vector<Block> Run::on_tick() {
     const unsigned ours = engine_->in_flight();
     if (const auto all = device_->in_flight())
       control_->others_in_flight(*all - std::min(*all, ours));
-    take_late_hot();
+    hot_->take_late();
   }
   const BlockSet any;
-  late_left_ = late_left_ && !progress_.hot_ms && pump_->has_preferred();
-  const bool reads_list = late_left_ || (progress_.hot_blocks > 0 && !hot_started_);
   wishes_->prefer(now, presence_.present(), needed_->is_known() ? needed_->blocks() : any,
-                  reads_list);
+                  hot_->is_being_read());
   map_.keep_up(now, wishes_->at_rest_since(), presence_);
   report(false);
   if (now - last_sample_ < kSampleEvery) return {};
@@ -413,11 +353,7 @@ void Run::report(bool now) {
   last_report_ = SteadyClock::now();
   progress_.needed_blocks = needed_->is_known() ? needed_->blocks().count() : 0;
   progress_.file_blocks = wishes_->files().count();
-  progress_.hot_present = hot_.intersection(presence_.present()).count();
-  // The last of it may be there by the map's or the snapshot's word, which no read's end tells.
-  if (hot_started_ && progress_.hot_blocks > 0 && progress_.hot_present == progress_.hot_blocks &&
-      !progress_.hot_ms)
-    progress_.hot_ms = milliseconds_since(start_);
+  hot_->count();
   progress_.present_blocks =
       needed_->is_known() ? needed_->blocks().intersection(presence_.present()).count() : 0;
   progress_.present_device_blocks = presence_.present().count();

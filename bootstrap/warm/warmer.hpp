@@ -1,8 +1,8 @@
 // Reads the needed blocks of a mounted root ahead of the sessions that will want them, and measures
 // what that costs. `up` runs one Warmer on a thread of its own after mounting, and stops it before
 // unmounting. What is needed is needed_set's, what is present presence's, the map map_keeper's,
-// whether what it claims is true claim_trial's, the order of blocks warm_plan's, the number in
-// flight depth_control's, the reads read_engine's; this file joins them.
+// whether what it claims is true claim_trial's, the hot list hot_reads', the order of blocks
+// warm_plan's, the number in flight depth_control's, the reads read_engine's; this file joins them.
 #pragma once
 
 #include <chrono>
