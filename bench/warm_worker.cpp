@@ -137,6 +137,7 @@ Ok run_warmer(std::span<const std::string> words) {
   request.read_before = early.finish();
   request.under_way = early.under_way();
   request.depth = early.depth();
+  request.read_whole = early.reads_whole();
   request.guess = {warm::first_run_files, [root = request.mount_point] {
                      return warm::first_run_files_of(login_users(root));
                    }};

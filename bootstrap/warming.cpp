@@ -162,6 +162,7 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
     request.read_before = early_.finish();
     request.under_way = early_.under_way();
     request.depth = early_.depth();
+    request.read_whole = early_.reads_whole();
   }
   if (const auto disk = warm::BlockDevice::open(request.device_path)) {
     if (!recording_.was_told()) hear_of_list_later(request, disk->size_bytes());

@@ -373,6 +373,49 @@ TEST_F(EarlyReadsTest, the_warmer_counts_what_was_read_before_it) {
   EXPECT_GE(progress.blocks_read, progress.needed_blocks - 2);
 }
 
+/// They counted as present, and the warmer had to see four of its own before it read any whole.
+TEST_F(EarlyReadsTest, what_was_touched_in_vain_is_not_present_and_the_warmer_is_told) {
+  make_image(0);
+  sim::VolumeProfile fine = without_tails();
+  fine.hydration_unit_kib = 64;
+  attach(fine);
+  constexpr std::uint64_t kUnits = kGridBytes / (64 * kKiB);
+  const auto is_hot = [](Block block) { return block >= 100 && block < 400; };
+  std::vector<Block> hot;
+  for (Block block = 100; is_hot(block); ++block) hot.push_back(block);
+  EarlyReads early;
+  early.start(disk_loop_.device(), 0, 0, confine_here);
+  early.hot(hot);
+  // A touch is in the first of its units, and what tries it in a middle one.
+  const auto begins_anew = [&] {
+    const auto units = touched();
+    return std::ranges::any_of(hot,
+                               [&](Block block) { return units.contains(block * kUnits + 1); });
+  };
+  const auto limit = Clock::now() + std::chrono::seconds(10);
+  while (!begins_anew() && Clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  const auto read = early.finish();
+  EXPECT_TRUE(early.reads_whole());
+  const auto units = touched();
+  EXPECT_TRUE(std::ranges::any_of(hot, [&](Block block) {
+    return units.contains(block * kUnits) && !units.contains(block * kUnits + 1);
+  })) << "else this test shows nothing";
+  for (const BlockRead& one : read)
+    for (std::uint64_t unit = 0; is_hot(one.block) && unit < kUnits; ++unit)
+      EXPECT_TRUE(units.contains(one.block * kUnits + unit)) << one.block << ", part " << unit;
+  mount_root();
+  auto wanted = request();
+  wanted.read_before = read;
+  wanted.under_way = early.under_way();
+  wanted.read_whole = early.reads_whole();
+  const WarmProgress progress = run(wanted);
+  EXPECT_EQ(progress.state, WarmState::done);
+  EXPECT_EQ(progress.touch_bytes, kGridBytes);
+  EXPECT_THAT(progress.note, testing::HasSubstr("read whole"));
+  EXPECT_EQ(reports_.front().touch_bytes, kGridBytes) << "from the first on";
+}
+
 /// Its reads wait in the queue of gp3's 3,000 a second then, longer than warm reads may take.
 TEST_F(EarlyReadsTest,
        a_warm_volume_is_recognised_and_left_alone_while_a_session_reads_at_the_cap) {

@@ -51,7 +51,8 @@ class EarlyReads::Loop {
         pump_(engine, control, device.size_bytes(), events(), cap, std::chrono::milliseconds(0),
               true),
         asked_(grid_blocks(device.size_bytes())),
-        present_(grid_blocks(device.size_bytes())) {}
+        present_(grid_blocks(device.size_bytes())),
+        again_(grid_blocks(device.size_bytes())) {}
 
   void run(const std::stop_token& stop) {
     stop_ = stop;
@@ -73,8 +74,11 @@ class EarlyReads::Loop {
     }
   }
 
-  /// Asked for, and neither there nor failed.
-  std::vector<Block> under_way() const { return asked_.difference(present_).members(); }
+  /// Asked for, and neither there nor failed nor touched in vain.
+  std::vector<Block> under_way() const {
+    return asked_.difference(present_).difference(again_).members();
+  }
+  bool reads_whole() const { return pump_.touch_bytes() == kGridBytes; }
 
  private:
   /// One mount that is being worked out: its present round is read, then the next one asked for.
@@ -89,6 +93,16 @@ class EarlyReads::Loop {
       present_.insert(block);
       const std::lock_guard lock(owner_.mutex_);
       owner_.read_.push_back({block, latency});
+    };
+    events.not_present = [this](std::span<const Block> touched) {
+      for (const Block block : touched) {
+        present_.erase(block);
+        again_.insert(block);
+      }
+      const std::lock_guard lock(owner_.mutex_);
+      std::erase_if(owner_.read_,
+                    [this](const BlockRead& read) { return again_.contains(read.block); });
+      return std::vector<Block>{};
     };
     events.wanted = [this](Block block) {
       if (asked_.contains(block)) return false;
@@ -214,6 +228,7 @@ class EarlyReads::Loop {
   ReadPump pump_;
   BlockSet asked_;
   BlockSet present_;
+  BlockSet again_;  // were touched, and have to be read whole
   ByteRange table_;
   bool is_table_read_ = false;
   std::vector<Block> of_mount_;  // in the order in which they were wanted
@@ -229,6 +244,7 @@ void EarlyReads::start(const std::string& device_path, unsigned max_depth, unsig
   finish();
   depth_.reset();
   under_way_.clear();
+  reads_whole_ = false;
   device_path_ = device_path;
   const Bounds bounds{max_depth, max_mib_s};
   thread_.start([this, device_path, bounds, set_up = std::move(set_up)](std::stop_token stop) {
@@ -264,6 +280,7 @@ void EarlyReads::run(const std::string& device_path, Bounds bounds,
   Loop loop(*this, *device, **engine, *depth_, RateCap(bounds.mib_s * kMib));
   loop.run(stop);
   under_way_ = loop.under_way();
+  reads_whole_ = loop.reads_whole();
 }
 
 }  // namespace warmroot::warm

@@ -52,6 +52,9 @@ class EarlyReads {
   bool stop_by(std::chrono::steady_clock::time_point deadline) { return thread_.stop_by(deadline); }
   /// Of those under way, once, for after finish: in the order of their numbers.
   std::vector<Block> under_way() { return std::exchange(under_way_, {}); }
+  /// Whether those reads have taught that a touch does not bring its block in; for after finish,
+  /// which names blocks that were read whole alone then.
+  bool reads_whole() const { return reads_whole_; }
   /// What those reads have taught about depth, once; for after finish. Nothing where none was
   /// measured.
   std::optional<DepthControl> depth() { return std::exchange(depth_, std::nullopt); }
@@ -72,6 +75,7 @@ class EarlyReads {
   std::vector<BlockRead> read_;
   std::vector<Block> under_way_;       // the thread's until it has ended
   std::optional<DepthControl> depth_;  // the thread's until it has ended
+  bool reads_whole_ = false;           // the thread's until it has ended
   BoundedThread thread_;
 };
 

@@ -106,6 +106,9 @@ class ReadPump {
   static constexpr std::size_t kMostPreferred = 65'536;
   bool has_preferred() const { return !preferred_.empty() || !ranked_.empty(); }
 
+  /// Somebody has seen that touches do not bring blocks in: all are read whole. Before any is read.
+  void read_whole() { whole_blocks_ = true; }
+
   /// Starts what comes next, as far as the depth allows, without waiting for the end of the owner's
   /// tick, from which it is called. Errors: the engine's own.
   Ok start_now(const std::stop_token& stop) {

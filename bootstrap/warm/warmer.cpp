@@ -41,6 +41,7 @@ constexpr unsigned kLookupsPart = 10;
 constexpr unsigned kFewestLookups = 2;
 /// Half of what most volumes take: from 8 on, the search cost a hot list a tenth of a second.
 constexpr unsigned kStartDepth = 16;
+constexpr const char* kReadWhole = "one touch does not bring a block in, so blocks are read whole";
 
 std::uint64_t milliseconds_since(SteadyClock::time_point start) {
   return static_cast<std::uint64_t>(
@@ -147,7 +148,7 @@ Ok Run::open() {
   PumpEvents events;
   events.present = [this](Block block, microseconds latency) { on_present(block, latency); };
   events.not_present = [this](std::span<const Block> blocks) {
-    note("one touch does not bring a block in, so blocks are read whole");
+    note(kReadWhole);
     for (const Block block : blocks)
       if (presence_.erase_read(block)) --progress_.blocks_read;
     const std::vector<Block> before = disbelieve_read_before();
@@ -169,6 +170,10 @@ Ok Run::open() {
   };
   pump_.emplace(*engine_, *control_, device_->size_bytes(), std::move(events),
                 RateCap(std::uint64_t{request_.max_mib_s} * kMib));
+  if (request_.read_whole) {
+    pump_->read_whole();
+    note(kReadWhole);
+  }
   const Block blocks = grid_blocks(device_->size_bytes());
   presence_ = Presence(blocks);
   given_up_ = BlockSet(blocks);

@@ -50,6 +50,7 @@ struct WarmRequest {
   std::vector<BlockRead> read_before{};  ///< counted as read by this run
   /// Asked for by them and not there yet: of the hot list, these are asked for last.
   std::vector<Block> under_way{};
+  bool read_whole = false;              ///< they have seen that a touch does not bring its block in
   std::optional<DepthControl> depth{};  ///< of who read them: the search goes on from there
   /// The blocks that the volume's snapshot holds, as a set over a device of so many bytes: they are
   /// the needed ones, and no other is read. Asked at the start, and again when it matters;
