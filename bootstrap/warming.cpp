@@ -173,22 +173,23 @@ void Warming::warm_up(warm::WarmRequest request, std::stop_token token) {
   }
   if (request.hot.empty()) request.files = recording_.files_elsewhere();
   request.guess = {warm::first_run_files, [] { return warm::first_run_files_of(login_users()); }};
-  const auto show = [this](const warm::WarmProgress& progress) {
+  std::string noted;
+  const auto show = [&](const warm::WarmProgress& progress) {
     book_.update([&](Status& status) { status.warm = progress; });
+    if (progress.state == warm::WarmState::running) return;
+    if (std::exchange(noted, progress.note) != progress.note)
+      log_event(LogLevel::notice, "warming", {{"what", progress.note}});
+    // Sessions do not depend on warming: a failure of it is a note, not a stage.
+    tell_warm(progress.state == warm::WarmState::done &&
+                  progress.present_blocks == progress.needed_blocks,
+              true);
   };
   const auto done = warm::Warmer(std::move(request)).run(token, show);
-  if (done)
-    show(*done);
-  else
-    book_.update([&](Status& status) {
-      status.warm.state = warm::WarmState::failed;
-      status.warm.note = done.error().message();
-    });
-  if (const std::string note = book_.snapshot().warm.note; !note.empty())
-    log_event(LogLevel::notice, "warming", {{"what", note}});
-  // Sessions do not depend on warming: a failure of it is a note, not a stage.
-  const bool is_whole = done && done->present_blocks == done->needed_blocks;
-  tell_warm(is_whole && done->state == warm::WarmState::done, true);
+  if (done) return;
+  warm::WarmProgress failed = book_.snapshot().warm;
+  failed.state = warm::WarmState::failed;
+  failed.note = done.error().message();
+  show(failed);
 }
 
 void Warming::sessions_open() {
@@ -232,11 +233,12 @@ void Warming::send_asked() {
   reporter_.exchange("POST", "/v1/hot-list?asked=1", std::move(*list), answered);
 }
 
-/// The stage comes behind "warming", also where the warmer was done before sessions were.
+/// The stage comes behind "warming", also where the warmer was done before sessions were. The
+/// warmer tells its end more than once: the first time what it saves then may take long.
 void Warming::tell_warm(bool is_warm, bool has_ended) {
   const std::lock_guard lock(mutex_);
+  if (has_ended && std::exchange(warmer_done_, true)) return;
   warmed_ = warmed_ || is_warm;
-  warmer_done_ = warmer_done_ || has_ended;
   ready_ = ready_ || !has_ended;
   if (!ready_ || !warmer_done_) return;
   if (warmed_) enter_(Stage::warm);

@@ -103,11 +103,13 @@ void MapKeeper::take_saved(bool wait) {
   }
 }
 
-void MapKeeper::save_now(const Presence& presence) {
+bool MapKeeper::save_now(const Presence& presence) {
+  const bool was_saving = saving_.valid();
   take_saved(true);
-  if (!file_ || unsaved_ == 0 || (exists_ && unsaved_ < kWorthSaving)) return;
+  if (!file_ || unsaved_ == 0 || (exists_ && unsaved_ < kWorthSaving)) return was_saving;
   start_saving(presence);
   take_saved(true);
+  return true;
 }
 
 }  // namespace warmroot::warm

@@ -54,8 +54,8 @@ class MapKeeper {
   /// since `at_rest_since`; nothing: that is not known.
   void keep_up(SteadyClock::time_point now, std::optional<SteadyClock::time_point> at_rest_since,
                const Presence& presence);
-  /// Saves what is worth it, and waits for it.
-  void save_now(const Presence& presence);
+  /// Saves what is worth it, and waits for it. False when there was nothing to wait for.
+  bool save_now(const Presence& presence);
 
  private:
   struct Found {

@@ -15,7 +15,7 @@ enum class WarmState {
   waiting,  ///< not started
   running,
   done,  ///< every needed block is present, or was given up after its retries (see errors, warmth)
-  stopped,  ///< asked to stop; the map is saved and the next run resumes
+  stopped,  ///< asked to stop; the map is saved then, and the next run resumes
   failed,   ///< the device went away or answers errors only; `note` says which
 };
 

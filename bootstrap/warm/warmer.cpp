@@ -66,8 +66,8 @@ class Run {
   Result<ReadPump::End> read_needed();
   Result<ReadPump::End> read_what_is_left();
   Result<ReadPump::End> read_everything();
-  void save_map();
-  Ok finish(ReadPump::End end);
+  void finish(ReadPump::End end);
+  void tell_end();
 
   void on_present(Block block, microseconds latency);
   std::vector<Block> on_tick();
@@ -384,12 +384,14 @@ void Run::report(bool now) {
   if (on_progress_) on_progress_(progress_);
 }
 
-/// On a disk that has gone every write fails.
-void Run::save_map() {
-  if (!pump_->has_gone()) map_.save_now(presence_);
+/// Before the map is saved, which may take a stall's minute.
+void Run::tell_end() {
+  report(true);
+  // On a disk that has gone every write fails.
+  if (!pump_->has_gone() && map_.save_now(presence_)) report(true);
 }
 
-Ok Run::finish(ReadPump::End end) {
+void Run::finish(ReadPump::End end) {
   wishes_->stop_lookups();  // or it would look files up while the map is saved
   // Also in what was read last, or before any read has failed of it: who asks to stop may know.
   if (pump_->has_gone()) end = ReadPump::End::device_lost;
@@ -414,9 +416,7 @@ Ok Run::finish(ReadPump::End end) {
   if (stop_.stop_requested() && progress_.state == WarmState::done &&
       !needed_->blocks().difference(presence_.present()).members().empty())
     progress_.state = WarmState::stopped;
-  save_map();
-  report(true);
-  return {};
+  tell_end();
 }
 
 Result<WarmProgress> Run::run() {
@@ -429,11 +429,10 @@ Result<WarmProgress> Run::run() {
   if (!end) {
     progress_.state = WarmState::failed;
     note(end.error().message());
-    save_map();
-    report(true);
+    tell_end();
     return progress_;
   }
-  TRY(finish(*end));
+  finish(*end);
   return progress_;
 }
 

@@ -67,16 +67,19 @@ struct WarmRequest {
 
 class Warmer {
  public:
-  /// Called from run's thread at most twice a second, and once at the end.
+  /// Called from run's thread at most twice a second, and at the end: before the map is saved, and
+  /// once more when it was.
   using OnProgress = std::function<void(const WarmProgress&)>;
 
   explicit Warmer(WarmRequest request) : request_(std::move(request)) {}
 
   /// Reads until every needed block is present or `stop` is requested; returns the last progress,
   /// with state done, stopped or failed. After a stop request no read is started, those in flight
-  /// are given 150 ms, and the map is saved (fsync) before it returns. Never writes to the device;
-  /// holds files of the mount only while saving the map, asking for the free list or looking files
-  /// up by name. Errors: the device cannot be opened for direct reads, or it has no size. Once.
+  /// are given 150 ms, and the map is saved (fsync) and a lookup under way waited for before it
+  /// returns: up to a stall's minute, in which on_progress has told the end. Never writes to the
+  /// device; holds files of the mount only while saving the map, asking for the free list or
+  /// looking files up by name. Errors: the device cannot be opened for direct reads, or it has no
+  /// size. Once.
   Result<WarmProgress> run(std::stop_token stop, const OnProgress& on_progress);
 
  private:
