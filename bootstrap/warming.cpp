@@ -146,12 +146,16 @@ void Warming::confine() {
               {{"why", done.error().message()}});
 }
 
-/// A manager that is being restarted while the root is mounted answers some seconds later.
+/// A manager that is being restarted while the root is mounted answers some seconds later. One that
+/// has answered with no list, or was given up, will tell none.
 void Warming::hear_of_list_later(warm::WarmRequest& request, std::uint64_t device_bytes) {
   if (ticket_.manager_url.empty()) return;
   request.late_hot = [this, device_bytes]() -> std::optional<std::vector<warm::Block>> {
-    if (!recording_.was_told()) return std::nullopt;
-    return recording_.hot_blocks(device_bytes);
+    const bool is_answered =
+        list_answered_.valid() &&
+        list_answered_.wait_for(milliseconds(0)) == std::future_status::ready;  // before it is told
+    if (recording_.was_told()) return recording_.hot_blocks(device_bytes);
+    return is_answered ? std::optional(std::vector<warm::Block>()) : std::nullopt;
   };
 }
 

@@ -53,6 +53,7 @@ void HotReads::take_late() {
   auto late = late_();
   if (!late) return;
   late_ = {};
+  if (late->empty()) return;
   std::erase_if(*late, [this](Block block) { return block >= blocks_.size(); });
   for (const Block block : *late) blocks_.insert(block);
   WarmProgress& progress = parts_.progress;

@@ -24,7 +24,7 @@ namespace warmroot::warm {
 class HotReads {
  public:
   using SteadyClock = std::chrono::steady_clock;
-  /// The late list; nullopt: not yet. Must not wait. Empty: there will be none.
+  /// The late list; nullopt: not yet; no blocks: there is none. Must not wait. May be empty.
   using Late = std::function<std::optional<std::vector<Block>>()>;
 
   /// What is read with, and where it is told; all of one run, which outlives this.
@@ -47,6 +47,8 @@ class HotReads {
   /// Asks for the late list, and prefers it where it is there: what of the rest is left takes
   /// minutes, and sessions want this first. Not before the first has been asked for.
   void take_late();
+  /// It has not answered.
+  bool waits_for_late() const { return static_cast<bool>(late_); }
   /// Something of a list is still to be started.
   bool is_being_read();
 

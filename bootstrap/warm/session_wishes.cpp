@@ -87,6 +87,14 @@ void SessionWishes::give_up(Block block) {
   });
 }
 
+void SessionWishes::end() {
+  stop_lookups();
+  finder_.reset();
+  programs_.clear();
+  trace_ = {};
+  session_.reset();
+}
+
 void SessionWishes::take_trace() {
   if (!trace_.valid() ||
       trace_.wait_for(std::chrono::milliseconds(0)) == std::future_status::timeout)

@@ -61,6 +61,9 @@ class SessionWishes {
     if (finder_) finder_->stop();
   }
 
+  /// Nothing is looked up and nobody followed any more. Waits for lookups under way.
+  void end();
+
   /// Prefers in the pump what is wanted by now, of `wanted` (empty: of any) where a session has
   /// missed something; of that little while a hot list is being read.
   void prefer(SteadyClock::time_point now, const BlockSet& present, const BlockSet& wanted,

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "bootstrap/warm/block_device.hpp"
@@ -31,6 +34,7 @@ using std::chrono::milliseconds;
 constexpr auto kProgressEvery = milliseconds(500);
 constexpr auto kForegroundEvery = milliseconds(50);
 constexpr auto kSampleEvery = milliseconds(2000);
+constexpr auto kLateEvery = milliseconds(1000);
 constexpr std::size_t kSamplesAtOnce = 4;
 /// No law of EBS has first touches that take so long; stalls of a minute are known.
 constexpr auto kStalled = milliseconds(10'000);
@@ -68,6 +72,7 @@ class Run {
   Result<ReadPump::End> read_everything();
   void finish(ReadPump::End end);
   void tell_end();
+  void hear_late_list();
 
   void on_present(Block block, microseconds latency);
   std::vector<Block> on_tick();
@@ -95,6 +100,7 @@ class Run {
   std::optional<NeededSet> needed_;
   BlockSet given_up_;     // by any round; a later one may have read them
   bool filling_ = false;  // what is needed is known and being read
+  bool is_over_ = false;  // but for a late hot list
 
   WarmProgress progress_;
   FirstTouches first_touches_;
@@ -366,7 +372,7 @@ void Run::report(bool now) {
                          ? 0
                          : static_cast<double>(progress_.present_blocks) /
                                static_cast<double>(progress_.needed_blocks);
-  progress_.elapsed_ms = milliseconds_since(start_);
+  if (!is_over_) progress_.elapsed_ms = milliseconds_since(start_);
   progress_.depth = control_->found();
   progress_.errors = pump_->errors();
   if (pump_->longest_in_flight() >= kStalled) note("a read took more than 10 s, or still does");
@@ -419,6 +425,24 @@ void Run::finish(ReadPump::End end) {
   tell_end();
 }
 
+/// With a full map a run takes a second or three; a manager that was away at the mount answers
+/// later. What of its list is there was there by the end; what is not is read, if it can be.
+void Run::hear_late_list() {
+  if (progress_.state != WarmState::done || !hot_->waits_for_late()) return;
+  wishes_->end();
+  is_over_ = true;
+  const bool was_there = progress_.hot_ms.has_value();
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  for (hot_->take_late(); hot_->waits_for_late(); hot_->take_late())
+    if (stopped.wait_for(lock, stop_, kLateEvery, [this] { return stop_.stop_requested(); }))
+      return;
+  if (progress_.hot_ms && !was_there) progress_.hot_ms = progress_.elapsed_ms;
+  std::ignore = read_what_is_left();
+  tell_end();
+}
+
 Result<WarmProgress> Run::run() {
   enlist_own_thread();
   TRY(open());
@@ -433,6 +457,7 @@ Result<WarmProgress> Run::run() {
     return progress_;
   }
   finish(*end);
+  hear_late_list();
   return progress_;
 }
 

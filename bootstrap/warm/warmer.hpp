@@ -58,7 +58,8 @@ struct WarmRequest {
   std::function<std::optional<BlockSet>(std::uint64_t device_bytes)> listed{};
   /// More of the hot list, from whoever answers only while the run goes on: read from then on,
   /// behind `hot` and what a session misses. Asked by run's thread some times a second
-  /// until there is an answer; nullopt: not yet. Must not wait. May be empty.
+  /// until there is an answer, and once a second when all else is done; nullopt: not yet; no
+  /// blocks: there is none. Must not wait. May be empty.
   std::function<std::optional<std::vector<Block>>()> late_hot{};
   /// Called by run's thread once all that the run needs is open: from then on it and the threads
   /// that it starts make no other calls than those of confine.hpp. May be empty.
@@ -68,18 +69,18 @@ struct WarmRequest {
 class Warmer {
  public:
   /// Called from run's thread at most twice a second, and at the end: before the map is saved, and
-  /// once more when it was.
+  /// once more when it was, or when a late hot list is there.
   using OnProgress = std::function<void(const WarmProgress&)>;
 
   explicit Warmer(WarmRequest request) : request_(std::move(request)) {}
 
-  /// Reads until every needed block is present or `stop` is requested; returns the last progress,
-  /// with state done, stopped or failed. After a stop request no read is started, those in flight
-  /// are given 150 ms, and the map is saved (fsync) and a lookup under way waited for before it
-  /// returns: up to a stall's minute, in which on_progress has told the end. Never writes to the
-  /// device; holds files of the mount only while saving the map, asking for the free list or
-  /// looking files up by name. Errors: the device cannot be opened for direct reads, or it has no
-  /// size. Once.
+  /// Reads until every needed block is present or `stop` is requested, then waits for `late_hot` to
+  /// answer, and holds nothing of the mount meanwhile; returns the last progress, with state done,
+  /// stopped or failed. After a stop request no read is started, those in flight are given 150 ms,
+  /// and the map is saved (fsync) and a lookup under way waited for before it returns: up to a
+  /// stall's minute, in which on_progress has told the end. Never writes to the device; holds files
+  /// of the mount only while saving the map, asking for the free list or looking files up by name.
+  /// Errors: the device cannot be opened for direct reads, or it has no size. Once.
   Result<WarmProgress> run(std::stop_token stop, const OnProgress& on_progress);
 
  private:
