@@ -12,6 +12,7 @@
 #include "bootstrap/entry.hpp"
 #include "bootstrap/held_volume.hpp"
 #include "bootstrap/partition.hpp"
+#include "bootstrap/release_unmount.hpp"
 
 namespace warmroot::bootstrap {
 
@@ -28,6 +29,8 @@ struct Assignment : HeldVolume {
   std::shared_future<void> kernel_work;
   std::shared_ptr<std::vector<std::string>> kernel_users =
       std::make_shared<std::vector<std::string>>();
+  /// And about its mounts.
+  std::shared_ptr<VolumeUnmount> unmounting = std::make_shared<VolumeUnmount>();
   bool host_keys = false;  ///< sshd may show the volume's
 };
 

@@ -111,13 +111,12 @@ int unmount_at(const std::string& path) {
   return ::umount2(place.c_str(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
 }
 
-/// Of unmount_at: something else is at the path than the table said.
+}  // namespace
+
 bool is_not_there(int error_number) {
   return error_number == EINVAL || error_number == ENOENT || error_number == ENOTDIR ||
          error_number == ELOOP;
 }
-
-}  // namespace
 
 UniqueFd open_parent(const std::string& path) {
   open_how how{};

@@ -45,6 +45,10 @@ Ok perform_all(const std::vector<MountStep>& steps, const std::string& point,
 /// volume's, and would lead elsewhere.
 UniqueFd open_parent(const std::string& path);
 
+/// errno of an open_parent or umount2(2) by a path of the mount table: something else is there than
+/// the table said.
+bool is_not_there(int error_number);
+
 /// Unmounts everything below `point`, the last mounted first, and then `point` itself unless
 /// `keep_top`; no symbolic link leads it out of there. Nothing mounted there is success. Errors:
 /// refused (EBUSY) with the mount that is held.

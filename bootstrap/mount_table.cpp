@@ -19,8 +19,11 @@ std::vector<MountRow> parse_mount_table(const std::string& mountinfo) {
     std::istringstream fields(line);
     MountRow mount;
     std::string root;
-    if (fields >> mount.id >> mount.parent >> mount.device >> root >> mount.point)
-      mounts.push_back(std::move(mount));
+    if (!(fields >> mount.id >> mount.parent >> mount.device >> root >> mount.point)) continue;
+    // Behind the options, and some fields that a single "-" ends.
+    for (std::string field; mount.filesystem.empty() && fields >> field;)
+      if (field == "-") fields >> mount.filesystem;
+    mounts.push_back(std::move(mount));
   }
   return mounts;
 }

@@ -17,8 +17,9 @@ constexpr std::size_t kMaxMountinfo = 16 << 20;
 
 struct MountRow {
   std::string id, parent;
-  std::string device;  ///< "major:minor"
-  std::string point;   ///< with octal escapes
+  std::string device;      ///< "major:minor"
+  std::string point;       ///< with octal escapes
+  std::string filesystem;  ///< "ext4", "fuse.sshfs"; empty in a line that ends before it
 };
 
 /// "major:minor", as the table names a device.

@@ -104,7 +104,7 @@ class Release {
       if (device_) empty_volume();
       if (!device_ && assignment_.entry->holds_sessions()) end_entry();
       if (auto done = book_.timed("unmount", [&] { return unmount(); }); !done) {
-        if (device_ && !runs(assignment_.write_back))
+        if (device_ && device_mounted_at(kVolumePoint) && !runs(assignment_.write_back))
           attempt("take the clean mark back", [&] { return take_mark_back(); });
         return fail(std::move(done).error());
       }
@@ -205,7 +205,9 @@ class Release {
   Result<std::string> find_volume() {
     const auto found = mounted_root(assignment_.root_device);
     if (!found || (assignment_.root_device != 0 && *found != assignment_.root_device))
-      return fail(ErrorKind::gone, "somebody else has unmounted the volume");
+      return fail(ErrorKind::gone, assignment_.unmounting->is_under_way()
+                                       ? "its unmount goes on"
+                                       : "somebody else has unmounted the volume");
     device_ = found;
     const Milliseconds left(input_.deadline_ms() - boottime_ms());
     return std::to_string(left.count() / 1000) + " s are left for the release";
@@ -386,11 +388,14 @@ class Release {
   }
 
   Result<std::string> unmount() {
-    const std::int64_t deadline = boottime_ms() + budget().unmount.count();
+    const ReleaseBudget times = budget();
+    const std::int64_t start_ms = boottime_ms(), deadline = start_ms + times.unmount.count();
+    const UnmountRound order{kVolumePoint, assignment_.other_devices,
+                             start_ms + times.servers.count(), deadline};
     // Longer each time: where there are very many processes, one that is cut short ends at the same
     // place again.
     for (std::int64_t look_ms = kLeastLookMs;; look_ms = std::min(2 * look_ms, kMostLookMs)) {
-      Ok done = unmount_tree(kVolumePoint);
+      Ok done = assignment_.unmounting->round(order);
       if (done) break;
       const std::int64_t began_ms = boottime_ms();
       const HolderSearch held = kill_for(std::clamp(deadline - began_ms, kLeastLookMs, look_ms));
@@ -409,7 +414,7 @@ class Release {
     assignment_.mounted = false;
     if (assignment_.kernel_work.valid()) assignment_.kernel_work.wait_for(kKernelWordLimit);
     const std::string users = kernel_users_text();
-    return users.empty() ? users : "the kernel used it: " + users;
+    return assignment_.unmounting->remarks(users.empty() ? users : "the kernel used it: " + users);
   }
 
   Result<std::string> lift_bound() {
@@ -430,7 +435,7 @@ class Release {
     std::vector<MountCopies> elsewhere(devices.size());
     std::string copies;
     while (true) {
-      const Ok unused = check_device_free(assignment_.disk_node);
+      const Ok unused = assignment_.unmounting->check_free(assignment_.disk_node, deadline);
       if (unused)
         return "opened " + assignment_.disk_node + " exclusively" +
                (copies.empty() ? "" : "; a copy of the mount was taken from " + copies);

@@ -18,6 +18,8 @@ constexpr Milliseconds kMostOwn{2'000}, kLeastOwn{1'000};
 constexpr Milliseconds kReminder{10'000}, kLongGrace{20'000};
 /// Of kKeptForSync; what sync has written needs no unmounting any more.
 constexpr Milliseconds kLeastUnmount{3'000}, kMostUnmount{30'000};
+/// Of unmounting, a third: whoever was killed may still write to a server that answers.
+constexpr Milliseconds kMostServers{5'000};
 /// Ending programs, writing back, unmounting: nobody can be warned.
 constexpr Milliseconds kLeast = kKill + kKeptForSync + Milliseconds{3'000};
 
@@ -72,6 +74,7 @@ ReleaseBudget plan_release(Milliseconds left, ReleaseWishes wishes) {
   budget.own_users = at_most(spare, std::clamp(budget.warn / 2, kLeastOwn, kMostOwn));
   budget.sync = std::max(left, kKeptForSync) - kLeastUnmount;
   budget.unmount = std::clamp(left, kLeastUnmount, kMostUnmount);
+  budget.servers = std::min(budget.unmount / 3, kMostServers);
   return budget;
 }
 

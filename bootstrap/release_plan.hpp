@@ -54,6 +54,7 @@ struct ReleaseBudget {
   Milliseconds kill{0};       ///< for what was killed to be gone
   Milliseconds sync{0};
   Milliseconds unmount{0};
+  Milliseconds servers{0};  ///< of unmount: NFS or FUSE of people's is not forced before
 };
 
 /// What each step may take when it begins with `left` before the end. As long as `left` is more

@@ -40,6 +40,17 @@ TEST(MountTable, lines_that_are_none_are_left_out) {
       << "a mount in itself";
 }
 
+TEST(MountTable, the_type_of_a_file_system_is_behind_as_many_fields_as_there_are) {
+  std::string types;
+  for (const auto& mount :
+       parse_mount_table("35 21 259:4 / /v rw shared:7 master:1 - ext4 /dev/x rw\n"
+                         "36 35 0:44 / /v/nfs rw - nfs4 -:/x rw\n"
+                         "37 35 0:45 / /v/a rw shared:7\n"
+                         "38 35 0:46 / /v/b rw -\n"))
+    types += mount.filesystem + ",";
+  EXPECT_EQ(types, "ext4,nfs4,,,");
+}
+
 /// A namespace may have a hundred thousand mounts, each inside the next one of the table.
 TEST(MountTable, a_deep_table_in_the_wrong_order_is_read_in_time) {
   constexpr int kMounts = 100'000;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <tuple>
+#include <utility>
 
 #include "bootstrap/process_stat.hpp"
 
@@ -144,6 +145,13 @@ TEST(ReleasePlan, leaves_the_last_15_s_to_sync_and_unmount_however_long_each_ste
       }
     }
   }
+}
+
+TEST(ReleasePlan, servers_of_peoples_mounts_have_a_third_of_the_unmount_and_5_s_at_most) {
+  for (const auto& [left, expected] :
+       {std::pair{120, 5000}, std::pair{15, 5000}, std::pair{12, 4000}, std::pair{3, 1000},
+        std::pair{-60, 1000}})
+    EXPECT_EQ(plan_release(seconds(left), {}).servers, Milliseconds(expected)) << left;
 }
 
 /// People's time and the hooks' pass together.

@@ -30,6 +30,7 @@
 #include "bootstrap/process_stat.hpp"
 #include "bootstrap/sshd_config.hpp"
 #include "bootstrap/ticket.hpp"
+#include "bootstrap/unmount_order.hpp"
 #include "bootstrap/warm/little_endian.hpp"
 #include "bootstrap/warm/warm_map.hpp"
 
@@ -68,7 +69,9 @@ void merge(std::string_view text) {
 
 void read_kernel(std::string_view text) {
   (void)bootstrap::parse_uevent(text);
-  (void)bootstrap::mounts_of_devices(bootstrap::parse_mount_table(std::string(text)), {"259:1"});
+  const auto mounts = bootstrap::parse_mount_table(std::string(text));
+  (void)bootstrap::mounts_of_devices(mounts, {"259:1"});
+  CHECK(bootstrap::unmount_order(mounts, "", {"259:1"}).size() <= mounts.size());
   (void)bootstrap::parse_process_stat(text);
   (void)bootstrap::parse_ebs_statistics(text);
 }

@@ -1,0 +1,204 @@
+#include "bootstrap/release_unmount.hpp"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "bootstrap/base/control_bytes.hpp"
+#include "bootstrap/base/detached.hpp"
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/base/units.hpp"
+#include "bootstrap/base/words.hpp"
+#include "bootstrap/files.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/mount_table.hpp"
+
+namespace warmroot::bootstrap {
+
+/// What the thread of an umount2(2) shares with whoever waits for it.
+struct UnmountCall {
+  std::mutex mutex;
+  UniqueFd parent;  ///< the directory that the mount point is in, while it is called
+  bool given_up = false;
+};
+
+namespace {
+
+constexpr int kMostUnmounts = 10'000;
+/// Each call has it, however late it is: most take microseconds.
+constexpr std::int64_t kLeastUnmountMs = 500;
+constexpr std::size_t kMostOfPoint = 200;
+
+template <typename Answer>
+bool ends_by(const std::future<Answer>& work, std::int64_t end_ms) {
+  const Milliseconds left(std::max<std::int64_t>(0, end_ms - boottime_ms()));
+  return work.wait_for(left) == std::future_status::ready;
+}
+
+std::string mount_text(const TreeMount& mount) {
+  return without_controls(shortened(mount.point, kMostOfPoint) + " (" + mount.filesystem + ")");
+}
+
+Error hanging_error(const TreeMount& mount) {
+  return {ErrorKind::retry_later,
+          "unmounting " + mount_text(mount) + " hangs in the kernel" +
+              (mount.of_disk ? ": the disk may not answer" : ""),
+          {},
+          {}};
+}
+
+Result<std::vector<TreeMount>> mounts_to_take(const UnmountRound& order) {
+  TRY_ASSIGN(const std::string table, read_file("/proc/self/mountinfo", kMaxMountinfo));
+  std::set<std::string> disk;
+  for (const dev_t device : order.devices) disk.insert(device_number(device));
+  return unmount_order(parse_mount_table(table), order.point, std::move(disk));
+}
+
+/// 0, or errno.
+int call_umount(UnmountCall& call, const std::string& point, int flags) {
+  UniqueFd parent = open_parent(point);
+  if (!parent) return errno;
+  const std::string place =
+      "/proc/self/fd/" + std::to_string(parent.get()) + point.substr(point.rfind('/'));
+  {
+    const std::lock_guard lock(call.mutex);
+    if (call.given_up) return EAGAIN;
+    call.parent = std::move(parent);
+  }
+  const int error_number = ::umount2(place.c_str(), flags) == 0 ? 0 : errno;
+  const std::lock_guard lock(call.mutex);
+  call.parent.reset();
+  return error_number;
+}
+
+PendingUnmount begin_umount(const TreeMount& mount, bool forced) {
+  int flags = UMOUNT_NOFOLLOW;
+  if (forced) flags |= MNT_FORCE;
+  auto call = std::make_shared<UnmountCall>();
+  std::packaged_task<int()> task(
+      [call, point = mount.point, flags] { return call_umount(*call, point, flags); });
+  auto error_number = task.get_future();
+  run_detached(std::move(task));
+  return {mount, forced, std::move(call), std::move(error_number)};
+}
+
+/// The directory would keep the mount that it is in busy. Its descriptor's number stays taken: the
+/// call may have to look it up still, and must not find another directory there.
+void let_go_of_parent(UnmountCall& call) {
+  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const std::lock_guard lock(call.mutex);
+  call.given_up = true;
+  if (call.parent) ::dup3(nothing.get(), call.parent.get(), O_CLOEXEC);
+}
+
+}  // namespace
+
+Ok VolumeUnmount::round(const UnmountRound& order) {
+  // Propagation takes copies away while we go, and one path can carry several mounts: look again
+  // after each.
+  for (int i = 0; i < kMostUnmounts; ++i) {
+    TRY(wait_for_disk(order.end_ms));
+    TRY_ASSIGN(const std::vector<TreeMount> before, mounts_to_take(order));
+    if (before.empty()) return {};
+    TRY_ASSIGN(const bool done, unmount_next(before, order));
+    if (done) continue;
+    // One over whose parent another was mounted, or moved, is not at its path before that has gone.
+    TRY_ASSIGN(const std::vector<TreeMount> after, mounts_to_take(order));
+    if (before == after)
+      return fail(ErrorKind::broken,
+                  "no path leads to what is mounted at " + mount_text(before.front()));
+  }
+  return fail(ErrorKind::broken, "mounts below " + order.point + " keep coming back");
+}
+
+/// Of an earlier round: it is nowhere to be seen any more, and may still write to the disk.
+Ok VolumeUnmount::wait_for_disk(std::int64_t end_ms) {
+  for (const auto& each : pending_)
+    if (each.mount.of_disk && each.is_detached && !ends_by(each.error_number, end_ms))
+      return fail(hanging_error(each.mount));
+  std::erase_if(pending_, [](const auto& each) { return ends_by(each.error_number, 0); });
+  return {};
+}
+
+/// True once one of them has gone; false where none is at its path.
+Result<bool> VolumeUnmount::unmount_next(const std::vector<TreeMount>& mounts,
+                                         const UnmountRound& order) {
+  std::optional<Error> held;
+  for (const auto& mount : mounts) {
+    auto gone = unmount(mount, order);
+    if (gone && *gone) return true;
+    if (gone) continue;
+    if (!held) held = std::move(gone).error();
+    if (!mount.forcible) break;  // something that is mounted in it may be what holds it
+  }
+  if (held) return fail(std::move(*held));
+  return false;
+}
+
+/// False where something else is at its path.
+Result<bool> VolumeUnmount::unmount(const TreeMount& mount, const UnmountRound& order) {
+  const std::int64_t now_ms = boottime_ms();
+  const bool forced = mount.forcible && now_ms >= order.force_ms;
+  for (const auto& each : pending_)
+    if (each.mount.id == mount.id && each.forced == forced) return fail(hanging_error(mount));
+  PendingUnmount pending = begin_umount(mount, forced);
+  const std::int64_t end_ms = mount.of_disk ? order.end_ms : std::min(order.force_ms, order.end_ms);
+  if (ends_by(pending.error_number, std::max(end_ms, now_ms + kLeastUnmountMs))) {
+    const int error_number = pending.error_number.get();
+    if (error_number == 0 && forced) forced_.push_back(mount_text(mount));
+    if (error_number == 0) return true;
+    if (is_not_there(error_number)) return false;
+    return fail(errno_error("unmounting " + mount_text(mount), error_number));
+  }
+  const auto there = mounts_to_take(order);
+  const bool is_there = !there || std::any_of(there->begin(), there->end(), [&](const auto& each) {
+    return each.id == mount.id;
+  });
+  if (!is_there) let_go_of_parent(*pending.call);
+  pending.is_detached = !is_there;
+  pending_.push_back(std::move(pending));
+  if (is_there || mount.of_disk) return fail(hanging_error(mount));
+  return true;
+}
+
+bool VolumeUnmount::is_under_way() const {
+  return std::any_of(pending_.begin(), pending_.end(), [](const auto& each) {
+    return each.mount.of_disk && each.is_detached && !ends_by(each.error_number, 0);
+  });
+}
+
+std::string VolumeUnmount::remarks(const std::string& first) const {
+  std::vector<std::string> told;
+  if (!first.empty()) told.push_back(first);
+  for (const auto& mount : forced_)
+    told.push_back("forced: " + mount + ", what was not written there is lost");
+  for (const auto& each : pending_)
+    if (!ends_by(each.error_number, 0))
+      told.push_back("unmounting " + mount_text(each.mount) +
+                     " hangs, and holds nothing of the volume");
+  return joined(told, "; ");
+}
+
+Ok VolumeUnmount::check_free(const std::string& node, std::int64_t end_ms) {
+  // An answer from before tells nothing of now.
+  if (opened_.valid() && ends_by(opened_, 0)) std::ignore = opened_.get();
+  if (!opened_.valid()) {
+    std::packaged_task<Ok()> task([node] { return check_device_free(node); });
+    opened_ = task.get_future();
+    run_detached(std::move(task));
+  }
+  if (!ends_by(opened_, std::max(end_ms, boottime_ms() + kLeastUnmountMs)))
+    return fail(ErrorKind::retry_later,
+                "opening " + node + " hangs in the kernel: the disk may not answer");
+  return opened_.get();
+}
+
+}  // namespace warmroot::bootstrap

@@ -1,0 +1,64 @@
+// The calls of a release that may wait in the kernel for ever: to unmount, and to open the disk.
+// Each has a thread of its own, and is given up and named when its time is over. Called by release,
+// which keeps the time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bootstrap/base/result.hpp"
+#include "bootstrap/unmount_order.hpp"
+
+namespace warmroot::bootstrap {
+
+struct UnmountCall;
+
+/// One that may not have ended.
+struct PendingUnmount {
+  TreeMount mount;
+  bool forced = false;
+  std::shared_ptr<UnmountCall> call;
+  std::future<int> error_number;  ///< 0, or errno
+  bool is_detached = false;       ///< in no mount table any more
+};
+
+/// Times are by boottime_ms().
+struct UnmountRound {
+  std::string point;
+  std::vector<dev_t> devices;  ///< of the disk, beside that of what was mounted at `point` first
+  std::int64_t force_ms = 0;   ///< until then nothing is forced
+  std::int64_t end_ms = 0;
+};
+
+/// Kept over the attempts of a release: what waits is waited for, and not called once more.
+class VolumeUnmount {
+ public:
+  /// Unmounts everything at the point and below, never lazily; no symbolic link leads it out of
+  /// there. Success: nothing is mounted there any more, and of the disk's mounts none is still on
+  /// its way out. Another's that is may stay so, because it holds nothing of the volume. Errors:
+  /// errno's of what is held, forcible ones first; retry_later, naming what hangs in the kernel.
+  Ok round(const UnmountRound& order);
+  /// One of the disk's mounts is in no mount table any more, and has not been unmounted to the end.
+  bool is_under_way() const;
+  /// For the timeline, behind `first`, which may be empty: what was forced, and what hangs although
+  /// nothing is mounted any more.
+  std::string remarks(const std::string& first) const;
+  /// check_device_free. Errors: its, or retry_later where the disk does not answer.
+  Ok check_free(const std::string& node, std::int64_t end_ms);
+
+ private:
+  Ok wait_for_disk(std::int64_t end_ms);
+  Result<bool> unmount_next(const std::vector<TreeMount>& mounts, const UnmountRound& order);
+  Result<bool> unmount(const TreeMount& mount, const UnmountRound& order);
+
+  std::vector<PendingUnmount> pending_;
+  std::vector<std::string> forced_;
+  std::future<Ok> opened_;  ///< check_free's
+};
+
+}  // namespace warmroot::bootstrap

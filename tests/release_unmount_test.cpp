@@ -1,0 +1,135 @@
+// Unmounts that hang in the kernel, in a release and by themselves, against the real one.
+#include "bootstrap/release_unmount.hpp"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "bootstrap/files.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/paths.hpp"
+#include "tests/handover.hpp"
+#include "tests/silent_fuse.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class ReleaseUnmount : public Handover {
+ protected:
+  void SetUp() override {
+    Handover::SetUp();
+    if (!reason_.empty()) return;
+    const auto there = shell(
+        "for type in fuse fuseblk; do grep -qw $type /proc/filesystems || modprobe fuse; done\n"
+        "[ -e /dev/fuse ] || mknod /dev/fuse c 10 229\nexec 3<>/dev/fuse");
+    if (there) return;
+    if (must_run()) FAIL() << "cannot run: " << there.error().message();
+    GTEST_SKIP() << "SKIPPED, not tested: no FUSE here";
+  }
+
+  /// A file system of type fuseblk has to have a disk.
+  static std::string small_disk() {
+    const auto made = shell("f=$(mktemp); truncate -s 1M $f; losetup -f --show $f; rm $f");
+    return made.value_or("no loop device");
+  }
+};
+
+/// A person in the volume who has mounted it there, and waits for an answer to their first
+/// question.
+pid_t session_that_asks(SilentFuse& server) {
+  const pid_t session = ::fork();
+  if (session != 0) return session;
+  const bool mounted = ::chroot(kVolumePoint) == 0 && ::chdir("/") == 0 &&
+                       (::mkdir("/mnt", 0755) == 0 || errno == EEXIST) && server.mount_at("/mnt");
+  if (!mounted) ::_exit(1);
+  server.let_go();
+  ::_exit(::access("/mnt/file", F_OK) == 0 ? 0 : 2);
+}
+
+/// Whoever waited for the server heard no signal, and the volume was busy until the instance was
+/// gone.
+TEST_F(ReleaseUnmount, a_fuse_mount_of_somebodys_whose_server_does_not_answer_keeps_no_volume) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  SilentFuse server;
+  const pid_t session = session_that_asks(server);
+  server.begin();
+  const bool waits = server.has_waiting(1);
+  const Ok released = release(leaving(), assignment_, book_);
+  server.end();  // or the session would go on waiting where the release has failed
+  end(session);
+  EXPECT_TRUE(waits);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  const auto sessions = steps_with("end sessions"), unmounts = steps_with("unmount");
+  ASSERT_EQ(sessions.size(), 1u);
+  EXPECT_THAT(sessions[0].detail, HasSubstr("waits in the kernel"));
+  ASSERT_EQ(unmounts.size(), 1u);
+  EXPECT_THAT(unmounts[0].detail, HasSubstr("forced: " + inside("mnt") + " (fuse.silent)"));
+}
+
+/// It was called on the release's own thread, which waited with it, and nobody was told.
+TEST_F(ReleaseUnmount, an_unmount_of_somebodys_that_hangs_is_told_and_keeps_no_volume) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  const std::string disk = small_disk();
+  SilentFuse server(SilentFuse::Answers::all_but_the_last);
+  ASSERT_TRUE(make_directory(inside("mnt"), 0755));
+  const bool mounted = server.mount_at(inside("mnt"), "fuseblk", disk);
+  server.begin();
+  const bool begun = mounted && server.has_waiting(0);
+  const Ok released = release(leaving(), assignment_, book_);
+  const unsigned waiting = server.waiting();
+  server.end();
+  EXPECT_TRUE(begun);
+  EXPECT_EQ(waiting, 1u) << "no unmount has hung";
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  const auto unmounts = steps_with("unmount");
+  ASSERT_EQ(unmounts.size(), 1u);
+  EXPECT_THAT(unmounts[0].detail,
+              AllOf(HasSubstr("unmounting " + inside("mnt") + " (fuseblk) hangs"),
+                    HasSubstr("holds nothing of the volume")));
+  EXPECT_TRUE(shell("losetup -d " + disk));
+}
+
+TEST_F(ReleaseUnmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for_and_called_once) {
+  const std::string disk = small_disk(), point = "/run/point";
+  SilentFuse server(SilentFuse::Answers::all_but_the_last);
+  ASSERT_TRUE(make_directory(point, 0755));
+  const bool mounted = server.mount_at(point, "fuseblk", disk);
+  server.begin();
+  const bool begun = mounted && server.has_waiting(0);
+  VolumeUnmount unmounting;
+  const auto round = [&](std::int64_t ms) {
+    const std::int64_t now = boottime_ms();
+    return unmounting.round({point, {}, now, now + ms});
+  };
+  const Ok first = round(1000);
+  const bool under_way = unmounting.is_under_way(), is_empty = mounts_at(point).empty();
+  const Ok second = round(1000);
+  const unsigned waiting = server.waiting();
+  server.end();
+  const Ok third = round(30'000);
+  EXPECT_TRUE(begun);
+  EXPECT_TRUE(is_empty) << "it is not the unmount itself that has hung";
+  EXPECT_TRUE(under_way);
+  for (const Ok& hung : {first, second}) {
+    ASSERT_FALSE(hung);
+    EXPECT_THAT(hung.error().message(),
+                HasSubstr("unmounting /run/point (fuseblk) hangs in the kernel"));
+  }
+  EXPECT_EQ(waiting, 1u);
+  EXPECT_TRUE(third) << third.error().message();
+  EXPECT_FALSE(unmounting.is_under_way());
+  EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
