@@ -1,6 +1,8 @@
 #include "bootstrap/volume_root.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <utility>
@@ -172,12 +174,15 @@ Ok mount_volume_root(const RootOrder& order, Assignment& assignment, StatusBook&
 std::optional<dev_t> mounted_root(dev_t known) {
   const auto listed = device_mounted_at(kVolumePoint);
   if (!listed) return std::nullopt;
-  struct stat root {
-  }, base{};
+  // By what the kernel knows: what somebody has mounted over it may be served by nobody.
+  struct statx root {};
+  struct stat base {};
   // An xfs that has shut down says EIO.
-  if (::stat(kVolumePoint, &root) != 0) return known != 0 ? known : *listed;
-  if (::stat(kRunDirectory, &base) == 0 && root.st_dev == base.st_dev) return std::nullopt;
-  return root.st_dev;
+  if (::statx(AT_FDCWD, kVolumePoint, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &root) != 0)
+    return known != 0 ? known : *listed;
+  const dev_t device = makedev(root.stx_dev_major, root.stx_dev_minor);
+  if (::stat(kRunDirectory, &base) == 0 && device == base.st_dev) return std::nullopt;
+  return device;
 }
 
 }  // namespace warmroot::bootstrap

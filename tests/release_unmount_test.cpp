@@ -8,11 +8,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <future>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "bootstrap/base/detached.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/volume_root.hpp"
 #include "tests/handover.hpp"
 #include "tests/silent_fuse.hpp"
 
@@ -129,6 +135,26 @@ TEST_F(ReleaseUnmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for
   EXPECT_TRUE(third) << third.error().message();
   EXPECT_FALSE(unmounting.is_under_way());
   EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
+}
+
+/// The daemon looks for it every few seconds, and a release before anything else.
+TEST_F(ReleaseUnmount, what_somebody_has_mounted_over_the_volume_is_not_asked_whose_it_is) {
+  ASSERT_NO_FATAL_FAILURE(make_volume());
+  ASSERT_NO_FATAL_FAILURE(mount_volume());
+  const auto before = mounted_root();
+  SilentFuse server;
+  const bool mounted = server.mount_at(kVolumePoint);
+  server.begin();
+  const bool begun = mounted && server.has_waiting(0);
+  std::packaged_task<std::optional<dev_t>()> task([] { return mounted_root(); });
+  auto found = task.get_future();
+  run_detached(std::move(task));
+  const bool in_time = found.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  server.end();
+  EXPECT_TRUE(begun);
+  EXPECT_TRUE(in_time);
+  ASSERT_TRUE(before);
+  EXPECT_NE(found.get(), before);
 }
 
 }  // namespace
