@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <future>
 #include <limits>
 #include <map>
@@ -26,7 +25,7 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
-#include "bootstrap/process_stat.hpp"
+#include "bootstrap/processes.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -133,40 +132,9 @@ class Search {
   MountIds mounts_;
 };
 
-std::optional<ProcessStat> stat_of(const std::string& process) {
-  return parse_process_stat(read_attribute(process + "/stat"));
-}
-
-/// Where proc shows what a process holds. One whose first thread has ended shows it by the others
-/// alone; until the last has, it is there.
-std::string living_part(const std::string& process) {
-  if (!link_text(process + "/root").empty()) return process;
-  for (const auto& thread : list_directory(process + "/task")) {
-    const std::string path = process + "/task/" + thread;
-    const auto stat = stat_of(path);
-    if (stat && stat->state != 'Z' && stat->state != 'X') return path;
-  }
-  return process;
-}
-
-std::string place_of(pid_t pid) {
-  return living_part("/proc/" + std::to_string(pid));
-}
-
 Holder as_holder(pid_t pid, const std::string& process) {
   return {pid, read_attribute(process + "/comm"),
-          stat_of(process).value_or(ProcessStat{}).state == 'D'};
-}
-
-/// All but this one and pid 1. False when it was cut short.
-bool each_process(const Cancelled& over, const std::function<void(pid_t)>& show) {
-  return each_name("/proc", [&](const char* name) {
-    if (is_over(over)) return false;
-    char* end = nullptr;
-    const long pid = std::strtol(name, &end, 10);
-    if (pid > 1 && *end == '\0' && pid != ::getpid()) show(static_cast<pid_t>(pid));
-    return true;
-  });
+          stat_in(process).value_or(ProcessStat{}).state == 'D'};
 }
 
 /// A process, whoever gets its number afterwards.
@@ -356,7 +324,7 @@ std::size_t warn_terminals(const std::vector<Holder>& holders, const std::string
   std::map<std::pair<std::string, unsigned>, std::string> paths;  // by namespace and number
   for (const auto& holder : holders) {
     const std::string process = "/proc/" + std::to_string(holder.pid);
-    const auto stat = stat_of(process);
+    const auto stat = stat_in(process);
     if (!stat || !stat->terminal) continue;
     // In a container it is one of the container's.
     const std::string space = link_text(process + "/ns/mnt");
