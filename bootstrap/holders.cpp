@@ -23,6 +23,7 @@
 
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/files.hpp"
+#include "bootstrap/mount_namespaces.hpp"
 #include "bootstrap/mount_table.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/processes.hpp"
@@ -40,6 +41,8 @@ constexpr std::size_t kFewDescriptors = 4096;
 /// Majors of /dev/pts/N. Source: Documentation/admin-guide/devices.txt.
 constexpr unsigned kFirstTerminal = 136, kLastTerminal = 143;
 constexpr std::chrono::milliseconds kWarnLimit{1000};
+/// For the table of one namespace.
+constexpr std::chrono::milliseconds kTableLimit{200};
 
 using MountIds = std::set<std::string>;
 
@@ -60,14 +63,6 @@ std::string mount_id_of(const std::string& fdinfo) {
   return at == std::string::npos ? std::string() : text.substr(at, text.find('\n', at) - at);
 }
 
-/// By what the kernel knows: a server in user space may be the person's own, and never answer.
-bool on_device(const std::string& path, dev_t device) {
-  struct statx facts {};
-  return ::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE,
-                 &facts) == 0 &&
-         makedev(facts.stx_dev_major, facts.stx_dev_minor) == device;
-}
-
 bool is_over(const Cancelled& over) {
   return over && over();
 }
@@ -79,22 +74,22 @@ class Search {
   explicit Search(dev_t device)
       : device_(device),
         namespace_(link_text("/proc/self/ns/mnt")),
-        numbers_{device_number(device)} {
+        signs_{{device_number(device)}, kVolumePoint, {}} {
     const auto own = mounts_of("/proc/self");
     // A btrfs has another number there than its files have.
     for (const auto& mount : own)
-      if (mount.point == kVolumePoint) numbers_.insert(mount.device);
-    mounts_ = mounts_of_devices(own, numbers_);
+      if (mount.point == kVolumePoint) signs_.devices.insert(mount.device);
+    mounts_ = mounts_of_volume(own, signs_);
   }
 
   /// By its root, working directory or program.
   bool linked_by(const std::string& process) const {
     const bool ours = is_ours(process);
-    if (ours ? mounts_.empty() : mounts_of_devices(mounts_of(process), numbers_).empty())
-      return false;
+    const MountIds theirs = ours ? MountIds{} : volume_mounts_of(process);
+    if (ours ? mounts_.empty() : theirs.empty()) return !ours && began_in_volume(process);
     // A container of the volume sees other paths; its links are looked at, and only its.
     for (const char* link : {"/root", "/cwd", "/exe"})
-      if (below_volume(link_text(process + link)) || (!ours && on_device(process + link, device_)))
+      if (below_volume(link_text(process + link)) || (!ours && lies_on(process + link, theirs)))
         return true;
     return false;
   }
@@ -103,7 +98,7 @@ class Search {
   /// By its first descriptors, so many.
   Open opened_by(const std::string& process, std::size_t most, const Cancelled& over) const {
     const bool ours = is_ours(process);
-    const MountIds theirs = ours ? MountIds{} : mounts_of_devices(mounts_of(process), numbers_);
+    const MountIds theirs = ours ? MountIds{} : volume_mounts_of(process);
     const MountIds& ids = ours ? mounts_ : theirs;
     if (ids.empty()) return Open::nothing;
     Open open = Open::nothing;
@@ -125,11 +120,40 @@ class Search {
   static std::vector<MountRow> mounts_of(const std::string& process) {
     return parse_mount_table(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""));
   }
+  MountIds volume_mounts_of(const std::string& process) const {
+    return mounts_of_volume(mounts_of(process), signs_);
+  }
+
+  /// By what the kernel knows: a server in user space may be the person's own, and never answer.
+  bool lies_on(const std::string& path, const MountIds& mounts) const {
+    struct statx facts {};
+    return ::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
+                   STATX_TYPE | STATX_MNT_ID, &facts) == 0 &&
+           (makedev(facts.stx_dev_major, facts.stx_dev_minor) == device_ ||
+            ((facts.stx_mask & STATX_MNT_ID) != 0 &&
+             mounts.contains(std::to_string(facts.stx_mnt_id))));
+  }
+
+  /// A container that was started in a session has an overlay of the volume's directories as its
+  /// root, and sees nothing of the volume. That root is where the session's was; with a service of
+  /// the base, also one that has a copy of the volume's mount, it is not.
+  bool began_in_volume(const std::string& process) const {
+    if (!below_volume(link_text(process + "/root"))) return false;
+    const auto [known, is_new] = at_our_place_.try_emplace(link_text(process + "/ns/mnt"), false);
+    if (!is_new) return known->second;
+    const auto table = whole_mount_table(open_mount_namespace(process + "/ns/mnt"),
+                                         std::chrono::steady_clock::now() + kTableLimit);
+    VolumeSigns signs = signs_;
+    signs.parent_device = volume_parent_device();
+    known->second = table && !mounts_of_volume(parse_mount_table(*table), signs).empty();
+    return known->second;
+  }
 
   const dev_t device_;
   const std::string namespace_;
-  std::set<std::string> numbers_;
+  VolumeSigns signs_;  ///< without the place: another volume may be there in another namespace
   MountIds mounts_;
+  mutable std::map<std::string, bool> at_our_place_;  ///< by namespace
 };
 
 Holder as_holder(pid_t pid, const std::string& process) {
@@ -294,19 +318,6 @@ HolderSearch kill_holders(dev_t device, const Cancelled& over) {
   HolderSearch all = search_holders(device, over, {SIGKILL});
   if (all.complete || !all.found.empty()) return all;
   return {hunt.result().found, false};
-}
-
-std::vector<Holder> namespaces_holding(dev_t device, const Cancelled& over) {
-  const std::string pattern = " " + device_number(device) + " ";
-  const std::string own = read_file("/proc/self/mountinfo", kMaxMountinfo).value_or("");
-  std::vector<Holder> holders;
-  each_process(over, [&](pid_t pid) {
-    const std::string process = place_of(pid);
-    const std::string mounts = read_file(process + "/mountinfo", kMaxMountinfo).value_or("");
-    if (mounts != own && mounts.find(pattern) != std::string::npos)
-      holders.push_back(as_holder(pid, process));
-  });
-  return holders;
 }
 
 std::string holders_text(const std::vector<Holder>& holders) {

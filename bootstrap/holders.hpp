@@ -1,5 +1,5 @@
 // Who holds the volume's file system: processes with their root, working directory, program or an
-// open file on it.
+// open file on it or on an overlay of it, and containers that were started in the volume.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,9 @@ struct HolderSearch {
 
 /// Every process that holds something on `device`, which is mounted at kVolumePoint, or in what is
 /// mounted inside it; in any mount namespace. This process and pid 1 are left out. Asks no file
-/// system but proc about the processes of this mount namespace.
+/// system but proc about the processes of this mount namespace. A program whose root stands in the
+/// volume's place in its own namespace, whatever is mounted there, was begun in the volume; one of
+/// the base that has a copy of the mount in its namespace, and uses none of it, is none of them.
 ///
 /// Each gets the signals at the moment it is found, and nobody else who has its number by then.
 /// `over` is asked before each step, and true cuts the search short. What is quick to see comes
@@ -41,10 +43,6 @@ std::vector<Holder> holders_of(dev_t device);
 /// programs that start each other anew have no room for it then. Returns who was there; a killed
 /// one is there until it has ended.
 HolderSearch kill_holders(dev_t device, const Cancelled& over);
-
-/// Processes whose mount namespace still has `device` mounted; this process's own namespace is left
-/// out. Not all of them once `over` says true.
-std::vector<Holder> namespaces_holding(dev_t device, const Cancelled& over = {});
 
 /// "bash (812), cp (840, waits in the kernel) and 3 more"; empty for nobody.
 std::string holders_text(const std::vector<Holder>& holders);

@@ -1,5 +1,5 @@
 // A process' table of mounts as /proc/PID/mountinfo shows it: which devices are mounted, and which
-// mounts are a device's, with all that is mounted inside them. Pure: the text is an argument, and
+// mounts hold a volume, with all that is mounted inside them. Pure: the text is an argument, and
 // may be another namespace's.
 #pragma once
 
@@ -18,8 +18,10 @@ constexpr std::size_t kMaxMountinfo = 16 << 20;
 struct MountRow {
   std::string id, parent;
   std::string device;      ///< "major:minor"
+  std::string root;        ///< what of its file system is there; of a namespace's file "mnt:[...]"
   std::string point;       ///< with octal escapes
   std::string filesystem;  ///< "ext4", "fuse.sshfs"; empty in a line that ends before it
+  std::string options;     ///< the file system's own, with octal escapes
 };
 
 /// "major:minor", as the table names a device.
@@ -31,9 +33,24 @@ std::vector<MountRow> parse_mount_table(const std::string& mountinfo);
 /// "major:minor" of everything that is mounted.
 std::set<std::string> mounted_devices(const std::string& mountinfo);
 
-/// Ids of the mounts of these devices, and of what is mounted inside them. Not by path: another
-/// mount namespace may have another volume there.
-std::set<std::string> mounts_of_devices(const std::vector<MountRow>& mounts,
-                                        const std::set<std::string>& devices);
+/// Directories that an overlay consists of, as whoever mounted it has named them: from a root of
+/// theirs, or from where they were. Source: show_options of the kernel's fs/overlayfs.
+std::vector<std::string> overlay_layers(const std::string& options);
+
+/// What tells a volume's mounts in a table.
+struct VolumeSigns {
+  std::set<std::string> devices;  ///< "major:minor" of its file systems
+  /// Where it is mounted. An overlay with a layer that is named there holds it, too.
+  std::string point{};
+  /// "major:minor" of what `point` is in. Where a table has the same there, so does whatever is
+  /// mounted at `point`: it is the root of somebody who began in the volume. Empty: that is left
+  /// out.
+  std::string parent_device{};
+};
+
+/// Ids of the volume's mounts, and of what is mounted inside them. Not by path alone: another mount
+/// namespace may have another volume there.
+std::set<std::string> mounts_of_volume(const std::vector<MountRow>& mounts,
+                                       const VolumeSigns& signs);
 
 }  // namespace warmroot::bootstrap

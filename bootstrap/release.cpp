@@ -432,7 +432,7 @@ class Release {
     const std::int64_t deadline = boottime_ms() + kFreeMs;
     std::vector<dev_t> devices = assignment_.other_devices;
     devices.push_back(device_.value_or(assignment_.root_device));
-    std::vector<MountCopies> elsewhere(devices.size());
+    MountCopies elsewhere(devices);
     std::string copies;
     while (true) {
       const Ok unused = assignment_.unmounting->check_free(assignment_.disk_node, deadline);
@@ -442,18 +442,13 @@ class Release {
       if (is_gone(unused.error())) return "the disk is gone from this machine";
       if (boottime_ms() >= deadline) {
         Error error = unused.error();
-        std::vector<Holder> keepers;
-        for (const dev_t device : devices)
-          for (auto& keeper : namespaces_holding(device, after(kLeastLookMs)))
-            keepers.push_back(std::move(keeper));
-        if (!keepers.empty())
-          error.context += "; still mounted in the namespace of " + holders_text(keepers);
+        if (const auto keepers = elsewhere.keepers(); !keepers.empty())
+          error.context += "; still mounted in the namespace of " + keepers;
         return fail(std::move(error));
       }
       // In this attempt the numbers were the volume's; later they may be another disk's.
-      for (std::size_t i = 0; device_ && i < devices.size(); ++i)
-        if (const auto whose = elsewhere[i].take(devices[i]); !whose.empty())
-          copies += (copies.empty() ? "" : ", ") + whose;
+      if (const auto whose = device_ ? elsewhere.take() : std::string(); !whose.empty())
+        copies += (copies.empty() ? "" : ", ") + whose;
       ::poll(nullptr, 0, kPauseMs);
     }
   }

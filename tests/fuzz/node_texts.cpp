@@ -70,7 +70,7 @@ void merge(std::string_view text) {
 void read_kernel(std::string_view text) {
   (void)bootstrap::parse_uevent(text);
   const auto mounts = bootstrap::parse_mount_table(std::string(text));
-  (void)bootstrap::mounts_of_devices(mounts, {"259:1"});
+  (void)bootstrap::mounts_of_volume(mounts, {{"259:1"}, "/v", "0:5"});
   CHECK(bootstrap::unmount_order(mounts, "", {"259:1"}).size() <= mounts.size());
   (void)bootstrap::parse_process_stat(text);
   (void)bootstrap::parse_ebs_statistics(text);

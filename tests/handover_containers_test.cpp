@@ -1,0 +1,137 @@
+// What a release does for programs with a mount namespace of their own, against the real kernel:
+// containers that were started in the volume, services of the base, and namespaces that somebody
+// has kept.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/mount.h>
+
+#include <string>
+#include <vector>
+
+#include "bootstrap/mount_copies.hpp"
+#include "bootstrap/mount_exec.hpp"
+#include "bootstrap/paths.hpp"
+#include "bootstrap/volume_root.hpp"
+#include "tests/handover_containers.hpp"
+
+namespace warmroot::bootstrap {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// `unshare -m` in a session, and a root that was moved over the session's.
+pid_t moved_container() {
+  return child_that([] {
+    return enter_volume() && own_mounts_alone() && mount_overlay("/c1") && move_into("/c1/merged");
+  });
+}
+
+/// Started in a session whose namespace is its own, and deaf to SIGTERM.
+pid_t pivoted_container() {
+  return child_that([] {
+    ::signal(SIGTERM, SIG_IGN);
+    ::signal(SIGHUP, SIG_IGN);
+    return own_mounts_alone() && enter_volume() && mount_overlay("/c2") && pivot_into("/c2/merged");
+  });
+}
+
+/// A service with a private /tmp.
+pid_t service_of_base() {
+  return child_that(own_mounts_alone);
+}
+
+std::string named(pid_t child) {
+  return "handover_contai (" + std::to_string(child) + ")";
+}
+
+/// Nobody found them: the volume was unmounted, and its disk busy until the instance's end.
+TEST_F(Containers, over_directories_of_the_volume_are_ended_and_a_service_of_the_base_lives_on) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(kContainers));
+  // As a docker's daemon in a chroot mounts it, and the service has a copy of that, too.
+  end(child_that([] { return enter_volume() && mount_overlay("/c3"); }));
+  const pid_t service = service_of_base();
+  const std::vector<pid_t> containers{moved_container(), pivoted_container()};
+  for (const pid_t container : containers) EXPECT_TRUE(holds(container)) << container;
+  EXPECT_FALSE(holds(service));
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  for (const pid_t container : containers) {
+    const bool ended = has_ended(container);
+    EXPECT_TRUE(ended) << container;
+    if (!ended) end(container);
+  }
+  EXPECT_FALSE(has_ended(service));
+  end(service);
+  const auto sessions = steps_with("end sessions"), proven = steps_with("prove the device free");
+  ASSERT_EQ(sessions.size(), 1U);
+  for (const pid_t container : containers)
+    EXPECT_THAT(sessions[0].detail, HasSubstr(named(container)));
+  EXPECT_THAT(sessions[0].detail, HasSubstr("not all obeyed, the rest was killed"));
+  ASSERT_EQ(proven.size(), 1U);
+  EXPECT_THAT(proven[0].detail, HasSubstr("a copy of the mount was taken from " + named(service)));
+}
+
+/// Nobody lives there any more, so that no process was found.
+TEST_F(Containers, whose_namespace_a_descriptor_or_a_mount_keeps_do_not_keep_the_volume) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(kContainers));
+  const auto file_of = [](pid_t child) { return "/proc/" + std::to_string(child) + "/ns/mnt"; };
+  const pid_t gone = service_of_base();
+  const pid_t keeper =
+      child_that([path = file_of(gone)] { return ::open(path.c_str(), O_RDONLY) >= 0; });
+  end(gone);
+  const pid_t container = pivoted_container();
+  ASSERT_TRUE(shell("touch /run/kept"));
+  ASSERT_EQ(::mount(file_of(container).c_str(), "/run/kept", nullptr, MS_BIND, nullptr), 0);
+  EXPECT_THAT(MountCopies({*mounted_root()}).keepers(),
+              AllOf(HasSubstr(named(container)), HasSubstr("a descriptor of " + named(keeper))));
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_TRUE(has_ended(container));
+  EXPECT_FALSE(has_ended(keeper)) << "it is none of the volume's";
+  end(keeper);
+  const auto proven = steps_with("prove the device free");
+  ASSERT_EQ(proven.size(), 1U);
+  EXPECT_THAT(proven[0].detail,
+              AllOf(HasSubstr("a mount at /run/kept"),
+                    HasSubstr("a descriptor of " + named(keeper)), Not(HasSubstr("the base"))));
+  EXPECT_TRUE(shell("umount /run/kept; rm /run/kept"));
+}
+
+TEST_F(Containers, a_namespace_that_keeps_the_volume_and_cannot_be_emptied_is_named) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  // Hidden, so that no path leads to the copy.
+  const pid_t gone = child_that([] {
+    return own_mounts_alone() && ::mount("over", kVolumeParent, "tmpfs", 0, nullptr) == 0;
+  });
+  const pid_t keeper = child_that([path = "/proc/" + std::to_string(gone) + "/ns/mnt"] {
+    return ::open(path.c_str(), O_RDONLY) >= 0;
+  });
+  end(gone);
+  const Ok held = release(leaving(), assignment_, book_);
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().message(),
+              HasSubstr("still mounted in the namespace of a descriptor of " + named(keeper)));
+  end(keeper);
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+/// People bind a directory of the volume to a path that programs of the base know.
+TEST_F(Containers, a_directory_that_is_bound_elsewhere_on_the_base_does_not_keep_the_volume) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  ASSERT_TRUE(shell("mkdir -p /run/bound; mount --bind " + inside("home") + " /run/bound"));
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_TRUE(mounts_at("/run/bound").empty());
+  EXPECT_TRUE(shell("rmdir /run/bound"));
+}
+
+}  // namespace
+}  // namespace warmroot::bootstrap
