@@ -241,6 +241,25 @@ TEST(Planner, a_running_instance_is_detached_from_only_after_released) {
   EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0"));
 }
 
+/// At the first look after a restart, before it could say so: its volume was detached under its
+/// sessions.
+TEST(Planner, a_manager_that_begins_detaches_nothing_from_a_node_that_may_serve_again_unheard) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0");
+  world.ledger.departures["i-0"] = {true, kNow - std::chrono::seconds{20}, {}, false, "vol-0"};
+  world.observed.hears_since = kNow - kHeardWithin + Milliseconds{1};
+  const auto plan = world.plan();
+  EXPECT_THAT(world.calls_of(plan), Not(Contains(StartsWith("DetachVolume"))));
+  EXPECT_EQ(plan.wake, kNow + Milliseconds{1});
+  World silent = world;
+  silent.observed.hears_since = kNow - kHeardWithin;
+  EXPECT_THAT(silent.calls(), Contains("DetachVolume vol-0 from i-0"));
+  world.report("i-0", "vol-0", NodeStage::released);
+  EXPECT_THAT(world.calls(), Contains("DetachVolume vol-0 from i-0")) << "it goes on saying so";
+}
+
 /// fleet_sim seed 2000000260: three calls a second, for as long as EC2 showed the attachment.
 TEST(Planner, a_detach_that_ec2_calls_done_and_shows_undone_is_asked_for_ever_more_seldom) {
   World world;

@@ -250,7 +250,9 @@ void heal_attachment(Draft& draft, const Lease& lease, const aws::Volume& volume
   // Whoever got it next would try in vain.
   const auto* report = draft.report_of(instance->id);
   if (report && awaits_setting_aside(draft, *report, volume)) return;
-  if (instance->running && has_released(draft, lease))
+  // Without its word by what it said before a restart of ours: it may be up again since, and would
+  // lose the volume under its sessions.
+  if (instance->running && has_released(draft, lease) && !draft.may_yet_report(instance->id))
     detach(draft, lease, instance->id + " has unmounted and released the volume");
 }
 
