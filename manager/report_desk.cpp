@@ -50,7 +50,7 @@ ReportDesk::Answer ReportDesk::hello(const std::string& body, const std::string&
   core::NodeReport report;
   report.instance_id = hello->instance_id;
   report.received = clocks_.wall();
-  board_.record(std::move(report));
+  board_.record(std::move(report), true);
   return {200, hello_answer(admitted.key, admitted.known.node, volume_for(admitted.known))};
 }
 

@@ -103,9 +103,11 @@ bool ReportBoard::held_by_another(const std::string& volume_id,
   return holder != holders_.end() && holder->second != instance_id;
 }
 
-void ReportBoard::record(core::NodeReport report) {
+void ReportBoard::record(core::NodeReport report, bool has_new_key) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[report.instance_id];
+  report.up_again =
+      !has_new_key && !says_goes(report) && (entry.latest.up_again || says_goes(entry.latest));
   const bool first = entry.first_received.empty();
   const bool news =
       first || entry.latest.stage != report.stage || entry.latest.volume_id != report.volume_id;

@@ -114,8 +114,8 @@ class ReportBoard {
 
   /// Keeps the report; a new stage or volume wakes the waiter, mere progress does not. Who says
   /// that it has released its volume is told at once that it gets none: a tick may see EC2 much
-  /// later.
-  void record(core::NodeReport report);
+  /// later. `has_new_key`: it is a hello, answered with one. Sets NodeReport::up_again.
+  void record(core::NodeReport report, bool has_new_key = false);
   std::map<std::string, core::NodeReport> snapshot() const;
   std::map<std::string, Entry> entries() const;
   /// Drops the entries of instances that are not among the known ones any more and were last heard

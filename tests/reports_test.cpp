@@ -375,6 +375,44 @@ TEST(ReportBoard, remembers_when_each_stage_was_first_reported) {
   EXPECT_EQ(entry.latest.stage, NodeStage::warm);
 }
 
+/// A boot behind a release has lost its key, and is given another one.
+TEST(ReportBoard, who_goes_on_with_its_key_behind_a_drain_or_a_release_is_up_again) {
+  ReportBoard board;
+  const auto is_up_again = [&](NodeStage stage, bool has_new_key = false) {
+    core::NodeReport report;
+    report.instance_id = kInstance;
+    report.stage = stage;
+    board.record(report, has_new_key);
+    return board.snapshot().at(kInstance).up_again;
+  };
+  EXPECT_FALSE(is_up_again(NodeStage::hello));
+  EXPECT_FALSE(is_up_again(NodeStage::ready));
+  for (const auto goes : {NodeStage::draining, NodeStage::released}) {
+    EXPECT_FALSE(is_up_again(goes));
+    EXPECT_TRUE(is_up_again(NodeStage::hello)) << to_string(goes);
+    EXPECT_TRUE(is_up_again(NodeStage::disk_seen)) << "as long as nothing else was heard";
+  }
+  EXPECT_FALSE(is_up_again(NodeStage::released));
+  EXPECT_FALSE(is_up_again(NodeStage::hello, true));
+  EXPECT_FALSE(is_up_again(NodeStage::hello)) << "its first report with the new key";
+}
+
+/// Its key is there, so that it says no hello of its own.
+TEST_F(Reports, an_instance_on_which_up_is_run_again_is_told_from_a_boot_behind_its_release) {
+  const auto is_up_again = [&] { return board_.snapshot().at(kInstance).up_again; };
+  const std::string secret = key();
+  ASSERT_EQ(signed_report(secret, body("released"), 1)->status, 200);
+  ASSERT_EQ(signed_report(secret, body("hello"), 2)->status, 200);
+  EXPECT_TRUE(is_up_again());
+  ASSERT_EQ(signed_report(secret, body("released"), 3)->status, 200);
+  KnownInstance known{"imagenet", "imagenet-0", kVolume};
+  known.private_ip = "127.0.0.1";
+  board_.set_known("research", {{kInstance, known}});
+  ASSERT_TRUE(keys_.replace_key(kInstance, Secret(std::string(64, 'a'))).has_value());
+  ASSERT_EQ(hello()->status, 200) << "nothing was signed with the key that it has now";
+  EXPECT_FALSE(is_up_again());
+}
+
 TEST(ReportBoard, forgets_instances_that_are_gone_and_silent) {
   ReportBoard board;
   core::NodeReport report;

@@ -20,6 +20,21 @@ bool speaks_of_present_volume(Draft& draft, const NodeReport& report) {
   return report.received >= held->since + kReportDelay;
 }
 
+bool is_ordered_to_release(const Draft& draft, const std::string& id) {
+  const auto& orders = draft.ledger.orders;
+  return std::any_of(orders.begin(), orders.end(), [&](const Order& order) {
+    return order.kind == OrderKind::release && order.subject == id;
+  });
+}
+
+/// Of an order nothing names a volume: a node that goes on as if there were none is not back.
+bool speaks_of_what_it_gave_back(const NodeReport& report, const Departure& departure,
+                                 const std::string& volume_id) {
+  if (departure.volume_id.empty() ? !report.up_again : departure.volume_id != volume_id)
+    return false;
+  return report.volume_id.empty() || report.volume_id == volume_id;
+}
+
 /// `up` was run again, after `down`, on an instance that others launched: it says hello anew and
 /// holds nothing. One that we launched has its end coming instead.
 bool serves_again(Draft& draft, const std::string& id, const Departure& departure) {
@@ -68,11 +83,33 @@ const Warning* warning_of(Draft& draft, const std::string& id) {
   return asked ? &found->second : nullptr;
 }
 
+bool comes_back(Draft& draft, const std::string& id) {
+  const auto known = draft.ledger.departures.find(id);
+  const auto* report = draft.report_of(id);
+  if (known == draft.ledger.departures.end() || !report || !draft.observed.complete) return false;
+  const Departure& departure = known->second;
+  const bool waits = report->up_again && report->stage < NodeStage::mounted;
+  if ((!waits && !says_mounted(*report)) || report->received <= departure.since) return false;
+  if (departure.advised || departure.reclaim_at || warning_of(draft, id) ||
+      is_ordered_to_release(draft, id) || draft.undecided(id))
+    return false;
+  const auto* lease = draft.lease_on(id);
+  if (!lease || !holds_volume(lease->state) || draft.undecided(lease->volume_id) ||
+      !speaks_of_what_it_gave_back(*report, departure, lease->volume_id))
+    return false;
+  const auto* volume = draft.observed.volumes.get(lease->volume_id);
+  const auto* shown = volume ? attachment_of(*volume) : nullptr;
+  return shown && shown->instance_id == id && shown->state == aws::AttachmentState::attached &&
+         !draft.is_set_aside(*volume);
+}
+
 std::optional<Departure> departure_of(Draft& draft, const std::string& id) {
   const auto known = draft.ledger.departures.find(id);
   const bool recorded = known != draft.ledger.departures.end();
   const auto* report = draft.report_of(id);
-  if (recorded && serves_again(draft, id, known->second)) {
+  // A detach, or the instance's end, may have been asked for just before it said so.
+  const bool is_back = comes_back(draft, id) && draft.surely("up again/" + id);
+  if (is_back || (recorded && serves_again(draft, id, known->second))) {
     draft.record(RecordDepartureOver{id});
     return std::nullopt;
   }

@@ -21,6 +21,11 @@ const Warning* warning_of(Draft& draft, const std::string& id);
 /// One that is back says so, with its first report, where that is heard.
 std::optional<Instant> back_by(const Draft& draft, const std::string& id);
 
+/// `down` and then `up` were run on it before its volume was detached: it says so, or that it has
+/// mounted the volume since, and EC2 shows it there. Nothing but its own word had it leave. Once
+/// looks agree, its departure is over.
+bool comes_back(Draft& draft, const std::string& id);
+
 /// Why an instance serves nobody any more; empty when it may.
 std::string why_departing(Draft& draft, const aws::Instance& instance);
 

@@ -21,6 +21,9 @@ struct NodeReport {
   /// Share of the needed blocks that its volume holds, 0 to 1.
   std::optional<double> warmth = std::nullopt;
   bool rebalance = false;  ///< EC2 recommends to replace the instance
+  /// Since it last said that it drains or has released its volume it goes on with the key that it
+  /// said so with: people have run `up` again, and no boot is between the two.
+  bool up_again = false;
 };
 
 /// It has its volume, for sessions to land in.
@@ -28,6 +31,11 @@ inline bool says_mounted(const NodeReport& report) {
   using enum NodeStage;
   return report.stage == mounted || report.stage == ready || report.stage == warming ||
          report.stage == warm;
+}
+
+/// It is about to give its volume back, or has done so.
+inline bool says_goes(const NodeReport& report) {
+  return report.stage == NodeStage::draining || report.stage == NodeStage::released;
 }
 
 }  // namespace warmroot::core

@@ -66,7 +66,7 @@ struct RecordDeparture {  ///< without a volume it leaves what is known of one
   std::string instance_id;
   Departure departure;
 };
-struct RecordDepartureOver {  ///< an instance that others launched serves again
+struct RecordDepartureOver {  ///< an instance that was to serve no more serves again
   std::string instance_id;
 };
 struct RecordFate {

@@ -111,8 +111,9 @@ struct LaunchedInstance {
   bool with_volume = false;  ///< its launch made a volume for it
 };
 
-/// An instance that has begun to give its volume back, by its own word or EC2's warning. It never
-/// gets one again, also after a restart in which reports and warnings are lost.
+/// An instance that has begun to give its volume back, by its own word or EC2's warning. It gets
+/// none again, also after a restart in which reports and warnings are lost, unless it comes back
+/// (departing.hpp).
 struct Departure {
   bool released = false;  ///< it said that it has unmounted the volume
   Instant since{};        ///< when it was first heard
