@@ -114,7 +114,8 @@ TEST(FleetSim, who_has_given_its_volume_back_and_is_up_again_takes_none_while_th
   options.faults = {"ups_again"};
   const auto batch = expect_none(options);
   if (kReboots == 1) return;
-  for (const char* way : {"up again", "told that it gets none"})
+  for (const char* way :
+       {"up again", "told that it gets none", "takes back what it gave, by a word"})
     EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
 }
 

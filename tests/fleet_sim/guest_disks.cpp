@@ -117,7 +117,10 @@ void Guests::take(Guest& guest) {
   guest.by_word = guest.word == guest.volume_id;
   if (!guest.by_word) world_.coverage.add("guest", "takes a disk without a word");
   const bool again = guest.gave_back && guest.gave_back->generation == guest.generation;
-  if (!guest.by_word && guest.up_again && again) guest.taken_back = guest.gave_back;
+  if (guest.up_again && again) {
+    guest.taken_back = guest.gave_back;
+    if (guest.by_word) world_.coverage.add("guest", "takes back what it gave, by a word");
+  }
   guest.step = GuestStep::checking;
   guest.due = world_.region.now() + guest.check_lasts;
   if (leaving_unmounted > 0) leave_unmounted(guest);

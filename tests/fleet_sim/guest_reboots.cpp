@@ -142,6 +142,7 @@ void Guests::begin(Guest& guest) {
   guest.seen_at.reset();
   guest.generation = 0;
   guest.had_mounted = guest.held_back = guest.taken = guest.refused = guest.waits = false;
+  guest.by_word = false;
   guest.held_from = bootstrap::GivenAway({guest.given_away, ""});
   guest.step = GuestStep::booting;
   guest.due = guest.up_since = world_.region.now();

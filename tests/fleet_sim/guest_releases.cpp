@@ -11,12 +11,14 @@
 
 namespace warmroot::fleet {
 
-/// People have taken back what the manager was told, and nobody may have told it so: it acts on
-/// what it knows, and EC2 waits with a detach until the guest lets go.
+/// People have taken back what the manager was told, and nobody may have told it so, or its ledger
+/// is an old copy: it acts on what it knows, and EC2 waits with a detach until the guest lets go.
+/// It has to hear the guest first, or to wait for that.
 bool Guests::has_taken_back(const Guest& guest, const std::string& volume_id) const {
   const auto* volume = world_.region.volume(volume_id);
   return guest.taken_back && guest.taken_back->volume_id == volume_id && volume && volume->link &&
-         volume->link->generation == guest.taken_back->generation;
+         volume->link->generation == guest.taken_back->generation &&
+         world_.may_act_on_release(guest.id);
 }
 
 bool Guests::gave_back(const std::string& instance_id, const std::string& volume_id) const {
@@ -57,9 +59,11 @@ void Guests::hear_word(Guest& guest, const std::string& volume_id, bool refused)
   if (volume_id.empty()) return;
   const auto* volume = world_.region.volume(volume_id);
   const bool looks = guest.step == GuestStep::searching || guest.step == GuestStep::asking;
-  if (!looks || guest.given_away != volume_id || !guest.gave_back || !volume || !volume->link ||
+  if (!looks || !guest.gave_back || !volume || !volume->link ||
       volume->link->generation != guest.gave_back->generation)
     return;
+  const bool up_again = guest.up_again && guest.gave_back->volume_id == volume_id;
+  if (guest.given_away != volume_id && !up_again) return;
   if (world_.counts_as_given_back(guest.id, volume_id))
     world_.invariants.violated(14, guest.id + " is told to serve " + volume_id +
                                        ", of which the manager knows that it gave it back");
@@ -89,7 +93,9 @@ bool Guests::boots_behind_release() const {
     if (guest.over) continue;
     const bool will =
         guest.boot.orderly && (guest.asked || guest.step == GuestStep::draining || guest.gave_back);
-    if (will || !guest.given_away.empty() || guest.up_again || is_refused(guest)) return true;
+    // Who serves by the manager's word is not ended for what it gave back, where it is heard.
+    const bool waits = guest.up_again && !(guest.mounted && guest.by_word && !guest.mute);
+    if (will || !guest.given_away.empty() || waits || is_refused(guest)) return true;
   }
   return false;
 }

@@ -86,7 +86,7 @@ struct Guest {
   std::optional<Instant> said_rebooting;  ///< the last time, if nothing else was heard since
   std::optional<GivenBack> gave_back;     ///< as nobody can forget it; until it has a session
   bool up_again = false;                  ///< people wanted it served again
-  std::optional<GivenBack> taken_back;    ///< what it took again for that, without a word
+  std::optional<GivenBack> taken_back;    ///< what it took again for that
   std::string given_away;                 ///< what the file of the base's disk says; empty: nothing
   bootstrap::GivenAway held_from;         ///< what this boot makes of that file
   bool held_back = false;                 ///< by that file: its disk is there
@@ -154,8 +154,8 @@ class Guests {
   Milliseconds longest_absence() const;
   /// Those that are lost, and that EC2 calls well.
   std::vector<std::string> missing() const;
-  /// Some machine boots, or will, behind a release, or is told that it gets no volume: it serves no
-  /// more, and is ended.
+  /// Some machine boots, or will, behind a release, is up again behind one, or is told that it gets
+  /// no volume: it may serve no more, and be ended.
   bool boots_behind_release() const;
 
   // What the catalogue may set.

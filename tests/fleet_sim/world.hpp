@@ -54,12 +54,14 @@ struct Host {
   Milliseconds freeze_after_record{0};
   Milliseconds clock_at_start{0};  ///< a process's clock does not follow steps (manager/clock.hpp)
   Instant look_started{};
-  Instant last_look{};                   ///< the look before; of this process
-  std::uint64_t releases_seen = 0;       ///< that its door had heard of when the tick began
-  core::Desired told;                    ///< the spec that this process plans with
-  Instant sent{};                        ///< when the present batch of calls left
-  std::unique_ptr<ReportDoor> door;      ///< of a process that hears reports
-  std::map<std::string, Instant> shown;  ///< when EC2 last showed a thing to this process
+  Instant last_look{};                           ///< the look before; of this process
+  std::uint64_t releases_seen = 0;               ///< that its door had heard of when the tick began
+  std::map<std::string, NodeStage> stages_told;  ///< of instances, to its last plan
+  Instant started{};                             ///< when its process began
+  core::Desired told;                            ///< the spec that this process plans with
+  Instant sent{};                                ///< when the present batch of calls left
+  std::unique_ptr<ReportDoor> door;              ///< of a process that hears reports
+  std::map<std::string, Instant> shown;          ///< when EC2 last showed a thing to this process
   manager::TickReport last;
   std::string unread;  ///< why a listing of this tick could not be read; empty: all could
   std::unique_ptr<manager::EventInbox> inbox;  ///< of a process that listens
@@ -154,6 +156,9 @@ class World {
   Instant shown_at(const Host& host, const std::string& id) const;
   /// The first manager's ledger says that the instance has released this volume.
   bool counts_as_given_back(const std::string& instance_id, const std::string& volume_id) const;
+  /// What the first manager's last plan was told of the instance lets it act on a release: that
+  /// very word, or nothing, for so long that one which lives would have been heard.
+  bool may_act_on_release(const std::string& instance_id) const;
   bool violated() const { return !invariants.violations.empty(); }
 
   const Options& options;

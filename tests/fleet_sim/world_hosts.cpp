@@ -43,8 +43,11 @@ ProcessSetup World::setup_of(Host& host) {
       say("frozen after the look");
       freeze(std::exchange(host.freeze_after_look, Milliseconds{0}));
     }
-    return host.door ? planted_reports(options.planted, host.door->board.snapshot())
-                     : std::map<std::string, core::NodeReport>{};
+    auto reports = host.door ? planted_reports(options.planted, host.door->board.snapshot())
+                             : std::map<std::string, core::NodeReport>{};
+    host.stages_told.clear();
+    for (const auto& [id, report] : reports) host.stages_told.emplace(id, report.stage);
+    return reports;
   };
   if (host.number == 0 && events.on)
     setup.options.heard = [this, &host] { return host.inbox->heard(time_of(host)); };
@@ -86,6 +89,8 @@ ProcessSetup World::setup_of(Host& host) {
 void World::start(Host& host) {
   host.clock_at_start = host.clock;
   host.last_look = host.look_started = Instant{};
+  host.started = region.now();
+  host.stages_told.clear();
   host.ledger_is_new = true;
   host.inbox = std::make_unique<manager::EventInbox>();
   host.polled = Instant{};

@@ -158,6 +158,13 @@ bool World::counts_as_given_back(const std::string& instance_id,
   return rows && !rows->empty();
 }
 
+bool World::may_act_on_release(const std::string& instance_id) const {
+  const Host& host = *hosts_[0];
+  const auto said = host.stages_told.find(instance_id);
+  if (said != host.stages_told.end()) return said->second == NodeStage::released;
+  return region.now() - host.started >= core::kHeardWithin;
+}
+
 /// Until somebody mounts the volume nothing more becomes of it. A tick that is under way may still
 /// write down what was said before.
 void World::hear_of_unmounted(const Guest& guest) {
