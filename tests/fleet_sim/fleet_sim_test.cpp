@@ -119,6 +119,32 @@ TEST(FleetSim, who_has_given_its_volume_back_and_is_up_again_takes_none_while_th
     EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
 }
 
+/// Who was up again once was excused for as long as its instance ran.
+TEST(FleetSim, up_again_excuses_nothing_that_is_given_back_later) {
+  Options options = seeds(31, 1);
+  options.faults = {"none of them"};
+  World world(options.first_seed, options);
+  bool reboots = false;
+  world.later(std::chrono::minutes{4}, [&] {
+    const auto* serving = world.some_instance([&](const sim::InstanceRecord& each) {
+      const Guest* guest = world.guests.find(each.id);
+      return guest && guest->session;
+    });
+    if (!serving) return;
+    Guest& guest = *world.guests.find(serving->id);
+    guest.up_again = true;
+    world.guests.forgets_given_away = true;
+    Boot boot;
+    boot.rests = boot.lasts = std::chrono::seconds{3};
+    boot.drain_heard = boot.release_heard = false;
+    world.guests.reboot_behind_release(guest, boot);
+    reboots = true;
+  });
+  const auto result = world.run();
+  EXPECT_TRUE(reboots) << "nobody serves";
+  EXPECT_TRUE(result.violation.starts_with("(14) a session opens on ")) << result.violation;
+}
+
 TEST(FleetSim, a_seed_in_which_no_fault_that_is_apart_strikes_is_the_same_without_them) {
   std::vector<std::string> usual;
   for (const auto* fault : all_faults())

@@ -117,7 +117,7 @@ void Guests::take(Guest& guest) {
   guest.by_word = guest.word == guest.volume_id;
   if (!guest.by_word) world_.coverage.add("guest", "takes a disk without a word");
   const bool again = guest.gave_back && guest.gave_back->generation == guest.generation;
-  if (guest.up_again && again) {
+  if (again && guest.gave_back->wanted_again) {
     guest.taken_back = guest.gave_back;
     if (guest.by_word) world_.coverage.add("guest", "takes back what it gave, by a word");
   }

@@ -153,6 +153,7 @@ void Guests::up_again(Guest& guest) {
   guest.given_away.clear();
   guest.notice_seen.reset();  // its metadata service says so still
   guest.up_again = true;
+  if (guest.gave_back) guest.gave_back->wanted_again = true;
   begin(guest);
   world_.coverage.add("guest", "up again");
   world_.say("guest " + guest.id + " is up again");

@@ -62,8 +62,8 @@ void Guests::hear_word(Guest& guest, const std::string& volume_id, bool refused)
   if (!looks || !guest.gave_back || !volume || !volume->link ||
       volume->link->generation != guest.gave_back->generation)
     return;
-  const bool up_again = guest.up_again && guest.gave_back->volume_id == volume_id;
-  if (guest.given_away != volume_id && !up_again) return;
+  const bool wanted = guest.gave_back->wanted_again && guest.gave_back->volume_id == volume_id;
+  if (guest.given_away != volume_id && !wanted) return;
   if (world_.counts_as_given_back(guest.id, volume_id))
     world_.invariants.violated(14, guest.id + " is told to serve " + volume_id +
                                        ", of which the manager knows that it gave it back");
@@ -72,7 +72,7 @@ void Guests::hear_word(Guest& guest, const std::string& volume_id, bool refused)
 void Guests::check_given_back(const Guest& guest) {
   const bool is_the_same =
       guest.gave_back && guest.generation != 0 && guest.gave_back->generation == guest.generation;
-  if (is_the_same && !guest.by_word && !guest.up_again)
+  if (is_the_same && !guest.by_word && !guest.gave_back->wanted_again)
     world_.invariants.violated(14, "a session opens on " + guest.volume_id + " on " + guest.id +
                                        ", which gave it back before it rebooted, without the "
                                        "manager's word");

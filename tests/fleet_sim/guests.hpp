@@ -50,8 +50,9 @@ struct Boot {
 
 /// What a guest has given back, and has not been given again.
 struct GivenBack {
-  std::string volume_id;    ///< empty: it had none
-  unsigned generation = 0;  ///< of that attachment; 0: it had none
+  std::string volume_id;      ///< empty: it had none
+  unsigned generation = 0;    ///< of that attachment; 0: it had none
+  bool wanted_again = false;  ///< people have run `up` since
 };
 
 struct Guest {
@@ -85,7 +86,7 @@ struct Guest {
   Instant down_since{};
   std::optional<Instant> said_rebooting;  ///< the last time, if nothing else was heard since
   std::optional<GivenBack> gave_back;     ///< as nobody can forget it; until it has a session
-  bool up_again = false;                  ///< people wanted it served again
+  bool up_again = false;                  ///< people wanted it served again, whatever came since
   std::optional<GivenBack> taken_back;    ///< what it took again for that
   std::string given_away;                 ///< what the file of the base's disk says; empty: nothing
   bootstrap::GivenAway held_from;         ///< what this boot makes of that file
