@@ -33,7 +33,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 /// More descriptors than nearly every program has.
 constexpr std::size_t kSeenDescriptors = 4096;
 constexpr std::chrono::milliseconds kOpenLimit{200};
-constexpr std::size_t kMostOfPoint = 200;
+constexpr std::size_t kMostOfPlace = 200;
 
 bool names_mount_namespace(std::string_view link) {
   return link.starts_with("mnt:[");
@@ -71,9 +71,9 @@ class Collection {
   void add_mounted() {
     for (const MountRow& mount :
          parse_mount_table(read_file("/proc/self/mountinfo", kMaxMountinfo).value_or(""))) {
-      if (mount.type != "nsfs" || !is_new(mount.root) || is_over()) continue;
+      if (mount.filesystem != "nsfs" || !is_new(mount.root) || is_over()) continue;
       const std::string point = without_octal_escapes(mount.point);
-      add(open_in_time(point), "a mount at " + without_controls(shortened(point, kMostOfPoint)));
+      add(open_in_time(point), "a mount at " + without_controls(shortened(point, kMostOfPlace)));
     }
   }
 
