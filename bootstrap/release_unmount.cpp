@@ -62,6 +62,11 @@ Result<std::vector<TreeMount>> mounts_to_take(const UnmountRound& order) {
   return unmount_order(parse_mount_table(table), order.point, std::move(disk));
 }
 
+bool is_among(const std::vector<TreeMount>& mounts, const TreeMount& mount) {
+  return std::any_of(mounts.begin(), mounts.end(),
+                     [&](const TreeMount& each) { return each.id == mount.id; });
+}
+
 /// 0, or errno.
 int call_umount(UnmountCall& call, const std::string& point, int flags) {
   UniqueFd parent = open_parent(point);
@@ -90,13 +95,16 @@ PendingUnmount begin_umount(const TreeMount& mount, bool forced) {
   return {mount, forced, std::move(call), std::move(error_number)};
 }
 
-/// The directory would keep the mount that it is in busy. Its descriptor's number stays taken: the
-/// call may have to look it up still, and must not find another directory there.
-void let_go_of_parent(UnmountCall& call) {
+/// Its mount is in no table any more. The directory would keep the mount that it is in busy. Its
+/// descriptor's number stays taken: the call may have to look it up still, and must not find
+/// another directory there.
+void mark_detached(PendingUnmount& pending) {
   const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  UnmountCall& call = *pending.call;
   const std::lock_guard lock(call.mutex);
   call.given_up = true;
   if (call.parent) ::dup3(nothing.get(), call.parent.get(), O_CLOEXEC);
+  pending.is_detached = true;
 }
 
 }  // namespace
@@ -105,7 +113,7 @@ Ok VolumeUnmount::round(const UnmountRound& order) {
   // Propagation takes copies away while we go, and one path can carry several mounts: look again
   // after each.
   for (int i = 0; i < kMostUnmounts; ++i) {
-    TRY(wait_for_disk(order.end_ms));
+    TRY(wait_for_disk(order));
     TRY_ASSIGN(const std::vector<TreeMount> before, mounts_to_take(order));
     if (before.empty()) return {};
     TRY_ASSIGN(const bool done, unmount_next(before, order));
@@ -119,12 +127,22 @@ Ok VolumeUnmount::round(const UnmountRound& order) {
   return fail(ErrorKind::broken, "mounts below " + order.point + " keep coming back");
 }
 
-/// Of an earlier round: it is nowhere to be seen any more, and may still write to the disk.
-Ok VolumeUnmount::wait_for_disk(std::int64_t end_ms) {
-  for (const auto& each : pending_)
-    if (each.mount.of_disk && each.is_detached && !ends_by(each.error_number, end_ms))
-      return fail(hanging_error(each.mount));
+void VolumeUnmount::forget_ended() {
   std::erase_if(pending_, [](const auto& each) { return ends_by(each.error_number, 0); });
+}
+
+/// Of an earlier call: it is nowhere to be seen any more, and may still write to the disk. It may
+/// have left the table only after the call was given up.
+Ok VolumeUnmount::wait_for_disk(const UnmountRound& order) {
+  forget_ended();
+  if (pending_.empty()) return {};
+  TRY_ASSIGN(const std::vector<TreeMount> there, mounts_to_take(order));
+  for (auto& each : pending_)
+    if (!each.is_detached && !is_among(there, each.mount)) mark_detached(each);
+  for (const auto& each : pending_)
+    if (each.mount.of_disk && each.is_detached && !ends_by(each.error_number, order.end_ms))
+      return fail(hanging_error(each.mount));
+  forget_ended();
   return {};
 }
 
@@ -137,7 +155,9 @@ Result<bool> VolumeUnmount::unmount_next(const std::vector<TreeMount>& mounts,
     if (gone && *gone) return true;
     if (gone) continue;
     if (!held) held = std::move(gone).error();
-    if (!mount.forcible) break;  // something that is mounted in it may be what holds it
+    // Something that is mounted in it may be what holds it. Behind the end each of many that hang
+    // would take its least time.
+    if (!mount.forcible || boottime_ms() >= order.end_ms) break;
   }
   if (held) return fail(std::move(*held));
   return false;
@@ -159,13 +179,10 @@ Result<bool> VolumeUnmount::unmount(const TreeMount& mount, const UnmountRound& 
     return fail(errno_error("unmounting " + mount_text(mount), error_number));
   }
   const auto there = mounts_to_take(order);
-  const bool is_there = !there || std::any_of(there->begin(), there->end(), [&](const auto& each) {
-    return each.id == mount.id;
-  });
-  if (!is_there) let_go_of_parent(*pending.call);
-  pending.is_detached = !is_there;
+  const bool is_there = !there || is_among(*there, mount);
+  if (!is_there) mark_detached(pending);
   pending_.push_back(std::move(pending));
-  if (is_there || mount.of_disk) return fail(hanging_error(mount));
+  if (is_there || mount.of_disk || boottime_ms() >= order.end_ms) return fail(hanging_error(mount));
   return true;
 }
 

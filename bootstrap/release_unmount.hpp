@@ -40,8 +40,9 @@ class VolumeUnmount {
  public:
   /// Unmounts everything at the point and below, never lazily; no symbolic link leads it out of
   /// there. Success: nothing is mounted there any more, and of the disk's mounts none is still on
-  /// its way out. Another's that is may stay so, because it holds nothing of the volume. Errors:
-  /// errno's of what is held, forcible ones first; retry_later, naming what hangs in the kernel.
+  /// its way out. Another's that is may stay so, because it holds nothing of the volume. Behind the
+  /// end no more than one is begun that hangs. Errors: errno's of what is held, forcible ones
+  /// first; retry_later, naming what hangs in the kernel.
   Ok round(const UnmountRound& order);
   /// One of the disk's mounts is in no mount table any more, and has not been unmounted to the end.
   bool is_under_way() const;
@@ -52,7 +53,8 @@ class VolumeUnmount {
   Ok check_free(const std::string& node, std::int64_t end_ms);
 
  private:
-  Ok wait_for_disk(std::int64_t end_ms);
+  void forget_ended();
+  Ok wait_for_disk(const UnmountRound& order);
   Result<bool> unmount_next(const std::vector<TreeMount>& mounts, const UnmountRound& order);
   Result<bool> unmount(const TreeMount& mount, const UnmountRound& order);
 

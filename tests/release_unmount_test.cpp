@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <chrono>
 #include <future>
+#include <list>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/files.hpp"
@@ -135,6 +137,37 @@ TEST_F(ReleaseUnmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for
   EXPECT_TRUE(third) << third.error().message();
   EXPECT_FALSE(unmounting.is_under_way());
   EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
+}
+
+/// Each took its half second behind the end as well: somebody's hundreds of them kept the release
+/// for minutes.
+TEST_F(ReleaseUnmount, behind_the_end_of_a_round_no_second_unmount_that_hangs_is_begun) {
+  const std::string point = "/run/point";
+  ASSERT_TRUE(shell("mkdir -p " + point + "; mount -t tmpfs tmpfs " + point));
+  std::list<SilentFuse> servers;
+  std::vector<std::string> disks;
+  bool begun = true;
+  for (const char* name : {"/1", "/2", "/3", "/4"}) {
+    disks.push_back(small_disk());
+    SilentFuse& server = servers.emplace_back(SilentFuse::Answers::all_but_the_last);
+    begun = begun && make_directory(point + name, 0755) &&
+            server.mount_at(point + name, "fuseblk", disks.back());
+    server.begin();
+    begun = begun && server.has_waiting(0);
+  }
+  VolumeUnmount unmounting;
+  const std::int64_t end = boottime_ms();
+  const Ok late = unmounting.round({point, {}, end + 60'000, end});
+  const std::int64_t took_ms = boottime_ms() - end;
+  for (SilentFuse& server : servers) server.end();
+  const std::int64_t now = boottime_ms();
+  const Ok rest = unmounting.round({point, {}, now, now + 30'000});
+  EXPECT_TRUE(begun);
+  EXPECT_THAT(late ? "" : late.error().message(), HasSubstr("(fuseblk) hangs in the kernel"));
+  EXPECT_LT(took_ms, 1500);
+  EXPECT_TRUE(rest) << (rest ? "" : rest.error().message());
+  for (const auto& disk : disks) EXPECT_TRUE(shell("losetup -d " + disk));
+  EXPECT_TRUE(shell("rmdir " + point));
 }
 
 /// The daemon looks for it every few seconds, and a release before anything else.
