@@ -64,7 +64,12 @@ if [ ! -e "$prefix/sshd/usr/sbin/sshd" ]; then
     { run_logged apt-update apt-get update && run_logged sshd-download apt-get download openssh-server libwrap0; }; } &&
     for file in *.deb; do dpkg-deb -x "$file" "$prefix/sshd"; done)
 fi
-flags="-Os -ffunction-sections -fdata-sections -g0"
+# Nothing is thrown through C: tables to unwind it by would be the larger part of what these weigh beside their code.
+flags="-Os -ffunction-sections -fdata-sections -g0 -fno-asynchronous-unwind-tables -fno-unwind-tables"
+if [ "$(cat "$prefix/flags" 2>/dev/null)" != "$flags" ]; then
+  rm -rf "$prefix/lib/libmount.a" "$prefix/lib/libcurl.a" build/src/util-linux-*/ build/src/curl-*/
+  echo "$flags" >"$prefix/flags"
+fi
 
 if [ ! -e "$prefix/lib/libmount.a" ]; then
   step "building a static libmount from Debian's util-linux source"
