@@ -378,25 +378,31 @@ TEST_F(EarlyReadsTest, what_was_touched_in_vain_is_not_present_and_the_warmer_is
   make_image(0);
   sim::VolumeProfile fine = without_tails();
   fine.hydration_unit_kib = 64;
-  attach(fine);
   constexpr std::uint64_t kUnits = kGridBytes / (64 * kKiB);
   const auto is_hot = [](Block block) { return block >= 100 && block < 400; };
   std::vector<Block> hot;
   for (Block block = 100; is_hot(block); ++block) hot.push_back(block);
-  EarlyReads early;
-  early.start(disk_loop_.device(), 0, 0, confine_here);
-  early.hot(hot);
-  // A touch is in the first of its units, and what tries it in a middle one.
+  // A touch is in the first of its units, and what tries it in a middle one. A few of the blocks
+  // are the file system's own, which are read by their parts.
   const auto begins_anew = [&] {
     const auto units = touched();
-    return std::ranges::any_of(hot,
-                               [&](Block block) { return units.contains(block * kUnits + 1); });
+    return std::ranges::count_if(
+               hot, [&](Block block) { return units.contains(block * kUnits + 1); }) >= 12;
   };
-  const auto limit = Clock::now() + std::chrono::seconds(10);
-  while (!begins_anew() && Clock::now() < limit)
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  const auto read = early.finish();
-  EXPECT_TRUE(early.reads_whole());
+  std::optional<EarlyReads> early;
+  std::vector<BlockRead> read;
+  // On a busy machine pages that are there are as slow as the others, and nothing is learnt.
+  for (int times = 0; times < 10 && !(early && early->reads_whole()); ++times) {
+    attach_anew(fine);
+    early.emplace();
+    early->start(disk_loop_.device(), 0, 0, confine_here);
+    early->hot(hot);
+    const auto limit = Clock::now() + std::chrono::seconds(2);
+    while (!begins_anew() && Clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    read = early->finish();
+  }
+  ASSERT_TRUE(early->reads_whole());
   const auto units = touched();
   EXPECT_TRUE(std::ranges::any_of(hot, [&](Block block) {
     return units.contains(block * kUnits) && !units.contains(block * kUnits + 1);
@@ -407,8 +413,8 @@ TEST_F(EarlyReadsTest, what_was_touched_in_vain_is_not_present_and_the_warmer_is
   mount_root();
   auto wanted = request();
   wanted.read_before = read;
-  wanted.under_way = early.under_way();
-  wanted.read_whole = early.reads_whole();
+  wanted.under_way = early->under_way();
+  wanted.read_whole = early->reads_whole();
   const WarmProgress progress = run(wanted);
   EXPECT_EQ(progress.state, WarmState::done);
   EXPECT_EQ(progress.touch_bytes, kGridBytes);
