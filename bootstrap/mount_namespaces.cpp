@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "bootstrap/base/control_bytes.hpp"
@@ -136,9 +137,15 @@ UniqueFd open_mount_namespace(const std::string& path) {
 std::optional<bool> in_mount_namespace(UniqueFd file, std::function<bool(int proc)> work,
                                        SteadyTime until) {
   UniqueFd proc(::open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  UniqueFd own = open_mount_namespace("/proc/thread-self/ns/mnt");
   std::packaged_task<bool()> task([file = std::move(file), proc = std::move(proc),
-                                   work = std::move(work)] {
-    return ::unshare(CLONE_FS) == 0 && ::setns(file.get(), CLONE_NEWNS) == 0 && work(proc.get());
+                                   own = std::move(own), work = std::move(work)]() mutable {
+    const bool done =
+        ::unshare(CLONE_FS) == 0 && ::setns(file.get(), CLONE_NEWNS) == 0 && work(proc.get());
+    // Whoever waits for the result must not find the namespace kept by a thread that is ending.
+    file.reset();
+    std::ignore = ::setns(own.get(), CLONE_NEWNS);
+    return done;
   });
   auto done = task.get_future();
   try {  // never on this thread, which has to stay where it is
