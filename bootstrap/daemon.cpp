@@ -16,10 +16,10 @@
 #include "bootstrap/files.hpp"
 #include "bootstrap/filesystem_check.hpp"
 #include "bootstrap/leftovers.hpp"
-#include "bootstrap/mount_exec.hpp"
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/reboot.hpp"
+#include "bootstrap/release_unmount.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/supervise.hpp"
 

@@ -15,9 +15,9 @@
 #include "bootstrap/held_record.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/host_keys.hpp"
-#include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/preflight_io.hpp"
+#include "bootstrap/release_unmount.hpp"
 #include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {

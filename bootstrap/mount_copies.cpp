@@ -14,9 +14,9 @@
 #include "bootstrap/base/octal_escapes.hpp"
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/base/words.hpp"
-#include "bootstrap/mount_exec.hpp"
 #include "bootstrap/mount_namespaces.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/release_unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

@@ -2,14 +2,13 @@
 
 #include <fcntl.h>
 #include <libmount/libmount.h>
-#include <linux/openat2.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
+
+#include "bootstrap/base/unique_fd.hpp"
+#include "bootstrap/release_unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -103,29 +102,7 @@ bool below(const std::string& path, const std::string& point) {
   return path == point || path.rfind(point + "/", 0) == 0;
 }
 
-/// umount2(2) of a path of the mount table. 0, or errno.
-int unmount_at(const std::string& path) {
-  const UniqueFd parent = open_parent(path);
-  if (!parent) return errno;
-  const std::string place = descriptor_path(parent) + path.substr(path.rfind('/'));
-  return ::umount2(place.c_str(), UMOUNT_NOFOLLOW) == 0 ? 0 : errno;
-}
-
 }  // namespace
-
-bool is_not_there(int error_number) {
-  return error_number == EINVAL || error_number == ENOENT || error_number == ENOTDIR ||
-         error_number == ELOOP;
-}
-
-UniqueFd open_parent(const std::string& path) {
-  open_how how{};
-  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-  how.resolve = RESOLVE_NO_SYMLINKS;
-  const std::string parent = path.substr(0, path.rfind('/') + 1);
-  return UniqueFd(
-      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, parent.c_str(), &how, sizeof how)));
-}
 
 Ok mount_device(const std::string& node, const std::string& point, const std::string& filesystem,
                 const std::string& options) {
@@ -194,35 +171,6 @@ std::optional<dev_t> device_mounted_at(const std::string& point) {
       table ? mnt_table_find_target(table.get(), point.c_str(), MNT_ITER_BACKWARD) : nullptr;
   if (entry == nullptr) return std::nullopt;
   return mnt_fs_get_devno(entry);
-}
-
-Ok unmount_tree(const std::string& point, bool keep_top) {
-  // Propagation takes copies away while we go, and one path can carry several mounts: look again
-  // after each.
-  constexpr int kMostMounts = 10000;
-  for (int i = 0; i < kMostMounts; ++i) {
-    const std::vector<std::string> before = mounts_at(point);
-    std::vector<std::string> points = before;
-    if (keep_top) points.erase(std::remove(points.begin(), points.end(), point), points.end());
-    if (points.empty()) return {};
-    // One over whose parent another was mounted, or moved, is not at its path before that has gone.
-    bool done = false;
-    for (auto place = points.rbegin(); !done && place != points.rend(); ++place) {
-      const int error_number = unmount_at(*place);
-      done = error_number == 0;
-      if (!done && !is_not_there(error_number))
-        return fail(errno_error("unmounting " + *place, error_number));
-    }
-    if (!done && before == mounts_at(point))
-      return fail(ErrorKind::broken, "no path leads to what is mounted at " + points.back());
-  }
-  return fail(ErrorKind::broken, "mounts below " + point + " keep coming back");
-}
-
-Ok check_device_free(const std::string& node) {
-  const UniqueFd device(::open(node.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
-  if (!device) return fail_errno("opening " + node + " for us alone");
-  return {};
 }
 
 }  // namespace warmroot::bootstrap

@@ -1,7 +1,6 @@
 // Performs mounts with libmount: the only file that includes it. Targets inside the volume are
 // opened in its root and passed as /proc/self/fd/N, so that links in the volume cannot redirect a
-// mount onto the base. Unmounting takes the paths that the kernel reports for the mounts
-// themselves, and is never lazy.
+// mount onto the base. Unmounting is release_unmount's.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +11,6 @@
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
-#include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/mount_plan.hpp"
 
@@ -40,29 +38,11 @@ Ok perform(const MountStep& step, const std::string& point);
 Ok perform_all(const std::vector<MountStep>& steps, const std::string& point,
                const std::function<void(const MountStep&, const Ok&)>& on_step);
 
-/// The directory that a path of the mount table is in, O_PATH; invalid, with errno, where a
-/// symbolic link is on the way. Those of the table have none: one that stands there by now is the
-/// volume's, and would lead elsewhere.
-UniqueFd open_parent(const std::string& path);
-
-/// errno of an open_parent or umount2(2) by a path of the mount table: something else is there than
-/// the table said.
-bool is_not_there(int error_number);
-
-/// Unmounts everything below `point`, the last mounted first, and then `point` itself unless
-/// `keep_top`; no symbolic link leads it out of there. Nothing mounted there is success. Errors:
-/// refused (EBUSY) with the mount that is held.
-Ok unmount_tree(const std::string& point, bool keep_top = false);
-
 /// Mount points at or below `point` in this namespace, in mount order.
 std::vector<std::string> mounts_at(const std::string& point);
 
 /// Device number of what was mounted last at `point` itself, as the kernel lists it; asks nothing
 /// of the file system. For btrfs it is not the st_dev of a file.
 std::optional<dev_t> device_mounted_at(const std::string& point);
-
-/// Succeeds when nothing in any mount namespace holds the device (umount reports success while
-/// another namespace still has it mounted). Errors: refused (EBUSY).
-Ok check_device_free(const std::string& node);
 
 }  // namespace warmroot::bootstrap

@@ -1,7 +1,9 @@
 #include "bootstrap/release_unmount.hpp"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,11 +16,9 @@
 
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/base/detached.hpp"
-#include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/base/words.hpp"
 #include "bootstrap/files.hpp"
-#include "bootstrap/mount_exec.hpp"
 #include "bootstrap/mount_table.hpp"
 
 namespace warmroot::bootstrap {
@@ -33,6 +33,8 @@ struct UnmountCall {
 namespace {
 
 constexpr int kMostUnmounts = 10'000;
+/// Of a round that begins now; a release has so long at most.
+constexpr std::int64_t kUnmountLimitMs = 30'000, kForceAfterMs = 2'000;
 /// Each call has it, however late it is: most take microseconds.
 constexpr std::int64_t kLeastUnmountMs = 500;
 constexpr std::size_t kMostOfPoint = 200;
@@ -59,12 +61,22 @@ Result<std::vector<TreeMount>> mounts_to_take(const UnmountRound& order) {
   TRY_ASSIGN(const std::string table, read_file("/proc/self/mountinfo", kMaxMountinfo));
   std::set<std::string> disk;
   for (const dev_t device : order.devices) disk.insert(device_number(device));
-  return unmount_order(parse_mount_table(table), order.point, std::move(disk));
+  auto mounts = unmount_order(parse_mount_table(table), order.point, std::move(disk));
+  if (order.keep_top)
+    std::erase_if(mounts, [&](const TreeMount& each) { return each.point == order.point; });
+  return mounts;
 }
 
 bool is_among(const std::vector<TreeMount>& mounts, const TreeMount& mount) {
   return std::any_of(mounts.begin(), mounts.end(),
                      [&](const TreeMount& each) { return each.id == mount.id; });
+}
+
+/// errno of an open_parent or umount2(2) by a path of the mount table: something else is there than
+/// the table said.
+bool is_not_there(int error_number) {
+  return error_number == EINVAL || error_number == ENOENT || error_number == ENOTDIR ||
+         error_number == ELOOP;
 }
 
 /// 0, or errno.
@@ -108,6 +120,11 @@ void mark_detached(PendingUnmount& pending) {
 }
 
 }  // namespace
+
+UnmountRound round_from_now(std::string point, std::vector<dev_t> devices) {
+  const std::int64_t now_ms = boottime_ms();
+  return {std::move(point), std::move(devices), now_ms + kForceAfterMs, now_ms + kUnmountLimitMs};
+}
 
 Ok VolumeUnmount::round(const UnmountRound& order) {
   // Propagation takes copies away while we go, and one path can carry several mounts: look again
@@ -216,6 +233,27 @@ Ok VolumeUnmount::check_free(const std::string& node, std::int64_t end_ms) {
     return fail(ErrorKind::retry_later,
                 "opening " + node + " hangs in the kernel: the disk may not answer");
   return opened_.get();
+}
+
+Ok unmount_tree(const std::string& point, bool keep_top) {
+  UnmountRound order = round_from_now(point);
+  order.keep_top = keep_top;
+  return VolumeUnmount().round(order);
+}
+
+UniqueFd open_parent(const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_NO_SYMLINKS;
+  const std::string parent = path.substr(0, path.rfind('/') + 1);
+  return UniqueFd(
+      static_cast<int>(::syscall(SYS_openat2, AT_FDCWD, parent.c_str(), &how, sizeof how)));
+}
+
+Ok check_device_free(const std::string& node) {
+  const UniqueFd device(::open(node.c_str(), O_RDONLY | O_EXCL | O_CLOEXEC));
+  if (!device) return fail_errno("opening " + node + " for us alone");
+  return {};
 }
 
 }  // namespace warmroot::bootstrap

@@ -15,6 +15,7 @@
 #include "bootstrap/mount_plan.hpp"
 #include "bootstrap/partition.hpp"
 #include "bootstrap/paths.hpp"
+#include "bootstrap/release_unmount.hpp"
 #include "bootstrap/root_mount.hpp"
 #include "bootstrap/sshd.hpp"
 
