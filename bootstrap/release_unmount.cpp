@@ -57,14 +57,18 @@ Error hanging_error(const TreeMount& mount) {
           {}};
 }
 
-Result<std::vector<TreeMount>> mounts_to_take(const UnmountRound& order) {
+/// Everything at the point and below.
+Result<std::vector<TreeMount>> mounts_there(const UnmountRound& order) {
   TRY_ASSIGN(const std::string table, read_file("/proc/self/mountinfo", kMaxMountinfo));
   std::set<std::string> disk;
   for (const dev_t device : order.devices) disk.insert(device_number(device));
-  auto mounts = unmount_order(parse_mount_table(table), order.point, std::move(disk));
+  return unmount_order(parse_mount_table(table), order.point, std::move(disk));
+}
+
+std::vector<TreeMount> mounts_to_take(std::vector<TreeMount> there, const UnmountRound& order) {
   if (order.keep_top)
-    std::erase_if(mounts, [&](const TreeMount& each) { return each.point == order.point; });
-  return mounts;
+    std::erase_if(there, [&](const TreeMount& each) { return each.point == order.point; });
+  return there;
 }
 
 bool is_among(const std::vector<TreeMount>& mounts, const TreeMount& mount) {
@@ -130,16 +134,18 @@ Ok VolumeUnmount::round(const UnmountRound& order) {
   // Propagation takes copies away while we go, and one path can carry several mounts: look again
   // after each.
   for (int i = 0; i < kMostUnmounts; ++i) {
-    TRY(wait_for_disk(order));
-    TRY_ASSIGN(const std::vector<TreeMount> before, mounts_to_take(order));
-    if (before.empty()) return {};
-    TRY_ASSIGN(const bool done, unmount_next(before, order));
+    forget_ended();
+    TRY_ASSIGN(const std::vector<TreeMount> there, mounts_there(order));
+    let_go_of_gone(there);
+    const std::vector<TreeMount> mounts = mounts_to_take(there, order);
+    if (mounts.empty()) return wait_for_disk(order.end_ms);
+    TRY_ASSIGN(const bool done, unmount_next(mounts, order));
     if (done) continue;
     // One over whose parent another was mounted, or moved, is not at its path before that has gone.
-    TRY_ASSIGN(const std::vector<TreeMount> after, mounts_to_take(order));
-    if (before == after)
+    TRY_ASSIGN(const std::vector<TreeMount> after, mounts_there(order));
+    if (there == after)
       return fail(ErrorKind::broken,
-                  "no path leads to what is mounted at " + mount_text(before.front()));
+                  "no path leads to what is mounted at " + mount_text(mounts.front()));
   }
   return fail(ErrorKind::broken, "mounts below " + order.point + " keep coming back");
 }
@@ -148,16 +154,17 @@ void VolumeUnmount::forget_ended() {
   std::erase_if(pending_, [](const auto& each) { return ends_by(each.error_number, 0); });
 }
 
-/// Of an earlier call: it is nowhere to be seen any more, and may still write to the disk. It may
-/// have left the table only after the call was given up.
-Ok VolumeUnmount::wait_for_disk(const UnmountRound& order) {
-  forget_ended();
-  if (pending_.empty()) return {};
-  TRY_ASSIGN(const std::vector<TreeMount> there, mounts_to_take(order));
+/// What has left the table only after its call was given up.
+void VolumeUnmount::let_go_of_gone(const std::vector<TreeMount>& there) {
   for (auto& each : pending_)
     if (!each.is_detached && !is_among(there, each.mount)) mark_detached(each);
+}
+
+/// Nothing is mounted any more: what is on its way out is nowhere to be seen, and may still write
+/// to the disk.
+Ok VolumeUnmount::wait_for_disk(std::int64_t end_ms) {
   for (const auto& each : pending_)
-    if (each.mount.of_disk && each.is_detached && !ends_by(each.error_number, order.end_ms))
+    if (each.mount.of_disk && !ends_by(each.error_number, end_ms))
       return fail(hanging_error(each.mount));
   forget_ended();
   return {};
@@ -171,23 +178,27 @@ Result<bool> VolumeUnmount::unmount_next(const std::vector<TreeMount>& mounts,
     auto gone = unmount(mount, order);
     if (gone && *gone) return true;
     if (gone) continue;
+    // What is mounted in one that is forcible may be what holds it, and one that hangs says nothing
+    // of the others. Behind the end each of many that hang would take its least time.
+    const bool goes_on = mount.forcible || gone.error().kind == ErrorKind::retry_later;
     if (!held) held = std::move(gone).error();
-    // Something that is mounted in it may be what holds it. Behind the end each of many that hang
-    // would take its least time.
-    if (!mount.forcible || boottime_ms() >= order.end_ms) break;
+    if (!goes_on || boottime_ms() >= order.end_ms) break;
   }
   if (held) return fail(std::move(*held));
   return false;
 }
 
-/// False where something else is at its path.
+/// False where something else is at its path. True also of one that goes on out of the table.
 Result<bool> VolumeUnmount::unmount(const TreeMount& mount, const UnmountRound& order) {
   const std::int64_t now_ms = boottime_ms();
   const bool forced = mount.forcible && now_ms >= order.force_ms;
   for (const auto& each : pending_)
     if (each.mount.id == mount.id && each.forced == forced) return fail(hanging_error(mount));
   PendingUnmount pending = begin_umount(mount, forced);
-  const std::int64_t end_ms = mount.of_disk ? order.end_ms : std::min(order.force_ms, order.end_ms);
+  const Milliseconds left(order.end_ms - now_ms);
+  const std::int64_t end_ms =
+      mount.of_disk ? now_ms + time_for_one(left, order.devices.size() + 1).count()
+                    : std::min(order.force_ms, order.end_ms);
   if (ends_by(pending.error_number, std::max(end_ms, now_ms + kLeastUnmountMs))) {
     const int error_number = pending.error_number.get();
     if (error_number == 0 && forced) forced_.push_back(mount_text(mount));
@@ -195,11 +206,11 @@ Result<bool> VolumeUnmount::unmount(const TreeMount& mount, const UnmountRound& 
     if (is_not_there(error_number)) return false;
     return fail(errno_error("unmounting " + mount_text(mount), error_number));
   }
-  const auto there = mounts_to_take(order);
+  const auto there = mounts_there(order);
   const bool is_there = !there || is_among(*there, mount);
   if (!is_there) mark_detached(pending);
   pending_.push_back(std::move(pending));
-  if (is_there || mount.of_disk || boottime_ms() >= order.end_ms) return fail(hanging_error(mount));
+  if (is_there || boottime_ms() >= order.end_ms) return fail(hanging_error(mount));
   return true;
 }
 

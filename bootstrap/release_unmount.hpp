@@ -45,11 +45,12 @@ UnmountRound round_from_now(std::string point, std::vector<dev_t> devices = {});
 /// Kept over the attempts of a release: what waits is waited for, and not called once more.
 class VolumeUnmount {
  public:
-  /// Unmounts everything at the point and below; no symbolic link leads it out of there. Success:
-  /// nothing is mounted there any more, and of the disk's mounts none is still on its way out.
-  /// Another's that is may stay so, because it holds nothing of the volume. Behind the end no more
-  /// than one is begun that hangs. Errors: errno's of what is held, forcible ones first;
-  /// retry_later, naming what hangs in the kernel.
+  /// Unmounts everything at the point and below; no symbolic link leads it out of there. One that
+  /// hangs leaves time for the others, which are tried beside it. Success: nothing is mounted there
+  /// any more, and of the disk's mounts none is still on its way out. Another's that is may stay
+  /// so, because it holds nothing of the volume. Behind the end no more than one is begun that
+  /// hangs. Errors: errno's of what is held, forcible ones first; retry_later, naming what hangs in
+  /// the kernel.
   Ok round(const UnmountRound& order);
   /// One of the disk's mounts is in no mount table any more, and has not been unmounted to the end.
   bool is_under_way() const;
@@ -61,7 +62,8 @@ class VolumeUnmount {
 
  private:
   void forget_ended();
-  Ok wait_for_disk(const UnmountRound& order);
+  void let_go_of_gone(const std::vector<TreeMount>& there);
+  Ok wait_for_disk(std::int64_t end_ms);
   Result<bool> unmount_next(const std::vector<TreeMount>& mounts, const UnmountRound& order);
   Result<bool> unmount(const TreeMount& mount, const UnmountRound& order);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -9,6 +10,10 @@
 
 namespace warmroot::bootstrap {
 namespace {
+
+/// Of a disk that answers most unmounts take microseconds; one that writes goes on with that while
+/// the next is tried.
+constexpr Milliseconds kMostForOne{5'000};
 
 /// Those with an umount_begin, which is what MNT_FORCE calls; the others do not heed it. Source:
 /// Linux, fs/*/super.c.
@@ -45,6 +50,11 @@ std::vector<TreeMount> unmount_order(const std::vector<MountRow>& mounts, const 
   std::stable_partition(order.begin(), order.end(),
                         [](const TreeMount& mount) { return mount.forcible; });
   return order;
+}
+
+Milliseconds time_for_one(Milliseconds left, std::size_t file_systems) {
+  const auto parts = static_cast<std::int64_t>(file_systems) + 1;
+  return std::clamp(left / parts, Milliseconds{0}, kMostForOne);
 }
 
 }  // namespace warmroot::bootstrap

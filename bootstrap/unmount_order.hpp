@@ -2,10 +2,12 @@
 // waiting. Pure; release_unmount does it.
 #pragma once
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "bootstrap/base/units.hpp"
 #include "bootstrap/mount_table.hpp"
 
 namespace warmroot::bootstrap {
@@ -27,5 +29,10 @@ struct TreeMount {
 /// the first at `point`.
 std::vector<TreeMount> unmount_order(const std::vector<MountRow>& mounts, const std::string& point,
                                      std::set<std::string> disk);
+
+/// How long one of the disk's mounts that hangs is waited for, of the time that is `left` for all,
+/// before the next is tried beside it. 5 s at most, and so that a third of the time is left for the
+/// last one whichever of the others hang. `file_systems`: how many of the disk are mounted.
+Milliseconds time_for_one(Milliseconds left, std::size_t file_systems);
 
 }  // namespace warmroot::bootstrap

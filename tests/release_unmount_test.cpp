@@ -139,6 +139,35 @@ TEST_F(ReleaseUnmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for
   EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
 }
 
+/// It had all of the release's time, and the root was not tried.
+TEST_F(ReleaseUnmount, a_partition_of_the_volume_s_whose_unmount_hangs_leaves_time_for_the_root) {
+  const std::string disk = small_disk(), point = "/run/point", home = point + "/home";
+  struct stat node {};
+  ASSERT_EQ(::stat(disk.c_str(), &node), 0);
+  ASSERT_TRUE(shell("mkdir -p " + point + "; mount -t tmpfs tmpfs " + point + "; mkdir " + home));
+  SilentFuse server(SilentFuse::Answers::all_but_the_last);
+  const bool mounted = server.mount_at(home, "fuseblk", disk);
+  server.begin();
+  const bool begun = mounted && server.has_waiting(0);
+  VolumeUnmount unmounting;
+  const auto round = [&](std::int64_t ms) {
+    const std::int64_t now = boottime_ms();
+    return unmounting.round({point, {node.st_rdev}, now, now + ms});
+  };
+  const Ok first = round(4500);
+  const bool is_empty = mounts_at(point).empty();
+  const unsigned waiting = server.waiting();
+  server.end();
+  const Ok second = round(30'000);
+  EXPECT_TRUE(begun);
+  EXPECT_EQ(waiting, 1u) << "no unmount has hung";
+  EXPECT_TRUE(is_empty) << "the root is still mounted";
+  EXPECT_THAT(first ? "" : first.error().message(),
+              HasSubstr("unmounting " + home + " (fuseblk) hangs in the kernel"));
+  EXPECT_TRUE(second) << (second ? "" : second.error().message());
+  EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
+}
+
 /// Each took its half second behind the end as well: somebody's hundreds of them kept the release
 /// for minutes.
 TEST_F(ReleaseUnmount, behind_the_end_of_a_round_no_second_unmount_that_hangs_is_begun) {

@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "bootstrap/release_plan.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -70,6 +73,27 @@ TEST(UnmountOrder, the_disk_is_what_was_first_at_the_point_and_its_other_partiti
                    "40 35 0:44 / /v rw - fuse.over s rw\n",
                {"259:5"}),
       ElementsAre("force /v", "/v/data", "disk /v/mnt", "disk /v/boot", "/v/proc", "disk /v"));
+}
+
+/// One that hung had all of it.
+TEST(UnmountOrder, whichever_of_the_disk_s_hang_the_last_one_has_a_third_of_the_time) {
+  for (const auto left : {Milliseconds{600}, Milliseconds{3'000}, Milliseconds{15'000},
+                          Milliseconds{30'000}})
+    for (const std::size_t file_systems : {1U, 2U, 3U, 20U}) {
+      Milliseconds rest = left;
+      for (std::size_t hang = 1; hang < file_systems; ++hang)
+        rest -= time_for_one(rest, file_systems);
+      EXPECT_GE(rest.count(), left.count() / 3) << left.count() << " ms, " << file_systems;
+      EXPECT_GT(time_for_one(rest, file_systems).count(), 0);
+    }
+  EXPECT_EQ(time_for_one(Milliseconds{-1}, 2).count(), 0);
+}
+
+TEST(UnmountOrder, one_that_hangs_leaves_the_last_15_s_where_there_is_time_for_more) {
+  for (const auto left : {Milliseconds{20'000}, Milliseconds{120'000}}) {
+    const Milliseconds all = plan_release(left, {}).unmount;
+    EXPECT_GE((all - time_for_one(all, 2)).count(), kKeptForSync.count());
+  }
 }
 
 }  // namespace
