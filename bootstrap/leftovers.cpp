@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -30,6 +32,8 @@ constexpr milliseconds kLeftoverLimit{2000};
 /// systemd in it gives its services so long to end by themselves that this cuts some short.
 constexpr milliseconds kContainerLimit{std::chrono::seconds(20)};
 constexpr milliseconds kLeftoverLook{20};
+/// For those to end whom a server that was forced has let go.
+constexpr milliseconds kForcedLimit{1000};
 
 bool is_mounted(const HeldVolume& volume) {
   return mounted_root(volume.root_device) == volume.root_device;
@@ -56,14 +60,21 @@ void end_whoever_is_in(const HeldVolume& volume) {
   if (!lasting_holders().empty()) std::ignore = kill_holders(volume.root_device, {});
 }
 
-/// A process that has just been killed closes its files when nobody can see them any more.
-Ok unmount_when_closed() {
-  const std::int64_t deadline = boottime_ms() + kLeftoverLimit.count();
-  Ok unmounted = unmount_tree(kVolumePoint);
-  while (!unmounted && unmounted.error().code == "EBUSY" && boottime_ms() < deadline) {
+/// A process that has just been killed closes its files when nobody can see them any more; one that
+/// waits for a server does once that is forced. `devices`: of the disk's partitions but the root.
+Ok unmount_when_closed(VolumeUnmount& unmounting, const std::vector<dev_t>& devices) {
+  const UnmountRound order = round_from_now(kVolumePoint, devices);
+  const std::int64_t deadline = order.force_ms + kForcedLimit.count();
+  const auto may_pass = [](const Error& error) {
+    return error.code == "EBUSY" || error.kind == ErrorKind::retry_later;
+  };
+  Ok unmounted = unmounting.round(order);
+  while (!unmounted && may_pass(unmounted.error()) && boottime_ms() < deadline) {
     std::this_thread::sleep_for(kLeftoverLook);
-    unmounted = unmount_tree(kVolumePoint);
+    unmounted = unmounting.round(order);
   }
+  if (const std::string how = unmounting.remarks({}); unmounted && !how.empty())
+    log_event(LogLevel::warning, "the volume is unmounted", {{"how", how}});
   return unmounted;
 }
 
@@ -94,7 +105,9 @@ Ok clear_leftovers() {
   const auto entry = chroot_entry();  // the only one that outlives its process
   std::ignore = show_message_of_the_day({});
   TRY(entry->close());
-  TRY(unmount_when_closed());
+  const auto held = held_record();
+  VolumeUnmount unmounting;
+  TRY(unmount_when_closed(unmounting, held ? held->volume.other_devices : std::vector<dev_t>{}));
   forget_held_record();
   std::ignore = DirtyBound().remove();  // of all disks; the device's ends with its mount
   if (const Ok removed = entry->undo(); !removed)
@@ -145,7 +158,7 @@ Ok undo_bring_up(Assignment& assignment) {
   if (auto ended = assignment.entry->end(kEndLimit); !ended) note(fail(std::move(ended).error()));
   if (assignment.mounted) {
     end_whoever_is_in(assignment);
-    Ok unmounted = unmount_when_closed();
+    Ok unmounted = unmount_when_closed(*assignment.unmounting, assignment.other_devices);
     assignment.mounted = !unmounted;
     if (unmounted) forget_held_record();
     note(std::move(unmounted));

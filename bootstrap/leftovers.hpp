@@ -14,7 +14,7 @@ namespace warmroot::bootstrap {
 
 /// Unmounts what a bootstrap that was killed left mounted, and undoes what belongs to it, so that
 /// the next one begins as the first did. Only where nobody is in the volume: their sessions go on.
-/// Errors: refused, naming who is in it.
+/// Errors: refused, naming who is in it; VolumeUnmount::round's, within half a minute.
 Ok clear_leftovers();
 
 /// What a bootstrap that was killed left serving, or had not given back whole, to be taken over;
@@ -25,7 +25,7 @@ Result<std::optional<HeldRecord>> take_leftovers();
 Assignment taken_over(HeldVolume volume, StatusBook& book);
 
 /// Points sessions at the base, ends whoever was let in, unmounts, undoes the entry: the way back
-/// of a failed bring_up.
+/// of a failed bring_up. Errors: the first part's; of unmounting as clear_leftovers'.
 Ok undo_bring_up(Assignment& assignment);
 
 }  // namespace warmroot::bootstrap

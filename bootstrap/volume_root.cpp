@@ -97,8 +97,7 @@ class RootSearch {
     TRY(mount_at_point(untouched_mount_options(type)));
     assignment_.mounted = true;
     auto accepted = accept_root();
-    TRY(unmount_tree(kVolumePoint));
-    assignment_.mounted = false;
+    TRY(unmount_candidate());
     if (!accepted) return fail(std::move(accepted).error().within(assignment_.partition_node));
     return "a root, " + assignment_.volume_os;
   }
@@ -110,6 +109,13 @@ class RootSearch {
                                  kVolumePoint, partition.content, options);
   }
 
+  /// One that hangs is known to whoever undoes the rest.
+  Ok unmount_candidate() {
+    TRY(assignment_.unmounting->round(round_from_now(kVolumePoint)));
+    assignment_.mounted = false;
+    return {};
+  }
+
   Result<std::string> mount_candidate() {
     const std::string& type = assignment_.partition.content;
     TRY(make_volume_point());
@@ -117,8 +123,7 @@ class RootSearch {
     TRY(mount_at_point(root_mount_options(type, false)));
     assignment_.mounted = true;
     if (auto accepted = accept_root(); !accepted) {
-      TRY(unmount_tree(kVolumePoint));
-      assignment_.mounted = false;
+      TRY(unmount_candidate());
       Error error = std::move(accepted).error();
       return fail(std::move(error).within(assignment_.partition_node));
     }

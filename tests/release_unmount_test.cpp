@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <list>
 #include <optional>
@@ -28,7 +29,9 @@ namespace warmroot::bootstrap {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 class ReleaseUnmount : public Handover {
  protected:
@@ -47,6 +50,29 @@ class ReleaseUnmount : public Handover {
   static std::string small_disk() {
     const auto made = shell("f=$(mktemp); truncate -s 1M $f; losetup -f --show $f; rm $f");
     return made.value_or("no loop device");
+  }
+
+  /// In a volume in which somebody has mounted what hangs when it is unmounted, `work` succeeds all
+  /// the same.
+  static void expect_success_beside_a_hang(const std::function<Ok()>& work) {
+    const std::string disk = small_disk();
+    SilentFuse server(SilentFuse::Answers::all_but_the_last);
+    ASSERT_TRUE(make_directory(inside("mnt"), 0755));
+    const bool mounted = server.mount_at(inside("mnt"), "fuseblk", disk);
+    server.begin();
+    const bool begun = mounted && server.has_waiting(0);
+    std::packaged_task<Ok()> task(work);
+    auto result = task.get_future();
+    run_detached(std::move(task));
+    const bool in_time = result.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    const unsigned waiting = server.waiting();
+    server.end();
+    const Ok done = result.get();
+    EXPECT_TRUE(begun);
+    EXPECT_TRUE(in_time);
+    EXPECT_EQ(waiting, 1u) << "no unmount has hung";
+    EXPECT_TRUE(done) << (done ? "" : done.error().message());
+    EXPECT_TRUE(shell("losetup -d " + disk));
   }
 };
 
@@ -197,6 +223,53 @@ TEST_F(ReleaseUnmount, behind_the_end_of_a_round_no_second_unmount_that_hangs_is
   EXPECT_TRUE(rest) << (rest ? "" : rest.error().message());
   for (const auto& disk : disks) EXPECT_TRUE(shell("losetup -d " + disk));
   EXPECT_TRUE(shell("rmdir " + point));
+}
+
+/// Each of these called it on its own thread, and the daemon waited there for good.
+TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_undoes_a_bring_up_that_failed) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  expect_success_beside_a_hang([this] { return undo_bring_up(assignment_); });
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_clears_what_a_killed_one_has_left) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  expect_success_beside_a_hang(clear_leftovers);
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  EXPECT_TRUE(assignment_.dirty_bound.remove());
+}
+
+TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_undoes_a_plan_that_failed) {
+  ASSERT_NO_FATAL_FAILURE(make_volume());
+  ASSERT_NO_FATAL_FAILURE(mount_volume());
+  MountStep broken = plan_mounts({}).back();
+  broken.source = "/does/not/exist";
+  broken.required = true;
+  expect_success_beside_a_hang([&broken]() -> Ok {
+    const Ok done = perform_all({broken}, kVolumePoint, [](const MountStep&, const Ok&) {});
+    if (done) return fail(ErrorKind::broken, "it has not failed");
+    if (done.error().message().find("undoing") != std::string::npos) return done;
+    return {};
+  });
+  EXPECT_THAT(mounts_at(kVolumePoint), ElementsAre(kVolumePoint));
+}
+
+/// Whoever waited for it hears no signal, and the volume stayed mounted: EBUSY.
+TEST_F(ReleaseUnmount, a_server_that_does_not_answer_keeps_no_volume_of_a_bring_up_that_failed) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  SilentFuse server;
+  const pid_t session = session_that_asks(server);
+  server.begin();
+  const bool waits = server.has_waiting(1);
+  const Ok undone = undo_bring_up(assignment_);
+  server.end();
+  end(session);
+  EXPECT_TRUE(waits);
+  EXPECT_TRUE(undone) << (undone ? "" : undone.error().message());
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
 /// The daemon looks for it every few seconds, and a release before anything else.
