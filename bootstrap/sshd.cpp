@@ -136,6 +136,8 @@ bool takes_login_option(const std::string& shell) {
   return shell.size() < 3 || shell.compare(shell.size() - 3, 3, "csh") != 0;
 }
 
+/// What has ended has said it by now. Reads only what is there: who was forked by another thread at
+/// that moment has the pipe, too, until its exec, which a disk may keep it from.
 std::string child_error(int fd) {
   char text[128] = {};
   const ssize_t got = ::read(fd, text, sizeof text);
@@ -235,7 +237,7 @@ Ok check_chroot_path(const std::string& path) {
 Ok probe_login(const std::string& root, const User& user, const std::vector<std::uint32_t>& groups,
                std::chrono::milliseconds limit, const Cancelled& cancelled) {
   int errors[2], output[2];
-  if (::pipe2(errors, O_CLOEXEC) != 0) return fail_errno("pipe");
+  if (::pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno("pipe");
   UniqueFd error_read(errors[0]), error_write(errors[1]);
   if (::pipe2(output, O_CLOEXEC | O_NONBLOCK) != 0) return fail_errno("pipe");
   UniqueFd output_read(output[0]), output_write(output[1]);
