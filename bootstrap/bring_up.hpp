@@ -50,7 +50,7 @@ struct BringUpInput {
   /// The machine's; may take a while, and is asked behind the switch. May be empty.
   std::function<std::string()> instance_type;
   /// For GivenAway; forget_given_away is called once that is over.
-  GivenAwayVolume given_away;
+  EarlierVolume given_away;
   /// Why the manager gives none for now, in words for people: no disk is taken as long as it is
   /// there. One from before Stage::disk_seen says nothing of that disk. May be empty.
   std::function<std::optional<std::string>()> no_volume;

@@ -32,16 +32,20 @@ bool is_candidate(const DiskFacts& disk, std::span<const std::string> launch_nam
   return disk.volume_id() || is_xen(disk.name);
 }
 
-/// A Xen disk has no serial, and is feared to be the one where it has its name, which is EC2's and
-/// so the same in each boot. What is on it tells less: all volumes of a snapshot have its UUIDs.
-bool may_be(const DiskFacts& disk, const GivenAwayVolume& volume) {
-  const auto id = disk.volume_id();
-  if (id && !volume.volume_id.empty()) return *id == volume.volume_id;
-  const bool have_names = is_xen(disk.name) && is_xen(volume.disk_name);
-  return !have_names || disk.name == volume.disk_name;
+bool may_be(const DiskFacts& disk, const EarlierVolume& volume) {
+  return may_be_same({disk.volume_id().value_or(""), disk.name}, volume);
 }
 
 }  // namespace
+
+/// A Xen disk has no serial, and is feared to be the one where it has its name, which is EC2's and
+/// so the same in each boot. What is on it tells less: all volumes of a snapshot have its UUIDs.
+bool may_be_same(const EarlierVolume& one, const EarlierVolume& other) {
+  if (one.is_none() || other.is_none()) return false;
+  if (!one.volume_id.empty() && !other.volume_id.empty()) return one.volume_id == other.volume_id;
+  const bool have_names = is_xen(one.disk_name) && is_xen(other.disk_name);
+  return !have_names || one.disk_name == other.disk_name;
+}
 
 std::optional<std::string> volume_id_of_serial(std::string_view serial) {
   if (serial.substr(0, 3) != "vol") return std::nullopt;
@@ -58,7 +62,7 @@ std::optional<std::string> DiskFacts::volume_id() const {
 
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                        const std::optional<std::string>& confirmed,
-                       const GivenAwayVolume& given_away) {
+                       const EarlierVolume& given_away) {
   // A launch may bring its volume along: then it is in the mapping, and only the manager's word
   // tells it from the other disks there.
   if (confirmed)
@@ -82,10 +86,9 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
                                   "mounted: see lsblk"};
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
-  const bool held_back = !given_away.is_none() && std::any_of(candidates.begin(), candidates.end(),
-                                                              [&](const DiskFacts& disk) {
-                                                                return may_be(disk, given_away);
-                                                              });
+  const bool held_back =
+      std::any_of(candidates.begin(), candidates.end(),
+                  [&](const DiskFacts& disk) { return may_be(disk, given_away); });
   if (held_back)
     return {std::nullopt,
             (given_away.volume_id.empty() ? "the volume that was /dev/" + given_away.disk_name

@@ -41,13 +41,16 @@ struct DiskIdentity {
       sequence;  ///< diskseq, which no two disks share; empty: not known, or before Linux 5.15
 };
 
-/// A volume that this machine gave away in a boot before.
-struct GivenAwayVolume {
+/// A volume of this machine's in a boot before.
+struct EarlierVolume {
   std::string volume_id;  ///< empty: not known, of a Xen disk that no manager has named
   std::string disk_name;  ///< of its disk then, "nvme1n1"; empty: not known
 
   bool is_none() const { return volume_id.empty() && disk_name.empty(); }
 };
+
+/// Whether both may be the same one; false where either is none.
+bool may_be_same(const EarlierVolume& one, const EarlierVolume& other);
 
 struct DiskChoice {
   std::optional<DiskFacts> disk;
@@ -62,7 +65,7 @@ struct DiskChoice {
 /// is done: without a confirmation nothing is chosen as long as it may be there.
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                        const std::optional<std::string>& confirmed,
-                       const GivenAwayVolume& given_away = {});
+                       const EarlierVolume& given_away = {});
 
 /// A disk that was attached when the kernel began is there so long after `up` began, if it ever
 /// will be. Source: the NVMe driver gives up a controller that is not ready after CAP.TO, 127.5 s
@@ -75,16 +78,16 @@ inline constexpr Milliseconds kLatestDisk{180'000};
 class GivenAway {
  public:
   GivenAway() = default;
-  explicit GivenAway(GivenAwayVolume volume) : volume_(std::move(volume)) {}
+  explicit GivenAway(EarlierVolume volume) : volume_(std::move(volume)) {}
   /// is_none() where it counts for nothing any more, too.
-  const GivenAwayVolume& volume() const { return volume_; }
+  const EarlierVolume& volume() const { return volume_; }
   /// For each look at the disks, so long after `up` began: true, once, when it counts for nothing
   /// any more.
   bool is_over(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                const std::optional<std::string>& confirmed, Milliseconds since_up);
 
  private:
-  GivenAwayVolume volume_;
+  EarlierVolume volume_;
   bool seen_ = false;
 };
 

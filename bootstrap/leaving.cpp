@@ -43,7 +43,7 @@ bool is_reboot(const StopReason& reason) {
 }
 
 /// is_none() where no disk was taken.
-GivenAwayVolume volume_of(const Assignment& assignment) {
+EarlierVolume volume_of(const Assignment& assignment) {
   return {assignment.volume_id, assignment.disk.name};
 }
 
@@ -181,7 +181,7 @@ void Leaving::wait_for_key() {
 /// that an earlier boot gave away, and that this one did not get, is kept from the next one, too,
 /// unless people want it forgotten.
 void Leaving::keep_from_next_boot() const {
-  const GivenAwayVolume volume = volume_of(input_.assignment);
+  const EarlierVolume volume = volume_of(input_.assignment);
   if (volume.is_none()) {
     const bool people_asked = input_.stop.was_asked_for(to_string(ReleaseCause::operator_));
     if (people_asked && !init_ends_machine()) forget_given_away();

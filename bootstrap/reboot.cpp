@@ -15,7 +15,7 @@ namespace {
 
 /// Of the 90 s that systemd gives us.
 constexpr std::chrono::milliseconds kJobsLimit{5000};
-constexpr std::size_t kMaxRebootKey = 4096, kMaxGivenAway = 4096;
+constexpr std::size_t kMaxRebootKey = 4096, kMaxVolume = 4096;
 
 /// What the file begins with.
 std::string owner_lines(const KeyOwner& owner) {
@@ -26,6 +26,26 @@ Ok keep_over_reboot(const char* path, const KeyOwner& owner, const std::string& 
   TRY(make_directory(kBaseState, 0700));
   TRY(write_file_atomic(path, owner_lines(owner) + text, 0600));
   return sync_directory_of(path);
+}
+
+Ok keep_volume(const char* path, const KeyOwner& owner, const EarlierVolume& volume) {
+  return keep_over_reboot(path, owner, volume.volume_id + "\n" + volume.disk_name + "\n");
+}
+
+/// Forgets one that is another owner's, or that nobody of ours has written.
+EarlierVolume kept_volume(const char* path, const KeyOwner& owner) {
+  const auto kept = read_file(path, kMaxVolume);
+  if (!kept && kept.error().kind == ErrorKind::gone) return {};
+  const std::string whose = owner_lines(owner);
+  if (!kept || !kept->starts_with(whose)) {
+    ::unlink(path);
+    return {};
+  }
+  std::istringstream lines(kept->substr(whose.size()));
+  EarlierVolume volume;
+  std::getline(lines, volume.volume_id);
+  std::getline(lines, volume.disk_name);
+  return volume;
 }
 
 }  // namespace
@@ -71,22 +91,12 @@ void forget_key_over_reboot() {
   ::unlink(kRebootKey);
 }
 
-Ok keep_given_away(const KeyOwner& owner, const GivenAwayVolume& volume) {
-  return keep_over_reboot(kGivenAway, owner, volume.volume_id + "\n" + volume.disk_name + "\n");
+Ok keep_given_away(const KeyOwner& owner, const EarlierVolume& volume) {
+  return keep_volume(kGivenAway, owner, volume);
 }
 
-GivenAwayVolume given_away_before(const KeyOwner& owner) {
-  const std::string kept = read_file(kGivenAway, kMaxGivenAway).value_or("");
-  const std::string whose = owner_lines(owner);
-  if (!kept.starts_with(whose)) {
-    forget_given_away();
-    return {};
-  }
-  std::istringstream lines(kept.substr(whose.size()));
-  GivenAwayVolume volume;
-  std::getline(lines, volume.volume_id);
-  std::getline(lines, volume.disk_name);
-  return volume;
+EarlierVolume given_away_before(const KeyOwner& owner) {
+  return kept_volume(kGivenAway, owner);
 }
 
 void forget_given_away() {

@@ -39,10 +39,10 @@ void forget_key_over_reboot();
 
 /// Keeps that this volume was given away: the next boot may find it attached still. In place, over
 /// a power cut too, once it returns.
-Ok keep_given_away(const KeyOwner& owner, const GivenAwayVolume& volume);
+Ok keep_given_away(const KeyOwner& owner, const EarlierVolume& volume);
 /// The volume that a boot before has given away; is_none() also where it is of another owner, which
 /// is forgotten. One that an older program has kept has no disk_name.
-GivenAwayVolume given_away_before(const KeyOwner& owner);
+EarlierVolume given_away_before(const KeyOwner& owner);
 void forget_given_away();
 
 }  // namespace warmroot::bootstrap

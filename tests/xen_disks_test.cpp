@@ -157,7 +157,7 @@ TEST(XenGivenAway, one_that_no_manager_has_named_is_known_by_its_disk_until_ther
   XenSys sys;
   sys.add(std::string(kBase) + kNew);
   const auto disks = scan_disks(sys.root(), {"202:1"}, {});
-  const GivenAwayVolume nameless{"", "xvdf"};
+  const EarlierVolume nameless{"", "xvdf"};
   const DiskChoice held = choose_disk(disks, kAmi, std::nullopt, nameless);
   EXPECT_TRUE(held.held_back);
   EXPECT_THAT(held.waiting_for, HasSubstr("the volume that was /dev/xvdf was given back before"));
