@@ -36,6 +36,23 @@ bool may_be(const DiskFacts& disk, const EarlierVolume& volume) {
   return may_be_same({disk.volume_id().value_or(""), disk.name}, volume);
 }
 
+bool is_known_as(const DiskFacts& disk, const EarlierVolume& volume) {
+  if (const auto id = disk.volume_id()) return *id == volume.volume_id;
+  return is_xen(disk.name) && disk.name == volume.disk_name;
+}
+
+/// nullptr: it is not there, or nobody can take it.
+const DiskFacts* disk_of(std::span<const DiskFacts> disks, const EarlierVolume& volume) {
+  for (const auto& disk : disks)
+    if (!disk.holds_base && disk.size_bytes != 0 && is_known_as(disk, volume)) return &disk;
+  return nullptr;
+}
+
+std::string name_of(const EarlierVolume& volume) {
+  return volume.volume_id.empty() ? "the volume that was /dev/" + volume.disk_name
+                                  : volume.volume_id;
+}
+
 }  // namespace
 
 /// A Xen disk has no serial, and is feared to be the one where it has its name, which is EC2's and
@@ -45,6 +62,12 @@ bool may_be_same(const EarlierVolume& one, const EarlierVolume& other) {
   if (!one.volume_id.empty() && !other.volume_id.empty()) return one.volume_id == other.volume_id;
   const bool have_names = is_xen(one.disk_name) && is_xen(other.disk_name);
   return !have_names || one.disk_name == other.disk_name;
+}
+
+bool can_be_known(const EarlierVolume& volume) {
+  if (!volume.volume_id.empty()) return volume_id_of_serial(volume.volume_id) == volume.volume_id;
+  const auto is_of_name = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return is_xen(volume.disk_name) && std::ranges::all_of(volume.disk_name, is_of_name);
 }
 
 std::optional<std::string> volume_id_of_serial(std::string_view serial) {
@@ -61,8 +84,8 @@ std::optional<std::string> DiskFacts::volume_id() const {
 }
 
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
-                       const std::optional<std::string>& confirmed,
-                       const EarlierVolume& given_away) {
+                       const std::optional<std::string>& confirmed, const EarlierVolume& given_away,
+                       const EarlierVolume& served) {
   // A launch may bring its volume along: then it is in the mapping, and only the manager's word
   // tells it from the other disks there.
   if (confirmed)
@@ -79,6 +102,8 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
     for (const auto& disk : candidates)
       if (!disk.volume_id() && !disk.present_at_start) newcomers.push_back(disk);
     if (newcomers.size() == 1) return {newcomers.front(), {}};
+    const DiskFacts* const same = *confirmed == served.volume_id ? disk_of(disks, served) : nullptr;
+    if (same != nullptr) return {*same, {}};
     for (const auto& disk : disks)
       if (disk.holds_base && disk.volume_id() == confirmed)
         return {std::nullopt, disk.name + " is " + *confirmed +
@@ -86,16 +111,19 @@ DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::st
                                   "mounted: see lsblk"};
     return {std::nullopt, "waiting for the disk of " + *confirmed};
   }
+  if (const DiskFacts* const disk = disk_of(disks, served)) return {*disk, {}};
   const bool held_back =
       std::any_of(candidates.begin(), candidates.end(),
                   [&](const DiskFacts& disk) { return may_be(disk, given_away); });
   if (held_back)
     return {std::nullopt,
-            (given_away.volume_id.empty() ? "the volume that was /dev/" + given_away.disk_name
-                                          : given_away.volume_id) +
+            name_of(given_away) +
                 " was given back before this machine booted; waiting for the manager to say that "
                 "it is to be served again, or for its detach",
             true};
+  if (!served.is_none())
+    return {std::nullopt, "waiting for the disk of " + name_of(served) +
+                              ", which was served before this machine booted"};
   if (candidates.size() == 1) return {candidates.front(), {}};
   if (candidates.empty()) return {std::nullopt, "waiting for a volume to be attached"};
   std::string names;
@@ -117,6 +145,16 @@ bool GivenAway::is_over(std::span<const DiskFacts> disks, std::span<const std::s
   const bool is_given_again =
       confirmed && (volume_.volume_id.empty() || *confirmed == volume_.volume_id);
   if (!is_given_again && !is_detached) return false;
+  volume_ = {};
+  return true;
+}
+
+bool ServedBefore::is_over(std::span<const DiskFacts> disks,
+                           const std::optional<std::string>& confirmed, Milliseconds since_up) {
+  if (volume_.is_none()) return false;
+  const bool is_another_named = confirmed && *confirmed != volume_.volume_id;
+  const bool is_detached = since_up >= kLatestDisk && disk_of(disks, volume_) == nullptr;
+  if (!is_another_named && !is_detached) return false;
   volume_ = {};
   return true;
 }

@@ -51,6 +51,8 @@ struct EarlierVolume {
 
 /// Whether both may be the same one; false where either is none.
 bool may_be_same(const EarlierVolume& one, const EarlierVolume& other);
+/// Whether a disk can be known as it for certain: by its id, or on Xen by the disk's name.
+bool can_be_known(const EarlierVolume& volume);
 
 struct DiskChoice {
   std::optional<DiskFacts> disk;
@@ -62,10 +64,12 @@ struct DiskChoice {
 /// volume that the manager says it attached, which decides whenever it is known. Two candidates
 /// without a confirmation are no choice: serving somebody else's volume is worse than waiting.
 /// `given_away` (may be none, also where GivenAway has done with it) is attached until its detach
-/// is done: without a confirmation nothing is chosen as long as it may be there.
+/// is done: without a confirmation nothing is chosen as long as it may be there. `served` (may be
+/// none, also where ServedBefore has done with it) is another volume than that: without a
+/// confirmation its disk is chosen, whatever else is there, and waited for.
 DiskChoice choose_disk(std::span<const DiskFacts> disks, std::span<const std::string> launch_names,
                        const std::optional<std::string>& confirmed,
-                       const EarlierVolume& given_away = {});
+                       const EarlierVolume& given_away = {}, const EarlierVolume& served = {});
 
 /// A disk that was attached when the kernel began is there so long after `up` began, if it ever
 /// will be. Source: the NVMe driver gives up a controller that is not ready after CAP.TO, 127.5 s
@@ -89,6 +93,22 @@ class GivenAway {
  private:
   EarlierVolume volume_;
   bool seen_ = false;
+};
+
+/// The volume that a boot before served, for as long as that may matter: until the manager names
+/// another one, or its disk has not come in time.
+class ServedBefore {
+ public:
+  ServedBefore() = default;
+  explicit ServedBefore(EarlierVolume volume) : volume_(std::move(volume)) {}
+  /// is_none() where it counts for nothing any more, too.
+  const EarlierVolume& volume() const { return volume_; }
+  /// As GivenAway's.
+  bool is_over(std::span<const DiskFacts> disks, const std::optional<std::string>& confirmed,
+               Milliseconds since_up);
+
+ private:
+  EarlierVolume volume_;
 };
 
 struct Uevent {

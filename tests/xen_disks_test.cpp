@@ -165,5 +165,27 @@ TEST(XenGivenAway, one_that_no_manager_has_named_is_known_by_its_disk_until_ther
   EXPECT_TRUE(GivenAway(nameless).is_over(disks, kAmi, "vol-0abc", kLatestDisk));
 }
 
+/// Two disks that no launch lists were no choice behind a reset, nor did the word tell them apart.
+TEST(XenServedBefore, the_disk_of_the_same_name_is_the_one_that_was_served) {
+  XenSys sys;
+  sys.add(std::string(kBase) + kNew + kFarNew);
+  const auto disks = scan_disks(sys.root(), {"202:1"}, {"xvda", "xvdba", "xvdf"});
+  const auto chosen = [&](const std::optional<std::string>& confirmed,
+                          const EarlierVolume& given_away, const EarlierVolume& served) {
+    const DiskChoice choice = choose_disk(disks, kAmi, confirmed, given_away, served);
+    return choice.disk ? choice.disk->name : choice.waiting_for;
+  };
+  EXPECT_EQ(chosen(std::nullopt, {}, {"vol-0abc", "xvdf"}), "xvdf");
+  EXPECT_EQ(chosen(std::nullopt, {}, {"", "xvdba"}), "xvdba");
+  EXPECT_EQ(chosen("vol-0abc", {}, {"vol-0abc", "xvdf"}), "xvdf");
+  EXPECT_EQ(chosen("vol-0abc", {}, {"vol-0def", "xvdf"}), "waiting for the disk of vol-0abc");
+  EXPECT_EQ(chosen(std::nullopt, {"vol-0def", "xvdba"}, {"vol-0abc", "xvdf"}), "xvdf");
+  EXPECT_EQ(chosen(std::nullopt, {}, {"", "xvdg"}),
+            "waiting for the disk of the volume that was /dev/xvdg, which was served before this "
+            "machine booted");
+  EXPECT_THAT(chosen(std::nullopt, {}, {"vol-0abc", "nvme1n1"}), HasSubstr("waiting"))
+      << "the instance is of another type since";
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap
