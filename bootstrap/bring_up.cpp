@@ -123,9 +123,11 @@ class Work {
       const auto disks = named_disks(kSys, input_.disks_at_start);
       const auto word = input_.confirmed_volume();
       const auto& launched = input_.launch.device_names;
-      if (given_away_.is_over(disks, launched, word, milliseconds(book_.now_ms())))
-        forget_given_away();
-      DiskChoice choice = choose_disk(disks, launched, word, given_away_.volume());
+      const milliseconds since_up(book_.now_ms());
+      if (given_away_.is_over(disks, launched, word, since_up)) forget_given_away();
+      if (served_.is_over(disks, word, since_up)) forget_served();
+      DiskChoice choice =
+          choose_disk(disks, launched, word, given_away_.volume(), served_.volume());
       const auto refusal = input_.no_volume ? input_.no_volume() : std::nullopt;
       if (refusal) refused_ms_ = book_.now_ms();
       if (choice.disk) {
@@ -451,6 +453,7 @@ class Work {
   const Cancelled cancelled_ = [this] { return stop_.reason().has_value(); };
   const EntryInput entry_input_{input_.launch.public_key, cancelled_};
   GivenAway given_away_{input_.given_away};
+  ServedBefore served_{input_.served};
   DiskFacts disk_;
   UniqueFd disk_fd_;
   std::int64_t visible_ms_ = 0, mounted_ms_ = 0, refused_ms_ = 0;

@@ -51,6 +51,8 @@ struct BringUpInput {
   std::function<std::string()> instance_type;
   /// For GivenAway; forget_given_away is called once that is over.
   EarlierVolume given_away;
+  /// For ServedBefore, likewise with forget_served.
+  EarlierVolume served;
   /// Why the manager gives none for now, in words for people: no disk is taken as long as it is
   /// there. One from before Stage::disk_seen says nothing of that disk. May be empty.
   std::function<std::optional<std::string>()> no_volume;

@@ -157,6 +157,7 @@ Ok release_orphan() {
                            [](Milliseconds) { return true; }};
   TRY(release(input, assignment, book));
   forget_held_record();
+  forget_served();
   book.update([](Status& status) { status.stage = Stage::released; });
   std::printf("released %s; the bootstrap that mounted it was gone\n",
               assignment.disk_node.c_str());
@@ -225,7 +226,10 @@ class DaemonLife {
     if (is_over && mounts_at(kVolumePoint).empty()) forget_held_record();
     // It was given back in this boot, and somebody wants it served all the same.
     const bool is_new_boot = !again && take_end_of_boot();
-    if (!again && !is_new_boot && is_said_to_be_released()) forget_given_away();
+    if (!again && !is_new_boot && is_said_to_be_released()) {
+      forget_given_away();
+      forget_served();
+    }
     TRY_ASSIGN(held_, take_leftovers());
     if (!held_) unpin();
     book_.update([&](Status& status) {

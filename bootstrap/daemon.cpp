@@ -33,6 +33,10 @@ constexpr int kLooksPerHint = 5;
 constexpr int kEbsAttempts = 3;
 constexpr char kAskingWho[] = "asking the metadata service who we are";
 
+KeyOwner owner_of(const LaunchFacts& launch, const Ticket& ticket) {
+  return {launch.instance_id, ticket.deployment, ticket.manager_url};
+}
+
 }  // namespace
 
 Daemon::Daemon(Ticket ticket, StatusBook& book, SshdFacts sshd, std::optional<Error> early_failure,
@@ -62,9 +66,10 @@ Ok Daemon::run() {
   start_ticker();
   if (!is_taken_over_) {
     TRY(ask_metadata());
-    const KeyOwner owner{input_.launch.instance_id, ticket_.deployment, ticket_.manager_url};
+    const KeyOwner owner = owner_of(input_.launch, ticket_);
     take_key_after_reboot(owner);
     input_.given_away = given_away_before(owner);
+    input_.served = served_before(owner, input_.given_away);
   }
   start_watching();
   reporter_.start();
@@ -161,14 +166,35 @@ bool Daemon::give_back(const std::string& why) {
 }
 
 void Daemon::hear(const Wishes& wishes) {
+  bool is_news = false;
   {
     const std::lock_guard lock(mutex_);
+    is_news = wishes.volume_id && wishes.volume_id != confirmed_;
     if (wishes.volume_id || wishes.no_volume) confirmed_ = wishes.volume_id;
     no_volume_ = wishes.no_volume;
   }
+  if (is_news && is_another_volume(*wishes.volume_id)) forget_served();
   if (wishes.volume_id && wishes.snapshot_id)
     warming_.made_from(*wishes.volume_id, *wishes.snapshot_id);
   if (wishes.drain) ask_to_stop(ReleaseCause::wish, "the manager asked for the volume");
+}
+
+/// Than the one that is here, as far as that is known.
+bool Daemon::is_another_volume(const std::string& volume_id) const {
+  const auto here = book_.snapshot().volume_id;
+  return here && *here != volume_id;
+}
+
+/// For a boot behind a reset. Not once a stop is requested: the base's disk may not answer.
+void Daemon::keep_served_volume() {
+  if (stop_.reason()) return;
+  const EarlierVolume volume{assignment_.volume_id, assignment_.disk.name};
+  if (const Ok kept = keep_served(owner_of(input_.launch, ticket_), volume); !kept)
+    log_event(LogLevel::warning, "behind a reset the volume may need the manager's word",
+              {{"why", kept.error().message()}});
+  // One that was heard meanwhile may have found nothing to be forgotten.
+  const auto word = input_.confirmed_volume();
+  if (word && is_another_volume(*word)) forget_served();
 }
 
 /// Without an answer there is no instance id, and so no report.

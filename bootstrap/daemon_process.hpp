@@ -81,6 +81,8 @@ class Daemon {
   void expect_word();
   Ok resume_sessions();
   void sessions_open();
+  void keep_served_volume();
+  bool is_another_volume(const std::string& volume_id) const;
   std::string what_is_otherwise() const;
   std::vector<std::uint16_t> session_ports() const;
   static void follow_people(Entry& entry, const std::stop_token& token);

@@ -163,6 +163,7 @@ Ok Daemon::start_sessions() {
   input_.login_worked = [this] {
     if (book_.snapshot().stage == Stage::mounted) tell_of_return();
     login_worked_ = true;
+    keep_served_volume();
   };
   input_.leads_back = [this] { end_serving(); };
   input_.let_go = [this] { stop_own_users(kWarmerLimit); };

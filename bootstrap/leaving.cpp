@@ -42,13 +42,15 @@ bool is_reboot(const StopReason& reason) {
   return reason.word == to_string(ReleaseCause::reboot);
 }
 
-/// is_none() where no disk was taken.
-EarlierVolume volume_of(const Assignment& assignment) {
-  return {assignment.volume_id, assignment.disk.name};
-}
-
 KeyOwner owner_of(const LeavingInput& input) {
   return {input.launch.instance_id, input.ticket.deployment, input.ticket.manager_url};
+}
+
+/// The volume that this boot has, else the one that a boot before served, and that this one has not
+/// come to: it is given back with that. is_none() where there is neither.
+EarlierVolume volume_of(const LeavingInput& input) {
+  const EarlierVolume volume{input.assignment.volume_id, input.assignment.disk.name};
+  return volume.is_none() ? served_before(owner_of(input)) : volume;
 }
 
 }  // namespace
@@ -181,7 +183,7 @@ void Leaving::wait_for_key() {
 /// that an earlier boot gave away, and that this one did not get, is kept from the next one, too,
 /// unless people want it forgotten.
 void Leaving::keep_from_next_boot() const {
-  const EarlierVolume volume = volume_of(input_.assignment);
+  const EarlierVolume volume = volume_of(input_);
   if (volume.is_none()) {
     const bool people_asked = input_.stop.was_asked_for(to_string(ReleaseCause::operator_));
     if (people_asked && !init_ends_machine()) forget_given_away();
@@ -203,7 +205,7 @@ bool Leaving::init_ends_machine() const {
 /// detached because EC2 showed it a stopped instance is gone by then: no guest holds that up.
 bool Leaving::is_given_to_nobody() const {
   const auto shutdown = to_string(ReleaseCause::shutdown);
-  return !volume_of(input_.assignment).is_none() && input_.stop.was_asked_for(shutdown) &&
+  return !volume_of(input_).is_none() && input_.stop.was_asked_for(shutdown) &&
          !input_.stop.who_else_asked(shutdown) && !input_.reporter.has_told(Stage::released);
 }
 
@@ -259,10 +261,12 @@ Ok Leaving::end_reporting() {
   if (input_.init_waits) input_.reporter.flush(time_for_last_reports(), true);
   stay_until_init_waits();
   input_.reporter.stop();  // first: what is on its way may be taken yet
-  if (is_given_to_nobody())
-    forget_given_away();
-  else
+  if (is_given_to_nobody()) {
+    forget_given_away();  // what is served stays so, for the next boot
+  } else {
     keep_from_next_boot();
+    forget_served();  // not before: where this process does not come to it, the other file counts
+  }
   if (turned_away_until_ms_) let_onto_base_where_machine_stays();
   return {};
 }

@@ -62,6 +62,9 @@ inline constexpr char kRebootKey[] = "/var/lib/warmroot/reboot-key";
 /// Root-only, and only until that volume is detached, or given again: which one was given away,
 /// behind whose boot it was.
 inline constexpr char kGivenAway[] = "/var/lib/warmroot/given-away";
+/// Root-only, from when a volume serves sessions until it is given back: which one it is, behind
+/// whose boot it is.
+inline constexpr char kServedVolume[] = "/var/lib/warmroot/served";
 /// Where sshd's HostKey lines lead: a link to the base's keys or to kNodeKeys.
 inline constexpr char kHostKeys[] = "/run/warmroot/host_keys";
 /// Root-only: the node's host keys while its volume is mounted.

@@ -103,4 +103,20 @@ void forget_given_away() {
   ::unlink(kGivenAway);
 }
 
+Ok keep_served(const KeyOwner& owner, const EarlierVolume& volume) {
+  return keep_volume(kServedVolume, owner, volume);
+}
+
+EarlierVolume served_before(const KeyOwner& owner, const EarlierVolume& given_away) {
+  const EarlierVolume volume = kept_volume(kServedVolume, owner);
+  if (volume.is_none()) return {};
+  if (can_be_known(volume) && !may_be_same(volume, given_away)) return volume;
+  forget_served();
+  return {};
+}
+
+void forget_served() {
+  ::unlink(kServedVolume);
+}
+
 }  // namespace warmroot::bootstrap

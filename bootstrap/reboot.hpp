@@ -1,7 +1,7 @@
 // From one boot to the next: whether init is about to end this machine or to boot it anew, and what
 // outlives that in files of the base's disk: over an orderly reboot the key of this instance's
-// reports, and over any which volume was given away before. Used by the daemon at its beginning and
-// at its end, by bring_up, and by `up`.
+// reports, and over any which volume was given away before, and which one was served. Used by the
+// daemon, by bring_up, and by `up` and `down`.
 #pragma once
 
 #include <string>
@@ -44,5 +44,14 @@ Ok keep_given_away(const KeyOwner& owner, const EarlierVolume& volume);
 /// is forgotten. One that an older program has kept has no disk_name.
 EarlierVolume given_away_before(const KeyOwner& owner);
 void forget_given_away();
+
+/// Keeps that this volume is served: behind a reset nobody may say which one is this instance's. In
+/// place, over a power cut too, once it returns.
+Ok keep_served(const KeyOwner& owner, const EarlierVolume& volume);
+/// The volume that a boot before has served last, and has not given back. is_none() also where it
+/// is of another owner, where no disk can be known as it for certain, and where it may be
+/// `given_away`: then it is forgotten.
+EarlierVolume served_before(const KeyOwner& owner, const EarlierVolume& given_away = {});
+void forget_served();
 
 }  // namespace warmroot::bootstrap

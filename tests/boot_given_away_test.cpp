@@ -30,6 +30,7 @@ constexpr char kNamesNone[] = R"({"wishes":{"drain":false}})";
 constexpr char kDrains[] = R"({"wishes":{"drain":true}})";
 constexpr char kNotice[] = R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})";
 constexpr char kNames[] = R"({"wishes":{"drain":false,"volume_id":"vol-0abc","no_volume":null}})";
+constexpr char kNamesOther[] = R"({"wishes":{"drain":false,"volume_id":"vol-0def"}})";
 constexpr char kRefuses[] =
     R"({"wishes":{"drain":false,"volume_id":null,"no_volume":"no node is free"}})";
 
@@ -44,6 +45,29 @@ class BootGivenAway : public BootUp {
     ASSERT_TRUE(write_in_place(kReportAnswer, kNamesNone));
   }
 
+  void TearDown() override {
+    if (reason_.empty()) {
+      EXPECT_TRUE(shell("rm -rf /run/block/vdy"));
+    }
+    BootUp::TearDown();
+  }
+
+  /// Another disk of the instance's, which only a word tells from the volume's.
+  static void dress_other_disk() {
+    ASSERT_TRUE(
+        shell("mkdir -p /run/block/vdy; echo 131072 >/run/block/vdy/size; echo vol0def "
+              ">/run/block/vdy/serial; echo 202:4095 >/run/block/vdy/dev"));
+  }
+
+  /// The disks are left, and what was synced to them.
+  static void reset() {
+    kill_daemon();
+    ASSERT_TRUE(comes([] { return unmount_tree(kVolumePoint).has_value(); }));
+    ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));
+  }
+
+  static bool served_is_kept() { return ::access(kServedVolume, F_OK) == 0; }
+
   static bool hears_of(const std::string& word) {
     return comes(
         [&] { return read_file(kHeard, kMaxStatus).value_or("").find(word) != std::string::npos; });
@@ -51,22 +75,27 @@ class BootGivenAway : public BootUp {
 };
 
 /// What a reset leaves of the base's disk: what was synced.
-TEST_F(BootGivenAway, what_was_given_away_is_known_behind_a_power_cut) {
+TEST_F(BootGivenAway, what_was_given_away_or_served_is_known_behind_a_power_cut) {
   make_volume();
-  ASSERT_TRUE(shell("mount " + loop_ + " /var/lib"));
-  EXPECT_TRUE(keep_given_away(kOwner, {"vol-0abc", "vdz"}));
-  {
-    // Nothing of the journal that is not on the disk yet gets there. Source: fs/ext4/ioctl.c.
-    constexpr unsigned long kExt4Shutdown = _IOR('X', 125, std::uint32_t);
-    std::uint32_t without_flush = 2;
-    const UniqueFd top(::open("/var/lib", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    EXPECT_TRUE(top);
-    EXPECT_EQ(::ioctl(top.get(), kExt4Shutdown, &without_flush), 0) << std::strerror(errno);
+  for (const bool served : {false, true}) {
+    SCOPED_TRACE(served ? "served" : "given away");
+    ASSERT_TRUE(shell("mount " + loop_ + " /var/lib"));
+    const EarlierVolume volume{served ? "vol-0def" : "vol-0abc", "vdz"};
+    EXPECT_TRUE(served ? keep_served(kOwner, volume) : keep_given_away(kOwner, volume));
+    {
+      // Nothing of the journal that is not on the disk yet gets there. Source: fs/ext4/ioctl.c.
+      constexpr unsigned long kExt4Shutdown = _IOR('X', 125, std::uint32_t);
+      std::uint32_t without_flush = 2;
+      const UniqueFd top(::open("/var/lib", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      EXPECT_TRUE(top);
+      EXPECT_EQ(::ioctl(top.get(), kExt4Shutdown, &without_flush), 0) << std::strerror(errno);
+    }
+    ASSERT_TRUE(shell("umount /var/lib; mount " + loop_ + " /var/lib"));
+    const EarlierVolume known = served ? served_before(kOwner) : given_away_before(kOwner);
+    EXPECT_EQ(known.volume_id, volume.volume_id);
+    EXPECT_EQ(known.disk_name, "vdz");
+    EXPECT_TRUE(shell("umount /var/lib"));
   }
-  ASSERT_TRUE(shell("umount /var/lib; mount " + loop_ + " /var/lib"));
-  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
-  EXPECT_EQ(given_away_before(kOwner).disk_name, "vdz");
-  EXPECT_TRUE(shell("umount /var/lib"));
 }
 
 /// The manager heard of it, and nothing was kept before this machine shut down in order.
@@ -277,6 +306,137 @@ TEST_F(BootGivenAway, a_no_from_before_the_disk_was_there_keeps_nobody_out_where
   ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
   EXPECT_TRUE(down());
   kill_daemon();
+}
+
+/// Its key was gone, and with it the word that told its disk from the others: people landed on the
+/// base for good.
+TEST_F(BootGivenAway, the_volume_that_was_served_is_served_behind_a_reset_without_a_word) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(dress_other_disk());
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
+  ASSERT_TRUE(comes([] { return served_is_kept(); }));
+  EXPECT_EQ(shell("stat -c %a " + std::string(kServedVolume)).value_or(""), "600");
+
+  ASSERT_NO_FATAL_FAILURE(reset());
+  ASSERT_TRUE(write_in_place("/run/answers/hello", "{}"));  // there is no other key
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
+  EXPECT_EQ(status().volume_id, "vol-0abc");
+  EXPECT_TRUE(down());
+
+  // Given away since, it needs a word again.
+  ASSERT_NO_FATAL_FAILURE(reset());
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  EXPECT_TRUE(comes([] { return status().message.starts_with("vol-0abc was given back before"); }))
+      << status().stage << ": " << status().message;
+  EXPECT_FALSE(served_is_kept());
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
+TEST_F(BootGivenAway, what_is_served_is_forgotten_once_the_manager_names_another_volume) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
+  ASSERT_TRUE(comes([] { return served_is_kept(); }));
+  EXPECT_EQ(served_before(kOwner).volume_id, "vol-0abc");
+  EXPECT_EQ(served_before(kOwner).disk_name, "vdz");
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNamesOther));
+  EXPECT_TRUE(comes([] { return !served_is_kept(); }));
+  EXPECT_TRUE(down());
+  kill_daemon();
+}
+
+TEST_F(BootGivenAway, a_word_for_another_volume_than_the_one_that_was_served_is_obeyed) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(dress_other_disk());
+  input_.served = {"vol-0def", "vdy"};
+  ASSERT_TRUE(keep_served(kOwner, input_.served));
+  input_.confirmation_limit = std::chrono::milliseconds(60'000);
+  std::optional<std::string> word;
+  input_.confirmed_volume = [&] { return word; };
+  std::vector<std::string> shown;  // at each look, before what it finds is shown
+  input_.no_volume = [&]() -> std::optional<std::string> {
+    shown.push_back(book_.snapshot().volume_id.value_or("none"));
+    if (shown.size() == 2) word = "vol-0abc";
+    return std::nullopt;
+  };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  EXPECT_THAT(shown, ElementsAre("none", "vol-0def", "vol-0def"));
+  EXPECT_EQ(book_.snapshot().volume_id, "vol-0abc");
+  EXPECT_FALSE(served_is_kept());
+  ASSERT_TRUE(undo_bring_up(assignment_));
+}
+
+/// The first disk that was no launch's would have been taken for it.
+TEST_F(BootGivenAway, another_disk_is_not_taken_while_that_of_what_was_served_is_probed_late) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_NO_FATAL_FAILURE(dress_other_disk());
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "QM0001\n"));  // and is not seen at first
+  input_.served = {"vol-0abc", "vdz"};
+  std::vector<std::string> said;  // at each look, before what it finds is said
+  input_.no_volume = [&]() -> std::optional<std::string> {
+    said.push_back(book_.snapshot().message);
+    if (said.size() == 2) {
+      EXPECT_TRUE(write_in_place("/run/block/vdz/serial", "vol0abc\n"));
+    }
+    return std::nullopt;
+  };
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const std::string waiting =
+      "waiting for the disk of vol-0abc, which was served before this machine booted";
+  EXPECT_THAT(said, ElementsAre("", waiting, waiting));
+  EXPECT_EQ(book_.snapshot().volume_id, "vol-0abc");
+  ASSERT_TRUE(undo_bring_up(assignment_));
+}
+
+/// The manager gives it to another node then, and the boot behind it would take it without a word.
+TEST_F(BootGivenAway, who_has_to_go_before_the_disk_of_what_was_served_has_come_gives_it_away) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place("/run/block/vdz/serial", "QM0001\n"));  // and is not seen at first
+  ASSERT_TRUE(keep_served(kOwner, {"vol-0abc", "vdz"}));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] {
+    return status().message.starts_with("waiting for the disk of vol-0abc");
+  })) << status().stage
+      << ": " << status().message;
+  ASSERT_TRUE(write_in_place(kNoticeFile, kNotice));
+  ASSERT_TRUE(hears_of("released")) << status().stage << ": " << status().message;
+  EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
+  kill_daemon();
+}
+
+TEST_F(BootGivenAway, what_another_instance_served_or_no_disk_can_be_is_forgotten) {
+  const EarlierVolume volume{"vol-0abc", "vdz"};
+  for (const KeyOwner& other : {KeyOwner{"i-10", kOwner.deployment, kOwner.manager_url},
+                                KeyOwner{kOwner.instance_id, "other", kOwner.manager_url},
+                                KeyOwner{kOwner.instance_id, kOwner.deployment, ""}}) {
+    SCOPED_TRACE(other.instance_id + " " + other.deployment + " " + other.manager_url);
+    ASSERT_TRUE(keep_served(kOwner, volume));
+    EXPECT_EQ(served_before(kOwner).volume_id, "vol-0abc");
+    EXPECT_TRUE(served_before(other).is_none());
+    EXPECT_FALSE(served_is_kept());
+  }
+  const auto is_forgotten = [] { return served_before(kOwner).is_none() && !served_is_kept(); };
+  ASSERT_TRUE(keep_served(kOwner, {"vol-0abc\x1b", "vdz"}));
+  EXPECT_TRUE(is_forgotten());
+  ASSERT_TRUE(keep_served(kOwner, {"", "vdz"}));
+  EXPECT_TRUE(is_forgotten());
+  ASSERT_TRUE(keep_served(kOwner, {"vol-0abc", std::string(8192, 'x')}));
+  EXPECT_TRUE(is_forgotten()) << "it is longer than such a file can be";
+  ASSERT_TRUE(keep_served(kOwner, volume));
+  EXPECT_TRUE(served_before(kOwner, volume).is_none()) << "it was given away since";
+  EXPECT_FALSE(served_is_kept());
 }
 
 }  // namespace

@@ -244,6 +244,7 @@ TEST_F(BootReboot, a_start_behind_a_stop_does_not_serve_what_the_stop_gave_back_
     ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
     EXPECT_EQ(status().stage, "released") << status().message;
     EXPECT_EQ(given_away_before(kOwner).volume_id, "vol-0abc");
+    EXPECT_TRUE(served_before(kOwner).is_none());
     ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // the machine is off
     ASSERT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":false}})"));
     ASSERT_EQ(run_up(kTicketOfManager), "");
@@ -295,11 +296,13 @@ TEST_F(BootReboot, a_start_behind_a_stop_that_no_manager_heard_of_serves_the_vol
   dress_as_disk();
   ASSERT_EQ(run_up(kTicketOfManager), "");
   ASSERT_TRUE(comes_ready()) << status().message;
+  ASSERT_TRUE(comes([] { return ::access(kServedVolume, F_OK) == 0; }));
   end_process(imds_);  // and with it the manager
   ASSERT_NO_FATAL_FAILURE(init_ends_it(kPowersOff));
   ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
   EXPECT_EQ(status().stage, "released") << status().message;
   EXPECT_EQ(given_away_before(kOwner).volume_id, "");
+  EXPECT_EQ(served_before(kOwner).volume_id, "vol-0abc");
   ASSERT_TRUE(shell("find /run/warmroot -type f -delete"));  // the machine is off
   ASSERT_TRUE(write_in_place("/run/answers/hello",
                              R"({"key":")" + std::string(kReportKey) + R"(","node":"test-0"})"));

@@ -162,6 +162,7 @@ class BootUp : public BootWhole {
     // and would go on writing its status, too.
     if (running_daemon() != 0) kill_daemon();
     forget_given_away();
+    forget_served();
     std::ignore = shell("find /run/warmroot -type f -delete");
     imds_ = ::fork();
     if (imds_ == 0) serve_imds();
