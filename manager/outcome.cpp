@@ -6,6 +6,7 @@
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/aws/form.hpp"
 #include "manager/core/offers.hpp"
+#include "manager/core/unanswered.hpp"
 
 namespace warmroot::manager {
 
@@ -161,7 +162,7 @@ Outcome judge_again(const core::Intent& intent, const Result<aws::MutationAnswer
     return outcome;
   }
   if (outcome.state != IntentState::refused || !may_yet_be_done(intent, outcome) ||
-      now - intent.silent >= kCarriedOutWithin)
+      !core::may_yet_be_carried_out(intent.silent, now))
     return outcome;
   Outcome open;
   open.state = IntentState::unknown;

@@ -18,10 +18,6 @@ struct OfferRefusal {
   std::string sentence;
 };
 
-/// No request is carried out later than this after it was sent. An assumption: EC2 documents no
-/// bound; its own clients give up after 60 s for connection and answer together.
-inline constexpr Milliseconds kCarriedOutWithin{30'000};
-
 struct Outcome {
   core::IntentState state = core::IntentState::unknown;
   bool burns_token = false;     ///< the next create needs another generation

@@ -9,7 +9,7 @@
 #include "manager/core/backoff.hpp"
 #include "manager/core/draft.hpp"
 #include "manager/core/planner.hpp"
-#include "manager/core/token.hpp"
+#include "manager/core/unanswered.hpp"
 
 namespace warmroot::manager {
 
@@ -22,15 +22,6 @@ constexpr Milliseconds kAskOthersAfter{2'000};
 /// Of a single look, each with four dry runs, which EC2 answers at two a second; each plans anew.
 /// Source: our choice; a person waits for a minute at most.
 constexpr int kRoundsOfOneLook = 25;
-/// A replay that got no answer again waits a little longer each time.
-constexpr Milliseconds kReplayBase{200};
-constexpr Milliseconds kReplayCap{30'000};
-/// Half of what was seen of CreateVolume's. Source: reference ec2.md 1.4, about 12 h.
-constexpr Milliseconds kTokenKnownFor{6 * 3'600'000};
-
-/// A plan older than this was made for another world: the process was frozen, or EC2 took minutes
-/// to answer.
-constexpr Milliseconds kPlanExpires{60'000};
 
 /// What a call other than an attach sets off is looked at this soon.
 constexpr Milliseconds kAfterCall{500};
@@ -70,12 +61,6 @@ std::vector<std::string> ids_to_verify(const core::Plan& plan) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
-}
-
-Instant replay_at(const core::Intent& intent) {
-  const double jitter =
-      core::hash_fraction({std::to_string(intent.id), std::to_string(intent.attempts)});
-  return intent.tried + core::backoff_delay(intent.attempts, kReplayBase, kReplayCap, jitter);
 }
 
 CallReport describe_call(const core::Intent& intent, const std::string& reason, bool replayed,
@@ -195,7 +180,7 @@ Result<TickReport> Reconciler::observe_and_plan(const core::LedgerView& view) {
   plan_on(std::move(look), view, report);
   // This process was stopped for a while: what has come since would look as if it were gone, and
   // the second look below only asks for what the plan names.
-  if (!report.blind && options_.now() - report.observed.at > kPlanExpires) {
+  if (!report.blind && options_.now() - report.observed.at > core::kPlanExpires) {
     reports_.reset();
     look = observer_.look(options_.desired, view, options_.now(), true);
     swept = look.swept;
@@ -354,52 +339,6 @@ void Reconciler::heed_throttles(const std::vector<core::Intent>& intents,
   }
 }
 
-/// A launch that is not wanted any more is not sent again: if EC2 made instances of it after all,
-/// their tags show them, and they fare like the others of their pool.
-bool Reconciler::launches_at_all(const std::string& pool, const core::LedgerView& view) const {
-  if (view.paused_pools.contains(pool)) return false;
-  const auto& pools = options_.desired.pools;
-  return std::any_of(pools.begin(), pools.end(), [&](const core::PoolSpec& spec) {
-    return spec.name == pool && spec.launch && spec.running > 0;
-  });
-}
-
-/// What happens to a call without a clear answer. One with a client token (CreateVolume,
-/// RunInstances, CreateFleet, CopyVolumes) is sent again byte for byte until the answer is
-/// definite: its token makes that harmless as long as EC2 knows it, and nothing else tells what it
-/// made; only a launch for a pool that wants none any more is not. One without, whose effect a
-/// listing shows (DetachVolume, TerminateInstances, tags, attributes), is right only in the world
-/// that it was planned for: it is withdrawn, and planned anew from what EC2 shows. AttachVolume is
-/// EC2's lock and may be executed late, so it is sent again and counts against both the volume and
-/// the instance, until it is a minute old or EC2 shows the volume elsewhere.
-bool Reconciler::may_replay(const core::Intent& intent, const core::LedgerView& view) const {
-  const bool launches = intent.call.action == "RunInstances" || intent.call.action == "CreateFleet";
-  if (launches && !launches_at_all(intent.pool, view)) return false;
-  if (!intent.token.empty()) return options_.now() - intent.recorded < kTokenKnownFor;
-  if (intent.resources.empty()) return true;
-  if (intent.call.action != "AttachVolume") return false;
-  if (options_.now() - intent.recorded > kPlanExpires) return false;
-  const auto* volume = shown_volumes_.get(intent.resources.front());
-  const auto* instance = volume ? shown_on(*volume) : nullptr;
-  return !instance || *instance == intent.resources.back();
-}
-
-/// Too old to be sent again, and perhaps carried out yet: until that is over, the instance is kept
-/// from other volumes.
-bool Reconciler::may_still_attach(const core::Intent& intent) const {
-  return intent.call.action == "AttachVolume" && options_.now() - intent.recorded > kPlanExpires &&
-         options_.now() - intent.silent < kCarriedOutWithin;
-}
-
-/// The instance, or nullptr; but for the disks that instances boot from, which may carry our tags.
-const std::string* Reconciler::shown_on(const aws::Volume& volume) const {
-  const auto* attachment = core::attachment_of(volume);
-  if (!attachment) return nullptr;
-  const auto* instance = shown_instances_.get(attachment->instance_id);
-  const bool is_root = instance && instance->root_device_name == attachment->device;
-  return is_root ? nullptr : &attachment->instance_id;
-}
-
 Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& report) {
   if (intents.empty()) return {};
   std::vector<Settlement> settlements;
@@ -419,31 +358,23 @@ Ok Reconciler::withdraw(const std::vector<core::Intent>& intents, TickReport& re
   return ledger_.settle(settlements, options_.now());
 }
 
-/// EC2 shows another volume on the instance that this one was to be attached to: a second manager's
-/// doing, or people's. The call waits until that ends, or until it is too old.
-bool Reconciler::is_taken(const core::Intent& intent) const {
-  if (intent.call.action != "AttachVolume" || intent.resources.empty()) return false;
-  return std::any_of(shown_volumes_.begin(), shown_volumes_.end(), [&](const auto& shown) {
-    const auto* instance = shown_on(shown.second);
-    return instance && *instance == intent.resources.back() &&
-           shown.first != intent.resources.front();
-  });
-}
-
 Ok Reconciler::replay(const core::LedgerView& view, TickReport& report) {
   std::vector<core::Intent> due;
   std::vector<core::Intent> stale;
   // Where EC2 gives no clear answers to many calls, their replays would empty its bucket for good.
-  auto calls_left = budget_.available(options_.now());
+  const Instant now = options_.now();
+  auto calls_left = budget_.available(now);
   const auto afford = [&](const std::string& action) {
     const auto left = calls_left.find(action);
     return left == calls_left.end() || left->second-- > 0;
   };
+  const core::UnansweredFacts facts{options_.desired, view.paused_pools, shown_volumes_,
+                                    shown_instances_};
   for (const auto& intent : view.intents) {
-    if (may_still_attach(intent)) continue;
-    if (!may_replay(intent, view))
+    const auto what = core::becomes_of(intent, facts, now);
+    if (what == core::Unanswered::withdrawn)
       stale.push_back(intent);
-    else if (options_.now() >= replay_at(intent) && !is_taken(intent) && afford(intent.call.action))
+    else if (what == core::Unanswered::again && afford(intent.call.action))
       due.push_back(intent);
   }
   TRY(withdraw(stale, report));
@@ -455,7 +386,7 @@ Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickRepor
   if (!report.observed.complete || stop.stop_requested()) return {};
   report.recorded = nothing_to_write(report.plan, view);
   if (report.recorded) return {};
-  if (options_.now() - report.observed.at > kPlanExpires) return {};
+  if (options_.now() - report.observed.at > core::kPlanExpires) return {};
   std::vector<aws::EncodedCall> calls;
   std::vector<std::string> reasons;
   for (const auto& action : report.plan.actions) {
@@ -470,7 +401,7 @@ Ok Reconciler::act(const core::LedgerView& view, std::stop_token stop, TickRepor
   TRY_ASSIGN(const auto intents, std::move(recorded));
   report.recorded = true;
   // What was recorded and is not sent is planned anew, or a create whose token keeps it harmless.
-  if (stop.stop_requested() || options_.now() - report.observed.at > kPlanExpires) return {};
+  if (stop.stop_requested() || options_.now() - report.observed.at > core::kPlanExpires) return {};
   return send(intents, reasons, false, report);
 }
 

@@ -91,11 +91,6 @@ class Reconciler {
   Ok act(const core::LedgerView& view, std::stop_token stop, TickReport& report);
   Ok replay(const core::LedgerView& view, TickReport& report);
   Ok withdraw(const std::vector<core::Intent>& intents, TickReport& report);
-  const std::string* shown_on(const aws::Volume& volume) const;
-  bool may_still_attach(const core::Intent& intent) const;
-  bool is_taken(const core::Intent& intent) const;
-  bool may_replay(const core::Intent& intent, const core::LedgerView& view) const;
-  bool launches_at_all(const std::string& pool, const core::LedgerView& view) const;
   Ok send(const std::vector<core::Intent>& intents, const std::vector<std::string>& reasons,
           bool replayed, TickReport& report);
   void heed_throttles(const std::vector<core::Intent>& intents,
