@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "manager/core/adopting.hpp"
+#include "manager/core/backoff.hpp"
 #include "manager/core/ordering.hpp"
 #include "manager/pool_end.hpp"
 #include "tests/fleet_harness.hpp"
@@ -62,6 +63,21 @@ TEST(AttachOrder, a_tagged_instance_gets_the_free_volume_even_when_only_orders_a
   world.instance("i-9");
   world.order(OrderKind::attach, "i-9", "p");
   world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-1 to i-9 as /dev/sdf"));
+}
+
+/// It got one, and was ended with the session that came with it.
+TEST(AttachOrder, an_instance_whose_end_had_no_clear_answer_gets_its_volume_once_that_is_lost) {
+  OrderWorld world;
+  world.volume("vol-1");
+  world.instance("i-9");
+  world.ledger.failures["TerminateInstances/i-9"] = {1, core::kNow, core::kWithdrawn, true, ""};
+  world.order(OrderKind::attach, "i-9", "p");
+  world.limits.orders_only = true;
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.settled(), "");
+  world.now += std::chrono::minutes{1};
+  world.observed.at = world.now;
   EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-1 to i-9 as /dev/sdf"));
 }
 

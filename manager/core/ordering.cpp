@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "manager/core/healing.hpp"
+#include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 
 namespace warmroot::core {
@@ -302,7 +303,8 @@ void lease_as_ordered(Draft& draft) {
     const auto* pool = draft.find_pool(order.pool);
     auto* instance = draft.find_instance(order.subject);
     if (!pool || !instance || instance->pool != order.pool || !instance->running ||
-        !instance->departing.empty() || draft.shows_volume_on(order.subject))
+        !instance->departing.empty() || draft.shows_volume_on(order.subject) ||
+        may_end_late(draft, order.subject))
       continue;
     if (const auto* node = node_for(draft, *pool, instance->zone); node && !node->volume_id.empty())
       lease_to(draft, *pool, *node, *instance);
