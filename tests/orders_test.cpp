@@ -5,6 +5,7 @@
 #include "manager/core/adopting.hpp"
 #include "manager/core/backoff.hpp"
 #include "manager/core/ordering.hpp"
+#include "manager/core/unanswered.hpp"
 #include "manager/pool_end.hpp"
 #include "tests/fleet_harness.hpp"
 #include "tests/planner_world.hpp"
@@ -76,7 +77,7 @@ TEST(AttachOrder, an_instance_whose_end_had_no_clear_answer_gets_its_volume_once
   world.limits.orders_only = true;
   EXPECT_THAT(world.calls(), IsEmpty());
   EXPECT_EQ(world.settled(), "");
-  world.now += std::chrono::minutes{1};
+  world.now += core::kCarriedOutWithin;
   world.observed.at = world.now;
   EXPECT_THAT(world.calls(), ElementsAre("AttachVolume vol-1 to i-9 as /dev/sdf"));
 }

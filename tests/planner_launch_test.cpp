@@ -237,13 +237,13 @@ TEST(PlannerLaunch, the_dry_run_has_the_tags_of_a_launch) {
   EXPECT_EQ(probe.volume_tags, call->volume_tags);
 }
 
-TEST(PlannerLaunch, an_instance_whose_end_had_no_clear_answer_gets_no_node_for_a_minute) {
+TEST(PlannerLaunch, an_instance_whose_end_had_no_clear_answer_gets_no_node_while_it_may_come) {
   World world;
   world.volume("vol-0");
   world.instance("i-0");
-  world.ledger.failures["TerminateInstances/i-0"] = {1, kNow - seconds{30}, kWithdrawn, true, ""};
+  world.ledger.failures["TerminateInstances/i-0"] = {1, kNow - seconds{20}, kWithdrawn, true, ""};
   EXPECT_THAT(world.calls(), Not(Contains(HasSubstr("AttachVolume"))));
-  world.now += seconds{31};
+  world.now += seconds{10};
   world.observed.at = world.now;
   EXPECT_THAT(world.calls(), Contains(HasSubstr("AttachVolume vol-0 to i-0")));
 }

@@ -15,6 +15,7 @@
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
 #include "manager/core/templates.hpp"
+#include "manager/core/unanswered.hpp"
 
 namespace warmroot::core {
 
@@ -296,7 +297,7 @@ bool unassigned(Draft& draft, const InstanceDraft& instance) {
 bool may_end_late(const Draft& draft, const std::string& instance_id) {
   const auto failure = draft.ledger.failures.find("TerminateInstances/" + instance_id);
   return failure != draft.ledger.failures.end() && failure->second.code == kWithdrawn &&
-         draft.now - failure->second.last < kMayEndLateFor;
+         may_yet_be_carried_out(failure->second.last, draft.now);
 }
 
 int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::string& zone) {

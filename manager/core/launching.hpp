@@ -21,9 +21,7 @@ int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::strin
 /// its way out.
 bool unassigned(Draft& draft, const InstanceDraft& instance);
 
-/// A request that EC2 has not carried out by then is lost. Assumed: documented nowhere.
-inline constexpr Milliseconds kMayEndLateFor{60'000};
-/// True for an instance whose end was asked for without a clear answer so lately that it may still
+/// True for an instance whose end had no clear answer and was withdrawn so lately that it may still
 /// come.
 bool may_end_late(const Draft& draft, const std::string& instance_id);
 
