@@ -75,26 +75,37 @@ std::optional<ReportDesk::Answer> ReportDesk::find_fault(const SignedBody& lette
                 kConflict, fmt::format("sequence {} is not greater than the last one", *sequence));
 }
 
+/// The wishes of any answer, for they are about the instance and not about what it reported: to
+/// drain, where it is to give back what was attached to it since, and which volume that is. That
+/// another has the reported one is no wish to drain: a disk that is gone the bootstrap misses by
+/// itself, and what is known here may be a look older than an attach to this very instance. A
+/// bootstrap that reads nothing but `error` there takes no disk, as one that is told nothing else.
+ReportDesk::Answer ReportDesk::refuse_dead_lease(const std::string& volume_id,
+                                                 const KnownInstance& known) {
+  board_.refusals.add(Refusal::report_dead_lease);
+  return {kGone, report_answer(known.drain, volume_for(known), known.snapshot_id, known.no_volume,
+                               fmt::format("volume {} is another instance's by now", volume_id))};
+}
+
 ReportDesk::Answer ReportDesk::report(const SignedBody& letter) {
   auto report = parse_report(std::string(letter.body));
   if (!report) return refuse(Refusal::report_malformed, kMalformed, report.error().context);
   if (report->instance_id != letter.instance_id)
     return refuse(Refusal::report_malformed, kMalformed, "instance_id is not that of the header");
-  const bool dead_lease = board_.held_by_another(report->volume_id, report->instance_id);
-  const std::string dead_sentence =
-      fmt::format("volume {} is another instance's by now", report->volume_id);
-  if (dead_lease && report->stage != NodeStage::released)
-    return refuse(Refusal::report_dead_lease, kGone, dead_sentence);
+  const std::string volume_id = report->volume_id;
+  const bool dead_lease = board_.held_by_another(volume_id, report->instance_id);
   const auto seen = board_.known(report->instance_id);
-  if (!seen) board_.knock(report->instance_id, clocks_.steady());
   const KnownInstance known = seen.value_or(KnownInstance{});
+  if (dead_lease && report->stage != NodeStage::released)
+    return refuse_dead_lease(volume_id, known);
+  if (!seen) board_.knock(report->instance_id, clocks_.steady());
   report->received = clocks_.wall();
   // The node says it once and then ends: it has to be known before it is told so. Also where the
   // volume has gone on without it: the instance is free, and nothing on it mounts another.
   if (const auto kept = keys_.keep_departure(*report); !kept)
     return {kUnavailable, error_answer(kept.error().message())};
   board_.record(std::move(*report));
-  if (dead_lease) return refuse(Refusal::report_dead_lease, kGone, dead_sentence);
+  if (dead_lease) return refuse_dead_lease(volume_id, known);
   return {200, report_answer(known.drain, volume_for(known), known.snapshot_id, known.no_volume)};
 }
 

@@ -49,6 +49,7 @@ class ReportDesk {
 
  private:
   Answer refuse(Refusal reason, int status, const std::string& text);
+  Answer refuse_dead_lease(const std::string& volume_id, const KnownInstance& known);
 
   ReportBoard& board_;
   KeyStore& keys_;

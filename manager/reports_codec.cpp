@@ -171,13 +171,14 @@ std::string hello_answer(const Secret& key_hex, const std::string& node,
 }
 
 std::string report_answer(bool drain, const std::string& volume_id, const std::string& snapshot_id,
-                          const std::string& no_volume) {
-  return Json{{"wishes",
+                          const std::string& no_volume, const std::string& error) {
+  Json answer{{"wishes",
                {{"drain", drain},
                 {"volume_id", text_or_null(volume_id)},
                 {"snapshot_id", text_or_null(snapshot_id)},
-                {"no_volume", text_or_null(no_volume)}}}}
-      .dump();
+                {"no_volume", text_or_null(no_volume)}}}};
+  if (!error.empty()) answer["error"] = error;
+  return answer.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string error_answer(const std::string& text) {

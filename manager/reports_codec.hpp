@@ -34,8 +34,9 @@ std::string hello_answer(const Secret& key_hex, const std::string& node,
                          const std::string& volume_id);
 
 /// Answer to a report: the manager's wishes. `snapshot_id` is what the volume was made from.
+/// `error`: why the report is not taken all the same, as in error_answer; empty: it is.
 std::string report_answer(bool drain, const std::string& volume_id, const std::string& snapshot_id,
-                          const std::string& no_volume);
+                          const std::string& no_volume, const std::string& error = {});
 
 /// {"error": text}
 std::string error_answer(const std::string& text);

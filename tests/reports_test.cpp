@@ -248,6 +248,32 @@ TEST_F(Reports, a_release_of_what_another_instance_holds_by_now_is_kept_before_i
   EXPECT_EQ(keys_.releases, 1);
 }
 
+/// Such an answer said why and no more: who was to drain did not, and waited for no other volume.
+TEST_F(Reports, who_reports_what_another_instance_holds_hears_the_wishes_all_the_same) {
+  const std::string secret = key();
+  const std::string other = "vol-0fedcba9876543210";
+  KnownInstance own{"imagenet", "imagenet-1", other, true};
+  own.snapshot_id = "snap-1";
+  const KnownInstance holder{"imagenet", "imagenet-0", kVolume};
+  board_.set_known("research", {{kInstance, own}, {"i-0000000000000000f", holder}});
+  const json wishes = {
+      {"drain", true}, {"volume_id", other}, {"snapshot_id", "snap-1"}, {"no_volume", nullptr}};
+  const json dead = std::string("volume ") + kVolume + " is another instance's by now";
+  std::uint64_t sequence = 0;
+  for (const char* stage : {"ready", "released"}) {
+    const auto reply = signed_report(secret, body(stage), ++sequence);
+    EXPECT_EQ(reply->status, 410);
+    json told = json::parse(reply->body);
+    EXPECT_EQ(told["error"], dead) << stage;
+    EXPECT_EQ(told["wishes"], wishes) << stage;
+  }
+  own = {"imagenet", "", "", false, "number 1 in line"};
+  board_.set_known("research", {{kInstance, own}, {"i-0000000000000000f", holder}});
+  json told = json::parse(signed_report(secret, body(), ++sequence)->body);
+  EXPECT_EQ(told["wishes"]["no_volume"], "number 1 in line");
+  EXPECT_TRUE(told["wishes"]["volume_id"].is_null());
+}
+
 TEST_F(Reports, a_node_that_reboots_is_shown_so_and_goes_on_with_its_key) {
   const std::string secret = key();
   EXPECT_EQ(signed_report(secret, body("rebooting"), 1)->status, 200);
