@@ -359,6 +359,14 @@ std::string refusal_reason(std::string_view answer) {
   return shortened(without_controls(text_at(refusal, "error")), kMostReason);
 }
 
+Wishes wishes_beside_refusal(std::string_view answer, const std::string& otherwise) {
+  Wishes wishes = parse_wishes(answer);
+  if (wishes.volume_id || wishes.no_volume) return wishes;
+  const std::string reason = refusal_reason(answer);
+  wishes.no_volume = reason.empty() ? otherwise : reason;
+  return wishes;
+}
+
 std::optional<std::string> parse_rebalance(std::string_view text) {
   const Json hint = Json::parse(text, nullptr, false);
   if (!hint.is_object() || text_at(hint, "noticeTime").empty()) return std::nullopt;

@@ -62,6 +62,11 @@ Wishes parse_wishes(std::string_view text);
 /// does not say.
 std::string refusal_reason(std::string_view answer);
 
+/// The wishes in the answer to a report that the manager does not take, because the volume is
+/// another instance's by now. Where it names no other, there is none, for the reason that it gives,
+/// or `otherwise`: older managers wish nothing there.
+Wishes wishes_beside_refusal(std::string_view answer, const std::string& otherwise);
+
 /// The body of spot/instance-action.
 struct InstanceAction {
   std::string action;  ///< "terminate", "stop", "hibernate"

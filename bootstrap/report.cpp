@@ -276,15 +276,13 @@ bool Reporter::send(const Event& event) {
 }
 
 /// Each report gets the same answer. A disk whose volume is another instance's by now is not to be
-/// taken, either.
+/// taken, either, and what the manager wishes all the same is done.
 void Reporter::tell_refusal(const Event& event, const HttpReply& reply) {
   const std::string why = answer_in_words(reply);
   if (std::exchange(refusal_, why) != why)
     log_event(LogLevel::warning, "report refused",
               {{"stage", to_string(event.stage)}, {"why", why}});
-  if (reply.status != kGone) return;
-  const std::string reason = refusal_reason(reply.body);
-  on_wishes_({false, std::nullopt, reason.empty() ? why : reason});
+  if (reply.status == kGone) on_wishes_(wishes_beside_refusal(reply.body, why));
 }
 
 /// A clock that was ahead when an earlier daemon numbered its reports has been set back since.

@@ -72,6 +72,30 @@ TEST(Wishes, tell_why_there_is_no_volume) {
   EXPECT_EQ(parse_wishes(R"({"wishes":{"drain":false,"no_volume":null}})").no_volume, std::nullopt);
 }
 
+TEST(Wishes, beside_a_refusal_name_another_volume_or_tell_why_there_is_none) {
+  struct Case {
+    const char* answer;
+    bool drain;
+    std::optional<std::string> volume_id, no_volume;
+  };
+  const Case cases[] = {
+      {R"({"error":"gone","wishes":{"drain":true,"volume_id":"vol-2","no_volume":null}})", true,
+       "vol-2", std::nullopt},
+      {R"({"error":"gone","wishes":{"drain":true,"volume_id":null,"no_volume":null}})", true,
+       std::nullopt, "gone"},
+      {R"({"error":"gone","wishes":{"drain":false,"volume_id":null,"no_volume":"wait"}})", false,
+       std::nullopt, "wait"},
+      {R"({"error":"gone"})", false, std::nullopt, "gone"},  // of an older manager
+      {"<html>", false, std::nullopt, "status 410"},
+  };
+  for (const auto& each : cases) {
+    const auto wishes = wishes_beside_refusal(each.answer, "status 410");
+    EXPECT_EQ(wishes.drain, each.drain) << each.answer;
+    EXPECT_EQ(wishes.volume_id, each.volume_id) << each.answer;
+    EXPECT_EQ(wishes.no_volume, each.no_volume) << each.answer;
+  }
+}
+
 TEST(Refusal, says_why_in_words_for_a_terminal) {
   EXPECT_EQ(refusal_reason(R"({"error":"volume vol-1 is another instance's by now"})"),
             "volume vol-1 is another instance's by now");

@@ -63,7 +63,8 @@ class Manager : public testing::Test {
         reply.status = 503;
       else if (volume_of_another_) {
         reply.status = 410;
-        reply.set_content(std::string(R"({"error":")") + kOfAnother + R"("})", "application/json");
+        reply.set_content(std::string(R"({"error":")") + kOfAnother + "\"" + beside_ + "}",
+                          "application/json");
       } else {
         last_sequence_ = sequence;
         const auto at = request.body.find("\"stage\":\"");
@@ -103,6 +104,7 @@ class Manager : public testing::Test {
   bool drain_ = false;
   bool volume_of_another_ = false;
   std::string volume_, no_volume_;
+  std::string beside_;  ///< what an answer says beside why a report is not taken
   StatusBook book_{""};
   Server server_;
 };
@@ -237,6 +239,20 @@ TEST_F(Manager, says_why_it_takes_no_report_of_a_volume_which_is_why_that_is_not
   const std::size_t at = log.find(line);
   ASSERT_NE(at, std::string::npos) << log;
   EXPECT_EQ(log.find(line, at + 1), std::string::npos) << "each report gets that answer: " << log;
+}
+
+/// Its wishes were dropped with the report: who was to drain went on.
+TEST_F(Manager, is_obeyed_in_what_it_wishes_beside_such_an_answer) {
+  volume_of_another_ = true;
+  beside_ = R"(,"wishes":{"drain":true,"volume_id":"vol-2","no_volume":null})";
+  const auto reports = reporter();
+  reports->start();
+  reports->stage_changed(Stage::disk_seen, "", "");
+  EXPECT_TRUE(reports->flush(std::chrono::seconds(20)));
+  reports->stop();
+  EXPECT_TRUE(drain_);
+  EXPECT_EQ(volume_, "vol-2");
+  EXPECT_EQ(no_volume_, "") << "another is named";
 }
 
 /// Any stage that was not delivered counted: of a volume that the manager had back a shutdown kept
