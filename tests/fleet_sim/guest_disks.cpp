@@ -81,7 +81,7 @@ void Guests::search(Guest& guest) {
   const bool refused = guest.refused && !forgets_given_away;
   if (refused) guest.refused_at = now;
   const auto* disk = choose_disk(guest);
-  if (!disk) return;
+  if (!disk) return lose_sight(guest);
   const bool is_new = guest.volume_id != disk->id || guest.generation != disk->link->generation;
   guest.volume_id = disk->id;
   guest.generation = disk->link->generation;
@@ -102,6 +102,14 @@ void Guests::search(Guest& guest) {
     world_.coverage.add("guest", "told that it gets none");
   else if (may_take(guest))
     take(guest);
+}
+
+/// The disk that it has seen is gone, or not the one that is meant: nobody is told of it as of its
+/// own, and the next one is asked about anew.
+void Guests::lose_sight(Guest& guest) {
+  guest.volume_id.clear();
+  guest.generation = 0;
+  guest.seen_at.reset();
 }
 
 /// By the manager's word, or where none has come in time, from when a disk was seen or a refusal

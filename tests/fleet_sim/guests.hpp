@@ -60,7 +60,7 @@ struct Guest {
   GuestStep step = GuestStep::booting;
   std::string volume_id;           ///< the disk it found; empty: none
   unsigned generation = 0;         ///< of that disk's attachment
-  std::optional<Instant> seen_at;  ///< when it saw the first one of this boot
+  std::optional<Instant> seen_at;  ///< since when one is in sight, whichever; absent: none is
   Milliseconds check_lasts{0};     ///< of that disk's file system
   bool taken = false;              ///< it is the one: it has been chosen
   bool by_word = false;            ///< and the manager had named it
@@ -185,6 +185,7 @@ class Guests {
   /// Who knows of no reboot replaces it, or people have to end it.
   bool is_given_up(const Guest& guest) const;
   void search(Guest& guest);
+  void lose_sight(Guest& guest);
   const sim::VolumeRecord* choose_disk(Guest& guest);
   bool may_see(const Guest& guest, const sim::VolumeRecord& volume) const;
   bool may_take(const Guest& guest) const;
