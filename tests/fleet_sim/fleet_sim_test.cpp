@@ -2,7 +2,10 @@
 // Seeds are printed; a failure names the command that repeats it.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/fleet_sim/batch.hpp"
 #include "tests/fleet_sim/catalogue.hpp"
@@ -143,6 +146,45 @@ TEST(FleetSim, up_again_excuses_nothing_that_is_given_back_later) {
   const auto result = world.run();
   EXPECT_TRUE(reboots) << "nobody serves";
   EXPECT_TRUE(result.violation.starts_with("(14) a session opens on ")) << result.violation;
+}
+
+/// Guests took no notice of such an answer.
+TEST(FleetSim, who_reports_what_another_instance_has_hears_what_is_wished_beside_the_no) {
+  Options options = seeds(31, 1);
+  options.faults = {"none of them"};
+  World world(options.first_seed, options);
+  bool heard = false;
+  world.later(std::chrono::minutes{4}, [&] {
+    std::vector<Guest*> serving;
+    for (const auto& [id, instance] : world.region.instances())
+      if (Guest* guest = world.guests.find(id); guest && guest->session) serving.push_back(guest);
+    if (serving.size() < 2) return;
+    Guest& guest = *serving[0];
+    core::NodeReport report;
+    report.instance_id = guest.id;
+    report.volume_id = serving[1]->volume_id;
+    report.stage = NodeStage::ready;
+    guest.word.clear();
+    EXPECT_FALSE(world.deliver(guest, report).taken);
+    EXPECT_EQ(guest.word, guest.volume_id);
+    EXPECT_FALSE(guest.refused);
+    std::map<std::string, manager::KnownInstance> known;  // until the next look
+    known[serving[1]->id].volume_id = serving[1]->volume_id;
+    known[guest.id].drain = true;
+    auto& board = world.host().door->board;
+    board.set_known(kDeployment, known);
+    const auto answer = world.deliver(guest, report);
+    EXPECT_FALSE(answer.taken);
+    EXPECT_TRUE(answer.drain);
+    EXPECT_EQ(guest.word, "");
+    EXPECT_TRUE(guest.refused);
+    known[guest.id].drain = false;  // it was no wish of the plan
+    board.set_known(kDeployment, known);
+    heard = true;
+  });
+  const auto result = world.run();
+  EXPECT_TRUE(heard) << "fewer than two serve";
+  EXPECT_EQ(result.violation, "");
 }
 
 TEST(FleetSim, a_seed_in_which_no_fault_that_is_apart_strikes_is_the_same_without_them) {

@@ -303,7 +303,7 @@ void Guests::report(Guest& guest) {
     guest.said_rebooting = world_.region.now();
   else if (answer.taken)
     guest.said_rebooting.reset();
-  if (answer.taken && answer.drain) drain(guest);
+  if (answer.drain) drain(guest);
 }
 
 }  // namespace warmroot::fleet

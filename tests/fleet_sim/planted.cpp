@@ -3,6 +3,7 @@
 #include "tests/fleet_sim/planted.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "manager/aws/ec2_codec.hpp"
 #include "manager/core/token.hpp"
@@ -31,6 +32,7 @@ enum Bug {
   kForgetsReboot = 18,
   kTakesForDamaged = 20,
   kRefusesItsOwn = 21,
+  kTakesForAnothers = 22,
 };
 
 // ---- wrong judgement ----
@@ -132,6 +134,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kForgetsGivenAway, "the bootstrap serves what it gave back before it rebooted"},
       {kTakesForDamaged, "a volume that was never mounted is taken for a damaged one"},
       {kRefusesItsOwn, "a node is told that it gets no volume when it has been given one"},
+      {kTakesForAnothers, "a node is told that its volume is another's when it has been given it"},
   };
   return bugs;
 }
@@ -196,6 +199,12 @@ std::map<std::string, manager::KnownInstance> planted_known(
   if (bug == kRefusesItsOwn)
     for (auto& [id, instance] : known)
       if (!instance.volume_id.empty()) instance.no_volume = "no node is free";
+  if (bug != kTakesForAnothers) return known;
+  std::map<std::string, manager::KnownInstance> others;
+  for (auto& [id, instance] : known)
+    if (!instance.volume_id.empty())
+      others["not " + id].volume_id = std::exchange(instance.volume_id, {});
+  known.merge(others);
   return known;
 }
 

@@ -11,6 +11,7 @@ namespace warmroot::fleet {
 namespace {
 
 constexpr int kTaken = 200;
+constexpr int kGone = 410;
 
 /// What the manager reads of the bootstrap's status.
 std::string status_of(const core::NodeReport& report) {
@@ -64,7 +65,8 @@ ReportDoor::Reply ReportDoor::report(const Letter& letter) {
   const auto [known, is_new] = wishes_.try_emplace(said.body);
   auto& wishes = known->second;
   if (is_new) {
-    const auto parsed = bootstrap::parse_wishes(said.body);
+    const auto parsed = said.status == kGone ? bootstrap::wishes_beside_refusal(said.body, "gone")
+                                             : bootstrap::parse_wishes(said.body);
     wishes = {parsed.drain, parsed.volume_id.value_or(""), parsed.no_volume.has_value()};
   }
   return {said.status, {}, wishes.drain, wishes.volume_id, wishes.no_volume};

@@ -181,12 +181,12 @@ void World::hear_of_unmounted(const Guest& guest) {
 }
 
 /// Nobody takes the volume from it, and nobody ends it: it would be kept waiting for ever. A tick
-/// that is under way may be about to say otherwise.
+/// that is under way may be about to say otherwise, and a look that failed tells of no plan.
 void World::check_refusal(const Guest& guest) {
   const Host& host = *hosts_[0];
   const auto* volume = region.volume(guest.volume_id);
-  if (host.in_tick || !Guests::is_refused(guest) || !volume || !attached(*volume) ||
-      volume->link->instance_id != guest.id)
+  if (host.in_tick || host.last.blind || !Guests::is_refused(guest) || !volume ||
+      !attached(*volume) || volume->link->instance_id != guest.id)
     return;
   const auto& rows = host.last.plan.nodes;
   if (std::none_of(rows.begin(), rows.end(),
@@ -261,12 +261,12 @@ World::Taken World::deliver(Guest& guest, const core::NodeReport& report) {
   }
   if (reply.status == kTaken && report.reason == kNeverMounted) hear_of_unmounted(guest);
   if (lost) return {};  // its answer
-  if (reply.status == kTaken) {
-    guests.hear_word(guest, reply.volume_id, reply.no_volume);
-    check_refusal(guest);
-  }
-  const bool said = reply.status == kGone && report.stage == NodeStage::released;
-  return {reply.status == kTaken || said, reply.status == kTaken && reply.drain};
+  const bool gone = reply.status == kGone;
+  if (reply.status != kTaken && !gone) return {};
+  guests.hear_word(guest, reply.volume_id, reply.no_volume);
+  check_refusal(guest);
+  const bool said = gone && report.stage == NodeStage::released;
+  return {!gone || said, reply.drain};
 }
 
 }  // namespace warmroot::fleet
