@@ -104,7 +104,7 @@ ReportDesk::Answer ReportDesk::report(const SignedBody& letter) {
   // volume has gone on without it: the instance is free, and nothing on it mounts another.
   if (const auto kept = keys_.keep_departure(*report); !kept)
     return {kUnavailable, error_answer(kept.error().message())};
-  board_.record(std::move(*report));
+  board_.record(std::move(*report), false, parse_sequence(letter.sequence).value_or(0));
   if (dead_lease) return refuse_dead_lease(volume_id, known);
   return {200, report_answer(known.drain, volume_for(known), known.snapshot_id, known.no_volume)};
 }

@@ -103,9 +103,11 @@ bool ReportBoard::held_by_another(const std::string& volume_id,
   return holder != holders_.end() && holder->second != instance_id;
 }
 
-void ReportBoard::record(core::NodeReport report, bool has_new_key) {
+void ReportBoard::record(core::NodeReport report, bool has_new_key, std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   Entry& entry = entries_[report.instance_id];
+  if (!has_new_key && number < entry.number) return;
+  entry.number = number;
   report.up_again =
       !has_new_key && !says_goes(report) && (entry.latest.up_again || says_goes(entry.latest));
   const bool first = entry.first_received.empty();

@@ -92,6 +92,7 @@ class ReportBoard {
  public:
   struct Entry {
     core::NodeReport latest;
+    std::uint64_t number = 0;                     ///< of the latest; 0: a hello that got a key
     std::map<NodeStage, Instant> first_received;  ///< arrival of the first report of each stage
   };
 
@@ -114,8 +115,9 @@ class ReportBoard {
 
   /// Keeps the report; a new stage or volume wakes the waiter, mere progress does not. Who says
   /// that it has released its volume is told at once that it gets none: a tick may see EC2 much
-  /// later. `has_new_key`: it is a hello, answered with one. Sets NodeReport::up_again.
-  void record(core::NodeReport report, bool has_new_key = false);
+  /// later. `has_new_key`: it is a hello, answered with one. `number`: of a signed report; one that
+  /// a greater has overtaken on its way here changes nothing. Sets NodeReport::up_again.
+  void record(core::NodeReport report, bool has_new_key = false, std::uint64_t number = 0);
   std::map<std::string, core::NodeReport> snapshot() const;
   std::map<std::string, Entry> entries() const;
   /// Drops the entries of instances that are not among the known ones any more and were last heard

@@ -423,6 +423,47 @@ TEST(ReportBoard, who_goes_on_with_its_key_behind_a_drain_or_a_release_is_up_aga
   EXPECT_FALSE(is_up_again(NodeStage::hello)) << "its first report with the new key";
 }
 
+TEST(ReportBoard, a_report_that_a_later_one_has_overtaken_changes_nothing) {
+  ReportBoard board;
+  const auto stage_after = [&](NodeStage stage, std::uint64_t number, bool has_new_key = false) {
+    core::NodeReport report;
+    report.instance_id = kInstance;
+    report.stage = stage;
+    board.record(report, has_new_key, number);
+    return board.snapshot().at(kInstance).stage;
+  };
+  EXPECT_EQ(stage_after(NodeStage::draining, 5), NodeStage::draining);
+  EXPECT_EQ(stage_after(NodeStage::mounted, 7), NodeStage::mounted);
+  EXPECT_EQ(stage_after(NodeStage::released, 6), NodeStage::mounted);
+  EXPECT_TRUE(board.snapshot().at(kInstance).up_again);
+  EXPECT_EQ(board.releases_heard(), 0u);
+  EXPECT_EQ(stage_after(NodeStage::hello, 0, true), NodeStage::hello);
+  EXPECT_EQ(stage_after(NodeStage::disk_seen, 1), NodeStage::disk_seen) << "a new key";
+}
+
+/// The ledger was slow with the release, so that the node had not waited for the answer, and people
+/// had run `up` since: the volume was detached from it.
+TEST_F(Reports, a_release_that_is_kept_when_the_next_word_is_there_already_is_not_the_last_word) {
+  const std::string secret = key();
+  std::atomic<bool> is_first = true;
+  keys_.meanwhile = [&] {
+    if (!is_first.exchange(false)) return;
+    const std::string text = body("checked");
+    const httplib::Headers headers = {
+        {"X-Warmroot-Instance", kInstance},
+        {"X-Warmroot-Sequence", "2"},
+        {"X-Warmroot-Signature", report_signature(Secret(secret), 2, text)}};
+    httplib::Client other("127.0.0.1", server_->port());
+    const auto reply = other.Post("/v1/report", headers, text, kJsonType);
+    EXPECT_TRUE(reply && reply->status == 200);
+  };
+  EXPECT_EQ(signed_report(secret, body("released"), 1)->status, 200);
+  keys_.meanwhile = nullptr;
+  EXPECT_EQ(keys_.releases, 1) << "it was kept";
+  EXPECT_EQ(board_.snapshot().at(kInstance).stage, NodeStage::checked);
+  EXPECT_TRUE(board_.known(kInstance)->no_volume.empty());
+}
+
 /// Its key is there, so that it says no hello of its own.
 TEST_F(Reports, an_instance_on_which_up_is_run_again_is_told_from_a_boot_behind_its_release) {
   const auto is_up_again = [&] { return board_.snapshot().at(kInstance).up_again; };
