@@ -316,6 +316,27 @@ TEST(ReleaseOrder, a_node_of_a_pool_that_the_spec_names_no_more_is_asked_to_unmo
       << "the operator's word, when it does not";
 }
 
+/// It may be up again, and lost the volume under its sessions at the first look after the restart.
+TEST(ReleaseOrder, a_node_of_such_a_pool_that_gave_back_before_a_restart_of_ours_is_heard_first) {
+  auto world = served();
+  world.order(OrderKind::release, "i-1");
+  world.limits.orders_only = true;
+  world.pool().name = "q";
+  world.ledger.departures["i-1"] = {
+      true, core::kNow - std::chrono::seconds{20}, {}, false, "vol-1"};
+  world.observed.hears_since = core::kNow - core::kHeardWithin + Milliseconds{1};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  EXPECT_EQ(world.plan().wake, core::kNow + Milliseconds{1});
+  auto heard = world;
+  heard.report("i-1", "vol-1", NodeStage::ready);
+  EXPECT_TRUE(heard.plan().drains.contains("i-1")) << "it is";
+  EXPECT_THAT(heard.calls(), IsEmpty());
+  heard.report("i-1", "vol-1", NodeStage::released);
+  EXPECT_THAT(heard.calls(), ElementsAre("DetachVolume vol-1 from i-1"));
+  world.observed.hears_since = core::kNow - core::kHeardWithin;
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-1 from i-1")) << "nobody speaks";
+}
+
 TEST(ReleaseOrder, one_that_waits_for_a_volume_waits_no_more_and_gets_none) {
   OrderWorld world;
   world.volume("vol-1");

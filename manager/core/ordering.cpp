@@ -168,9 +168,10 @@ void obey_release(Draft& draft, const Order& order) {
   const bool gave_back = has_released(draft, lease);
   if (gave_back && instance) return;  // healing detaches
   const auto* shown = draft.observed.instances.get(order.subject);
-  const bool runs = !gave_back && shown && shown->state == aws::InstanceState::running;
+  const bool runs = shown && shown->state == aws::InstanceState::running;
+  // Also where it gave it back before a restart of ours: it may be up again since.
   if (runs && draft.may_yet_report(order.subject)) return;
-  const bool listens = runs && draft.fresh_report_of(order.subject);
+  const bool listens = runs && !gave_back && draft.fresh_report_of(order.subject);
   const auto* pool = draft.find_pool(lease.pool);
   const Milliseconds patience = pool ? drain_patience(*pool->spec) : kDrainPatience;
   if (listens && draft.now - order.asked < patience) {
