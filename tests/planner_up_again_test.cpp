@@ -6,8 +6,10 @@
 #include <functional>
 #include <string>
 
+#include "manager/core/backoff.hpp"
 #include "manager/core/departing.hpp"
 #include "manager/core/draft.hpp"
+#include "manager/core/launching.hpp"
 #include "manager/core/planner.hpp"
 #include "tests/planner_world.hpp"
 
@@ -173,6 +175,40 @@ TEST(PlannerUpAgain, nobody_comes_back_whom_more_than_its_own_word_has_leaving) 
     EXPECT_FALSE(comes_back(draft, "i-0"));
     EXPECT_THAT(records<RecordDepartureOver>(world.plan()), IsEmpty());
   }
+}
+
+/// It was told to take the volume after five seconds, and lost it under its sessions when EC2 had
+/// carried the detach out.
+TEST(PlannerUpAgain, whoever_is_up_again_waits_for_a_detach_without_an_answer_that_may_come_late) {
+  World world = one_that_is_up_again();
+  let_looks_agree(world);
+  Failure& withdrawn = world.ledger.failures[failure_key("DetachVolume", "p-0")];
+  withdrawn = {1, kNow - kMayEndLateFor + kMoment, kWithdrawn, true, ""};
+  const auto plan = world.plan();
+  EXPECT_THAT(records<RecordDepartureOver>(plan), IsEmpty());
+  EXPECT_THAT(plan.without_node, ElementsAre(Pair("i-0", HasSubstr("has given its volume back"))));
+  ASSERT_TRUE(plan.wake);
+  EXPECT_LE(*plan.wake, kNow + kMoment);
+  withdrawn.last = kNow - kMayEndLateFor;
+  EXPECT_THAT(records<RecordDepartureOver>(world.plan()), SizeIs(1));
+}
+
+/// Nobody knew whether it comes back, so that it was ended for its drain of before, under its
+/// sessions.
+TEST(PlannerUpAgain, a_call_without_an_answer_is_no_reason_to_end_who_serves_again) {
+  World world = one_that_gave_back(kDrainPatience * 2);
+  world.report("i-0", "vol-0", NodeStage::ready);
+  Intent attach;
+  attach.call.action = "AttachVolume";
+  attach.resources = {"vol-0", "i-0"};
+  attach.state = IntentState::unknown;
+  World undecided = world;
+  undecided.ledger.intents.push_back(attach);
+  EXPECT_THAT(undecided.calls(), Not(Contains("TerminateInstances i-0")));
+  world.ledger.failures[failure_key("DetachVolume", "p-0")] = {1, kNow, kWithdrawn, true, ""};
+  EXPECT_THAT(world.calls(), Not(Contains("TerminateInstances i-0")));
+  world.observed.reports.clear();
+  EXPECT_THAT(world.calls(), Contains("TerminateInstances i-0")) << "nobody says that it does";
 }
 
 /// Of one that an operator released nothing names the volume, and it may not have heard of it.

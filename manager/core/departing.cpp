@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "manager/core/backoff.hpp"
+#include "manager/core/launching.hpp"
 #include "manager/core/replacing.hpp"
 #include "manager/core/token.hpp"
 
@@ -33,6 +35,41 @@ bool speaks_of_what_it_gave_back(const NodeReport& report, const Departure& depa
   if (departure.volume_id.empty() ? !report.up_again : departure.volume_id != volume_id)
     return false;
   return report.volume_id.empty() || report.volume_id == volume_id;
+}
+
+/// The lease of what it gave back, where by its own word and EC2's it has that again, and nothing
+/// but its word had it leave; else nullptr.
+const Lease* lease_that_it_has_again(Draft& draft, const std::string& id) {
+  const auto known = draft.ledger.departures.find(id);
+  const auto* report = draft.report_of(id);
+  if (known == draft.ledger.departures.end() || !report || !draft.observed.complete) return nullptr;
+  const Departure& departure = known->second;
+  const bool waits = report->up_again && report->stage < NodeStage::mounted;
+  if ((!waits && !says_mounted(*report)) || report->received <= departure.since) return nullptr;
+  if (departure.advised || departure.reclaim_at || warning_of(draft, id) ||
+      is_ordered_to_release(draft, id))
+    return nullptr;
+  const auto* lease = draft.lease_on(id);
+  if (!lease || !holds_volume(lease->state) ||
+      !speaks_of_what_it_gave_back(*report, departure, lease->volume_id))
+    return nullptr;
+  const auto* volume = draft.observed.volumes.get(lease->volume_id);
+  const auto* shown = volume ? attachment_of(*volume) : nullptr;
+  if (!shown || shown->instance_id != id || shown->state != aws::AttachmentState::attached ||
+      draft.is_set_aside(*volume))
+    return nullptr;
+  return lease;
+}
+
+/// A call of before may still take the volume from it: EC2 carries one out late that it has not
+/// answered.
+bool may_lose_it_yet(Draft& draft, const Lease& lease) {
+  if (draft.undecided(lease.instance_id) || draft.undecided(lease.volume_id)) return true;
+  const auto failure = draft.ledger.failures.find(failure_key("DetachVolume", lease.node));
+  if (failure == draft.ledger.failures.end() || failure->second.code != kWithdrawn) return false;
+  const Instant due = failure->second.last + kMayEndLateFor;
+  draft.wake_at(due);
+  return draft.now < due;
 }
 
 /// `up` was run again, after `down`, on an instance that others launched: it says hello anew and
@@ -83,24 +120,13 @@ const Warning* warning_of(Draft& draft, const std::string& id) {
   return asked ? &found->second : nullptr;
 }
 
+bool is_there_again(Draft& draft, const std::string& id) {
+  return lease_that_it_has_again(draft, id) != nullptr;
+}
+
 bool comes_back(Draft& draft, const std::string& id) {
-  const auto known = draft.ledger.departures.find(id);
-  const auto* report = draft.report_of(id);
-  if (known == draft.ledger.departures.end() || !report || !draft.observed.complete) return false;
-  const Departure& departure = known->second;
-  const bool waits = report->up_again && report->stage < NodeStage::mounted;
-  if ((!waits && !says_mounted(*report)) || report->received <= departure.since) return false;
-  if (departure.advised || departure.reclaim_at || warning_of(draft, id) ||
-      is_ordered_to_release(draft, id) || draft.undecided(id))
-    return false;
-  const auto* lease = draft.lease_on(id);
-  if (!lease || !holds_volume(lease->state) || draft.undecided(lease->volume_id) ||
-      !speaks_of_what_it_gave_back(*report, departure, lease->volume_id))
-    return false;
-  const auto* volume = draft.observed.volumes.get(lease->volume_id);
-  const auto* shown = volume ? attachment_of(*volume) : nullptr;
-  return shown && shown->instance_id == id && shown->state == aws::AttachmentState::attached &&
-         !draft.is_set_aside(*volume);
+  const auto* lease = lease_that_it_has_again(draft, id);
+  return lease && !may_lose_it_yet(draft, *lease);
 }
 
 std::optional<Departure> departure_of(Draft& draft, const std::string& id) {

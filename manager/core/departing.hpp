@@ -22,8 +22,11 @@ const Warning* warning_of(Draft& draft, const std::string& id);
 std::optional<Instant> back_by(const Draft& draft, const std::string& id);
 
 /// `down` and then `up` were run on it before its volume was detached: it says so, or that it has
-/// mounted the volume since, and EC2 shows it there. Nothing but its own word had it leave. Once
-/// looks agree, its departure is over.
+/// mounted the volume since, and EC2 shows it there. Nothing but its own word had it leave.
+bool is_there_again(Draft& draft, const std::string& id);
+
+/// The same, and no call of before can take the volume from it any more. Once looks agree, its
+/// departure is over.
 bool comes_back(Draft& draft, const std::string& id);
 
 /// Why an instance serves nobody any more; empty when it may.

@@ -67,7 +67,7 @@ bool released_another(const Draft& draft, const InstanceDraft& instance, const L
 bool drains_for_ever(Draft& draft, const PoolDraft& pool, const InstanceDraft& instance) {
   const auto departure = draft.ledger.departures.find(instance.id);
   if (departure == draft.ledger.departures.end() || departure->second.advised) return false;
-  if (instance.departing.empty() || comes_back(draft, instance.id)) return false;
+  if (instance.departing.empty() || is_there_again(draft, instance.id)) return false;
   Instant until = departure->second.since + drain_patience(*pool.spec);
   // EC2 itself ends what it has warned of; later than that, the warning has come to nothing.
   if (const auto reclaim = departure->second.reclaim_at)
