@@ -9,8 +9,8 @@
 #include "manager/core/backoff.hpp"
 #include "manager/core/departing.hpp"
 #include "manager/core/draft.hpp"
-#include "manager/core/launching.hpp"
 #include "manager/core/planner.hpp"
+#include "manager/core/unanswered.hpp"
 #include "tests/planner_world.hpp"
 
 namespace warmroot::core {
@@ -160,6 +160,11 @@ TEST(PlannerUpAgain, nobody_comes_back_whom_more_than_its_own_word_has_leaving) 
          intent.state = IntentState::unknown;
          world.ledger.intents.push_back(intent);
        }},
+      {"its end may come late",
+       [](World& world) {
+         world.ledger.failures[failure_key("TerminateInstances", "i-0")] = {1, kNow, kWithdrawn,
+                                                                            true, ""};
+       }},
       {"the volume is set aside",
        [](World& world) {
          world.observed.volumes.at("vol-0").tags[kTagQuarantined] = "beyond repair";
@@ -183,13 +188,13 @@ TEST(PlannerUpAgain, whoever_is_up_again_waits_for_a_detach_without_an_answer_th
   World world = one_that_is_up_again();
   let_looks_agree(world);
   Failure& withdrawn = world.ledger.failures[failure_key("DetachVolume", "p-0")];
-  withdrawn = {1, kNow - kMayEndLateFor + kMoment, kWithdrawn, true, ""};
+  withdrawn = {1, kNow - kCarriedOutWithin + kMoment, kWithdrawn, true, ""};
   const auto plan = world.plan();
   EXPECT_THAT(records<RecordDepartureOver>(plan), IsEmpty());
   EXPECT_THAT(plan.without_node, ElementsAre(Pair("i-0", HasSubstr("has given its volume back"))));
   ASSERT_TRUE(plan.wake);
   EXPECT_LE(*plan.wake, kNow + kMoment);
-  withdrawn.last = kNow - kMayEndLateFor;
+  withdrawn.last = kNow - kCarriedOutWithin;
   EXPECT_THAT(records<RecordDepartureOver>(world.plan()), SizeIs(1));
 }
 
