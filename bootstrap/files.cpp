@@ -110,6 +110,22 @@ Result<std::string> read_file(const std::string& path, std::size_t limit) {
   return read_all(file.get(), limit, path);
 }
 
+std::string read_lines(const std::string& path, std::size_t limit) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[65536];
+  bool is_whole = false;
+  while (file && !is_whole && text.size() < limit) {
+    const ssize_t got = ::read(file.get(), buffer, std::min(sizeof buffer, limit - text.size()));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) break;
+    is_whole = got == 0;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  if (!is_whole) text.resize(text.rfind('\n') + 1);
+  return text;
+}
+
 std::string read_attribute(const std::string& path) {
   auto text = read_file(path, 65536);
   if (!text) return {};

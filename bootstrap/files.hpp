@@ -24,6 +24,9 @@ std::int64_t boottime_ms();
 Result<std::string> read_file(const std::string& path, std::size_t limit);
 /// The same for a descriptor that is open already.
 Result<std::string> read_all(int fd, std::size_t limit, const std::string& name);
+/// Its first whole lines, at most `limit` bytes; empty when it cannot be read. For what others can
+/// make as long as they like, as a table of mounts.
+std::string read_lines(const std::string& path, std::size_t limit);
 /// First line without its end; empty when the file cannot be read. For sysfs attributes.
 std::string read_attribute(const std::string& path);
 

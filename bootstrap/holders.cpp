@@ -118,7 +118,7 @@ class Search {
     return link_text(process + "/ns/mnt") == namespace_;
   }
   static std::vector<MountRow> mounts_of(const std::string& process) {
-    return parse_mount_table(read_file(process + "/mountinfo", kMaxMountinfo).value_or(""));
+    return parse_mount_table(read_lines(process + "/mountinfo", kMaxMountinfo));
   }
   MountIds volume_mounts_of(const std::string& process) const {
     return mounts_of_volume(mounts_of(process), signs_);

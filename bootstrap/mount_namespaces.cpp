@@ -71,7 +71,7 @@ class Collection {
 
   void add_mounted() {
     for (const MountRow& mount :
-         parse_mount_table(read_file("/proc/self/mountinfo", kMaxMountinfo).value_or(""))) {
+         parse_mount_table(read_lines("/proc/self/mountinfo", kMaxMountinfo))) {
       if (mount.filesystem != "nsfs" || !is_new(mount.root) || is_over()) continue;
       const std::string point = without_octal_escapes(mount.point);
       add(open_in_time(point), "a mount at " + without_controls(shortened(point, kMostOfPlace)));

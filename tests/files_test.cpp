@@ -49,6 +49,18 @@ TEST(WriteFileAtomic, a_file_that_is_replaced_keeps_its_selinux_label) {
   EXPECT_EQ(facts.st_mode & 07777, 0600U);
 }
 
+/// A table of mounts was left out as a whole where somebody had made it long.
+TEST(ReadLines, of_a_file_that_is_longer_than_what_is_read_the_first_whole_lines_count) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/table";
+  ASSERT_TRUE(write_file_atomic(path, "one\ntwo\nthree", 0600));
+  EXPECT_EQ(read_lines(path, 4096), "one\ntwo\nthree");
+  EXPECT_EQ(read_lines(path, 10), "one\ntwo\n");
+  EXPECT_EQ(read_lines(path, 8), "one\ntwo\n");
+  EXPECT_EQ(read_lines(path, 3), "");
+  EXPECT_EQ(read_lines(directory.path() + "/none", 4096), "");
+}
+
 /// A child whose end its father cannot take, though it was killed, for as long as somebody traces
 /// it: to him it is one that waits for a disk.
 class Endless {
