@@ -25,6 +25,8 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kCopiesLimit{2};
 constexpr std::chrono::seconds kCopiesPause{1};
+/// Of the second that keepers have, for the tables of those that were found.
+constexpr std::chrono::milliseconds kTablesLimit{500};
 constexpr int kMostTries = 3;
 constexpr std::size_t kNamedKeepers = 4;
 
@@ -86,9 +88,12 @@ std::string MountCopies::take() {
 }
 
 std::string MountCopies::keepers() const {
-  const auto until = SteadyClock::now() + kCopiesLimit / 2;
+  // As in take: where the search has used all the time up, no table would be waited for.
+  const auto until = SteadyClock::now() + kCopiesLimit / 2, looked = until - kTablesLimit;
   std::vector<std::string> who;
-  for (MountNamespace& space : mount_namespaces([until] { return SteadyClock::now() >= until; })) {
+  for (MountNamespace& space :
+       mount_namespaces([looked] { return SteadyClock::now() >= looked; })) {
+    if (SteadyClock::now() >= until) break;
     const auto table = whole_mount_table(std::move(space.file), until);
     if (table && !mounts_of_volume(parse_mount_table(*table), signs_).empty())
       who.push_back(space.kept_by);
