@@ -57,9 +57,11 @@ Error hanging_error(const TreeMount& mount) {
           {}};
 }
 
-/// Everything at the point and below.
+/// Everything at the point and below. Of a table longer than what is read the first: the others
+/// come into view as those go.
 Result<std::vector<TreeMount>> mounts_there(const UnmountRound& order) {
-  TRY_ASSIGN(const std::string table, read_file("/proc/self/mountinfo", kMaxMountinfo));
+  const std::string table = read_lines("/proc/self/mountinfo", kMaxMountinfo);
+  if (table.empty()) return fail(ErrorKind::broken, "the table of mounts cannot be read");
   std::set<std::string> disk;
   for (const dev_t device : order.devices) disk.insert(device_number(device));
   return unmount_order(parse_mount_table(table), order.point, std::move(disk));
@@ -131,15 +133,14 @@ UnmountRound round_from_now(std::string point, std::vector<dev_t> devices) {
 }
 
 Ok VolumeUnmount::round(const UnmountRound& order) {
-  // Propagation takes copies away while we go, and one path can carry several mounts: look again
-  // after each.
+  // Propagation takes copies away while we go, and more may be mounted meanwhile: look again.
   for (int i = 0; i < kMostUnmounts; ++i) {
     forget_ended();
     TRY_ASSIGN(const std::vector<TreeMount> there, mounts_there(order));
     let_go_of_gone(there);
     const std::vector<TreeMount> mounts = mounts_to_take(there, order);
     if (mounts.empty()) return wait_for_disk(order.end_ms);
-    TRY_ASSIGN(const bool done, unmount_next(mounts, order));
+    TRY_ASSIGN(const bool done, unmount_each(mounts, order));
     if (done) continue;
     // One over whose parent another was mounted, or moved, is not at its path before that has gone.
     TRY_ASSIGN(const std::vector<TreeMount> after, mounts_there(order));
@@ -170,13 +171,15 @@ Ok VolumeUnmount::wait_for_disk(std::int64_t end_ms) {
   return {};
 }
 
-/// True once one of them has gone; false where none is at its path.
-Result<bool> VolumeUnmount::unmount_next(const std::vector<TreeMount>& mounts,
+/// True where one of them has gone; false where none is at its path. Not looked anew in between:
+/// somebody may have mounted so much that the table alone takes the time.
+Result<bool> VolumeUnmount::unmount_each(const std::vector<TreeMount>& mounts,
                                          const UnmountRound& order) {
   std::optional<Error> held;
+  bool done = false;
   for (const auto& mount : mounts) {
     auto gone = unmount(mount, order);
-    if (gone && *gone) return true;
+    if (gone) done = done || *gone;
     if (gone) continue;
     // What is mounted in one that is forcible may be what holds it, and one that hangs says nothing
     // of the others. Behind the end each of many that hang would take its least time.
@@ -184,8 +187,8 @@ Result<bool> VolumeUnmount::unmount_next(const std::vector<TreeMount>& mounts,
     if (!held) held = std::move(gone).error();
     if (!goes_on || boottime_ms() >= order.end_ms) break;
   }
-  if (held) return fail(std::move(*held));
-  return false;
+  if (held && !done) return fail(std::move(*held));
+  return done;
 }
 
 /// False where something else is at its path. True also of one that goes on out of the table.

@@ -64,7 +64,7 @@ class VolumeUnmount {
   void forget_ended();
   void let_go_of_gone(const std::vector<TreeMount>& there);
   Ok wait_for_disk(std::int64_t end_ms);
-  Result<bool> unmount_next(const std::vector<TreeMount>& mounts, const UnmountRound& order);
+  Result<bool> unmount_each(const std::vector<TreeMount>& mounts, const UnmountRound& order);
   Result<bool> unmount(const TreeMount& mount, const UnmountRound& order);
 
   std::vector<PendingUnmount> pending_;

@@ -1,12 +1,10 @@
 // A volume whose files are not what they should be: pipes, devices, directories, links into the
 // machine, files of a gibibyte, names that would write on a terminal. Bring-up ends in time, in
 // bounded memory, with sessions in the volume or one sentence; the base is as it was afterwards.
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string>
 
 #include "bootstrap/files.hpp"
@@ -15,6 +13,7 @@
 #include "bootstrap/paths.hpp"
 #include "tests/handover.hpp"
 #include "tests/hostile_kinds.hpp"
+#include "tests/long_mount_table.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -128,21 +127,12 @@ TEST_F(BootHostile, a_table_of_mounts_as_long_as_somebody_likes_hides_nobody) {
   struct stat root {};
   ASSERT_EQ(::stat(kVolumePoint, &root), 0);
   const pid_t session = child_that([] { return ::chroot(kVolumePoint) == 0 && ::chdir("/") == 0; });
-  // Each blank of a path, and of a mount's name, takes four bytes there.
-  constexpr std::size_t kPart = 250, kMostPath = 3800, kName = 4000;
-  std::string place = kVolumePoint;
-  while (place.size() + kPart < kMostPath) place.append("/").append(kPart, ' ');
-  const std::string name(kName, ' ');
-  const bool is_made = std::filesystem::create_directories(place);
-  const std::size_t of_each = 4 * (place.size() - std::string(kVolumePoint).size()) + 4 * kName;
-  int mounts = 0;
-  for (std::size_t size = 0; size < kMaxMountinfo + kMaxMountinfo / 4; size += of_each)
-    mounts += ::mount(name.c_str(), place.c_str(), "tmpfs", 0, nullptr) == 0 ? 1 : 0;
+  LongMountTable table(kVolumePoint);
   const bool is_long = !read_file("/proc/self/mountinfo", kMaxMountinfo);
   const auto holders = holders_of(root.st_dev);
-  for (; mounts > 0; --mounts) EXPECT_EQ(::umount2(place.c_str(), UMOUNT_NOFOLLOW), 0);
+  const bool is_all_there = table.unmount();
   end(session);
-  EXPECT_TRUE(is_made);
+  EXPECT_TRUE(is_all_there);
   EXPECT_TRUE(is_long);
   EXPECT_TRUE(std::any_of(holders.begin(), holders.end(),
                           [&](const Holder& holder) { return holder.pid == session; }));

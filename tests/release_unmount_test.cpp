@@ -23,6 +23,7 @@
 #include "bootstrap/paths.hpp"
 #include "bootstrap/volume_root.hpp"
 #include "tests/handover.hpp"
+#include "tests/long_mount_table.hpp"
 #include "tests/silent_fuse.hpp"
 
 namespace warmroot::bootstrap {
@@ -192,6 +193,20 @@ TEST_F(ReleaseUnmount, a_partition_of_the_volume_s_whose_unmount_hangs_leaves_ti
               HasSubstr("unmounting " + home + " (fuseblk) hangs in the kernel"));
   EXPECT_TRUE(second) << (second ? "" : second.error().message());
   EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
+}
+
+/// A table that is longer than what is read of it was none, and nothing was unmounted.
+TEST_F(ReleaseUnmount, as_many_mounts_as_somebody_likes_keep_no_volume) {
+  const std::string point = "/run/point";
+  ASSERT_TRUE(shell("mkdir -p " + point + "; mount -t tmpfs tmpfs " + point));
+  LongMountTable table(point);
+  const bool is_long = !read_file("/proc/self/mountinfo", kMaxMountinfo);
+  VolumeUnmount unmounting;
+  const Ok done = unmounting.round(round_from_now(point));
+  EXPECT_FALSE(table.unmount()) << "they are mounted still";
+  EXPECT_TRUE(is_long);
+  EXPECT_TRUE(done) << (done ? "" : done.error().message());
+  EXPECT_TRUE(shell("rmdir " + point));
 }
 
 /// Each took its half second behind the end as well: somebody's hundreds of them kept the release
