@@ -173,10 +173,11 @@ void Daemon::hear(const Wishes& wishes) {
     if (wishes.volume_id || wishes.no_volume) confirmed_ = wishes.volume_id;
     no_volume_ = wishes.no_volume;
   }
-  if (is_news && is_another_volume(*wishes.volume_id)) forget_served();
   if (wishes.volume_id && wishes.snapshot_id)
     warming_.made_from(*wishes.volume_id, *wishes.snapshot_id);
   if (wishes.drain) ask_to_stop(ReleaseCause::wish, "the manager asked for the volume");
+  // Behind all that is to be heard: the base's disk may not answer.
+  if (is_news && is_another_volume(*wishes.volume_id)) forget_served();
 }
 
 /// Than the one that is here, as far as that is known.

@@ -439,5 +439,31 @@ TEST_F(BootGivenAway, what_another_instance_served_or_no_disk_can_be_is_forgotte
   EXPECT_FALSE(served_is_kept());
 }
 
+/// It was heard once the base's disk had answered, where what is served was forgotten first.
+TEST_F(BootGivenAway, a_wish_to_drain_is_heard_although_the_base_s_disk_does_not_answer) {
+  make_volume();
+  dress_as_disk();
+  const auto base = shell(
+      "truncate -s 16M /run/base-disk; mke2fs -q -F -t ext4 /run/base-disk >/dev/null 2>&1; "
+      "losetup -f --show /run/base-disk");
+  ASSERT_TRUE(base) << base.error().message();
+  ASSERT_TRUE(shell("mount " + *base + " /var/lib"));
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes([] {
+    return read_file(kLogFile, kMaxStatus).value_or("").find("step name=preflight") !=
+           std::string::npos;
+  })) << "until then the base's boot loader is read";
+  EXPECT_TRUE(served_is_kept());
+  ASSERT_TRUE(shell("fsfreeze -f /var/lib"));
+  EXPECT_TRUE(
+      write_in_place(kReportAnswer, R"({"wishes":{"drain":true,"volume_id":"vol-0def"}})"));
+  EXPECT_TRUE(comes([] { return mounts_at(kVolumePoint).empty(); })) << status().stage;
+  EXPECT_TRUE(shell("fsfreeze -u /var/lib"));
+  EXPECT_TRUE(comes([] { return status().stage == "released"; })) << status().message;
+  kill_daemon();
+  EXPECT_TRUE(shell("umount /var/lib; losetup -d " + *base + "; rm /run/base-disk"));
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap
