@@ -190,9 +190,11 @@ void Leaving::keep_from_next_boot() const {
     return;
   }
   if (input_.ticket.manager_url.empty()) return;
-  if (const Ok kept = keep_given_away(owner_of(input_), volume); !kept)
+  if (const Ok kept = keep_given_away(owner_of(input_), volume); !kept) {
     log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
               {{"why", kept.error().message()}});
+    forget_served();  // which nothing outranks then
+  }
 }
 
 bool Leaving::init_ends_machine() const {

@@ -465,5 +465,23 @@ TEST_F(BootGivenAway, a_wish_to_drain_is_heard_although_the_base_s_disk_does_not
   EXPECT_TRUE(shell("umount /var/lib; losetup -d " + *base + "; rm /run/base-disk"));
 }
 
+/// The boot behind a reset would have served it without a word, whatever else was attached.
+TEST_F(BootGivenAway, what_cannot_be_kept_as_given_away_is_not_kept_as_served_either) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+  ASSERT_EQ(run_up(kTicketOfManager), "");
+  ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
+  ASSERT_TRUE(comes([] { return served_is_kept(); }));
+  const std::string in_the_way = std::string(kGivenAway) + ".warmroot";  // as of a full disk
+  ASSERT_TRUE(make_directory(in_the_way, 0700));
+  ASSERT_TRUE(write_in_place(kNoticeFile, kNotice));
+  EXPECT_TRUE(hears_of("released")) << status().stage << ": " << status().message;
+  EXPECT_TRUE(given_away_before(kOwner).is_none());
+  EXPECT_FALSE(served_is_kept());
+  kill_daemon();
+  EXPECT_EQ(::rmdir(in_the_way.c_str()), 0);
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap
