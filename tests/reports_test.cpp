@@ -1,5 +1,5 @@
 // Reports: what a bootstrap may say to the manager over HTTP, and everything that is refused. Lists
-// are report_lists_test.cpp's.
+// are report_lists_test.cpp's, what is kept of reports reports_board_test.cpp's.
 #include "manager/reports.hpp"
 
 #include <gmock/gmock.h>
@@ -69,29 +69,6 @@ TEST_F(Reports, hello_of_an_instance_that_was_not_seen_yet_has_ec2_looked_at_onc
   EXPECT_FALSE(board_.wait(Milliseconds{0})) << "anybody on the network can say hello";
   EXPECT_THAT(board_.take_knockers(), ElementsAre("i-0000000000000000e", "i-0000000000000000f"))
       << "both are asked for by the tick that the first one woke";
-}
-
-TEST(ReportBoard, who_knocks_within_the_pause_wakes_at_its_end_unless_a_tick_came_before) {
-  const auto now = std::chrono::steady_clock::now();
-  for (const bool ticked : {false, true}) {
-    ReportBoard board;
-    board.set_known("research", {});
-    board.knock("i-1", now - kKnockPause);
-    EXPECT_TRUE(board.wait(Milliseconds{0}));
-    EXPECT_THAT(board.take_knockers(), ElementsAre("i-1"));
-    board.knock("i-2", now - kKnockPause + Milliseconds{10});
-    if (ticked) board.take_knockers();
-    EXPECT_EQ(board.wait(Milliseconds{0}), !ticked);
-    EXPECT_FALSE(board.wait(Milliseconds{0}));
-  }
-}
-
-TEST(ReportBoard, a_flood_of_knocks_is_bounded) {
-  ReportBoard board;
-  board.set_known("research", {});
-  for (int i = 0; i < 100'000; ++i)
-    board.knock(std::to_string(i), std::chrono::steady_clock::now());
-  EXPECT_EQ(board.take_knockers().size(), kKnockersKept);
 }
 
 TEST_F(Reports, an_authentic_report_is_kept_and_answered_with_wishes) {
@@ -343,21 +320,6 @@ TEST_F(Reports, a_taken_address_is_an_error_with_a_remedy) {
   EXPECT_THAT(second.error().context, HasSubstr("--listen"));
 }
 
-TEST(ReportBoard, a_new_stage_wakes_the_daemon_and_progress_does_not) {
-  ReportBoard board;
-  core::NodeReport report;
-  report.instance_id = kInstance;
-  report.stage = NodeStage::warming;
-  board.record(report);
-  EXPECT_TRUE(board.wait(Milliseconds(0))) << "kept until somebody waits";
-  board.record(report);
-  EXPECT_FALSE(board.wait(Milliseconds(0)));
-  report.stage = NodeStage::warm;
-  std::thread later([&] { board.record(report); });
-  EXPECT_TRUE(board.wait(std::chrono::seconds(30)));
-  later.join();
-}
-
 TEST_F(Reports, bodies_that_the_length_limit_cannot_see_are_refused_unread) {
   // The server hangs up on the unread body, so a client may see the answer or a reset.
   const auto refused = [](const httplib::Result& reply, int status) {
@@ -384,61 +346,6 @@ TEST_F(Reports, bodies_that_the_length_limit_cannot_see_are_refused_unread) {
   ASSERT_TRUE(empty);
   EXPECT_EQ(empty->status, 400) << "a length of 0 is one";
   EXPECT_EQ(hello()->status, 200);
-}
-
-TEST(ReportBoard, remembers_when_each_stage_was_first_reported) {
-  ReportBoard board;
-  core::NodeReport report;
-  report.instance_id = kInstance;
-  for (const int second : {1, 2, 3}) {
-    report.stage = second < 3 ? NodeStage::warming : NodeStage::warm;
-    report.received = Instant(std::chrono::seconds(second));
-    board.record(report);
-  }
-  const auto entry = board.entries().at(kInstance);
-  EXPECT_EQ(entry.first_received.at(NodeStage::warming), Instant(std::chrono::seconds(1)));
-  EXPECT_EQ(entry.first_received.at(NodeStage::warm), Instant(std::chrono::seconds(3)));
-  EXPECT_EQ(entry.latest.stage, NodeStage::warm);
-}
-
-/// A boot behind a release has lost its key, and is given another one.
-TEST(ReportBoard, who_goes_on_with_its_key_behind_a_drain_or_a_release_is_up_again) {
-  ReportBoard board;
-  const auto is_up_again = [&](NodeStage stage, bool has_new_key = false) {
-    core::NodeReport report;
-    report.instance_id = kInstance;
-    report.stage = stage;
-    board.record(report, has_new_key);
-    return board.snapshot().at(kInstance).up_again;
-  };
-  EXPECT_FALSE(is_up_again(NodeStage::hello));
-  EXPECT_FALSE(is_up_again(NodeStage::ready));
-  for (const auto goes : {NodeStage::draining, NodeStage::released}) {
-    EXPECT_FALSE(is_up_again(goes));
-    EXPECT_TRUE(is_up_again(NodeStage::hello)) << to_string(goes);
-    EXPECT_TRUE(is_up_again(NodeStage::disk_seen)) << "as long as nothing else was heard";
-  }
-  EXPECT_FALSE(is_up_again(NodeStage::released));
-  EXPECT_FALSE(is_up_again(NodeStage::hello, true));
-  EXPECT_FALSE(is_up_again(NodeStage::hello)) << "its first report with the new key";
-}
-
-TEST(ReportBoard, a_report_that_a_later_one_has_overtaken_changes_nothing) {
-  ReportBoard board;
-  const auto stage_after = [&](NodeStage stage, std::uint64_t number, bool has_new_key = false) {
-    core::NodeReport report;
-    report.instance_id = kInstance;
-    report.stage = stage;
-    board.record(report, has_new_key, number);
-    return board.snapshot().at(kInstance).stage;
-  };
-  EXPECT_EQ(stage_after(NodeStage::draining, 5), NodeStage::draining);
-  EXPECT_EQ(stage_after(NodeStage::mounted, 7), NodeStage::mounted);
-  EXPECT_EQ(stage_after(NodeStage::released, 6), NodeStage::mounted);
-  EXPECT_TRUE(board.snapshot().at(kInstance).up_again);
-  EXPECT_EQ(board.releases_heard(), 0u);
-  EXPECT_EQ(stage_after(NodeStage::hello, 0, true), NodeStage::hello);
-  EXPECT_EQ(stage_after(NodeStage::disk_seen, 1), NodeStage::disk_seen) << "a new key";
 }
 
 /// The ledger was slow with the release, so that the node had not waited for the answer, and people
@@ -478,18 +385,6 @@ TEST_F(Reports, an_instance_on_which_up_is_run_again_is_told_from_a_boot_behind_
   ASSERT_TRUE(keys_.replace_key(kInstance, Secret(std::string(64, 'a'))).has_value());
   ASSERT_EQ(hello()->status, 200) << "nothing was signed with the key that it has now";
   EXPECT_FALSE(is_up_again());
-}
-
-TEST(ReportBoard, forgets_instances_that_are_gone_and_silent) {
-  ReportBoard board;
-  core::NodeReport report;
-  report.instance_id = kInstance;
-  report.received = Instant(std::chrono::seconds(10));
-  board.record(report);
-  board.forget_unknown(Instant(std::chrono::seconds(10)));
-  EXPECT_EQ(board.entries().size(), 1u);
-  board.forget_unknown(Instant(std::chrono::seconds(11)));
-  EXPECT_EQ(board.entries().size(), 0u);
 }
 
 TEST(Listening, a_storm_of_connections_waits_in_the_queue_and_not_for_retransmissions) {
