@@ -379,4 +379,13 @@ class WarmerTest : public testing::Test {
   std::vector<WarmProgress> reports_;
 };
 
+inline void expect_whole_run(const WarmProgress& progress) {
+  EXPECT_EQ(progress.state, WarmState::done) << progress.note;
+  EXPECT_EQ(progress.warmth, 1);
+  EXPECT_EQ(progress.present_blocks, progress.needed_blocks);
+  EXPECT_EQ(progress.needed_source, "fsmap") << progress.note;
+  EXPECT_EQ(progress.errors, 0U);
+  EXPECT_EQ(progress.note, "");
+}
+
 }  // namespace warmroot::warm
