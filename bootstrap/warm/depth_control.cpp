@@ -149,7 +149,7 @@ void DepthControl::heed_full_pipe() {
 bool DepthControl::take_owed_look() {
   if (hurry_ || phase_ != Phase::steady || !std::exchange(owes_look_, false)) return false;
   heed_full_pipe();
-  begin_drain(kDrainGain * pipe(), true);
+  begin_drain(kDrainGain * pipe(), saw_queue_);
   return true;
 }
 
@@ -260,6 +260,7 @@ void DepthControl::close_window(Time now) {
   const bool was_present = base_us_ > 0 && window.mean_us > kColdFrom * base_us_;
   if (was_present && window.samples >= kSearchSamples / 4) return search_again();
   if (window.samples < kSearchSamples / 2) return;
+  saw_queue_ = saw_queue_ || window.spread > kQueuedSpread;
   switch (phase_) {
     case Phase::search: {
       // A list may have ended before its first window, with as many in flight as a hurry begins
@@ -283,7 +284,7 @@ void DepthControl::close_window(Time now) {
         full_reads_ = 0;
         set_depth(gain() * pipe());
       } else {
-        begin_drain(kDrainGain * pipe(), true);
+        begin_drain(kDrainGain * pipe(), saw_queue_);
       }
       break;
     }
@@ -417,6 +418,7 @@ bool DepthControl::heed_queue(const Window& window, Time now) {
 
 void DepthControl::search_again() {
   phase_ = Phase::search;
+  saw_queue_ = false;
   forget_base();
   base_us_ = 0;
   present_in_a_row_ = 0;
