@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "bootstrap/base/sector.hpp"
+#include "bootstrap/warm/first_touches.hpp"
 
 namespace warmroot::warm {
 namespace {
@@ -137,7 +138,11 @@ void ReadPump::start_block(Block block) {
 Ok ReadPump::submit_started() {
   if (started_.empty()) return {};
   const auto now = SteadyClock::now();
-  for (const ReadRequest& request : started_) flights_[request.tag].since = now;
+  for (const ReadRequest& request : started_) {
+    Flight& flight = flights_[request.tag];
+    flight.since = now;
+    flight.of_rest = long_batches_.is_on();
+  }
   auto submitted = engine_.submit(started_);
   started_.clear();
   return submitted;
@@ -183,6 +188,7 @@ void ReadPump::ended(const ReadResult& result) {
   const Flight flight = flights_[result.tag];
   flights_[result.tag].since = {};
   free_flights_.push_back(result.tag);
+  seen_late_ = sees_late_ || flight.of_rest;
   if (result.error == 0) {
     errors_in_a_row_ = 0;
   } else {
@@ -210,9 +216,11 @@ void ReadPump::ended(const ReadResult& result) {
       Whole& whole = wholes_[flight.block];
       if (result.error != 0) whole.error = result.error;
       whole.slowest = std::max(whole.slowest, result.latency);
+      whole.late = whole.late || seen_late_;
       if (--whole.left > 0) break;
       const Whole all = whole;
       wholes_.erase(flight.block);
+      seen_late_ = all.late;
       block_ended(flight.block, all.error, all.slowest);
       break;
     }
@@ -339,13 +347,24 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
   }
 }
 
-/// What a sample or a try of a touch takes is told by its latency: no long batch meanwhile.
+/// One that takes longer than FirstTouches::kExactFrom is exact however it is seen.
+bool ReadPump::has_exact_in_flight() const {
+  const auto oldest = SteadyClock::now() - FirstTouches::kExactFrom;
+  return std::any_of(flights_.begin(), flights_.end(), [oldest](const Flight& flight) {
+    return flight.since > oldest && !flight.of_rest;
+  });
+}
+
+/// What a sample or a try of a touch takes is told by its latency, and so is what was begun before:
+/// the slower half of what is in flight then would be missing among first touches. No long batch
+/// meanwhile.
 Ok ReadPump::wait(std::vector<ReadResult>& results) {
   if (engine_.in_flight() == 0) {
     std::this_thread::sleep_for(kLongestWait);  // only what is not due yet is left
     return {};
   }
-  sees_late_ = batch_.reads > 0 && samples_in_flight_ == 0 && probes_in_flight_ == 0;
+  sees_late_ = batch_.reads > 0 && samples_in_flight_ == 0 && probes_in_flight_ == 0 &&
+               !has_exact_in_flight();
   if (sees_late_)
     return engine_.wait(LongBatches::kTime, results, batch_.reads, LongBatches::kTime);
   const unsigned batch =

@@ -130,9 +130,10 @@ class ReadPump {
   bool has_gone() { return gone_ = gone_ || (events_.has_gone && events_.has_gone()); }
   std::uint64_t bytes_read() const { return bytes_read_; }
   int last_error() const { return last_error_; }
-  /// Of what is told present just now: its end was seen in a long batch, up to LongBatches::kTime
-  /// late, so that the latency measures nothing but a stall.
-  bool sees_late() const { return sees_late_; }
+  /// Of what is told present just now: it was begun while reads are seen in long batches, up to
+  /// LongBatches::kTime late, so that the latency measures nothing but a stall. Of what was begun
+  /// before or afterwards everything is told exactly, be it quick or slow.
+  bool sees_late() const { return seen_late_; }
   /// 4096, or 512 KiB once a touch turned out not to bring its block in.
   std::uint32_t touch_bytes() const { return whole_blocks_ ? kGridBytes : kTouchBytes; }
 
@@ -149,6 +150,7 @@ class ReadPump {
     Block block = 0;
     std::size_t drawn = 0;            // which of a sample, counted through all of them
     SteadyClock::time_point since{};  // when it was submitted; none once it has ended
+    bool of_rest = false;             // was begun while reads are seen in long batches
   };
   /// Whether one block's touch brought the whole of it in.
   struct Try {
@@ -160,6 +162,7 @@ class ReadPump {
     unsigned left = 0;
     int error = 0;
     std::chrono::microseconds slowest{0};
+    bool late = false;
   };
   struct Ranked {
     std::uint32_t rank = 0;
@@ -182,6 +185,7 @@ class ReadPump {
   Ok submit_started();
   Ok wait(std::vector<ReadResult>& results);
   bool is_quiet() const;
+  bool has_exact_in_flight() const;
   void choose_batch(std::chrono::microseconds now, unsigned came, bool only_fills);
   void ended(const ReadResult& result);
   void block_ended(Block block, int error, std::chrono::microseconds latency);
@@ -204,7 +208,8 @@ class ReadPump {
   bool sees_each_;
   LongBatches long_batches_;
   LongBatches::Batch batch_;
-  bool sees_late_ = false;
+  bool sees_late_ = false;  // what has just ended, by itself
+  bool seen_late_ = false;  // what is told of it
   SteadyClock::time_point last_wish_{};
   TouchProbe probe_;
 
