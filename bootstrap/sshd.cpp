@@ -25,6 +25,7 @@ namespace {
 /// guest.
 constexpr std::chrono::milliseconds kProgramLimit{20000};
 constexpr std::size_t kMaxShellWords = 400;
+constexpr std::size_t kMostOfPipe = 1 << 20;  // what a user may have a pipe hold
 constexpr std::size_t kMaxSshdConfig = 1024 * 1024;
 constexpr char kLoginPath[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -148,13 +149,12 @@ std::string child_error(int fd) {
   return errno_error(text, error_number).message();
 }
 
-/// The end of a login's output, one line. Reads only what is there: a daemon started by a profile
-/// may keep it open.
+/// The end of a login's output, one line. Reads only what is there: what a profile has started may
+/// keep it open, and write on as fast as it is read.
 std::string shell_words(int fd) {
-  ::fcntl(fd, F_SETFL, O_NONBLOCK);
   std::string words;
   char buffer[4096];
-  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;)
+  for (ssize_t got; words.size() < kMostOfPipe && (got = ::read(fd, buffer, sizeof buffer)) > 0;)
     words.append(buffer, static_cast<std::size_t>(got));
   while (!words.empty() && words.back() == '\n') words.pop_back();
   if (words.size() > kMaxShellWords) words.erase(0, words.size() - kMaxShellWords);

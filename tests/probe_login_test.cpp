@@ -53,8 +53,26 @@ TEST_F(BootNamespace, a_probe_login_that_fails_does_not_wait_for_who_was_forked_
   const Ok done = login.get();
   EXPECT_GT(child, 0) << "nobody had its pipes";
   EXPECT_TRUE(in_time);
-  EXPECT_THAT(done ? "it worked" : done.error().message(),
-              testing::HasSubstr("profile is broken"));
+  EXPECT_THAT(done ? "it worked" : done.error().message(), testing::HasSubstr("profile is broken"));
+}
+
+/// What it wrote was read for as long as it wrote, into memory without end.
+TEST_F(BootNamespace, a_probe_login_that_fails_does_not_read_on_for_who_writes_for_ever) {
+  ASSERT_NO_FATAL_FAILURE(make_volume(R"(
+    cp /usr/bin/setsid $t/bin/; chmod 1777 $t/tmp
+    printf '#!/bin/sh\nwhile echo again and again || :; do : >/tmp/begun; done\n' >$t/bin/endless
+    printf '#!/bin/sh\nsetsid /bin/endless &\nuntil [ -e /tmp/begun ]; do :; done\nexit 3\n' >$t/bin/leaver
+    chmod 755 $t/bin/endless $t/bin/leaver)"));
+  ASSERT_NO_FATAL_FAILURE(mount_volume());
+  ASSERT_TRUE(perform_plan());
+  std::packaged_task<Ok()> task([] {
+    return probe_login(kVolumePoint, ada("/bin/leaver"), {2001}, std::chrono::seconds(20));
+  });
+  auto login = task.get_future();
+  run_detached(std::move(task));
+  ASSERT_EQ(login.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  const Ok done = login.get();
+  EXPECT_THAT(done ? "it worked" : done.error().message(), testing::HasSubstr("again"));
 }
 
 }  // namespace
