@@ -199,9 +199,9 @@ Result<bool> VolumeUnmount::unmount(const TreeMount& mount, const UnmountRound& 
     if (each.mount.id == mount.id && each.forced == forced) return fail(hanging_error(mount));
   PendingUnmount pending = begin_umount(mount, forced);
   const Milliseconds left(order.end_ms - now_ms);
-  const std::int64_t end_ms =
-      mount.of_disk ? now_ms + time_for_one(left, order.devices.size() + 1).count()
-                    : std::min(order.force_ms, order.end_ms);
+  const std::int64_t end_ms = mount.of_disk
+                                  ? now_ms + time_for_one(left, order.devices.size() + 1).count()
+                                  : std::min(order.force_ms, order.end_ms);
   if (ends_by(pending.error_number, std::max(end_ms, now_ms + kLeastUnmountMs))) {
     const int error_number = pending.error_number.get();
     if (error_number == 0 && forced) forced_.push_back(mount_text(mount));

@@ -456,8 +456,7 @@ TEST_F(BootGivenAway, a_wish_to_drain_is_heard_although_the_base_s_disk_does_not
   })) << "until then the base's boot loader is read";
   EXPECT_TRUE(served_is_kept());
   ASSERT_TRUE(shell("fsfreeze -f /var/lib"));
-  EXPECT_TRUE(
-      write_in_place(kReportAnswer, R"({"wishes":{"drain":true,"volume_id":"vol-0def"}})"));
+  EXPECT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":true,"volume_id":"vol-0def"}})"));
   EXPECT_TRUE(comes([] { return mounts_at(kVolumePoint).empty(); })) << status().stage;
   EXPECT_TRUE(shell("fsfreeze -u /var/lib"));
   EXPECT_TRUE(comes([] { return status().stage == "released"; })) << status().message;

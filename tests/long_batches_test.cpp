@@ -119,8 +119,8 @@ INSTANTIATE_TEST_SUITE_P(Profiles, BatchedLoop,
                                          Volume{"D", {100, 100}, 0.93, 0.65}),
                          [](const testing::TestParamInfo<Volume>& v) { return v.param.name; });
 
-/// A short list never fills a wide and slow pipe. What came through meanwhile was taken for all that
-/// there is, and rests kept off the look above it: 47 to 57 in flight for a whole fill, of 68.
+/// A short list never fills a wide and slow pipe. What came through meanwhile was taken for all
+/// that there is, and rests kept off the look above it: 47 to 57 in flight for a whole fill, of 68.
 TEST(DepthControl, a_list_that_left_the_pipe_half_empty_leaves_the_fill_no_emptier) {
   constexpr unsigned kSeeds = 200;
   constexpr double kMountS = 0.21, kProduct = 68.3;

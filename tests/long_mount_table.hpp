@@ -1,4 +1,5 @@
-// What somebody may mount in a session so that the kernel's table is longer than what is read of it.
+// What somebody may mount in a session so that the kernel's table is longer than what is read of
+// it.
 #pragma once
 
 #include <sys/mount.h>
@@ -10,8 +11,8 @@
 
 namespace warmroot::bootstrap {
 
-/// Everything is mounted at one path below the point, one over another. Each blank of a path, and of
-/// a mount's name, takes four bytes in the table.
+/// Everything is mounted at one path below the point, one over another. Each blank of a path, and
+/// of a mount's name, takes four bytes in the table.
 class LongMountTable {
  public:
   explicit LongMountTable(const std::string& point) : place_(point) {

@@ -77,8 +77,8 @@ TEST(UnmountOrder, the_disk_is_what_was_first_at_the_point_and_its_other_partiti
 
 /// One that hung had all of it.
 TEST(UnmountOrder, whichever_of_the_disk_s_hang_the_last_one_has_a_third_of_the_time) {
-  for (const auto left : {Milliseconds{600}, Milliseconds{3'000}, Milliseconds{15'000},
-                          Milliseconds{30'000}})
+  for (const auto left :
+       {Milliseconds{600}, Milliseconds{3'000}, Milliseconds{15'000}, Milliseconds{30'000}})
     for (const std::size_t file_systems : {1U, 2U, 3U, 20U}) {
       Milliseconds rest = left;
       for (std::size_t hang = 1; hang < file_systems; ++hang)

@@ -1,5 +1,6 @@
-// The map of what the warmer has read: a run that is stopped or killed is gone on with, and a map that
-// is wrong or another volume's is not believed. Needs root, FUSE and loop devices; see warm_volume.hpp.
+// The map of what the warmer has read: a run that is stopped or killed is gone on with, and a map
+// that is wrong or another volume's is not believed. Needs root, FUSE and loop devices; see
+// warm_volume.hpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -30,14 +30,15 @@ DepthLimits depth_limits(unsigned max_depth, std::optional<unsigned> device_tags
 /// gain x throughput x base latency in flight (Little's law; base latency is the mean of windows
 /// without a queue); *drain* halves the depth after a search and every 5 s, and again for as long
 /// as that costs no throughput, to see the base latency without a queue; *raise* goes above it for
-/// one window, every 5 s and behind a search or a hurry that saw no queue, to see whether more would
-/// bring more. A change of the device's law shows in steady windows: quicker reads than the base
-/// latency, or slower ones without a queue, are the new latency; more throughput than ever is looked
-/// into by a raise, a queue that was not there before by a drain, and a lasting fall of throughput
-/// by a new search. A windowed mean without its slowest samples stands where TCP's relatives use a
-/// minimum: latencies are lognormal, Little's law is about means, and where absent and present
-/// blocks mix the median means nothing. Reads of present blocks are known by being far quicker than
-/// the rest and left out: they pass the fetch pipe by, and would teach a throughput that it has not.
+/// one window, every 5 s and behind a search or a hurry that saw no queue, to see whether more
+/// would bring more. A change of the device's law shows in steady windows: quicker reads than the
+/// base latency, or slower ones without a queue, are the new latency; more throughput than ever is
+/// looked into by a raise, a queue that was not there before by a drain, and a lasting fall of
+/// throughput by a new search. A windowed mean without its slowest samples stands where TCP's
+/// relatives use a minimum: latencies are lognormal, Little's law is about means, and where absent
+/// and present blocks mix the median means nothing. Reads of present blocks are known by being far
+/// quicker than the rest and left out: they pass the fetch pipe by, and would teach a throughput
+/// that it has not.
 class DepthControl {
  public:
   using Time = std::chrono::microseconds;  ///< since any fixed instant

@@ -220,8 +220,8 @@ std::vector<NodeDraft*> find_bare(Draft& draft, PoolDraft& pool, const std::stri
   std::vector<NodeDraft*> bare;
   if (!pool.spec->launch || !pool.spec->launch->volume_with_launch) return bare;
   for (auto& node : pool.nodes)
-    if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() &&
-        !node.asked && !draft.may_be_done_already("CreateVolume", node.name) &&
+    if (node.zone == zone && node.wanted && !node.beyond && node.volume_id.empty() && !node.asked &&
+        !draft.may_be_done_already("CreateVolume", node.name) &&
         !draft.may_be_done_already("CopyVolumes", node.name))
       bare.push_back(&node);
   drop_waiting(draft, bare);
@@ -260,8 +260,7 @@ void launch_in_zone(Draft& draft, PoolDraft& pool, const std::string& zone, Laun
   auto missing = find_missing(draft, pool, zone);
   if (missing.empty() || !pool.source.may_launch || draft.looking_around()) return;
   if (!pool.spec->launch) return ask_others(draft, pool, zone, missing);
-  auto offers =
-      offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
+  auto offers = offers_in(*pool.spec, zone, draft.observed.market, draft.refused_offers, draft.now);
   if (offers.usable().empty())
     return note_nothing_to_buy(draft, pool, zone, offers, missing.size());
   auto fleet = offers.usable().size() > 1 ? choose_fleet(draft, pool) : FleetChoice{};

@@ -17,8 +17,7 @@ constexpr Milliseconds kReplayCap{30'000};
 constexpr Milliseconds kTokenKnownFor{6 * 3'600'000};
 
 Instant replay_at(const Intent& intent) {
-  const double jitter =
-      hash_fraction({std::to_string(intent.id), std::to_string(intent.attempts)});
+  const double jitter = hash_fraction({std::to_string(intent.id), std::to_string(intent.attempts)});
   return intent.tried + backoff_delay(intent.attempts, kReplayBase, kReplayCap, jitter);
 }
 
