@@ -293,6 +293,8 @@ TEST_F(BootUp, a_login_that_the_session_link_does_not_lead_is_left_alone) {
   const UniqueFd network(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(::unshare(CLONE_NEWNET) == 0 && loopback_is_up());
   start_sshd();
+  // Who asked whether it is there may still be on its way out.
+  EXPECT_TRUE(comes([&] { return under_way() == 0u; }));
   const UniqueFd login = logs_in();
   ASSERT_EQ(::setns(network.get(), CLONE_NEWNET), 0);
   EXPECT_TRUE(login);
