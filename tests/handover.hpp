@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,13 +49,15 @@ class Handover : public BootWhole {
   }
 };
 
-/// A child that runs `work` and then waits to be killed; ready once this returns.
+/// A child that runs `work` and then waits to be killed, at the latest by our own end: a test that
+/// has failed would leave it to whoever waits for our output. Ready once this returns.
 template <typename Work>
 pid_t child_that(Work work) {
   int ready[2];
   if (::pipe2(ready, O_CLOEXEC) != 0) return -1;
   const pid_t child = ::fork();
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const bool done = work();
     [[maybe_unused]] const auto put = ::write(ready[1], done ? "y" : "n", 1);
     while (true) ::pause();
