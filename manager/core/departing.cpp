@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "manager/core/backoff.hpp"
 #include "manager/core/replacing.hpp"
 #include "manager/core/token.hpp"
-#include "manager/core/unanswered.hpp"
 
 namespace warmroot::core {
 
@@ -61,19 +59,11 @@ const Lease* lease_that_it_has_again(Draft& draft, const std::string& id) {
   return lease;
 }
 
-/// Withdrawn without an answer, so lately that EC2 may carry it out late.
-bool may_come_late(Draft& draft, const std::string& key) {
-  const auto failure = draft.ledger.failures.find(key);
-  if (failure == draft.ledger.failures.end() || failure->second.code != kWithdrawn) return false;
-  draft.wake_at(failure->second.last + kCarriedOutWithin);
-  return may_yet_be_carried_out(failure->second.last, draft.now);
-}
-
 /// A call of before may still take the volume from it, or end it.
 bool may_lose_it_yet(Draft& draft, const Lease& lease) {
   return draft.undecided(lease.instance_id) || draft.undecided(lease.volume_id) ||
-         may_come_late(draft, failure_key("DetachVolume", lease.node)) ||
-         may_come_late(draft, failure_key("TerminateInstances", lease.instance_id));
+         draft.may_come_late("DetachVolume", lease.node) ||
+         draft.may_come_late("TerminateInstances", lease.instance_id);
 }
 
 /// `up` was run again, after `down`, on an instance that others launched: it says hello anew and

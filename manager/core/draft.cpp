@@ -8,6 +8,7 @@
 #include "manager/core/adopting.hpp"
 #include "manager/core/backoff.hpp"
 #include "manager/core/census.hpp"
+#include "manager/core/unanswered.hpp"
 
 namespace warmroot::core {
 
@@ -364,6 +365,14 @@ bool Draft::may_be_done_already(std::string_view action, const std::string& reso
   const Instant due = failure.last + kVisibilityWindow;
   if (now >= due) return false;
   wake_at(due);
+  return true;
+}
+
+bool Draft::may_come_late(std::string_view action, const std::string& resource) {
+  const auto found = ledger.failures.find(failure_key(action, resource));
+  if (found == ledger.failures.end() || found->second.code != kWithdrawn) return false;
+  if (!may_yet_be_carried_out(found->second.last, now)) return false;
+  wake_at(found->second.last + kCarriedOutWithin);
   return true;
 }
 

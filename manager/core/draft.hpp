@@ -197,6 +197,9 @@ class Draft {
   /// with this token may be sent meanwhile, EC2 answers it with what it made.
   bool may_be_done_already(std::string_view action, const std::string& resource,
                            const std::string& token = {});
+  /// A call of `action` for `resource` had no clear answer and was withdrawn, so lately that EC2
+  /// may carry it out yet (kCarriedOutWithin).
+  bool may_come_late(std::string_view action, const std::string& resource);
   /// The disk that its instance booted from: a launch that makes volumes tags it like those, and it
   /// is to end with the instance.
   bool is_base_root(const aws::Attachment& attachment) const;

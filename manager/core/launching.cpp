@@ -15,7 +15,6 @@
 #include "manager/core/leasing.hpp"
 #include "manager/core/offers.hpp"
 #include "manager/core/templates.hpp"
-#include "manager/core/unanswered.hpp"
 
 namespace warmroot::core {
 
@@ -290,13 +289,7 @@ int instances_coming(Draft& draft, const PoolDraft& pool, const std::string& zon
 bool unassigned(Draft& draft, const InstanceDraft& instance) {
   return (instance.running || instance.pending) && instance.departing.empty() && !instance.ending &&
          !instance.carries && !draft.lease_on(instance.id) && !draft.shows_volume_on(instance.id) &&
-         !may_end_late(draft, instance.id);
-}
-
-bool may_end_late(const Draft& draft, const std::string& instance_id) {
-  const auto failure = draft.ledger.failures.find("TerminateInstances/" + instance_id);
-  return failure != draft.ledger.failures.end() && failure->second.code == kWithdrawn &&
-         may_yet_be_carried_out(failure->second.last, draft.now);
+         !draft.may_come_late("TerminateInstances", instance.id);
 }
 
 int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::string& zone) {

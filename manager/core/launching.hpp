@@ -21,8 +21,4 @@ int nodes_without_instance(Draft& draft, const PoolDraft& pool, const std::strin
 /// its way out.
 bool unassigned(Draft& draft, const InstanceDraft& instance);
 
-/// True for an instance whose end had no clear answer and was withdrawn so lately that it may still
-/// come.
-bool may_end_late(const Draft& draft, const std::string& instance_id);
-
 }  // namespace warmroot::core

@@ -70,9 +70,9 @@ bool is_named_by_somebody(Draft& draft, const aws::Instance& instance) {
 bool idle(Draft& draft, const InstanceDraft& instance) {
   return instance.running && instance.departing.empty() && !instance.ending && !instance.carries &&
          !draft.lease_on(instance.id) && !draft.undecided(instance.id) &&
-         !draft.shows_volume_on(instance.id) && !may_end_late(draft, instance.id) &&
-         !draft.backing_off("AttachVolume", instance.id) &&
-         !note_unknown_volume(draft, instance) &&
+         !draft.shows_volume_on(instance.id) &&
+         !draft.may_come_late("TerminateInstances", instance.id) &&
+         !draft.backing_off("AttachVolume", instance.id) && !note_unknown_volume(draft, instance) &&
          !(instance.seen && is_named_by_somebody(draft, *instance.seen));
 }
 

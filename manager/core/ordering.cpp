@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "manager/core/healing.hpp"
-#include "manager/core/launching.hpp"
 #include "manager/core/leasing.hpp"
 
 namespace warmroot::core {
@@ -305,7 +304,7 @@ void lease_as_ordered(Draft& draft) {
     auto* instance = draft.find_instance(order.subject);
     if (!pool || !instance || instance->pool != order.pool || !instance->running ||
         !instance->departing.empty() || draft.shows_volume_on(order.subject) ||
-        may_end_late(draft, order.subject))
+        draft.may_come_late("TerminateInstances", order.subject))
       continue;
     if (const auto* node = node_for(draft, *pool, instance->zone); node && !node->volume_id.empty())
       lease_to(draft, *pool, *node, *instance);
