@@ -188,7 +188,7 @@ void ReadPump::ended(const ReadResult& result) {
   const Flight flight = flights_[result.tag];
   flights_[result.tag].since = {};
   free_flights_.push_back(result.tag);
-  seen_late_ = sees_late_ || flight.of_rest;
+  sees_late_ = waited_long_ || flight.of_rest;
   if (result.error == 0) {
     errors_in_a_row_ = 0;
   } else {
@@ -201,7 +201,7 @@ void ReadPump::ended(const ReadResult& result) {
   }
   switch (flight.kind) {
     case Kind::touch: {
-      const bool tell = result.error == 0 && !whole_blocks_ && !sees_late_ &&
+      const bool tell = result.error == 0 && !whole_blocks_ && !waited_long_ &&
                         probes_in_flight_ + 2 <= kProbesInFlight &&
                         block_bytes(flight.block) == kGridBytes && probe_.wants(result.latency);
       if (tell) try_touch(flight.block, result.latency);
@@ -216,11 +216,11 @@ void ReadPump::ended(const ReadResult& result) {
       Whole& whole = wholes_[flight.block];
       if (result.error != 0) whole.error = result.error;
       whole.slowest = std::max(whole.slowest, result.latency);
-      whole.late = whole.late || seen_late_;
+      whole.late = whole.late || sees_late_;
       if (--whole.left > 0) break;
       const Whole all = whole;
       wholes_.erase(flight.block);
-      seen_late_ = all.late;
+      sees_late_ = all.late;
       block_ended(flight.block, all.error, all.slowest);
       break;
     }
@@ -339,7 +339,7 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
       }
       ended(result);
     }
-    sees_late_ = false;
+    waited_long_ = false;
     TRY(submit_started());
     if (events_.tick)
       for (const Block block : events_.tick()) samples_.push_back(block);
@@ -363,9 +363,9 @@ Ok ReadPump::wait(std::vector<ReadResult>& results) {
     std::this_thread::sleep_for(kLongestWait);  // only what is not due yet is left
     return {};
   }
-  sees_late_ = batch_.reads > 0 && samples_in_flight_ == 0 && probes_in_flight_ == 0 &&
-               !has_exact_in_flight();
-  if (sees_late_)
+  waited_long_ = batch_.reads > 0 && samples_in_flight_ == 0 && probes_in_flight_ == 0 &&
+                 !has_exact_in_flight();
+  if (waited_long_)
     return engine_.wait(LongBatches::kTime, results, batch_.reads, LongBatches::kTime);
   const unsigned batch =
       sees_each_ ? 1 : std::max(1U, control_.depth() / LongBatches::kDepthPerBatch);

@@ -133,7 +133,7 @@ class ReadPump {
   /// Of what is told present just now: it was begun while reads are seen in long batches, up to
   /// LongBatches::kTime late, so that the latency measures nothing but a stall. Of what was begun
   /// before or afterwards everything is told exactly, be it quick or slow.
-  bool sees_late() const { return seen_late_; }
+  bool sees_late() const { return sees_late_; }
   /// 4096, or 512 KiB once a touch turned out not to bring its block in.
   std::uint32_t touch_bytes() const { return whole_blocks_ ? kGridBytes : kTouchBytes; }
 
@@ -208,8 +208,8 @@ class ReadPump {
   bool sees_each_;
   LongBatches long_batches_;
   LongBatches::Batch batch_;
-  bool sees_late_ = false;  // what has just ended, by itself
-  bool seen_late_ = false;  // what is told of it
+  bool waited_long_ = false;  // the last wait was for a long batch
+  bool sees_late_ = false;
   SteadyClock::time_point last_wish_{};
   TouchProbe probe_;
 
