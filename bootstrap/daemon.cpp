@@ -19,9 +19,9 @@
 #include "bootstrap/notice.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/reboot.hpp"
-#include "bootstrap/release_unmount.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/supervise.hpp"
+#include "bootstrap/release_unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -32,10 +32,6 @@ using std::chrono::milliseconds;
 constexpr int kLooksPerHint = 5;
 constexpr int kEbsAttempts = 3;
 constexpr char kAskingWho[] = "asking the metadata service who we are";
-
-KeyOwner owner_of(const LaunchFacts& launch, const Ticket& ticket) {
-  return {launch.instance_id, ticket.deployment, ticket.manager_url};
-}
 
 }  // namespace
 

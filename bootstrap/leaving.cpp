@@ -43,7 +43,7 @@ bool is_reboot(const StopReason& reason) {
 }
 
 KeyOwner owner_of(const LeavingInput& input) {
-  return {input.launch.instance_id, input.ticket.deployment, input.ticket.manager_url};
+  return owner_of(input.launch, input.ticket);
 }
 
 /// The volume that this boot has, else the one that a boot before served, and that this one has not

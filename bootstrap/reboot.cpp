@@ -50,6 +50,10 @@ EarlierVolume kept_volume(const char* path, const KeyOwner& owner) {
 
 }  // namespace
 
+KeyOwner owner_of(const LaunchFacts& launch, const Ticket& ticket) {
+  return {launch.instance_id, ticket.deployment, ticket.manager_url};
+}
+
 MachinePlan plan_of_init() {
   const std::string systemctl = systemctl_program();
   if (systemctl.empty()) return MachinePlan::shuts_down;

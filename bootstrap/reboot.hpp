@@ -8,6 +8,8 @@
 
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/device.hpp"
+#include "bootstrap/launch_facts.hpp"
+#include "bootstrap/ticket.hpp"
 #include "bootstrap/unit_plan.hpp"
 
 namespace warmroot::bootstrap {
@@ -27,6 +29,7 @@ bool take_end_of_boot();
 struct KeyOwner {
   std::string instance_id, deployment, manager_url;
 };
+KeyOwner owner_of(const LaunchFacts& launch, const Ticket& ticket);
 
 /// Keeps what kKeyFile is to hold after the reboot; in place, over a power cut too, once it
 /// returns.
