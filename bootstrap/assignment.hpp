@@ -12,7 +12,7 @@
 #include "bootstrap/entry.hpp"
 #include "bootstrap/held_volume.hpp"
 #include "bootstrap/partition.hpp"
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 
 namespace warmroot::bootstrap {
 

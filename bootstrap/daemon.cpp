@@ -21,7 +21,7 @@
 #include "bootstrap/reboot.hpp"
 #include "bootstrap/sshd.hpp"
 #include "bootstrap/supervise.hpp"
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

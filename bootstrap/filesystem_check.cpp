@@ -7,7 +7,7 @@
 
 #include "bootstrap/base/control_bytes.hpp"
 #include "bootstrap/files.hpp"
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

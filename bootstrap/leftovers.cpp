@@ -19,7 +19,7 @@
 #include "bootstrap/host_keys.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/preflight_io.hpp"
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 #include "bootstrap/volume_root.hpp"
 
 namespace warmroot::bootstrap {

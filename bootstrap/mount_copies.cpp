@@ -16,7 +16,7 @@
 #include "bootstrap/base/words.hpp"
 #include "bootstrap/mount_namespaces.hpp"
 #include "bootstrap/paths.hpp"
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "bootstrap/base/unique_fd.hpp"
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

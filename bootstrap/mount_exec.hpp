@@ -1,6 +1,6 @@
 // Performs mounts with libmount: the only file that includes it. Targets inside the volume are
 // opened in its root and passed as /proc/self/fd/N, so that links in the volume cannot redirect a
-// mount onto the base. Unmounting is release_unmount's.
+// mount onto the base. Unmounting is unmount's.
 #pragma once
 
 #include <sys/types.h>

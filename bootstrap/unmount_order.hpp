@@ -1,5 +1,5 @@
 // In which order a release unmounts what is mounted in the volume, and what of that may keep it
-// waiting. Pure; release_unmount does it.
+// waiting. Pure; unmount does it.
 #pragma once
 
 #include <cstddef>

@@ -15,9 +15,9 @@
 #include "bootstrap/mount_plan.hpp"
 #include "bootstrap/partition.hpp"
 #include "bootstrap/paths.hpp"
-#include "bootstrap/release_unmount.hpp"
 #include "bootstrap/root_mount.hpp"
 #include "bootstrap/sshd.hpp"
+#include "bootstrap/unmount.hpp"
 
 namespace warmroot::bootstrap {
 namespace {

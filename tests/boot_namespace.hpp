@@ -17,7 +17,7 @@
 #include "bootstrap/mount_exec.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 #include "bootstrap/volume_root.hpp"
 #include "tests/must_run.hpp"
 

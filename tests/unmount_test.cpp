@@ -1,5 +1,5 @@
 // Unmounts that hang in the kernel, in a release and by themselves, against the real one.
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -34,7 +34,33 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class ReleaseUnmount : public Handover {
+/// A file system that is mounted there and hangs when it is unmounted, until it is let go.
+class HangingMount {
+ public:
+  explicit HangingMount(const std::string& point) {
+    const bool mounted = make_directory(point, 0755) && server_.mount_at(point, "fuseblk", disk_);
+    server_.begin();
+    is_there_ = mounted && server_.has_waiting(0);
+  }
+  ~HangingMount() {
+    let_go();
+    EXPECT_TRUE(shell("losetup -d " + disk_));
+  }
+  bool is_there() const { return is_there_; }
+  const std::string& disk() const { return disk_; }
+  /// Of unmounts.
+  unsigned waiting() const { return server_.waiting(); }
+  void let_go() { server_.end(); }
+
+ private:
+  /// A file system of type fuseblk has to have one.
+  const std::string disk_ = shell("f=$(mktemp); truncate -s 1M $f; losetup -f --show $f; rm $f")
+                                .value_or("no loop device");
+  SilentFuse server_{SilentFuse::Answers::all_but_the_last};
+  bool is_there_ = false;
+};
+
+class Unmount : public Handover {
  protected:
   void SetUp() override {
     Handover::SetUp();
@@ -47,33 +73,21 @@ class ReleaseUnmount : public Handover {
     GTEST_SKIP() << "SKIPPED, not tested: no FUSE here";
   }
 
-  /// A file system of type fuseblk has to have a disk.
-  static std::string small_disk() {
-    const auto made = shell("f=$(mktemp); truncate -s 1M $f; losetup -f --show $f; rm $f");
-    return made.value_or("no loop device");
-  }
-
   /// In a volume in which somebody has mounted what hangs when it is unmounted, `work` succeeds all
   /// the same.
   static void expect_success_beside_a_hang(const std::function<Ok()>& work) {
-    const std::string disk = small_disk();
-    SilentFuse server(SilentFuse::Answers::all_but_the_last);
-    ASSERT_TRUE(make_directory(inside("mnt"), 0755));
-    const bool mounted = server.mount_at(inside("mnt"), "fuseblk", disk);
-    server.begin();
-    const bool begun = mounted && server.has_waiting(0);
+    HangingMount hanging(inside("mnt"));
     std::packaged_task<Ok()> task(work);
     auto result = task.get_future();
     run_detached(std::move(task));
     const bool in_time = result.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
-    const unsigned waiting = server.waiting();
-    server.end();
+    const unsigned waiting = hanging.waiting();
+    hanging.let_go();
     const Ok done = result.get();
-    EXPECT_TRUE(begun);
+    EXPECT_TRUE(hanging.is_there());
     EXPECT_TRUE(in_time);
     EXPECT_EQ(waiting, 1u) << "no unmount has hung";
     EXPECT_TRUE(done) << (done ? "" : done.error().message());
-    EXPECT_TRUE(shell("losetup -d " + disk));
   }
 };
 
@@ -91,7 +105,7 @@ pid_t session_that_asks(SilentFuse& server) {
 
 /// Whoever waited for the server heard no signal, and the volume was busy until the instance was
 /// gone.
-TEST_F(ReleaseUnmount, a_fuse_mount_of_somebodys_whose_server_does_not_answer_keeps_no_volume) {
+TEST_F(Unmount, a_fuse_mount_of_somebodys_whose_server_does_not_answer_keeps_no_volume) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
   SilentFuse server;
   const pid_t session = session_that_asks(server);
@@ -111,18 +125,13 @@ TEST_F(ReleaseUnmount, a_fuse_mount_of_somebodys_whose_server_does_not_answer_ke
 }
 
 /// It was called on the release's own thread, which waited with it, and nobody was told.
-TEST_F(ReleaseUnmount, an_unmount_of_somebodys_that_hangs_is_told_and_keeps_no_volume) {
+TEST_F(Unmount, an_unmount_of_somebodys_that_hangs_is_told_and_keeps_no_volume) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
-  const std::string disk = small_disk();
-  SilentFuse server(SilentFuse::Answers::all_but_the_last);
-  ASSERT_TRUE(make_directory(inside("mnt"), 0755));
-  const bool mounted = server.mount_at(inside("mnt"), "fuseblk", disk);
-  server.begin();
-  const bool begun = mounted && server.has_waiting(0);
+  HangingMount hanging(inside("mnt"));
   const Ok released = release(leaving(), assignment_, book_);
-  const unsigned waiting = server.waiting();
-  server.end();
-  EXPECT_TRUE(begun);
+  const unsigned waiting = hanging.waiting();
+  hanging.let_go();
+  EXPECT_TRUE(hanging.is_there());
   EXPECT_EQ(waiting, 1u) << "no unmount has hung";
   EXPECT_TRUE(released) << (released ? "" : released.error().message());
   EXPECT_TRUE(check_device_free("/dev/vdz"));
@@ -131,16 +140,11 @@ TEST_F(ReleaseUnmount, an_unmount_of_somebodys_that_hangs_is_told_and_keeps_no_v
   EXPECT_THAT(unmounts[0].detail,
               AllOf(HasSubstr("unmounting " + inside("mnt") + " (fuseblk) hangs"),
                     HasSubstr("holds nothing of the volume")));
-  EXPECT_TRUE(shell("losetup -d " + disk));
 }
 
-TEST_F(ReleaseUnmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for_and_called_once) {
-  const std::string disk = small_disk(), point = "/run/point";
-  SilentFuse server(SilentFuse::Answers::all_but_the_last);
-  ASSERT_TRUE(make_directory(point, 0755));
-  const bool mounted = server.mount_at(point, "fuseblk", disk);
-  server.begin();
-  const bool begun = mounted && server.has_waiting(0);
+TEST_F(Unmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for_and_called_once) {
+  const std::string point = "/run/point";
+  HangingMount hanging(point);
   VolumeUnmount unmounting;
   const auto round = [&](std::int64_t ms) {
     const std::int64_t now = boottime_ms();
@@ -149,10 +153,10 @@ TEST_F(ReleaseUnmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for
   const Ok first = round(1000);
   const bool under_way = unmounting.is_under_way(), is_empty = mounts_at(point).empty();
   const Ok second = round(1000);
-  const unsigned waiting = server.waiting();
-  server.end();
+  const unsigned waiting = hanging.waiting();
+  hanging.let_go();
   const Ok third = round(30'000);
-  EXPECT_TRUE(begun);
+  EXPECT_TRUE(hanging.is_there());
   EXPECT_TRUE(is_empty) << "it is not the unmount itself that has hung";
   EXPECT_TRUE(under_way);
   for (const Ok& hung : {first, second}) {
@@ -163,19 +167,16 @@ TEST_F(ReleaseUnmount, an_unmount_of_the_disk_that_hangs_is_named_and_waited_for
   EXPECT_EQ(waiting, 1u);
   EXPECT_TRUE(third) << third.error().message();
   EXPECT_FALSE(unmounting.is_under_way());
-  EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
+  EXPECT_TRUE(shell("rmdir " + point));
 }
 
 /// It had all of the release's time, and the root was not tried.
-TEST_F(ReleaseUnmount, a_partition_of_the_volume_s_whose_unmount_hangs_leaves_time_for_the_root) {
-  const std::string disk = small_disk(), point = "/run/point", home = point + "/home";
+TEST_F(Unmount, a_partition_of_the_volume_s_whose_unmount_hangs_leaves_time_for_the_root) {
+  const std::string point = "/run/point", home = point + "/home";
+  ASSERT_TRUE(shell("mkdir -p " + point + "; mount -t tmpfs tmpfs " + point));
+  HangingMount hanging(home);
   struct stat node {};
-  ASSERT_EQ(::stat(disk.c_str(), &node), 0);
-  ASSERT_TRUE(shell("mkdir -p " + point + "; mount -t tmpfs tmpfs " + point + "; mkdir " + home));
-  SilentFuse server(SilentFuse::Answers::all_but_the_last);
-  const bool mounted = server.mount_at(home, "fuseblk", disk);
-  server.begin();
-  const bool begun = mounted && server.has_waiting(0);
+  ASSERT_EQ(::stat(hanging.disk().c_str(), &node), 0);
   VolumeUnmount unmounting;
   const auto round = [&](std::int64_t ms) {
     const std::int64_t now = boottime_ms();
@@ -183,20 +184,20 @@ TEST_F(ReleaseUnmount, a_partition_of_the_volume_s_whose_unmount_hangs_leaves_ti
   };
   const Ok first = round(4500);
   const bool is_empty = mounts_at(point).empty();
-  const unsigned waiting = server.waiting();
-  server.end();
+  const unsigned waiting = hanging.waiting();
+  hanging.let_go();
   const Ok second = round(30'000);
-  EXPECT_TRUE(begun);
+  EXPECT_TRUE(hanging.is_there());
   EXPECT_EQ(waiting, 1u) << "no unmount has hung";
   EXPECT_TRUE(is_empty) << "the root is still mounted";
   EXPECT_THAT(first ? "" : first.error().message(),
               HasSubstr("unmounting " + home + " (fuseblk) hangs in the kernel"));
   EXPECT_TRUE(second) << (second ? "" : second.error().message());
-  EXPECT_TRUE(shell("rmdir " + point + "; losetup -d " + disk));
+  EXPECT_TRUE(shell("rmdir " + point));
 }
 
 /// A table that is longer than what is read of it was none, and nothing was unmounted.
-TEST_F(ReleaseUnmount, as_many_mounts_as_somebody_likes_keep_no_volume) {
+TEST_F(Unmount, as_many_mounts_as_somebody_likes_keep_no_volume) {
   const std::string point = "/run/point";
   ASSERT_TRUE(shell("mkdir -p " + point + "; mount -t tmpfs tmpfs " + point));
   LongMountTable table(point);
@@ -211,44 +212,36 @@ TEST_F(ReleaseUnmount, as_many_mounts_as_somebody_likes_keep_no_volume) {
 
 /// Each took its half second behind the end as well: somebody's hundreds of them kept the release
 /// for minutes.
-TEST_F(ReleaseUnmount, behind_the_end_of_a_round_no_second_unmount_that_hangs_is_begun) {
+TEST_F(Unmount, behind_the_end_of_a_round_no_second_unmount_that_hangs_is_begun) {
   const std::string point = "/run/point";
   ASSERT_TRUE(shell("mkdir -p " + point + "; mount -t tmpfs tmpfs " + point));
-  std::list<SilentFuse> servers;
-  std::vector<std::string> disks;
-  bool begun = true;
-  for (const char* name : {"/1", "/2", "/3", "/4"}) {
-    disks.push_back(small_disk());
-    SilentFuse& server = servers.emplace_back(SilentFuse::Answers::all_but_the_last);
-    begun = begun && make_directory(point + name, 0755) &&
-            server.mount_at(point + name, "fuseblk", disks.back());
-    server.begin();
-    begun = begun && server.has_waiting(0);
-  }
+  std::list<HangingMount> hanging;
+  bool are_there = true;
+  for (const char* name : {"/1", "/2", "/3", "/4"})
+    are_there = hanging.emplace_back(point + name).is_there() && are_there;
   VolumeUnmount unmounting;
   const std::int64_t end = boottime_ms();
   const Ok late = unmounting.round({point, {}, end + 60'000, end});
   const std::int64_t took_ms = boottime_ms() - end;
-  for (SilentFuse& server : servers) server.end();
+  for (HangingMount& each : hanging) each.let_go();
   const std::int64_t now = boottime_ms();
   const Ok rest = unmounting.round({point, {}, now, now + 30'000});
-  EXPECT_TRUE(begun);
+  EXPECT_TRUE(are_there);
   EXPECT_THAT(late ? "" : late.error().message(), HasSubstr("(fuseblk) hangs in the kernel"));
   EXPECT_LT(took_ms, 1500);
   EXPECT_TRUE(rest) << (rest ? "" : rest.error().message());
-  for (const auto& disk : disks) EXPECT_TRUE(shell("losetup -d " + disk));
   EXPECT_TRUE(shell("rmdir " + point));
 }
 
 /// Each of these called it on its own thread, and the daemon waited there for good.
-TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_undoes_a_bring_up_that_failed) {
+TEST_F(Unmount, an_unmount_that_hangs_does_not_keep_who_undoes_a_bring_up_that_failed) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
   expect_success_beside_a_hang([this] { return undo_bring_up(assignment_); });
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
   EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
-TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_clears_what_a_killed_one_has_left) {
+TEST_F(Unmount, an_unmount_that_hangs_does_not_keep_who_clears_what_a_killed_one_has_left) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
   expect_success_beside_a_hang(clear_leftovers);
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
@@ -256,7 +249,7 @@ TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_clears_what_a_kil
   EXPECT_TRUE(assignment_.dirty_bound.remove());
 }
 
-TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_undoes_a_plan_that_failed) {
+TEST_F(Unmount, an_unmount_that_hangs_does_not_keep_who_undoes_a_plan_that_failed) {
   ASSERT_NO_FATAL_FAILURE(make_volume());
   ASSERT_NO_FATAL_FAILURE(mount_volume());
   MountStep broken = plan_mounts({}).back();
@@ -272,7 +265,7 @@ TEST_F(ReleaseUnmount, an_unmount_that_hangs_does_not_keep_who_undoes_a_plan_tha
 }
 
 /// Whoever waited for it hears no signal, and the volume stayed mounted: EBUSY.
-TEST_F(ReleaseUnmount, a_server_that_does_not_answer_keeps_no_volume_of_a_bring_up_that_failed) {
+TEST_F(Unmount, a_server_that_does_not_answer_keeps_no_volume_of_a_bring_up_that_failed) {
   ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
   SilentFuse server;
   const pid_t session = session_that_asks(server);
@@ -288,7 +281,7 @@ TEST_F(ReleaseUnmount, a_server_that_does_not_answer_keeps_no_volume_of_a_bring_
 }
 
 /// The daemon looks for it every few seconds, and a release before anything else.
-TEST_F(ReleaseUnmount, what_somebody_has_mounted_over_the_volume_is_not_asked_whose_it_is) {
+TEST_F(Unmount, what_somebody_has_mounted_over_the_volume_is_not_asked_whose_it_is) {
   ASSERT_NO_FATAL_FAILURE(make_volume());
   ASSERT_NO_FATAL_FAILURE(mount_volume());
   const auto before = mounted_root();

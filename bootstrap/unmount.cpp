@@ -1,4 +1,4 @@
-#include "bootstrap/release_unmount.hpp"
+#include "bootstrap/unmount.hpp"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
