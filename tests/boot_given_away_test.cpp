@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "bootstrap/reboot.hpp"
+#include "tests/base_disk.hpp"
 #include "tests/boot_up.hpp"
 
 namespace warmroot::bootstrap {
@@ -24,8 +25,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// By kTicketOfManager.
-const KeyOwner kOwner{"i-1", "d", "http://127.0.0.1:1338"};
 constexpr char kNamesNone[] = R"({"wishes":{"drain":false}})";
 constexpr char kDrains[] = R"({"wishes":{"drain":true}})";
 constexpr char kNotice[] = R"({"action":"terminate","time":"2026-01-02T03:06:05Z"})";
@@ -50,6 +49,16 @@ class BootGivenAway : public BootUp {
       EXPECT_TRUE(shell("rm -rf /run/block/vdy"));
     }
     BootUp::TearDown();
+  }
+
+  /// The volume that the manager names, until it is kept that it is served.
+  void serve_by_name() {
+    make_volume();
+    dress_as_disk();
+    ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
+    ASSERT_EQ(run_up(kTicketOfManager), "");
+    ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
+    ASSERT_TRUE(comes([] { return served_is_kept(); }));
   }
 
   /// Another disk of the instance's, which only a word tells from the volume's.
@@ -338,12 +347,7 @@ TEST_F(BootGivenAway, the_volume_that_was_served_is_served_behind_a_reset_withou
 }
 
 TEST_F(BootGivenAway, what_is_served_is_forgotten_once_the_manager_names_another_volume) {
-  make_volume();
-  dress_as_disk();
-  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
-  ASSERT_EQ(run_up(kTicketOfManager), "");
-  ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
-  ASSERT_TRUE(comes([] { return served_is_kept(); }));
+  ASSERT_NO_FATAL_FAILURE(serve_by_name());
   EXPECT_EQ(served_before(kOwner).volume_id, "vol-0abc");
   EXPECT_EQ(served_before(kOwner).disk_name, "vdz");
   ASSERT_TRUE(write_in_place(kReportAnswer, kNamesOther));
@@ -443,35 +447,26 @@ TEST_F(BootGivenAway, what_another_instance_served_or_no_disk_can_be_is_forgotte
 TEST_F(BootGivenAway, a_wish_to_drain_is_heard_although_the_base_s_disk_does_not_answer) {
   make_volume();
   dress_as_disk();
-  const auto base = shell(
-      "truncate -s 16M /run/base-disk; mke2fs -q -F -t ext4 /run/base-disk >/dev/null 2>&1; "
-      "losetup -f --show /run/base-disk");
-  ASSERT_TRUE(base) << base.error().message();
-  ASSERT_TRUE(shell("mount " + *base + " /var/lib"));
+  const BaseDisk base;
+  ASSERT_TRUE(base.is_mounted());
   ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
   ASSERT_EQ(run_up(kTicketOfManager), "");
-  ASSERT_TRUE(comes([] {
-    return read_file(kLogFile, kMaxStatus).value_or("").find("step name=preflight") !=
-           std::string::npos;
-  })) << "until then the base's boot loader is read";
+  ASSERT_TRUE(comes_to_preflight()) << "until then the base's boot loader is read";
   EXPECT_TRUE(served_is_kept());
-  ASSERT_TRUE(shell("fsfreeze -f /var/lib"));
-  EXPECT_TRUE(write_in_place(kReportAnswer, R"({"wishes":{"drain":true,"volume_id":"vol-0def"}})"));
-  EXPECT_TRUE(comes([] { return mounts_at(kVolumePoint).empty(); })) << status().stage;
-  EXPECT_TRUE(shell("fsfreeze -u /var/lib"));
+  {
+    const Frozen disk(BaseDisk::kPlace);
+    ASSERT_TRUE(disk.is_frozen());
+    EXPECT_TRUE(
+        write_in_place(kReportAnswer, R"({"wishes":{"drain":true,"volume_id":"vol-0def"}})"));
+    EXPECT_TRUE(comes([] { return mounts_at(kVolumePoint).empty(); })) << status().stage;
+  }
   EXPECT_TRUE(comes([] { return status().stage == "released"; })) << status().message;
   kill_daemon();
-  EXPECT_TRUE(shell("umount /var/lib; losetup -d " + *base + "; rm /run/base-disk"));
 }
 
 /// The boot behind a reset would have served it without a word, whatever else was attached.
 TEST_F(BootGivenAway, what_cannot_be_kept_as_given_away_is_not_kept_as_served_either) {
-  make_volume();
-  dress_as_disk();
-  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
-  ASSERT_EQ(run_up(kTicketOfManager), "");
-  ASSERT_TRUE(comes_ready()) << status().stage << ": " << status().message;
-  ASSERT_TRUE(comes([] { return served_is_kept(); }));
+  ASSERT_NO_FATAL_FAILURE(serve_by_name());
   const std::string in_the_way = std::string(kGivenAway) + ".warmroot";  // as of a full disk
   ASSERT_TRUE(make_directory(in_the_way, 0700));
   ASSERT_TRUE(write_in_place(kNoticeFile, kNotice));

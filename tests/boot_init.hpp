@@ -24,8 +24,6 @@ inline constexpr char kReboots[] =
 inline constexpr char kPowersOff[] = "8 poweroff.target start waiting\n";
 inline constexpr char kSoftReboots[] =
     "7 shutdown.target start waiting\n8 soft-reboot.target start waiting\n";
-/// By kTicketOfManager.
-inline const KeyOwner kOwner{"i-1", "d", "http://127.0.0.1:1338"};
 
 /// What the manager was told.
 struct Heard {

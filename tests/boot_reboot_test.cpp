@@ -1,18 +1,16 @@
 // A machine whose init reboots it, by the jobs that a systemctl of the test's tells: the volume is
 // unmounted and stays with it, and the boot behind it goes on with the key of its reports. And one
 // that was reset, and has to go before it has come to its volume.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
 
-#include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/held_record.hpp"
+#include "tests/base_disk.hpp"
 #include "tests/boot_init.hpp"
 
 namespace warmroot::bootstrap {
@@ -20,26 +18,6 @@ namespace {
 
 using testing::Contains;
 using testing::IsEmpty;
-
-/// A file system in which whoever writes waits, as on a disk that does not answer.
-class Frozen {
- public:
-  explicit Frozen(const char* place)
-      : top_(::open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-        is_frozen_(top_ && ::ioctl(top_.get(), kFreeze, 0) == 0) {}
-  ~Frozen() {
-    if (is_frozen_) ::ioctl(top_.get(), kThaw, 0);
-  }
-  Frozen(const Frozen&) = delete;
-  Frozen& operator=(const Frozen&) = delete;
-  bool is_frozen() const { return is_frozen_; }
-
- private:
-  /// FIFREEZE and FITHAW. Their header, linux/fs.h, and sys/mount.h exclude each other.
-  static constexpr unsigned long kFreeze = _IOWR('X', 119, int), kThaw = _IOWR('X', 120, int);
-  const UniqueFd top_;
-  const bool is_frozen_;
-};
 
 /// The volume was given back and the instance ended, for a new kernel as for a shutdown.
 TEST_F(BootReboot, a_machine_that_reboots_comes_back_with_its_volume_and_its_key) {
@@ -125,18 +103,12 @@ TEST_F(BootReboot, what_is_given_away_is_kept_from_the_next_boot_before_the_mana
 TEST_F(BootReboot, a_disk_of_the_base_that_does_not_answer_keeps_no_volume_from_its_unmount) {
   make_volume();
   dress_as_disk();
-  const auto base = shell(
-      "truncate -s 16M /run/base-disk; mke2fs -q -F -t ext4 /run/base-disk >/dev/null 2>&1; "
-      "losetup -f --show /run/base-disk");
-  ASSERT_TRUE(base) << base.error().message();
-  ASSERT_TRUE(shell("mount " + *base + " /var/lib"));
+  const BaseDisk base;
+  ASSERT_TRUE(base.is_mounted());
   ASSERT_NO_FATAL_FAILURE(serve());
-  ASSERT_TRUE(comes([] {
-    return read_file(kLogFile, kMaxStatus).value_or("").find("step name=preflight") !=
-           std::string::npos;
-  })) << "until then the base's boot loader is read";
+  ASSERT_TRUE(comes_to_preflight()) << "until then the base's boot loader is read";
   {
-    const Frozen disk("/var/lib");
+    const Frozen disk(BaseDisk::kPlace);
     ASSERT_TRUE(disk.is_frozen());
     ASSERT_NO_FATAL_FAILURE(init_ends_it(kReboots));
     EXPECT_TRUE(comes([] { return mounts_at(kVolumePoint).empty(); })) << status().stage;
@@ -144,7 +116,6 @@ TEST_F(BootReboot, a_disk_of_the_base_that_does_not_answer_keeps_no_volume_from_
   ASSERT_TRUE(comes([] { return !daemon_runs() && !supervisor_runs(); }));
   EXPECT_EQ(status().stage, "rebooting") << status().message;
   EXPECT_EQ(::access(kRebootKey, F_OK), 0) << "it answered before the machine was gone";
-  EXPECT_TRUE(shell("umount /var/lib; losetup -d " + *base + "; rm /run/base-disk"));
 }
 
 /// It was served again, and lost under its sessions when EC2 had detached it.

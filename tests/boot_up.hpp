@@ -28,6 +28,8 @@ namespace warmroot::bootstrap {
 inline constexpr int kImdsPort = 1338;
 inline constexpr char kTicket[] = "/run/ticket.json",
                       kTicketOfManager[] = "/run/ticket-of-manager.json";
+/// By kTicketOfManager.
+inline const KeyOwner kOwner{"i-1", "d", "http://127.0.0.1:1338"};
 inline constexpr char kReportKey[] =
     "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 inline constexpr char kWords[] = "/run/up-words";
@@ -252,6 +254,12 @@ class BootUp : public BootWhole {
       ::poll(nullptr, 0, 1);
     }
     return true;
+  }
+  static bool comes_to_preflight() {
+    return comes([] {
+      const auto log = read_file(kLogFile, kMaxStatus).value_or("");
+      return log.find("step name=preflight") != std::string::npos;
+    });
   }
 
   static bool comes_ready() {

@@ -9,27 +9,13 @@
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/in_root.hpp"
 #include "bootstrap/partition.hpp"
+#include "tests/disks.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
 using testing::HasSubstr;
 using std::string_literals::operator""s;
-
-DiskFacts ebs(const std::string& name, const std::string& serial) {
-  DiskFacts disk;
-  disk.name = name;
-  disk.serial = serial;
-  disk.model = "Amazon Elastic Block Store";
-  disk.size_bytes = 8ull << 30;
-  return disk;
-}
-
-DiskFacts base_disk() {
-  DiskFacts disk = ebs("nvme0n1", "vol0aaa");
-  disk.holds_base = true;
-  return disk;
-}
 
 std::string chosen(std::vector<DiskFacts> disks, std::vector<std::string> launch = {},
                    std::optional<std::string> confirmed = std::nullopt) {

@@ -6,26 +6,12 @@
 #include <vector>
 
 #include "bootstrap/device.hpp"
+#include "tests/disks.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
 
 using testing::HasSubstr;
-
-DiskFacts ebs(const std::string& name, const std::string& serial) {
-  DiskFacts disk;
-  disk.name = name;
-  disk.serial = serial;
-  disk.model = "Amazon Elastic Block Store";
-  disk.size_bytes = 8ull << 30;
-  return disk;
-}
-
-DiskFacts base_disk() {
-  DiskFacts disk = ebs("nvme0n1", "vol0aaa");
-  disk.holds_base = true;
-  return disk;
-}
 
 /// Behind a reset nobody has a word: a volume that came with its launch was not served any more.
 TEST(ChooseDisk, the_volume_that_was_served_is_told_from_the_others_without_a_word) {
