@@ -205,4 +205,11 @@ class Fleet : public ManagerProcess {
       false;  ///< then counts of instances and volumes are not the manager's alone
 };
 
+/// Calls of the action that EC2 has heard, dry runs and refused ones too.
+inline int calls_seen(const Fleet& fleet, const std::string& action) {
+  int count = 0;
+  for (const auto& call : fleet.front.calls()) count += call.action == action;
+  return count;
+}
+
 }  // namespace warmroot
