@@ -10,8 +10,8 @@ import subprocess
 import time
 
 from guest_test import Checks, run_and_exit
-from session_matrix import VOLUME_OS, system_matrix
-from world import IMAGES, TOP, World
+from session_matrix import system_matrix
+from world import IMAGES, TOP, VOLUME_OS, World
 
 DIRECTORY = os.path.join(TOP, "build", "cloud_init_test")
 # The operator's own part of user-data: a person who lands on the base, by the group that warmroot leaves there. Cloud-init

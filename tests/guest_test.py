@@ -10,8 +10,8 @@ import sys
 import time
 import traceback
 
-from session_matrix import BASE_OS, RESCUE_PORT, VOLUME_OS, own_sshd_matrix, session_matrix
-from world import TOP, World
+from session_matrix import RESCUE_PORT, own_sshd_matrix, session_matrix
+from world import BASE_OS, TOP, VOLUME_OS, World
 
 DIRECTORY = os.path.join(TOP, "build", "guest_test")
 GOOD = {"name": "imagenet", "source": 'ami     = "ami-0imagenet00000001"', "nodes": 1, "running": 1,

@@ -8,8 +8,8 @@ import time
 
 from cloud_init_test import BASE_OS, BOOT_SECONDS, COMMAND_SECONDS, cloud_world, known_host, ready, session, steps_of, wait_for
 from guest_test import Checks, run_and_exit
-from session_matrix import RESCUE_PORT, VOLUME_OS, container_matrix
-from world import TOP
+from session_matrix import RESCUE_PORT, container_matrix
+from world import TOP, VOLUME_OS
 
 # The container takes minutes: sshd does not wait that long.
 LOGIN_WAIT_S = 5

@@ -14,6 +14,9 @@ import urllib.request
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("WARMROOT_BUILD", os.path.join(TOP, "build", "release"))
 IMAGES = os.path.join(TOP, "build", "images")
+# What the PRETTY_NAME of a volume's and of a base's system begins with (images.sh).
+VOLUME_OS = "Imagenet AMI"
+BASE_OS = "warmroot test base"
 # Where the region shows its guests the manager (--manager-port); they come from their own addresses, which lie in 127.0.0.0/8.
 MANAGER_SEEN_BY_GUESTS = "169.254.0.4:8470"
 
