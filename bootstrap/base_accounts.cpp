@@ -44,19 +44,24 @@ Result<AccountFiles> read_base_files() {
 }
 
 /// With the mode that it has (RHEL's shadow has 0000), or else this one.
-Ok write_changed(const std::string& path, const std::string& before, const std::string& after,
-                 mode_t mode) {
+Ok stage_changed(const std::string& path, const std::string& before, const std::string& after,
+                 mode_t mode, std::vector<StagedFile>& staged) {
   if (before == after) return {};
   struct stat facts {};
   if (::stat(path.c_str(), &facts) == 0) mode = facts.st_mode & 07777;
-  return write_file_atomic(path, after, mode);
+  TRY_ASSIGN(StagedFile file, StagedFile::write(path, after, mode));
+  staged.push_back(std::move(file));
+  return {};
 }
 
-Ok write_base_files(const AccountFiles& before, const AccountFiles& after) {
+/// In the order in which they take their places.
+Ok stage_base_files(const AccountFiles& before, const AccountFiles& after,
+                    std::vector<StagedFile>& staged) {
   // passwd last: a user who exists can log in, and needs group and shadow by then.
-  TRY(write_changed("/etc/group", before.group, after.group, 0644));
-  if (!before.shadow.empty()) TRY(write_changed("/etc/shadow", before.shadow, after.shadow, 0640));
-  return write_changed("/etc/passwd", before.passwd, after.passwd, 0644);
+  TRY(stage_changed("/etc/group", before.group, after.group, 0644, staged));
+  if (!before.shadow.empty())
+    TRY(stage_changed("/etc/shadow", before.shadow, after.shadow, 0640, staged));
+  return stage_changed("/etc/passwd", before.passwd, after.passwd, 0644, staged);
 }
 
 Shells look_at_shells(const RootDirectory& volume, const std::set<std::string>& named) {
@@ -100,9 +105,15 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
   for (const char* directory : {"/var", "/var/lib"})
     if (::access(directory, F_OK) != 0) TRY(make_directory(directory, 0755));
   TRY(make_directory(kBaseState, 0700));
-  TRY(write_file_atomic(kAccountRecord, record, 0600));
-  TRY(sync_directory_of(kAccountRecord));
-  TRY(write_base_files(base, edit.files));
+  std::vector<StagedFile> files;
+  TRY_ASSIGN(StagedFile kept, StagedFile::write(kAccountRecord, record, 0600));
+  files.push_back(std::move(kept));
+  TRY(stage_base_files(base, edit.files, files));
+  TRY(sync_all(files));
+  for (StagedFile& file : files) {
+    TRY(file.take_place());
+    if (&file == &files.front()) TRY(sync_directory_of(kAccountRecord));
+  }
   return edit;
 }
 
@@ -111,7 +122,10 @@ Ok remove_imported_accounts(const AccountEdit& edit) {
   if (!edit.changed()) return {};
   TRY_ASSIGN(const UniqueFd lock, lock_accounts());
   TRY_ASSIGN(const AccountFiles present, read_base_files());
-  TRY(write_base_files(present, revert_accounts(present, edit)));
+  std::vector<StagedFile> files;
+  TRY(stage_base_files(present, revert_accounts(present, edit), files));
+  TRY(sync_all(files));
+  for (StagedFile& file : files) TRY(file.take_place());
   TRY(sync_directory_of("/etc/passwd"));
   ::unlink(kAccountRecord);
   return {};

@@ -15,6 +15,7 @@
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <future>
 #include <mutex>
 
 namespace warmroot::bootstrap {
@@ -148,27 +149,56 @@ Ok write_fully(int fd, std::string_view text, const std::string& name) {
   return {};
 }
 
-Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode) {
-  const std::string temporary = path + ".warmroot";
+Result<StagedFile> StagedFile::write(const std::string& path, std::string_view text, mode_t mode) {
+  StagedFile staged(path, {});
+  const std::string temporary = staged.temporary();
   ::unlink(temporary.c_str());
-  UniqueFd file(
+  staged.file_.reset(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return fail_errno("creating " + temporary);
+  const int file = staged.file_.get();
+  if (file < 0) return fail_errno("creating " + temporary);
   struct stat before {};
   const bool existed = ::stat(path.c_str(), &before) == 0;
-  if (auto written = write_fully(file.get(), text, temporary); !written) {
-    ::unlink(temporary.c_str());
-    return written;
-  }
-  if (existed) keep_label(path, file.get());
-  if ((existed && ::fchown(file.get(), before.st_uid, before.st_gid) != 0) ||
-      ::fchmod(file.get(), mode) != 0 || ::fdatasync(file.get()) != 0 ||
-      ::rename(temporary.c_str(), path.c_str()) != 0) {
-    auto error = fail_errno("replacing " + path);
-    ::unlink(temporary.c_str());
-    return error;
-  }
+  TRY(write_fully(file, text, temporary));
+  if (existed) keep_label(path, file);
+  if ((existed && ::fchown(file, before.st_uid, before.st_gid) != 0) || ::fchmod(file, mode) != 0)
+    return fail_errno("replacing " + path);
+  return staged;
+}
+
+StagedFile::~StagedFile() {
+  if (file_) ::unlink(temporary().c_str());
+}
+
+std::string StagedFile::temporary() const {
+  return path_ + ".warmroot";
+}
+
+Ok StagedFile::sync() const {
+  if (::fdatasync(file_.get()) != 0) return fail_errno("replacing " + path_);
   return {};
+}
+
+Ok StagedFile::take_place() {
+  if (::rename(temporary().c_str(), path_.c_str()) != 0) return fail_errno("replacing " + path_);
+  file_.reset();
+  return {};
+}
+
+Ok sync_all(const std::vector<StagedFile>& files) {
+  std::vector<std::future<Ok>> others;
+  for (std::size_t i = 1; i < files.size(); ++i)
+    others.push_back(std::async(std::launch::async, [&file = files[i]] { return file.sync(); }));
+  Ok done = files.empty() ? Ok{} : files.front().sync();
+  for (auto& other : others)
+    if (Ok synced = other.get(); done && !synced) done = std::move(synced);
+  return done;
+}
+
+Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode) {
+  TRY_ASSIGN(StagedFile staged, StagedFile::write(path, text, mode));
+  TRY(staged.sync());
+  return staged.take_place();
 }
 
 Ok sync_directory_of(const std::string& path) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "bootstrap/base/result.hpp"
@@ -34,8 +35,32 @@ std::string read_attribute(const std::string& path);
 /// read.
 std::string link_text(const std::string& path);
 
-/// Replaces the file by rename, synced, with exactly this mode; owner, group and SELinux label of
-/// an existing file stay.
+/// What is to replace a file by rename: written beside it, and gone again with this unless it has
+/// taken its place.
+class StagedFile {
+ public:
+  /// Not synced yet. It has exactly this mode; owner, group and SELinux label of an existing file
+  /// stay. Errors: errno's.
+  static Result<StagedFile> write(const std::string& path, std::string_view text, mode_t mode);
+  StagedFile(StagedFile&&) noexcept = default;
+  StagedFile& operator=(StagedFile&&) = delete;
+  ~StagedFile();
+
+  Ok sync() const;
+  /// Behind sync: else a power cut could leave an empty file there.
+  Ok take_place();
+
+ private:
+  StagedFile(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+  std::string temporary() const;
+
+  std::string path_;
+  UniqueFd file_;  ///< none once it has taken its place
+};
+/// Beside each other: a flush of the disk is what each waits for, and one does for all.
+Ok sync_all(const std::vector<StagedFile>& files);
+
+/// Replaces the file by rename, synced: StagedFile's way in one go.
 Ok write_file_atomic(const std::string& path, std::string_view text, mode_t mode);
 /// Makes what was renamed into the path's directory last over a power cut: for files that another
 /// file must not outlive. A directory that cannot be synced has nothing to lose.

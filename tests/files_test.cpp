@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cstring>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "tests/must_run.hpp"
@@ -47,6 +49,38 @@ TEST(WriteFileAtomic, a_file_that_is_replaced_keeps_its_selinux_label) {
   struct stat facts {};
   ASSERT_EQ(::stat(path.c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 07777, 0600U);
+}
+
+TEST(StagedFile, what_has_not_taken_its_place_leaves_the_old_file_and_nothing_beside_it) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/passwd";
+  ASSERT_TRUE(write_file_atomic(path, "root:x:0:0::/:/bin/sh\n", 0644));
+  {
+    auto staged = StagedFile::write(path, "half of it", 0644);
+    ASSERT_TRUE(staged);
+    ASSERT_TRUE(staged->sync());
+    EXPECT_EQ(list_directory(directory.path()).size(), 2U);
+  }
+  EXPECT_THAT(list_directory(directory.path()), ::testing::ElementsAre("passwd"));
+  EXPECT_EQ(read_file(path, 4096).value_or(""), "root:x:0:0::/:/bin/sh\n");
+}
+
+TEST(StagedFile, several_are_synced_beside_each_other_and_take_their_places_one_by_one) {
+  const TemporaryDirectory directory;
+  const std::string first = directory.path() + "/group", second = directory.path() + "/passwd";
+  std::vector<StagedFile> files;
+  for (const auto& path : {first, second}) {
+    auto staged = StagedFile::write(path, "of " + path, 0640);
+    ASSERT_TRUE(staged);
+    files.push_back(std::move(*staged));
+  }
+  ASSERT_TRUE(sync_all(files));
+  ASSERT_TRUE(files[0].take_place());
+  EXPECT_EQ(read_file(first, 4096).value_or(""), "of " + first);
+  EXPECT_FALSE(read_file(second, 4096));
+  ASSERT_TRUE(files[1].take_place());
+  EXPECT_EQ(read_file(second, 4096).value_or(""), "of " + second);
+  EXPECT_EQ(list_directory(directory.path()).size(), 2U);
 }
 
 /// A table of mounts was left out as a whole where somebody had made it long.
