@@ -342,8 +342,9 @@ Ok Bench::run_workload(unsigned number, const Workload& workload) {
   return {};
 }
 
-/// A reader at depth 1 of cold blocks that the first workload's list, which ours has, does not name,
-/// without a session: what filling costs it. Kept in that workload's row of the same repetition.
+/// A reader at depth 1 of cold blocks that the first workload's list, which ours has, does not
+/// name, without a session: what filling costs it. Kept in that workload's row of the same
+/// repetition.
 Ok Bench::read_beside(unsigned number) {
   std::vector<std::uint64_t> blocks;
   std::unordered_set<std::uint64_t> listed;

@@ -26,7 +26,8 @@ TEST(ReconcilerLaunch, an_instance_profile_that_iam_has_just_made_is_waited_for)
   sim::Fault unknown{"RunInstances", sim::FaultKind::refused, sim::Fault::kAlways};
   unknown.code = "InvalidParameterValue";
   unknown.message =
-      "Value (warmroot-node) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance "
+      "Value (warmroot-node) for parameter iamInstanceProfile.name is invalid. Invalid IAM "
+      "Instance "
       "Profile name";
   unknown.until = fleet.region.now() + seconds{30};  // IAM takes some 10 s
   fleet.front.inject(unknown);

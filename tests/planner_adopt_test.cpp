@@ -183,7 +183,8 @@ TEST(Adopt, what_was_named_is_remembered_while_its_tag_is_on_its_way) {
   launched_volume(world, "vol-b", "i-b");
   std::string node;
   for (const auto& each : world.plan().records)
-    if (const auto* volume = std::get_if<RecordVolume>(&each); volume && volume->volume_id == "vol-b")
+    if (const auto* volume = std::get_if<RecordVolume>(&each);
+        volume && volume->volume_id == "vol-b")
       node = volume->volume.node;
   EXPECT_EQ(node, "p-0");
 }
