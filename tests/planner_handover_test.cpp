@@ -384,5 +384,34 @@ TEST(Planner, an_attach_that_the_guest_saw_is_not_started_over_when_its_lease_ha
   }
 }
 
+/// The guest serves what EC2 shows as attaching still. Behind a reset its next boot said hello
+/// first, or a manager that had just begun had heard nobody yet, and the volume that was about to
+/// be served again without a word was taken from it.
+TEST(Planner, an_attach_that_the_guest_saw_is_not_started_over_at_the_hello_of_its_next_boot) {
+  World world;
+  world.volume("vol-0");
+  world.instance("i-0");
+  world.attach("vol-0", "i-0", aws::AttachmentState::attaching);
+  world.report("i-0", "vol-0", NodeStage::ready);
+  world.hold_for(kStuckAttachAfter * 2);
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.observed.reports.clear();
+  EXPECT_THAT(world.calls(), IsEmpty()) << "a manager that has just begun";
+  world.report("i-0", "", NodeStage::hello);
+  const auto plan = world.plan();
+  EXPECT_THAT(world.calls_of(plan), IsEmpty());
+  ASSERT_TRUE(plan.wake);
+  EXPECT_LE(*plan.wake, kNow + kStuckAttachAfter);
+  // Which of them were held at the look before is all that the ledger knows.
+  world.ledger.watches.clear();
+  for (const auto& held : plan.watches)
+    world.ledger.watches[held] = {kNow - kStuckAttachAfter + Milliseconds{1}, 50};
+  EXPECT_THAT(world.calls(), IsEmpty());
+  world.hold_for(kStuckAttachAfter);
+  EXPECT_THAT(world.calls(), ElementsAre("DetachVolume vol-0 from i-0")) << "it does not come back";
+  world.report("i-0", "vol-0", NodeStage::disk_seen);
+  EXPECT_THAT(world.calls(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace warmroot::core

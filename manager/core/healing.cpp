@@ -221,19 +221,32 @@ std::string watch_of_attach(const Lease& lease, const aws::Attachment& attachmen
   return key;
 }
 
+/// Since when a guest that saw the disk has not said so any more: a boot behind a reset begins with
+/// a hello, and a manager that begins has heard nobody. nullopt: it never said so.
+std::optional<Instant> unseen_since(Draft& draft, const std::string& attach) {
+  const std::string seen = "seen/" + attach, unseen = "unseen/" + attach;
+  const auto& known = draft.ledger.watches;
+  if (!known.contains(seen) && !known.contains(unseen)) return std::nullopt;
+  return draft.hold(unseen).since;
+}
+
 void heal_attachment(Draft& draft, const Lease& lease, const aws::Volume& volume) {
   const aws::Attachment& attachment = *attachment_of(volume);
   const auto* instance = draft.find_instance(lease.instance_id);
   if (attachment.state == aws::AttachmentState::attaching) {
     if (!instance) return;  // somebody else's to start over
-    const Watch stuck = draft.hold(watch_of_attach(lease, attachment));
-    if (guest_saw_disk(draft, lease, stuck)) return;
+    const std::string attach = watch_of_attach(lease, attachment);
+    const Watch stuck = draft.hold(attach);
+    if (guest_saw_disk(draft, lease, stuck)) {
+      draft.hold("seen/" + attach);
+      return;
+    }
+    const Instant since = unseen_since(draft, attach).value_or(stuck.since);
     const bool asked = lease.state == LeaseState::leaving;
-    const Instant due =
-        (asked ? std::max(stuck.since, lease.since) : stuck.since) + kStuckAttachAfter;
+    const Instant due = (asked ? std::max(since, lease.since) : since) + kStuckAttachAfter;
     if (draft.now < due) return draft.wake_at(due);
     return detach(draft, lease,
-                  "attaching for more than 90 s and the guest never saw the disk; starting over");
+                  "attaching for more than 90 s, and the guest sees no disk; starting over");
   }
   // A detach that the guest holds up is an attachment still, and ends with the instance.
   const bool held_up = attachment.state == aws::AttachmentState::busy;
