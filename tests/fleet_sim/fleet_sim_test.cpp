@@ -88,7 +88,8 @@ TEST(FleetSim, machines_start_anew_in_every_way_and_violate_no_invariant) {
   if (kReboots == 1) return;
   for (const char* way :
        {"back after a reboot", "back after a reset", "never back", "never back, and well",
-        "asked for its volume at a reboot", "gives a lost disk up"})
+        "asked for its volume at a reboot", "gives a lost disk up",
+        "takes what it served, without a word"})
     EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
   EXPECT_TRUE(batch.coverage.has("way", kEndedAfterReboot));
 }
@@ -122,6 +123,15 @@ TEST(FleetSim, who_has_given_its_volume_back_and_is_up_again_takes_none_while_th
     EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
 }
 
+/// Somebody has a session there; nullptr: nobody has one anywhere.
+Guest* some_serving(World& world) {
+  const auto* serving = world.some_instance([&](const sim::InstanceRecord& each) {
+    const Guest* guest = world.guests.find(each.id);
+    return guest && guest->session;
+  });
+  return serving ? world.guests.find(serving->id) : nullptr;
+}
+
 /// Who was up again once was excused for as long as its instance ran.
 TEST(FleetSim, up_again_excuses_nothing_that_is_given_back_later) {
   Options options = seeds(31, 1);
@@ -129,12 +139,9 @@ TEST(FleetSim, up_again_excuses_nothing_that_is_given_back_later) {
   World world(options.first_seed, options);
   bool reboots = false;
   world.later(std::chrono::minutes{4}, [&] {
-    const auto* serving = world.some_instance([&](const sim::InstanceRecord& each) {
-      const Guest* guest = world.guests.find(each.id);
-      return guest && guest->session;
-    });
+    Guest* serving = some_serving(world);
     if (!serving) return;
-    Guest& guest = *world.guests.find(serving->id);
+    Guest& guest = *serving;
     guest.up_again = true;
     world.guests.forgets_given_away = true;
     Boot boot;
@@ -146,6 +153,57 @@ TEST(FleetSim, up_again_excuses_nothing_that_is_given_back_later) {
   const auto result = world.run();
   EXPECT_TRUE(reboots) << "nobody serves";
   EXPECT_TRUE(result.violation.starts_with("(14) a session opens on ")) << result.violation;
+}
+
+/// Guests kept no record of what they serve, and waited for the manager's word: what came with its
+/// launch is in the launch's mapping, so that no boot finds it by elimination.
+TEST(FleetSim, behind_a_reset_a_volume_of_its_launch_is_served_again_without_a_word) {
+  Options options = seeds(31, 1);
+  options.faults = {"none of them"};
+  World world(options.first_seed, options);
+  std::string id, volume_id;
+  bool serves_again = false;
+  world.later(std::chrono::minutes{4}, [&] {
+    Guest* guest = some_serving(world);
+    if (!guest) return;
+    id = guest->id;
+    volume_id = guest->volume_id;
+    EXPECT_EQ(guest->served, volume_id);
+    const auto* volume = world.region.volume(volume_id);
+    world.region.changeable(id)->launch_mapping["ebs9"] = volume->link->device;
+    world.kill(world.host(), std::chrono::minutes{2});
+    Boot boot;
+    boot.lasts = std::chrono::seconds{3};
+    world.guests.reset(*guest, boot);
+  });
+  world.later(std::chrono::minutes{5}, [&] {
+    const Guest* guest = world.guests.find(id);
+    if (!guest) return;
+    EXPECT_EQ(guest->word, "");
+    serves_again = guest->session && guest->volume_id == volume_id;
+  });
+  const auto result = world.run();
+  EXPECT_TRUE(serves_again) << (id.empty() ? "nobody serves" : id);
+  EXPECT_EQ(result.violation, "");
+}
+
+TEST(FleetSim, what_a_guest_serves_is_kept_for_no_boot_once_another_volume_is_named) {
+  Options options = seeds(31, 1);
+  options.faults = {"none of them"};
+  World world(options.first_seed, options);
+  bool heard = false;
+  world.later(std::chrono::minutes{4}, [&] {
+    Guest* guest = some_serving(world);
+    if (!guest) return;
+    world.guests.hear_word(*guest, guest->volume_id, false);
+    EXPECT_EQ(guest->served, guest->volume_id);
+    world.guests.hear_word(*guest, "vol-0abc", false);
+    EXPECT_EQ(guest->served, "");
+    heard = true;
+  });
+  const auto result = world.run();
+  EXPECT_TRUE(heard) << "nobody serves";
+  EXPECT_EQ(result.violation, "");
 }
 
 /// Guests took no notice of such an answer.

@@ -46,10 +46,11 @@ bool Guests::may_see(const Guest& guest, const sim::VolumeRecord& volume) const 
     return false;
   const bool is_late = volume.link->attach_time <= guest.up_since;
   if (is_late && world_.region.now() < guest.disks_from) return false;
-  return volume.link->state == sim::LinkState::attached || guest.gave_back.has_value();
+  const bool is_known = guest.gave_back || volume.id == guest.served_before.volume().volume_id;
+  return volume.link->state == sim::LinkState::attached || is_known;
 }
 
-/// What the bootstrap's choice is told of. The planted one takes whatever there is, and asks
+/// What the bootstrap's choice is told of. A planted one takes whatever there is, and asks
 /// nobody.
 const sim::VolumeRecord* Guests::choose_disk(Guest& guest) {
   const auto* instance = world_.region.instance(guest.id);
@@ -68,7 +69,10 @@ const sim::VolumeRecord* Guests::choose_disk(Guest& guest) {
     launched.push_back(without_dev(device));
   const auto word = guest.word.empty() ? std::nullopt : std::optional(guest.word);
   heed_given_away(guest, disks, launched);
-  const auto choice = bootstrap::choose_disk(disks, launched, word, guest.held_from.volume());
+  const auto since_up = world_.region.now() - guest.up_since;
+  if (guest.served_before.is_over(disks, word, since_up)) guest.served.clear();
+  const auto choice = bootstrap::choose_disk(disks, launched, word, guest.held_from.volume(),
+                                             guest.served_before.volume());
   tell_held_back(guest, choice.held_back);
   const auto id = choice.disk ? choice.disk->volume_id() : std::nullopt;
   return id ? world_.region.volume(*id) : nullptr;
@@ -123,7 +127,10 @@ void Guests::take(Guest& guest) {
   guest.taken = true;
   guest.waits = false;
   guest.by_word = guest.word == guest.volume_id;
-  if (!guest.by_word) world_.coverage.add("guest", "takes a disk without a word");
+  const bool by_record = guest.volume_id == guest.served_before.volume().volume_id;
+  if (!guest.by_word)
+    world_.coverage.add("guest", by_record ? "takes what it served, without a word"
+                                           : "takes a disk without a word");
   const bool again = guest.gave_back && guest.gave_back->generation == guest.generation;
   if (again && guest.gave_back->wanted_again) {
     guest.taken_back = guest.gave_back;

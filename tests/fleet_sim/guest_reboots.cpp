@@ -74,7 +74,7 @@ void Guests::reboot_behind_release(Guest& guest, const Boot& boot) {
 void Guests::release(Guest& guest, std::string_view reason) {
   guest.reason = reason;
   if (!guest.volume_id.empty() || !guest.gave_back)
-    guest.gave_back = GivenBack{guest.volume_id, guest.generation};
+    guest.gave_back = GivenBack{guest.volume_id, attachment_given_back(guest)};
   guest.held_back = false;
   Milliseconds lasts = Milliseconds::max();
   if (guest.boot.orderly)
@@ -106,7 +106,7 @@ void Guests::unmount_for_reboot(Guest& guest) {
 /// Behind a release nobody keeps the key either.
 void Guests::go_down(Guest& guest) {
   if (guest.step == GuestStep::released) {
-    if (!guest.volume_id.empty()) guest.given_away = guest.volume_id;
+    keep_from_next_boot(guest);
     guest.boot.keeps_key = false;
   }
   guest.step = GuestStep::down;
@@ -144,13 +144,15 @@ void Guests::begin(Guest& guest) {
   guest.had_mounted = guest.held_back = guest.taken = guest.refused = guest.waits = false;
   guest.by_word = false;
   guest.held_from = bootstrap::GivenAway({guest.given_away, ""});
+  recall_served(guest);
   guest.step = GuestStep::booting;
   guest.due = guest.up_since = world_.region.now();
 }
 
-/// It keeps its key, and forgets what was given back in this boot (commands.cpp, begin).
+/// It keeps its key, and forgets what was served and given back in this boot (commands.cpp, begin).
 void Guests::up_again(Guest& guest) {
   guest.given_away.clear();
+  guest.served.clear();
   guest.notice_seen.reset();  // its metadata service says so still
   guest.up_again = true;
   if (guest.gave_back) guest.gave_back->wanted_again = true;

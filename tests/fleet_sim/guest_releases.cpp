@@ -1,6 +1,7 @@
-// What guests of a simulated fleet have given back, and what the boot behind that does with it: as
-// the bootstrap's leaving.cpp, reboot.cpp and device.hpp (GivenAway) have it. It takes the volume
-// again by the manager's word alone, as long as its disk is there.
+// What guests of a simulated fleet serve and have given back, and what the boot behind that does
+// with it: as the bootstrap's leaving.cpp, reboot.cpp and device.hpp (GivenAway, ServedBefore) have
+// it. It serves again what was served, without a word, and what was given back by the manager's
+// word alone, as long as its disk is there.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -32,6 +33,36 @@ bool Guests::gave_back(const std::string& instance_id, const std::string& volume
   return guest.gave_back && is_meant(guest.gave_back->volume_id);
 }
 
+/// The volume that the boot before served is given back with the rest, also where its disk has not
+/// come (bootstrap/leaving.cpp, volume_of).
+unsigned Guests::attachment_given_back(const Guest& guest) const {
+  if (!guest.volume_id.empty()) return guest.generation;
+  const auto* volume = world_.region.volume(guest.served);
+  const bool is_there = volume && volume->link && volume->link->instance_id == guest.id;
+  return is_there ? volume->link->generation : 0;
+}
+
+/// The bootstrap writes the one file before it says that it has released, and removes the other at
+/// its very end: no boot tells the difference, as the first outranks the second.
+void Guests::keep_from_next_boot(Guest& guest) const {
+  const std::string volume_id = guest.volume_id.empty() ? guest.served : guest.volume_id;
+  if (!volume_id.empty()) guest.given_away = volume_id;
+  guest.served.clear();
+}
+
+/// As the bootstrap's served_before (reboot.cpp).
+void Guests::recall_served(Guest& guest) const {
+  const bool gave_it_away = bootstrap::may_be_same({guest.served, ""}, guest.held_from.volume());
+  if (gave_it_away) guest.served.clear();
+  guest.served_before = bootstrap::ServedBefore({guest.served, ""});
+}
+
+/// As the bootstrap's keep_served_volume (daemon.cpp), which follows the first login.
+void Guests::keep_served(Guest& guest) {
+  const bool is_another_named = !guest.word.empty() && guest.word != guest.volume_id;
+  guest.served = is_another_named ? std::string() : guest.volume_id;
+}
+
 void Guests::heed_given_away(Guest& guest, const std::vector<bootstrap::DiskFacts>& disks,
                              const std::vector<std::string>& launched) {
   if (guest.held_from.volume().is_none()) return;
@@ -51,12 +82,15 @@ void Guests::tell_held_back(Guest& guest, bool held_back) {
   world_.coverage.add("guest", "held back");
 }
 
-/// The manager must not name what it knows to be given back: it would be served, and taken away
-/// under its sessions. An instance whose tags are away is not seen as one of a pool.
+/// Where another volume is named, the one that is here is kept for no boot. The manager must not
+/// name what it knows to be given back: it would be served, and taken away under its sessions. An
+/// instance whose tags are away is not seen as one of a pool.
 void Guests::hear_word(Guest& guest, const std::string& volume_id, bool refused) {
+  const bool is_news = !volume_id.empty() && volume_id != guest.word;
   if (!volume_id.empty() || refused) guest.word = volume_id;
   guest.refused = refused;
   if (volume_id.empty()) return;
+  if (is_news && !guest.volume_id.empty() && guest.volume_id != volume_id) guest.served.clear();
   const auto* volume = world_.region.volume(volume_id);
   const bool looks = guest.step == GuestStep::searching || guest.step == GuestStep::asking;
   if (!looks || !guest.gave_back || !volume || !volume->link ||

@@ -204,6 +204,7 @@ void Guests::open_session(Guest& guest) {
   check_given_back(guest);
   guest.gave_back.reset();
   guest.session = true;
+  keep_served(guest);
   world_.invariants.used.insert(guest.volume_id);
   enter(guest, GuestStep::serving, NodeStage::ready, Milliseconds::max());
   world_.trace.add(world_.region.now(), "session on " + guest.id + " in " + guest.volume_id);

@@ -50,8 +50,8 @@ struct Boot {
 
 /// What a guest has given back, and has not been given again.
 struct GivenBack {
-  std::string volume_id;      ///< empty: it had none
-  unsigned generation = 0;    ///< of that attachment; 0: it had none
+  std::string volume_id;      ///< empty: it named none
+  unsigned generation = 0;    ///< of the attachment; 0: it had none
   bool wanted_again = false;  ///< people have run `up` since
 };
 
@@ -88,9 +88,11 @@ struct Guest {
   std::optional<GivenBack> gave_back;     ///< as nobody can forget it; until it has a session
   bool up_again = false;                  ///< people wanted it served again, whatever came since
   std::optional<GivenBack> taken_back;    ///< what it took again for that
-  std::string given_away;                 ///< what the file of the base's disk says; empty: nothing
+  std::string given_away;                 ///< what a file of the base's disk says; empty: nothing
   bootstrap::GivenAway held_from;         ///< what this boot makes of that file
   bool held_back = false;                 ///< by that file: its disk is there
+  std::string served;                     ///< what another one says that it serves; likewise
+  bootstrap::ServedBefore served_before;  ///< what this boot makes of that
   Instant up_since{};                     ///< when the bootstrap of this boot began
   Instant disks_from{};                   ///< and when it sees the disks that were there before it
   std::string word;      ///< the volume that the manager named last in this boot; empty: none
@@ -136,7 +138,7 @@ class Guests {
   static bool is_refused(const Guest& guest) {
     return !guest.over && guest.refused && guest.step == GuestStep::asking;
   }
-  /// Only an answer would let it take a disk, and it gets none.
+  /// Only an answer would let it take a disk yet, and it gets none.
   static bool waits_unheard(const Guest& guest) {
     return !guest.over && guest.mute && guest.waits &&
            (guest.step == GuestStep::searching || guest.step == GuestStep::asking);
@@ -182,6 +184,8 @@ class Guests {
   void go_down(Guest& guest);
   void come_back(Guest& guest);
   void begin(Guest& guest);
+  /// What the boot before served, unless it gave that away.
+  void recall_served(Guest& guest) const;
   /// Who knows of no reboot replaces it, or people have to end it.
   bool is_given_up(const Guest& guest) const;
   void search(Guest& guest);
@@ -192,9 +196,12 @@ class Guests {
   void take(Guest& guest);
   void check(Guest& guest);
   void open_session(Guest& guest);
+  static void keep_served(Guest& guest);
   void finish_drain(Guest& guest);
   /// It says that its volume is free, and why where that is not the usual reason.
   void release(Guest& guest, std::string_view reason);
+  unsigned attachment_given_back(const Guest& guest) const;
+  void keep_from_next_boot(Guest& guest) const;
   /// Forgets what was given away once that counts for nothing any more.
   void heed_given_away(Guest& guest, const std::vector<bootstrap::DiskFacts>& disks,
                        const std::vector<std::string>& launched);
