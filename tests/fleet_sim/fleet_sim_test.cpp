@@ -206,6 +206,26 @@ TEST(FleetSim, what_a_guest_serves_is_kept_for_no_boot_once_another_volume_is_na
   EXPECT_EQ(result.violation, "");
 }
 
+TEST(FleetSim, a_record_of_what_is_served_that_outlives_its_release_is_a_violation) {
+  Options options = seeds(31, 1);
+  options.faults = {"none of them"};
+  World world(options.first_seed, options);
+  world.guests.keeps_record = true;
+  bool reboots = false;
+  world.later(std::chrono::minutes{4}, [&] {
+    Guest* guest = some_serving(world);
+    if (!guest) return;
+    world.kill(world.host(), std::chrono::minutes{2});
+    Boot boot;
+    boot.rests = boot.lasts = std::chrono::seconds{3};
+    world.guests.reboot_behind_release(*guest, boot);
+    reboots = true;
+  });
+  const auto result = world.run();
+  EXPECT_TRUE(reboots) << "nobody serves";
+  EXPECT_TRUE(result.violation.starts_with("(14) a session opens on ")) << result.violation;
+}
+
 /// Guests took no notice of such an answer.
 TEST(FleetSim, who_reports_what_another_instance_has_hears_what_is_wished_beside_the_no) {
   Options options = seeds(31, 1);

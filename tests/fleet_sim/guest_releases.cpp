@@ -47,13 +47,13 @@ unsigned Guests::attachment_given_back(const Guest& guest) const {
 void Guests::keep_from_next_boot(Guest& guest) const {
   const std::string volume_id = guest.volume_id.empty() ? guest.served : guest.volume_id;
   if (!volume_id.empty()) guest.given_away = volume_id;
-  guest.served.clear();
+  if (!keeps_record) guest.served.clear();
 }
 
 /// As the bootstrap's served_before (reboot.cpp).
 void Guests::recall_served(Guest& guest) const {
   const bool gave_it_away = bootstrap::may_be_same({guest.served, ""}, guest.held_from.volume());
-  if (gave_it_away) guest.served.clear();
+  if (gave_it_away && !keeps_record) guest.served.clear();
   guest.served_before = bootstrap::ServedBefore({guest.served, ""});
 }
 

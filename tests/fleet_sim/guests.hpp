@@ -171,6 +171,7 @@ class Guests {
   int leaving_unmounted = 0;        ///< so many of the next have to go before they have mounted
   bool skips_check = false;         ///< a bug planted in the guest
   bool forgets_given_away = false;  ///< another one
+  bool keeps_record = false;        ///< and one more: of what it serves, behind its release
   /// Who loses a disk gives its volume back, as the bootstrap does; else it looks for another one.
   bool gives_lost_disk_up = false;
 

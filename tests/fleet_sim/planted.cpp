@@ -135,6 +135,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       {kTakesForDamaged, "a volume that was never mounted is taken for a damaged one"},
       {kRefusesItsOwn, "a node is told that it gets no volume when it has been given one"},
       {kTakesForAnothers, "a node is told that its volume is another's when it has been given it"},
+      {kKeepsRecord, "the bootstrap's record of what it serves outlives its release"},
   };
   return bugs;
 }

@@ -26,6 +26,8 @@ inline constexpr int kForgetsDamage = 17;
 
 /// The boot behind a release serves whatever disk it finds.
 inline constexpr int kForgetsGivenAway = 19;
+/// A bootstrap goes on having served, in its record, what it has given back.
+inline constexpr int kKeepsRecord = 23;
 
 /// Puts the bug's liars into the process that is about to start.
 void plant(int bug, World& world, Host& host, ProcessSetup& setup);

@@ -106,6 +106,7 @@ World::World(std::uint64_t seed, const Options& options_)
   };
   guests.skips_check = options.planted == kUncheckedMount;
   guests.forgets_given_away = options.planted == kForgetsGivenAway;
+  guests.keeps_record = options.planted == kKeepsRecord;
   make_spec();
   make_neighbours();
 }
