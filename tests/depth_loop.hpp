@@ -69,21 +69,25 @@ class Loop {
       const bool rests = long_batches_.is_on();
       const unsigned wanted = rests ? batch_.reads : 1;
       const double until = now_ + kTimeS;
-      unsigned came = 0;
-      while (came < wanted && !in_flight_.empty() && (!rests || in_flight_.top().done <= until)) {
+      std::vector<double> begun;
+      while (begun.size() < wanted && !in_flight_.empty() &&
+             (!rests || in_flight_.top().done <= until)) {
         const Read read = in_flight_.top();
         in_flight_.pop();
         now_ = read.done;
-        ++came;
+        begun.push_back(read.start);
         if (!rests) control_.completed(microseconds(now_), microseconds(read.done - read.start));
       }
-      if (came < wanted) now_ = until;
-      completed_ += came;
+      if (begun.size() < wanted) now_ = until;
+      std::vector<LongBatches::Time> came;
+      for (const double start : begun) came.push_back(microseconds(now_ - start));
+      completed_ += came.size();
       ++wakes_;
       batch_ = long_batches_.next({microseconds(now_), true, control_.may_rest(),
                                    control_.throughput_per_s(), control_.depth(), control_.room(),
                                    came});
-      if (rests && !long_batches_.is_on()) control_.rested(static_cast<unsigned>(own_in_flight()));
+      if (rests && !long_batches_.is_on())
+        control_.rested(static_cast<unsigned>(own_in_flight()), long_batches_.saw_queue());
     }
   }
   std::uint64_t wakes() const { return wakes_; }

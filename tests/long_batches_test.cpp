@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "tests/depth_loop.hpp"
 
@@ -37,42 +38,73 @@ constexpr LongBatches::Time kNow{7'000'000};
 
 INSTANTIATE_TEST_SUITE_P(
     Moments, LongBatch,
-    testing::Values(Size{"B", {kNow, true, true, 600, 27, 53, 0}, 15, 12},
-                    Size{"D", {kNow, true, true, 200, 25, 55, 0}, 5, 2},
-                    Size{"near_the_ceiling", {kNow, true, true, 600, 75, 5, 0}, 14, 5},
-                    Size{"at_the_ceiling", {kNow, true, true, 1600, 80, 0, 0}, 10, 0},
-                    Size{"deep_enough", {kNow, true, true, 200, 64, 16, 0}, 5, 0},
-                    Size{"too_slow", {kNow, true, true, 40, 8, 72, 0}, 0, 0},
-                    Size{"no_room", {kNow, true, true, 600, 8, 0, 0}, 0, 0},
-                    Size{"nothing_known", {kNow, true, true, 0, 8, 72, 0}, 0, 0},
-                    Size{"somebody_waits", {kNow, false, true, 600, 27, 53, 0}, 0, 0},
-                    Size{"measured", {kNow, true, false, 600, 27, 53, 0}, 0, 0}),
+    testing::Values(Size{"B", {kNow, true, true, 600, 27, 53, {}}, 15, 12},
+                    Size{"D", {kNow, true, true, 200, 25, 55, {}}, 5, 2},
+                    Size{"near_the_ceiling", {kNow, true, true, 600, 75, 5, {}}, 14, 5},
+                    Size{"at_the_ceiling", {kNow, true, true, 1600, 80, 0, {}}, 10, 0},
+                    Size{"deep_enough", {kNow, true, true, 200, 64, 16, {}}, 5, 0},
+                    Size{"too_slow", {kNow, true, true, 40, 8, 72, {}}, 0, 0},
+                    Size{"no_room", {kNow, true, true, 600, 8, 0, {}}, 0, 0},
+                    Size{"nothing_known", {kNow, true, true, 0, 8, 72, {}}, 0, 0},
+                    Size{"somebody_waits", {kNow, false, true, 600, 27, 53, {}}, 0, 0},
+                    Size{"measured", {kNow, true, false, 600, 27, 53, {}}, 0, 0}),
     [](const testing::TestParamInfo<Size>& size) { return size.param.name; });
 
-/// Moments every 25 ms, each with so many reads: for how long batches are on.
-milliseconds on_for(unsigned came, double per_s) {
+/// Moments every 25 ms, each with reads that took `before`, and `after` from a second on: for how
+/// long batches are on.
+milliseconds on_for(double per_s, const std::vector<LongBatches::Time>& before,
+                    const std::vector<LongBatches::Time>& after, bool* saw_queue = nullptr) {
   LongBatches batches;
-  LongBatches::Moment moment{kNow, true, true, per_s, 27, 53, 0};
+  LongBatches::Moment moment{kNow, true, true, per_s, 27, 53, {}};
   while (batches.next(moment).reads > 0) {
     moment.now += LongBatches::kTime;
-    moment.came = came;
+    moment.came = moment.now - kNow > milliseconds(1000) ? after : before;
     if (moment.now - kNow > 2 * LongBatches::kLongest) break;
   }
+  if (saw_queue != nullptr) *saw_queue = batches.saw_queue();
   return std::chrono::duration_cast<milliseconds>(moment.now - kNow);
 }
 
-TEST(LongBatches, end_for_the_next_look_and_sooner_where_another_rate_comes_back) {
-  EXPECT_EQ(on_for(15, 600), LongBatches::kLongest);
-  EXPECT_EQ(on_for(12, 600), LongBatches::kLongest);
-  EXPECT_EQ(on_for(18, 600), LongBatches::kLongest);
-  EXPECT_EQ(on_for(9, 600), milliseconds(1000));
-  EXPECT_EQ(on_for(21, 600), milliseconds(1000));
+/// From half of `median_ms` to half as much more: nine, fifteen, twenty-one.
+std::vector<LongBatches::Time> spread_around(double median_ms, unsigned reads) {
+  std::vector<LongBatches::Time> times;
+  for (unsigned i = 0; i < reads; ++i)
+    times.emplace_back(std::llround(median_ms * 1e3 * (0.5 + i / (reads - 1.0))));
+  return times;
+}
+
+/// A pipe of 36 ms that became one of 100 was read on for seconds with what fills the first.
+TEST(LongBatches, end_for_the_next_look_and_sooner_where_the_device_has_another_law) {
+  const auto usual = spread_around(50, 15);
+  const auto within = [](milliseconds after) { return milliseconds(1000) + after; };
+  EXPECT_EQ(on_for(600, usual, usual), LongBatches::kLongest);
+  EXPECT_EQ(on_for(600, usual, spread_around(50, 12)), LongBatches::kLongest);
+  EXPECT_EQ(on_for(600, usual, spread_around(50, 18)), LongBatches::kLongest);
+  EXPECT_EQ(on_for(600, usual, spread_around(60, 15)), LongBatches::kLongest);
+  EXPECT_LE(on_for(600, usual, spread_around(50, 9)), within(milliseconds(300)));
+  EXPECT_LE(on_for(600, usual, spread_around(50, 21)), within(milliseconds(300)));
+  EXPECT_LE(on_for(600, usual, spread_around(100, 15)), within(milliseconds(300)));
+  EXPECT_LE(on_for(600, usual, spread_around(25, 15)), within(milliseconds(300)));
+}
+
+/// The same of a pipe of 100 ms that became one of 36: as much comes back as before and takes as
+/// long, all in one queue.
+TEST(LongBatches, tell_of_a_queue_that_was_not_there_before) {
+  bool saw_queue = false;
+  const std::vector<LongBatches::Time> queued(15, milliseconds(55));
+  EXPECT_LE(on_for(600, spread_around(50, 15), queued, &saw_queue), milliseconds(1300));
+  EXPECT_TRUE(saw_queue);
+  EXPECT_EQ(on_for(600, queued, queued, &saw_queue), LongBatches::kLongest);
+  EXPECT_FALSE(saw_queue) << "it was there before";
+  EXPECT_LE(on_for(600, spread_around(50, 15), spread_around(100, 15), &saw_queue),
+            milliseconds(1300));
+  EXPECT_FALSE(saw_queue) << "slower, as unlike as before";
 }
 
 TEST(LongBatches, end_at_once_where_somebody_waits_or_the_depth_is_in_doubt) {
   for (const bool waits : {false, true}) {
     LongBatches batches;
-    LongBatches::Moment moment{kNow, true, true, 600, 27, 53, 0};
+    LongBatches::Moment moment{kNow, true, true, 600, 27, 53, {}};
     ASSERT_GT(batches.next(moment).reads, 0U);
     (waits ? moment.quiet : moment.may_rest) = false;
     moment.now += LongBatches::kTime;
@@ -145,6 +177,39 @@ TEST(DepthControl, a_list_that_left_the_pipe_half_empty_leaves_the_fill_no_empti
   if (std::getenv("WARMROOT_SHOW") != nullptr)
     std::printf("too few in flight with %u of %u seeds\n", too_few, kSeeds);
   EXPECT_LE(too_few, kSeeds / 25);
+}
+
+/// Off what fills the pipe a second after the law has changed, at whatever moment of a rest: the
+/// median of the seeds. Rests told of another law after up to two seconds, and of a queue alone
+/// after ten: 2.4 from B to C, and 2.8 in every other fill from C to B.
+TEST(DepthControl, finds_the_depth_of_a_law_that_changes_in_a_rest_within_a_second) {
+  struct Change {
+    const char* name;
+    Law before, after;
+    double product, most_off;
+  };
+  const Law b{36, 300, false, 1e-3}, c{100, 300, false, 1e-3}, d{100, 100, false, 1e-3};
+  for (const Change& change :
+       {Change{"slower reads", b, c, 68.3, 1.25}, Change{"quicker reads", c, b, 24.6, 1.25},
+        Change{"quicker and more", d, b, 24.6, 1.3}}) {
+    SCOPED_TRACE(change.name);
+    constexpr unsigned kSeeds = 100;
+    std::vector<double> off;
+    for (unsigned seed = 1; seed <= kSeeds; ++seed) {
+      const double changes_s = 2 + 4.0 * seed / kSeeds;
+      Loop loop(change.before, depth_limits(0, std::nullopt), seed);
+      loop.run_in_batches_until(changes_s);
+      loop.change(change.after);
+      loop.run_in_batches_until(changes_s + 1);
+      const double depth = loop.control().found();
+      off.push_back(std::max(depth / change.product, change.product / depth));
+    }
+    std::sort(off.begin(), off.end());
+    if (std::getenv("WARMROOT_SHOW") != nullptr)
+      std::printf("%-16s off %.2f in the middle, %.2f of nine in ten\n", change.name,
+                  off[kSeeds / 2], off[kSeeds * 9 / 10]);
+    EXPECT_LE(off[kSeeds / 2], change.most_off);
+  }
 }
 
 TEST(DepthControl, does_not_rest_beside_a_session_or_in_a_hurry_and_measures_after_a_rest) {

@@ -153,9 +153,11 @@ bool DepthControl::take_owed_look() {
   return true;
 }
 
-void DepthControl::rested(unsigned in_flight) {
+void DepthControl::rested(unsigned in_flight, bool saw_queue) {
   calm_windows_ = 0;
   window_open_ = false;
+  if (saw_queue && phase_ == Phase::steady && !hurry_)
+    begin_drain(kDrainGain * std::min<double>(depth_, pipe()), true);
   settling_ = std::max(settling_, in_flight);
 }
 

@@ -2,28 +2,69 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace warmroot::warm {
 namespace {
 
-constexpr auto kCountFor = std::chrono::seconds(1);
-/// Of the known rate. 200 reads a second vary by a fourteenth.
+/// A law that has changed is to be known, and the depth for it found, within a second. Batches make
+/// less than eight of them too uneven, and 200 reads a second fewer reads than show anything.
+constexpr auto kLookFor = std::chrono::milliseconds(200),
+               kLongestLook = std::chrono::milliseconds(1000);
+constexpr std::size_t kLookAt = 64;
+/// Of the known rate, and of the middle read at first.
 constexpr double kFellTo = 0.7;
 constexpr double kRoseTo = 1.3;
+constexpr double kChangedBy = 1.5;
+/// Where all wait in one queue no read is quick, and none slow.
+constexpr double kMoreAlike = 0.3;
 constexpr unsigned kFewest = 2;
 
 }  // namespace
 
-/// Counting needs no latencies, so that late ends do not spoil it.
+void LongBatches::begin(Time now) {
+  since_ = looked_from_ = now;
+  latencies_us_.clear();
+  first_.reset();
+  saw_queue_ = false;
+}
+
+LongBatches::Look LongBatches::take_look(Time now) {
+  auto& all = latencies_us_;
+  const auto at = [&all](std::size_t place) {
+    const auto found = all.begin() + static_cast<std::ptrdiff_t>(place);
+    std::nth_element(all.begin(), found, all.end());
+    return *found;
+  };
+  Look look;
+  look.per_s =
+      static_cast<double>(all.size()) * 1e6 / static_cast<double>((now - looked_from_).count());
+  if (!all.empty()) look.median_us = at(all.size() / 2);
+  if (!all.empty()) look.alike = at(all.size() / 10) / at(all.size() * 9 / 10);
+  looked_from_ = now;
+  all.clear();
+  return look;
+}
+
+/// By how many come back, for which it does not matter that they are seen late, and by how long
+/// they take beside the first ones, which were seen as late.
+bool LongBatches::is_another_law(const Look& look, double known_per_s) {
+  if (look.per_s < kFellTo * known_per_s || look.per_s > kRoseTo * known_per_s) return true;
+  if (!first_) {
+    first_ = look;
+    return false;
+  }
+  saw_queue_ = look.alike > first_->alike + kMoreAlike;
+  const double ratio = look.median_us / first_->median_us;
+  return saw_queue_ || ratio > kChangedBy || ratio * kChangedBy < 1;
+}
+
 bool LongBatches::is_over(const Moment& moment) {
-  came_ += moment.came;
+  for (const Time took : moment.came) latencies_us_.push_back(static_cast<double>(took.count()));
   if (moment.now - since_ >= kLongest) return true;
-  const Time counted = moment.now - counted_from_;
-  if (counted < kCountFor) return false;
-  const double per_s = came_ * 1e6 / static_cast<double>(counted.count());
-  counted_from_ = moment.now;
-  came_ = 0;
-  return per_s < kFellTo * moment.per_s || per_s > kRoseTo * moment.per_s;
+  const Time looked = moment.now - looked_from_;
+  if (looked < kLookFor || (latencies_us_.size() < kLookAt && looked < kLongestLook)) return false;
+  return is_another_law(take_look(moment.now), moment.per_s);
 }
 
 LongBatches::Batch LongBatches::next(const Moment& moment) {
@@ -37,10 +78,7 @@ LongBatches::Batch LongBatches::next(const Moment& moment) {
     since_ = Time(-1);
     return {};
   }
-  if (!is_on()) {
-    since_ = counted_from_ = moment.now;
-    came_ = 0;
-  }
+  if (!is_on()) begin(moment.now);
   return {reads, beyond};
 }
 

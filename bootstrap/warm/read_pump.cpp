@@ -314,8 +314,9 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
                                      const Enough& enough) {
   blocks_ = blocks;
   next_ = 0;
-  choose_batch(since_epoch(), 0, false);
+  choose_batch(since_epoch(), {}, false);
   std::vector<ReadResult> results;
+  std::vector<microseconds> came;
   for (;;) {
     if (stop.stop_requested() || is_lost()) {
       TRY(drain());
@@ -330,11 +331,11 @@ Result<ReadPump::End> ReadPump::read(std::span<const Block> blocks, const std::s
     results.clear();
     TRY(wait(results));
     const auto now = since_epoch();
-    unsigned came = 0;
+    came.clear();
     for (const ReadResult& result : results) {
       const Kind kind = flights_[result.tag].kind;
       if (kind == Kind::touch || kind == Kind::piece) {
-        ++came;
+        came.push_back(result.latency);
         if (!long_batches_.is_on()) control_.completed(now, result.latency);
       }
       ended(result);
@@ -379,12 +380,13 @@ bool ReadPump::is_quiet() const {
 }
 
 /// Somebody waits for a list of which not all is waited for: it is no mere fill.
-void ReadPump::choose_batch(microseconds now, unsigned came, bool only_fills) {
+void ReadPump::choose_batch(microseconds now, std::span<const microseconds> came, bool only_fills) {
   const bool was_on = long_batches_.is_on();
   batch_ =
       long_batches_.next({now, only_fills && is_quiet(), control_.may_rest(),
                           control_.throughput_per_s(), control_.depth(), control_.room(), came});
-  if (was_on && !long_batches_.is_on()) control_.rested(engine_.in_flight());
+  if (was_on && !long_batches_.is_on())
+    control_.rested(engine_.in_flight(), long_batches_.saw_queue());
 }
 
 milliseconds ReadPump::longest_in_flight() const {

@@ -186,7 +186,8 @@ class ReadPump {
   Ok wait(std::vector<ReadResult>& results);
   bool is_quiet() const;
   bool has_exact_in_flight() const;
-  void choose_batch(std::chrono::microseconds now, unsigned came, bool only_fills);
+  void choose_batch(std::chrono::microseconds now, std::span<const std::chrono::microseconds> came,
+                    bool only_fills);
   void ended(const ReadResult& result);
   void block_ended(Block block, int error, std::chrono::microseconds latency);
   void failed(Block block, int error);
