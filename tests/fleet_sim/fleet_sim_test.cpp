@@ -86,10 +86,9 @@ TEST(FleetSim, machines_start_anew_in_every_way_and_violate_no_invariant) {
   options.faults = {"reboots", "resets", "disk_gone"};
   const auto batch = expect_none(options);
   if (kReboots == 1) return;
-  for (const char* way :
-       {"back after a reboot", "back after a reset", "never back", "never back, and well",
-        "asked for its volume at a reboot", "gives a lost disk up",
-        "takes what it served, without a word"})
+  for (const char* way : {"back after a reboot", "back after a reset", "never back",
+                          "never back, and well", "asked for its volume at a reboot",
+                          "gives a lost disk up", "takes what it served, without a word"})
     EXPECT_TRUE(batch.coverage.has("guest", way)) << way;
   EXPECT_TRUE(batch.coverage.has("way", kEndedAfterReboot));
 }
