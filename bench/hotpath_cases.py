@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from hotpath_host import (DISK, IN_MODIFY, MS_NODEV, MS_RDONLY, MS_RELATIME, MS_REMOUNT, SCRIPT_PORT, SSH_PORT, Watch, mount, run)
+from hotpath_host import (DISK, IN_MODIFY, MS_NODEV, MS_RELATIME, SCRIPT_PORT, SSH_PORT, Watch, mount, run)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT_LOG = "/tmp/sshd-script.log"
@@ -100,7 +100,7 @@ class Script:
 
 
 class Mount:
-    """The floor: mount(2) of the root alone, read-only and then writable, with the bootstrap's options."""
+    """The floor: mount(2) of the root alone, writable, with the bootstrap's options."""
 
     def __init__(self, host):
         self.host = host
@@ -111,8 +111,7 @@ class Mount:
     def go(self):
         start = time.monotonic()
         point = self.host.inside("mnt/volume")
-        mount(self.host.volume_loop, point, "ext4", MS_RDONLY | MS_NODEV)
-        mount("none", point, "", MS_REMOUNT | MS_NODEV | MS_RELATIME)
+        mount(self.host.volume_loop, point, "ext4", MS_NODEV | MS_RELATIME)
         return (time.monotonic() - start) * 1000
 
     def undo(self):

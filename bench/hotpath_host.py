@@ -16,7 +16,7 @@ SSH_PORT, SCRIPT_PORT = 22, 2022
 STATUS = "run/warmroot/status.json"
 BOOTSTRAP = "/usr/local/sbin/warmroot-bootstrap"
 LIBC = ctypes.CDLL(None, use_errno=True)
-MS_RDONLY, MS_NODEV, MS_REMOUNT, MS_RELATIME = 1, 4, 32, 1 << 21
+MS_NODEV, MS_RELATIME = 4, 1 << 21
 IN_MOVED_TO, IN_MODIFY = 0x80, 0x2
 
 

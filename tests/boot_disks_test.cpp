@@ -14,6 +14,7 @@
 #include "bootstrap/paths.hpp"
 #include "bootstrap/release.hpp"
 #include "tests/boot_whole.hpp"
+#include "tests/temporary_directory.hpp"
 
 namespace warmroot::bootstrap {
 namespace {
@@ -207,6 +208,19 @@ TEST_F(BootWhole, a_damaged_btrfs_serves_nobody_and_keeps_its_volume) {
   EXPECT_NE(session_os(), "Test Volume 1");
   EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
   EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+/// What is mounted read-only somewhere cannot be mounted writable beside that.
+TEST_F(BootWhole, a_root_that_a_copy_of_its_mount_keeps_read_only_is_made_writable_in_place) {
+  make_volume();
+  dress_as_disk();
+  const TemporaryDirectory elsewhere;
+  ASSERT_TRUE(shell("mount -o ro /dev/vdz " + elsewhere.path()));
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  EXPECT_TRUE(done) << done.error().message();
+  EXPECT_TRUE(shell("touch " + std::string(kVolumePoint) + "/var/written"));
+  EXPECT_TRUE(shell("umount " + elsewhere.path()));
+  EXPECT_TRUE(release(leaving(), assignment_, book_));
 }
 
 struct Layout {
