@@ -32,10 +32,10 @@ struct UnmountCall {
 
 namespace {
 
-constexpr int kMostUnmounts = 10'000;
 /// Of a round that begins now; a release has so long at most.
 constexpr std::int64_t kUnmountLimitMs = 30'000, kForceAfterMs = 2'000;
-/// Each call has it, however late it is: most take microseconds.
+/// Each call has it, and each round for calls that succeed, however late it is: most take
+/// microseconds.
 constexpr std::int64_t kLeastUnmountMs = 500;
 constexpr std::size_t kMostOfPoint = 200;
 
@@ -53,6 +53,15 @@ Error hanging_error(const TreeMount& mount) {
   return {ErrorKind::retry_later,
           "unmounting " + mount_text(mount) + " hangs in the kernel" +
               (mount.of_disk ? ": the disk may not answer" : ""),
+          {},
+          {}};
+}
+
+/// Of a table longer than what is read there are more.
+Error left_error(const UnmountRound& order, std::size_t left) {
+  return {ErrorKind::retry_later,
+          "not all that is mounted at " + order.point +
+              " could be unmounted in time, mounts left: " + std::to_string(left),
           {},
           {}};
 }
@@ -133,22 +142,26 @@ UnmountRound round_from_now(std::string point, std::vector<dev_t> devices) {
 }
 
 Ok VolumeUnmount::round(const UnmountRound& order) {
+  const std::int64_t stop_ms = std::max(order.end_ms, boottime_ms() + kLeastUnmountMs);
+  std::optional<Error> held;
   // Propagation takes copies away while we go, and more may be mounted meanwhile: look again.
-  for (int i = 0; i < kMostUnmounts; ++i) {
+  for (bool tried = false;; tried = true) {
     forget_ended();
     TRY_ASSIGN(const std::vector<TreeMount> there, mounts_there(order));
     let_go_of_gone(there);
     const std::vector<TreeMount> mounts = mounts_to_take(there, order);
     if (mounts.empty()) return wait_for_disk(order.end_ms);
-    TRY_ASSIGN(const bool done, unmount_each(mounts, order));
-    if (done) continue;
+    if (tried && boottime_ms() >= stop_ms)
+      return fail(held ? std::move(*held) : left_error(order, mounts.size()));
+    const bool done = unmount_each(mounts, order, stop_ms, held);
+    if (held && !done) return fail(std::move(*held));
+    if (done || boottime_ms() >= stop_ms) continue;
     // One over whose parent another was mounted, or moved, is not at its path before that has gone.
     TRY_ASSIGN(const std::vector<TreeMount> after, mounts_there(order));
     if (there == after)
       return fail(ErrorKind::broken,
                   "no path leads to what is mounted at " + mount_text(mounts.front()));
   }
-  return fail(ErrorKind::broken, "mounts below " + order.point + " keep coming back");
 }
 
 void VolumeUnmount::forget_ended() {
@@ -171,23 +184,26 @@ Ok VolumeUnmount::wait_for_disk(std::int64_t end_ms) {
   return {};
 }
 
-/// True where one of them has gone; false where none is at its path. Not looked anew in between:
-/// somebody may have mounted so much that the table alone takes the time.
-Result<bool> VolumeUnmount::unmount_each(const std::vector<TreeMount>& mounts,
-                                         const UnmountRound& order) {
-  std::optional<Error> held;
+/// True where one of them has gone; `held` is why another has not, if anything is. Not looked anew
+/// in between: somebody may have mounted so much that the table alone takes the time. None but the
+/// first is begun from `stop_ms` on.
+bool VolumeUnmount::unmount_each(const std::vector<TreeMount>& mounts, const UnmountRound& order,
+                                 std::int64_t stop_ms, std::optional<Error>& held) {
+  held.reset();
   bool done = false;
   for (const auto& mount : mounts) {
     auto gone = unmount(mount, order);
-    if (gone) done = done || *gone;
-    if (gone) continue;
+    if (gone) {
+      done = done || *gone;
+      if (boottime_ms() >= stop_ms) break;
+      continue;
+    }
     // What is mounted in one that is forcible may be what holds it, and one that hangs says nothing
     // of the others. Behind the end each of many that hang would take its least time.
     const bool goes_on = mount.forcible || gone.error().kind == ErrorKind::retry_later;
     if (!held) held = std::move(gone).error();
     if (!goes_on || boottime_ms() >= order.end_ms) break;
   }
-  if (held && !done) return fail(std::move(*held));
   return done;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,9 @@ class VolumeUnmount {
   /// hangs leaves time for the others, which are tried beside it. Success: nothing is mounted there
   /// any more, and of the disk's mounts none is still on its way out. Another's that is may stay
   /// so, because it holds nothing of the volume. Behind the end no more than one is begun that
-  /// hangs. Errors: errno's of what is held, forcible ones first; retry_later, naming what hangs in
-  /// the kernel.
+  /// hangs, and half a second later no other, so that somebody may mount as much as they like.
+  /// Errors: errno's of what is held, forcible ones first; retry_later, naming what hangs in the
+  /// kernel, or with how many mounts are left.
   Ok round(const UnmountRound& order);
   /// One of the disk's mounts is in no mount table any more, and has not been unmounted to the end.
   bool is_under_way() const;
@@ -64,7 +66,8 @@ class VolumeUnmount {
   void forget_ended();
   void let_go_of_gone(const std::vector<TreeMount>& there);
   Ok wait_for_disk(std::int64_t end_ms);
-  Result<bool> unmount_each(const std::vector<TreeMount>& mounts, const UnmountRound& order);
+  bool unmount_each(const std::vector<TreeMount>& mounts, const UnmountRound& order,
+                    std::int64_t stop_ms, std::optional<Error>& held);
   Result<bool> unmount(const TreeMount& mount, const UnmountRound& order);
 
   std::vector<PendingUnmount> pending_;

@@ -32,8 +32,8 @@ Ok make_volume_point();
 /// `assignment`. Unless the disk is confirmed, nothing is written to a partition that is no root.
 /// Errors: refused, one sentence, when there is no usable
 /// root; misconfigured when it needs a repair that people or a program the base lacks have to do;
-/// retry_later when a stop is requested, or where unmounting one that is no root hangs. Whether
-/// something may still be mounted then, `assignment` says.
+/// retry_later when a stop is requested, or where one that is no root is not unmounted in time.
+/// Whether something may still be mounted then, `assignment` says.
 Ok mount_volume_root(const RootOrder& order, Assignment& assignment, StatusBook& book,
                      const StopRequest& stop);
 

@@ -3,12 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <list>
@@ -31,6 +34,7 @@ namespace {
 
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -208,6 +212,42 @@ TEST_F(Unmount, as_many_mounts_as_somebody_likes_keep_no_volume) {
   EXPECT_TRUE(is_long);
   EXPECT_TRUE(done) << (done ? "" : done.error().message());
   EXPECT_TRUE(shell("rmdir " + point));
+}
+
+/// At the point and below: some fifty thousand, by trees that are bound whole.
+bool mount_more_than_half_a_second_is_enough_for(const std::string& point) {
+  constexpr int kOfTree = 250, kTrees = 200;
+  const std::string tree = point + "/tree";
+  const auto mounts_new = [](const std::string& place) {
+    return (::mkdir(place.c_str(), 0755) == 0 || errno == EEXIST) &&
+           ::mount("tmpfs", place.c_str(), "tmpfs", 0, nullptr) == 0;
+  };
+  bool done = mounts_new(point) && mounts_new(tree);
+  for (int i = 0; done && i < kOfTree; ++i) done = mounts_new(tree + "/" + std::to_string(i));
+  for (int i = 0; done && i < kTrees; ++i) {
+    const std::string copy = point + "/" + std::to_string(i);
+    done = ::mkdir(copy.c_str(), 0755) == 0 &&
+           ::mount(tree.c_str(), copy.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0;
+  }
+  return done;
+}
+
+/// Nobody looked at the clock between unmounts that succeed, however many there were.
+TEST_F(Unmount, very_many_mounts_keep_no_round_beyond_its_end_and_it_says_how_many_are_left) {
+  const std::string point = "/run/point";
+  const bool are_there = mount_more_than_half_a_second_is_enough_for(point);
+  const std::size_t all = mounts_at(point).size();
+  VolumeUnmount unmounting;
+  const std::int64_t end = boottime_ms();
+  const Ok late = unmounting.round({point, {}, end, end});
+  const std::size_t left = mounts_at(point).size();
+  EXPECT_EQ(::umount2(point.c_str(), MNT_DETACH), 0);
+  EXPECT_TRUE(shell("rmdir " + point));
+  EXPECT_TRUE(are_there);
+  EXPECT_LT(left, all) << "not one was tried";
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().kind, ErrorKind::retry_later);
+  EXPECT_THAT(late.error().message(), EndsWith("mounts left: " + std::to_string(left)));
 }
 
 /// Each took its half second behind the end as well: somebody's hundreds of them kept the release
