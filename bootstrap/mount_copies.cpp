@@ -23,10 +23,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kCopiesLimit{2};
+constexpr std::chrono::seconds kCopiesLimit{2}, kKeepersLimit{1};
 constexpr std::chrono::seconds kCopiesPause{1};
-/// Of the second that keepers have, for the tables of those that were found.
-constexpr std::chrono::milliseconds kTablesLimit{500};
 constexpr int kMostTries = 3;
 constexpr std::size_t kNamedKeepers = 4;
 
@@ -70,34 +68,33 @@ MountCopies::MountCopies(const std::vector<dev_t>& devices)
 
 std::string MountCopies::take() {
   if (SteadyClock::now() < next_) return {};
-  const auto until = SteadyClock::now() + kCopiesLimit, looked = until - kCopiesLimit / 2;
+  const auto until = SteadyClock::now() + kCopiesLimit;
+  const auto is_over = [until] { return SteadyClock::now() >= until; };
   std::vector<std::string> whose;
-  for (MountNamespace& space :
-       mount_namespaces([looked] { return SteadyClock::now() >= looked; })) {
+  each_mount_namespace(is_over, [&](MountNamespace& space) {
     int& tries = tries_[space.name];
-    if (tries >= kMostTries || SteadyClock::now() >= until) continue;
+    if (tries >= kMostTries || is_over()) return;
     ++tries;
     const auto gone = in_mount_namespace(
         std::move(space.file), [signs = signs_](int proc) { return unmount_there(proc, signs); },
         until);
     if (!gone) tries = kMostTries;
     if (gone.value_or(false)) whose.push_back(space.kept_by);
-  }
+  });
   next_ = SteadyClock::now() + kCopiesPause;
   return joined(whose, ", ");
 }
 
 std::string MountCopies::keepers() const {
-  // As in take: where the search has used all the time up, no table would be waited for.
-  const auto until = SteadyClock::now() + kCopiesLimit / 2, looked = until - kTablesLimit;
+  const auto until = SteadyClock::now() + kKeepersLimit;
+  const auto is_over = [until] { return SteadyClock::now() >= until; };
   std::vector<std::string> who;
-  for (MountNamespace& space :
-       mount_namespaces([looked] { return SteadyClock::now() >= looked; })) {
-    if (SteadyClock::now() >= until) break;
+  each_mount_namespace(is_over, [&](MountNamespace& space) {
+    if (is_over()) return;
     const auto table = whole_mount_table(std::move(space.file), until);
     if (table && !mounts_of_volume(parse_mount_table(*table), signs_).empty())
       who.push_back(space.kept_by);
-  }
+  });
   const std::size_t more = who.size() - std::min(who.size(), kNamedKeepers);
   who.resize(who.size() - more);
   return joined(who, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");

@@ -56,9 +56,11 @@ UniqueFd open_in_time(const std::string& path) {
   return opened.get();
 }
 
-class Collection {
+class NamespaceWalk {
  public:
-  explicit Collection(const Cancelled& over) : over_(over) {}
+  using Show = std::function<void(MountNamespace&)>;
+
+  NamespaceWalk(const Cancelled& over, const Show& show) : over_(over), show_(show) {}
 
   void add_own() { add(open_mount_namespace("/proc/self/ns/mnt"), "the base"); }
 
@@ -91,8 +93,6 @@ class Collection {
     });
   }
 
-  std::vector<MountNamespace> take() { return std::move(all_); }
-
  private:
   bool is_over() const { return over_ && over_(); }
   bool is_new(const std::string& name) const {
@@ -102,26 +102,25 @@ class Collection {
     return read_attribute(process + "/comm") + " (" + std::to_string(pid) + ")";
   }
   void add(UniqueFd file, std::string kept_by) {
-    const std::string name = name_of(file);
-    if (!is_new(name)) return;
-    names_.insert(name);
-    all_.push_back({name, std::move(kept_by), std::move(file)});
+    MountNamespace found{name_of(file), std::move(kept_by), std::move(file)};
+    if (!is_new(found.name)) return;
+    names_.insert(found.name);
+    show_(found);
   }
 
   const Cancelled& over_;
+  const Show& show_;
   std::set<std::string> names_;
-  std::vector<MountNamespace> all_;
 };
 
 }  // namespace
 
-std::vector<MountNamespace> mount_namespaces(const Cancelled& over) {
-  Collection all(over);
-  all.add_own();
-  all.add_of_processes();
-  all.add_mounted();
-  all.add_open();
-  return all.take();
+void each_mount_namespace(const Cancelled& over, const std::function<void(MountNamespace&)>& show) {
+  NamespaceWalk walk(over, show);
+  walk.add_own();
+  walk.add_of_processes();
+  walk.add_mounted();
+  walk.add_open();
 }
 
 UniqueFd open_mount_namespace(const std::string& path) {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/files.hpp"
@@ -19,10 +18,11 @@ struct MountNamespace {
   UniqueFd file;
 };
 
-/// Each once. The base's, which is this process's own, comes first; then those that processes live
-/// in, that are mounted in the base's, and that processes have open. Not all of them once `over`
-/// says true.
-std::vector<MountNamespace> mount_namespaces(const Cancelled& over);
+/// Shows each once, when it is found. Its file may be taken, and is closed else: there may be more
+/// namespaces than this process may have files open. The base's, which is this process's own, comes
+/// first; then those that processes live in, that are mounted in the base's, and that processes
+/// have open. Not all of them once `over` says true.
+void each_mount_namespace(const Cancelled& over, const std::function<void(MountNamespace&)>& show);
 
 /// For reading, and only where a mount namespace is there: opening anything else might do
 /// something.

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -101,6 +102,30 @@ TEST_F(Containers, over_directories_of_the_volume_are_ended_and_a_service_of_the
   EXPECT_THAT(sessions[0].detail, HasSubstr("not all obeyed, the rest was killed"));
   ASSERT_EQ(proven.size(), 1U);
   EXPECT_THAT(proven[0].detail, HasSubstr("a copy of the mount was taken from " + named(service)));
+}
+
+/// All namespaces were kept open at once: those beyond the limit were not seen, and there was no
+/// descriptor left to do anything in the others.
+TEST_F(Containers, more_services_of_the_base_than_may_be_open_files_do_not_keep_the_volume) {
+  ASSERT_NO_FATAL_FAILURE(bring_up_with(""));
+  constexpr unsigned kFiles = 64, kServices = 100;
+  std::vector<pid_t> services;
+  for (unsigned i = 0; i < kServices; ++i) services.push_back(service_of_base());
+  const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(next);
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  rlimit few = usual;
+  few.rlim_cur = static_cast<rlim_t>(next.get()) + kFiles;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const Ok released = release(leaving(), assignment_, book_);
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+  for (const pid_t service : services) {
+    EXPECT_FALSE(has_ended(service)) << service;
+    end(service);
+  }
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
 /// Nobody lives there any more, so that no process was found.
