@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <array>
@@ -100,6 +101,21 @@ bool disk_has_gone(const std::string& sys_root, const DiskIdentity& disk,
                    const std::function<bool()>& pause) {
   if (disk.name.empty()) return false;
   return looks_gone(sys_root, disk) && !pause() && looks_gone(sys_root, disk);
+}
+
+bool are_of_disk(const std::string& sys_root, const DiskIdentity& disk,
+                 std::span<const dev_t> devices) {
+  const DiskIdentity now = identify_disk(sys_root, disk.name);
+  if (disk.sequence.empty() || now.sequence != disk.sequence || now.number != disk.number)
+    return false;
+  const std::string directory = sys_root + "/block/" + disk.name;
+  std::set<std::string> numbers{now.number};
+  for (const auto& entry : list_directory(directory))
+    if (entry.starts_with(disk.name))
+      numbers.insert(read_attribute(directory + "/" + entry + "/dev"));
+  return std::all_of(devices.begin(), devices.end(), [&](dev_t device) {
+    return major(device) == 0 || numbers.contains(device_number(device));
+  });
 }
 
 std::vector<DiskFacts> scan_disks(const std::string& sys_root, const std::set<std::string>& mounted,

@@ -2,6 +2,8 @@
 // queue limits.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <set>
@@ -36,6 +38,12 @@ DiskIdentity identify_disk(const std::string& sys_root, const std::string& disk_
 /// a warning for it. False when `pause` answers that it was cut short.
 bool disk_has_gone(const std::string& sys_root, const DiskIdentity& disk,
                    const std::function<bool()>& pause);
+
+/// Whether these are numbers of the disk and of its partitions, and it is known to be the one that
+/// it was, as from Linux 5.15 on. Those of file systems that have none of a disk's (a btrfs) do not
+/// count.
+bool are_of_disk(const std::string& sys_root, const DiskIdentity& disk,
+                 std::span<const dev_t> devices);
 
 /// The kernel's own uevents. Open it before scanning sysfs, or a disk that appears in between is
 /// missed.

@@ -16,6 +16,7 @@
 #include "bootstrap/ahead_of_people.hpp"
 #include "bootstrap/base/detached.hpp"
 #include "bootstrap/base/words.hpp"
+#include "bootstrap/device_io.hpp"
 #include "bootstrap/files.hpp"
 #include "bootstrap/holders.hpp"
 #include "bootstrap/hooks.hpp"
@@ -447,7 +448,8 @@ class Release {
         return fail(std::move(error));
       }
       // In this attempt the numbers were the volume's; later they may be another disk's.
-      if (const auto whose = device_ ? elsewhere.take() : std::string(); !whose.empty())
+      const bool are_own = device_ || are_of_disk("/sys", assignment_.disk, devices);
+      if (const auto whose = are_own ? elsewhere.take() : std::string(); !whose.empty())
         copies += (copies.empty() ? "" : ", ") + whose;
       ::poll(nullptr, 0, kPauseMs);
     }

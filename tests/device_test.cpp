@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <fstream>
+#include <vector>
 
 #include "bootstrap/device_io.hpp"
 #include "bootstrap/in_root.hpp"
@@ -282,6 +284,26 @@ TEST_F(FakeSys, a_disk_attached_again_under_the_same_name_is_another) {
   for (const char* file : {"dev", "diskseq"})
     ASSERT_EQ(::unlink((root_ + "/block/xvdf/" + file).c_str()), 0);
   EXPECT_TRUE(is_same(disk));
+}
+
+/// By such a number a release would unmount what is another disk's.
+TEST_F(FakeSys, numbers_are_a_disk_s_own_only_while_it_is_known_to_be_the_same_one) {
+  put("nvme1n1/dev", "259:1\n");
+  put("nvme1n1/nvme1n1p1/dev", "259:5\n");
+  put("nvme2n1/dev", "259:2\n");
+  const DiskIdentity old_kernel = identify_disk(root_, "nvme1n1");
+  put("nvme1n1/diskseq", "17\n");
+  const DiskIdentity disk = identify_disk(root_, "nvme1n1");
+  const auto are_own = [&](const DiskIdentity& of, const std::vector<dev_t>& devices) {
+    return are_of_disk(root_, of, devices);
+  };
+  EXPECT_TRUE(are_own(disk, {makedev(259, 1), makedev(259, 5)}));
+  EXPECT_TRUE(are_own(disk, {makedev(259, 5), makedev(0, 47)})) << "which is a btrfs's";
+  EXPECT_FALSE(are_own(disk, {makedev(259, 1), makedev(259, 2)}));
+  EXPECT_FALSE(are_own(old_kernel, {makedev(259, 1)})) << "nobody can tell";
+  EXPECT_FALSE(are_own({}, {}));
+  put("nvme1n1/diskseq", "18\n");
+  EXPECT_FALSE(are_own(disk, {makedev(259, 1)}));
 }
 
 TEST_F(FakeSys, a_disk_with_a_mounted_partition_or_something_stacked_on_it_holds_the_base) {

@@ -8,11 +8,13 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
 #include "bootstrap/mount_copies.hpp"
 #include "bootstrap/mount_exec.hpp"
+#include "bootstrap/mount_namespaces.hpp"
 #include "bootstrap/paths.hpp"
 #include "bootstrap/volume_root.hpp"
 #include "tests/handover_containers.hpp"
@@ -171,6 +173,36 @@ TEST_F(Containers, a_namespace_that_keeps_the_volume_and_cannot_be_emptied_is_na
   const Ok released = release(leaving(), assignment_, book_);
   EXPECT_TRUE(released) << (released ? "" : released.error().message());
   EXPECT_TRUE(check_device_free("/dev/vdz"));
+}
+
+/// Later attempts took none: it kept the volume for as long as whoever had it lived.
+TEST_F(Containers, a_copy_that_no_path_led_to_at_the_first_attempt_is_taken_by_a_later_one) {
+  make_volume();
+  dress_as_disk();
+  ASSERT_TRUE(write_in_place("/run/block/vdz/diskseq", "7\n"));
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_TRUE(done) << done.error().message();
+  const pid_t service = child_that([] {
+    return own_mounts_alone() && ::mount("over", kVolumeParent, "tmpfs", 0, nullptr) == 0;
+  });
+  const Ok held = release(leaving(), assignment_, book_);
+  const auto bared = in_mount_namespace(
+      open_mount_namespace(namespace_file(service)),
+      [](int) { return ::umount2(kVolumeParent, UMOUNT_NOFOLLOW) == 0; },
+      std::chrono::steady_clock::now() + std::chrono::seconds(60));
+  const Ok released = release(leaving(), assignment_, book_);
+  const bool lives = !has_ended(service);
+  end(service);
+  EXPECT_TRUE(shell("rm /run/block/vdz/diskseq"));
+  ASSERT_FALSE(held);
+  EXPECT_THAT(held.error().message(), HasSubstr("in the namespace of " + named(service)));
+  EXPECT_TRUE(bared.value_or(false));
+  EXPECT_TRUE(released) << (released ? "" : released.error().message());
+  EXPECT_TRUE(lives);
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
+  const auto proven = steps_with("prove the device free");
+  ASSERT_EQ(proven.size(), 2U);
+  EXPECT_THAT(proven[1].detail, HasSubstr("a copy of the mount was taken from " + named(service)));
 }
 
 /// People bind a directory of the volume to a path that programs of the base know.
