@@ -79,7 +79,7 @@ Ok Leaving::run() {
   const bool is_lost = reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait);
   if (!is_lost && tell_of_reboot()) {
     wait_for_key();  // what is not kept by now goes with this process
-    if (turned_away) let_onto_base_where_machine_stays();
+    look_whether_machine_stays(turned_away);
     return {};
   }
   keep_from_next_boot();  // before the manager hears of it: this machine may end while we tell
@@ -240,11 +240,14 @@ void Leaving::let_onto_base_in_time() {
 
 /// For the very end: a shutdown or a reboot may have been taken back, or people stop the unit of a
 /// machine that should be gone by now, and nobody is left to let them in later. Nor may anybody be
-/// behind a soft-reboot, which keeps the link that refuses them.
-void Leaving::let_onto_base_where_machine_stays() const {
+/// behind a soft-reboot, which keeps the link that refuses them. Whoever begins in a boot that goes
+/// on must not take it for the next one, whether sessions are refused or not.
+void Leaving::look_whether_machine_stays(bool is_turned_away) const {
+  if (!is_turned_away && !init_ends_machine()) return;
   const MachinePlan plan = plan_of_init();
   if (plan == MachinePlan::shuts_down || plan == MachinePlan::reboots) return;
   if (plan == MachinePlan::stays) std::ignore = take_end_of_boot();
+  if (!is_turned_away) return;
   std::ignore =
       let_onto_base(input_.ticket.pool, "The volume is unmounted: " + given_back_for().sentence);
 }
@@ -269,7 +272,7 @@ Ok Leaving::end_reporting() {
     keep_from_next_boot();
     forget_served();  // not before: where this process does not come to it, the other file counts
   }
-  if (turned_away_until_ms_) let_onto_base_where_machine_stays();
+  look_whether_machine_stays(turned_away_until_ms_.has_value());
   return {};
 }
 

@@ -66,7 +66,7 @@ class Leaving {
   bool keeps_volume() const;
   bool machine_goes(const std::string& word) const;
   void let_onto_base_in_time();
-  void let_onto_base_where_machine_stays() const;
+  void look_whether_machine_stays(bool is_turned_away) const;
   Milliseconds time_for_last_reports() const;
   void stay_until_init_waits();
 

@@ -75,5 +75,26 @@ TEST_F(BootUnitStop, a_shutdown_or_a_reboot_that_is_taken_back_meanwhile_lets_pe
   }
 }
 
+/// Sessions had not been refused, as by a node without a manager, and nobody looked whether the
+/// machine stays: the next `up` took this boot for another one.
+TEST_F(BootUnitStop, a_shutdown_or_a_reboot_that_is_taken_back_ends_no_boot_that_refused_nobody) {
+  make_volume();
+  dress_as_disk();
+  for (const auto& [jobs, stage] :
+       {std::pair{kPowersOff, "draining"}, std::pair{kReboots, "rebooting"}}) {
+    SCOPED_TRACE(stage);
+    ASSERT_NO_FATAL_FAILURE(serve(kTicket));
+    ASSERT_NO_FATAL_FAILURE(come_in());  // she has time to save, and init to change its mind
+    ASSERT_NO_FATAL_FAILURE(init_ends_it(jobs));
+    ASSERT_TRUE(comes([stage = stage] { return status().stage == stage; }));
+    EXPECT_EQ(::access(kBootEnds, F_OK), 0);
+    ASSERT_TRUE(write_in_place(kJobs, kStopsUnit));
+    ASSERT_TRUE(all_end());
+    EXPECT_NE(::access(kBootEnds, F_OK), 0);
+    EXPECT_EQ(link_text(kSessionRoot), "/");
+    end_process(sshd_);
+  }
+}
+
 }  // namespace
 }  // namespace warmroot::bootstrap
