@@ -172,8 +172,7 @@ void Daemon::hear(const Wishes& wishes) {
   if (wishes.volume_id && wishes.snapshot_id)
     warming_.made_from(*wishes.volume_id, *wishes.snapshot_id);
   if (wishes.drain) ask_to_stop(ReleaseCause::wish, "the manager asked for the volume");
-  // Behind all that is to be heard: the base's disk may not answer.
-  if (is_news && is_another_volume(*wishes.volume_id)) forget_served();
+  if (is_news && is_another_volume(*wishes.volume_id)) base_disk_.ask(forget_served);
 }
 
 /// Than the one that is here, as far as that is known.
@@ -182,16 +181,18 @@ bool Daemon::is_another_volume(const std::string& volume_id) const {
   return here && *here != volume_id;
 }
 
-/// For a boot behind a reset. Not once a stop is requested: the base's disk may not answer.
+/// For a boot behind a reset. Not waited for, and not once a stop is requested: it is given back.
 void Daemon::keep_served_volume() {
   if (stop_.reason()) return;
   const EarlierVolume volume{assignment_.volume_id, assignment_.disk.name};
-  if (const Ok kept = keep_served(owner_of(input_.launch, ticket_), volume); !kept)
-    log_event(LogLevel::warning, "behind a reset the volume may need the manager's word",
-              {{"why", kept.error().message()}});
+  base_disk_.ask([owner = owner_of(input_.launch, ticket_), volume] {
+    if (const Ok kept = keep_served(owner, volume); !kept)
+      log_event(LogLevel::warning, "behind a reset the volume may need the manager's word",
+                {{"why", kept.error().message()}});
+  });
   // One that was heard meanwhile may have found nothing to be forgotten.
   const auto word = input_.confirmed_volume();
-  if (word && is_another_volume(*word)) forget_served();
+  if (word && is_another_volume(*word)) base_disk_.ask(forget_served);
 }
 
 /// Without an answer there is no instance id, and so no report.

@@ -15,6 +15,7 @@
 
 #include "bootstrap/assignment.hpp"
 #include "bootstrap/base/bounded_thread.hpp"
+#include "bootstrap/base/ordered_work.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/entry.hpp"
@@ -114,11 +115,13 @@ class Daemon {
   std::condition_variable led_;  ///< with mutex_: not any more
   std::mutex mutex_, stage_mutex_;
   std::optional<std::string> confirmed_, no_volume_;
-  Imds identity_;  ///< the reporter's thread's own
+  OrderedWork base_disk_;  ///< what outlives this boot is kept there, and it may not answer
+  Imds identity_;          ///< the reporter's thread's own
   Reporter reporter_;
   Warming warming_{ticket_, book_, reporter_, [this](Stage stage) { enter(stage, "", ""); }};
   Leaving leaving_{
-      LeavingInput{ticket_, input_.launch, assignment_, book_, stop_, reporter_, init_waits_,
+      LeavingInput{ticket_, input_.launch, assignment_, book_, stop_, reporter_, base_disk_,
+                   init_waits_,
                    [this](Stage stage, const std::string& reason, const std::string& message) {
                      enter(stage, reason, message);
                    },

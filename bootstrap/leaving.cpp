@@ -7,7 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include "bootstrap/base/detached.hpp"
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/device.hpp"
 #include "bootstrap/device_io.hpp"
@@ -28,8 +27,8 @@ constexpr Milliseconds kLastReports{600'000};
 /// The machine's shutdown waits for us, and EC2 tells the manager of its end.
 constexpr Milliseconds kLastReportsAtShutdown{5000};
 constexpr Milliseconds kShutdownLook{500};
-/// Of the 80 s that a reboot leaves: a file is synced to the base's disk.
-constexpr Milliseconds kKeyLimit{2000};
+/// Of the 80 s that a shutdown or a reboot leaves: files are synced to the base's disk.
+constexpr Milliseconds kBaseDiskLimit{2000};
 /// Who was told of the release ends this machine within seconds. Where that fails people have to
 /// get in, later than EC2 takes a machine back that it has given notice to.
 constexpr Milliseconds kTurnedAway{150'000};
@@ -46,11 +45,14 @@ KeyOwner owner_of(const LeavingInput& input) {
   return owner_of(input.launch, input.ticket);
 }
 
+EarlierVolume here_of(const LeavingInput& input) {
+  return {input.assignment.volume_id, input.assignment.disk.name};
+}
+
 /// The volume that this boot has, else the one that a boot before served, and that this one has not
 /// come to: it is given back with that. is_none() where there is neither.
-EarlierVolume volume_of(const LeavingInput& input) {
-  const EarlierVolume volume{input.assignment.volume_id, input.assignment.disk.name};
-  return volume.is_none() ? served_before(owner_of(input)) : volume;
+EarlierVolume volume_of(const KeyOwner& owner, const EarlierVolume& here) {
+  return here.is_none() ? served_before(owner) : here;
 }
 
 }  // namespace
@@ -78,7 +80,7 @@ Ok Leaving::run() {
   };
   const bool is_lost = reason.word == lost || disk_has_gone("/sys", input_.assignment.disk, wait);
   if (!is_lost && tell_of_reboot()) {
-    wait_for_key();  // what is not kept by now goes with this process
+    wait_for_base_disk();  // what is not kept by now goes with this process
     look_whether_machine_stays(turned_away);
     return {};
   }
@@ -88,8 +90,7 @@ Ok Leaving::run() {
   else
     tell_of_release();
   forget_held_record();  // behind it: one that begins in between must not take the disk anew
-  wait_for_key();        // or it would be kept behind this
-  forget_key_over_reboot();
+  input_.base_disk.ask(forget_key_over_reboot);
   if (turned_away) turned_away_until_ms_ = boottime_ms() + kTurnedAway.count();
   return end_reporting();
 }
@@ -154,27 +155,24 @@ void Leaving::tell_of_release() const {
 }
 
 /// Before the manager hears of the reboot: it may come at any moment, by init's patience or by
-/// people's, and a boot without the key is one that nobody hears of. On a thread of its own: the
-/// base's disk may not answer, and the volume must not wait for that.
-void Leaving::keep_key() {
+/// people's, and a boot without the key is one that nobody hears of.
+void Leaving::keep_key() const {
   const auto key = input_.reporter.key_for_next_boot();
   if (!key) return;
-  std::packaged_task<Ok()> task(
-      [owner = owner_of(input_), text = *key] { return keep_key_over_reboot(owner, text); });
-  kept_key_ = task.get_future();
-  run_detached(std::move(task));
-  wait_for_key();
+  input_.base_disk.ask([owner = owner_of(input_), text = *key] {
+    if (const Ok kept = keep_key_over_reboot(owner, text); !kept)
+      log_event(LogLevel::warning, "the next boot has to ask for a key",
+                {{"why", kept.error().message()}});
+  });
+  wait_for_base_disk();
 }
 
-void Leaving::wait_for_key() {
-  if (!kept_key_.valid()) return;
-  const bool is_known = kept_key_.wait_for(kKeyLimit) == std::future_status::ready;
-  const Ok kept = is_known
-                      ? kept_key_.get()
-                      : Ok{fail(ErrorKind::retry_later, "the base's disk has not answered yet")};
-  if (!kept)
-    log_event(LogLevel::warning, "the next boot has to ask for a key",
-              {{"why", kept.error().message()}});
+/// No longer than that: it may not answer, and neither the volume nor whoever is told of its
+/// release must wait for that.
+void Leaving::wait_for_base_disk() const {
+  if (!input_.base_disk.wait_for(kBaseDiskLimit))
+    log_event(LogLevel::warning, "what the next boot should know is not kept yet",
+              {{"why", "the base's disk has not answered"}});
 }
 
 /// Whoever has asked for the volume gets it, and this machine may boot anew all the same: by a
@@ -183,18 +181,21 @@ void Leaving::wait_for_key() {
 /// that an earlier boot gave away, and that this one did not get, is kept from the next one, too,
 /// unless people want it forgotten.
 void Leaving::keep_from_next_boot() const {
-  const EarlierVolume volume = volume_of(input_);
-  if (volume.is_none()) {
-    const bool people_asked = input_.stop.was_asked_for(to_string(ReleaseCause::operator_));
-    if (people_asked && !init_ends_machine()) forget_given_away();
-    return;
-  }
-  if (input_.ticket.manager_url.empty()) return;
-  if (const Ok kept = keep_given_away(owner_of(input_), volume); !kept) {
-    log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
-              {{"why", kept.error().message()}});
-    forget_served();  // which nothing outranks then
-  }
+  const bool people_asked = input_.stop.was_asked_for(to_string(ReleaseCause::operator_));
+  const bool is_unwanted = people_asked && !init_ends_machine();
+  const bool has_manager = !input_.ticket.manager_url.empty();
+  input_.base_disk.ask(
+      [owner = owner_of(input_), here = here_of(input_), is_unwanted, has_manager] {
+        const EarlierVolume volume = volume_of(owner, here);
+        if (volume.is_none() && is_unwanted) forget_given_away();
+        if (volume.is_none() || !has_manager) return;
+        const Ok kept = keep_given_away(owner, volume);
+        if (kept) return;
+        log_event(LogLevel::warning, "the next boot may serve a volume that was given away",
+                  {{"why", kept.error().message()}});
+        forget_served();  // which nothing outranks then
+      });
+  wait_for_base_disk();
 }
 
 bool Leaving::init_ends_machine() const {
@@ -207,7 +208,8 @@ bool Leaving::init_ends_machine() const {
 /// detached because EC2 showed it a stopped instance is gone by then: no guest holds that up.
 bool Leaving::is_given_to_nobody() const {
   const auto shutdown = to_string(ReleaseCause::shutdown);
-  return !volume_of(input_).is_none() && input_.stop.was_asked_for(shutdown) &&
+  const EarlierVolume volume = volume_of(owner_of(input_), here_of(input_));
+  return !volume.is_none() && input_.stop.was_asked_for(shutdown) &&
          !input_.stop.who_else_asked(shutdown) && !input_.reporter.has_told(Stage::released);
 }
 
@@ -267,11 +269,13 @@ Ok Leaving::end_reporting() {
   stay_until_init_waits();
   input_.reporter.stop();  // first: what is on its way may be taken yet
   if (is_given_to_nobody()) {
-    forget_given_away();  // what is served stays so, for the next boot
+    input_.base_disk.ask(forget_given_away);  // what is served stays so, for the next boot
   } else {
     keep_from_next_boot();
-    forget_served();  // not before: where this process does not come to it, the other file counts
+    // Not before: where this process does not come to it, the other file counts.
+    input_.base_disk.ask(forget_served);
   }
+  wait_for_base_disk();
   look_whether_machine_stays(turned_away_until_ms_.has_value());
   return {};
 }

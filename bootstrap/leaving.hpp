@@ -6,12 +6,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "bootstrap/assignment.hpp"
+#include "bootstrap/base/ordered_work.hpp"
 #include "bootstrap/base/result.hpp"
 #include "bootstrap/base/units.hpp"
 #include "bootstrap/launch_facts.hpp"
@@ -33,6 +33,7 @@ struct LeavingInput {
   StatusBook& book;
   StopRequest& stop;
   Reporter& reporter;
+  OrderedWork& base_disk;               ///< what of the daemon writes there
   const std::atomic<bool>& init_waits;  ///< for this process to end
   std::function<void(Stage, const std::string& reason, const std::string& message)> enter_stage;
   /// Ends what of ours uses the volume; false when something has not ended in time.
@@ -51,15 +52,16 @@ class Leaving {
   /// waits for this process; where it does already, for some seconds.
   Ok end_reporting();
   /// The next boot does not serve this volume without the manager's word. For before the manager is
-  /// told that it is given back; nothing where there is no manager.
+  /// told that it is given back; nothing where there is no manager. A base's disk that does not
+  /// answer is waited for a moment, and does it later.
   void keep_from_next_boot() const;
 
  private:
   bool give_back(const StopReason& reason);
   bool tell_of_reboot();
   void tell_of_release() const;
-  void keep_key();
-  void wait_for_key();
+  void keep_key() const;
+  void wait_for_base_disk() const;
   bool init_ends_machine() const;
   bool is_given_to_nobody() const;
   StopReason given_back_for() const;
@@ -73,7 +75,6 @@ class Leaving {
   const LeavingInput input_;
   /// New sessions are refused, although the volume is released: until then, by boottime_ms().
   std::optional<std::int64_t> turned_away_until_ms_;
-  std::future<Ok> kept_key_;  ///< keep_key_over_reboot's, while it is not known
 };
 
 }  // namespace warmroot::bootstrap

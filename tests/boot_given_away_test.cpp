@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "bootstrap/reboot.hpp"
-#include "tests/base_disk.hpp"
 #include "tests/boot_up.hpp"
 
 namespace warmroot::bootstrap {
@@ -441,27 +440,6 @@ TEST_F(BootGivenAway, what_another_instance_served_or_no_disk_can_be_is_forgotte
   ASSERT_TRUE(keep_served(kOwner, volume));
   EXPECT_TRUE(served_before(kOwner, volume).is_none()) << "it was given away since";
   EXPECT_FALSE(served_is_kept());
-}
-
-/// It was heard once the base's disk had answered, where what is served was forgotten first.
-TEST_F(BootGivenAway, a_wish_to_drain_is_heard_although_the_base_s_disk_does_not_answer) {
-  make_volume();
-  dress_as_disk();
-  const BaseDisk base;
-  ASSERT_TRUE(base.is_mounted());
-  ASSERT_TRUE(write_in_place(kReportAnswer, kNames));
-  ASSERT_EQ(run_up(kTicketOfManager), "");
-  ASSERT_TRUE(comes_to_preflight()) << "until then the base's boot loader is read";
-  EXPECT_TRUE(served_is_kept());
-  {
-    const Frozen disk(BaseDisk::kPlace);
-    ASSERT_TRUE(disk.is_frozen());
-    EXPECT_TRUE(
-        write_in_place(kReportAnswer, R"({"wishes":{"drain":true,"volume_id":"vol-0def"}})"));
-    EXPECT_TRUE(comes([] { return mounts_at(kVolumePoint).empty(); })) << status().stage;
-  }
-  EXPECT_TRUE(comes([] { return status().stage == "released"; })) << status().message;
-  kill_daemon();
 }
 
 /// The boot behind a reset would have served it without a word, whatever else was attached.
