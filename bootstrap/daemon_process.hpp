@@ -119,13 +119,12 @@ class Daemon {
   Imds identity_;          ///< the reporter's thread's own
   Reporter reporter_;
   Warming warming_{ticket_, book_, reporter_, [this](Stage stage) { enter(stage, "", ""); }};
-  Leaving leaving_{
-      LeavingInput{ticket_, input_.launch, assignment_, book_, stop_, reporter_, base_disk_,
-                   init_waits_,
-                   [this](Stage stage, const std::string& reason, const std::string& message) {
-                     enter(stage, reason, message);
-                   },
-                   [this](std::chrono::milliseconds limit) { return stop_own_users(limit); }}};
+  Leaving leaving_{LeavingInput{
+      ticket_, input_.launch, assignment_, book_, stop_, reporter_, base_disk_, init_waits_,
+      [this](Stage stage, const std::string& reason, const std::string& message) {
+        enter(stage, reason, message);
+      },
+      [this](std::chrono::milliseconds limit) { return stop_own_users(limit); }}};
   // Last, so that they end first.
   std::jthread ticker_, watcher_;
   BoundedThread agents_, host_keys_, people_;

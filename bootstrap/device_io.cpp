@@ -187,8 +187,8 @@ Result<EbsStatistics> read_ebs_statistics(const std::string& disk_node) {
   command.nsid = 1;
   command.cdw10 = kEbsStatisticsPage | (kEbsStatisticsBytes / 4 - 1) << 16;  // dwords, from 0
   TRY(ask_controller(fd.get(), command, page, "NVMe log page 0xD0"));
-  if (const auto found = parse_ebs_statistics(
-          {reinterpret_cast<const char*>(page.data()), page.size()}))
+  if (const auto found =
+          parse_ebs_statistics({reinterpret_cast<const char*>(page.data()), page.size()}))
     return *found;
   return fail(ErrorKind::refused, disk_node + " has no statistics of EBS");
 }
