@@ -80,7 +80,7 @@ if [ "$quick" = no ]; then
   run_tests asan -LE unsanitized --output-on-failure --timeout 600 -j "$(($(nproc) + 1))"
   [ "$all" = no ] || wait "$images" || exit 1
   # The thread sanitizer sees only what runs threads.
-  threaded="ebs_test read_engine_test warmer_test warmer_map_test early_reads_test file_finder_test recording_test record_command_test events_test reports_test reports_board_test report_lists_test report_listener_test"
+  threaded="ebs_test ordered_work_test read_engine_test warmer_test warmer_map_test early_reads_test file_finder_test recording_test record_command_test events_test reports_test reports_board_test report_lists_test report_listener_test"
   threads=
   if time_for 1100 "the thread sanitizer and the fuzzers"; then
     # shellcheck disable=SC2086 # word splitting is the list
