@@ -23,6 +23,8 @@ namespace warmroot::bootstrap {
 namespace {
 
 constexpr std::size_t kMaxOsRelease = 64 * 1024;
+constexpr char kBusy[] = "EBUSY";
+
 class RootSearch {
  public:
   RootSearch(const RootOrder& order, Assignment& assignment, StatusBook& book,
@@ -144,19 +146,21 @@ class RootSearch {
   }
 
   /// Other options of an ext4 take the kernel 10 to 15 ms, and its unmount behind that as long;
-  /// mounted anew it is writable in half a millisecond.
+  /// mounted anew it is writable in half a millisecond. Where somebody looks into it just then, or
+  /// another mount namespace has got a copy of the mount, it stays, read-only without that.
   Ok make_writable() {
     const std::string& type = assignment_.partition.content;
     const std::string options = root_mount_options(type, true);
     if (type.rfind("ext", 0) != 0) return remount(kVolumePoint, options);
-    TRY(unmount_candidate());
-    Ok mounted = mount_at_point(options);
-    assignment_.mounted = static_cast<bool>(mounted);
-    if (mounted || mounted.error().code != "EBUSY") return mounted;
-    // It is mounted elsewhere as well, by the copy that another mount namespace has got meanwhile,
-    // and stays read-only without this.
-    TRY(mount_at_point(root_mount_options(type, false)));
-    assignment_.mounted = true;
+    const Ok gone = unmount_candidate();
+    if (!gone && gone.error().code != kBusy) return gone;
+    if (gone) {
+      Ok mounted = mount_at_point(options);
+      assignment_.mounted = static_cast<bool>(mounted);
+      if (mounted || mounted.error().code != kBusy) return mounted;
+      TRY(mount_at_point(root_mount_options(type, false)));
+      assignment_.mounted = true;
+    }
     return remount(kVolumePoint, options);
   }
 

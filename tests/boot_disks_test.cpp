@@ -1,10 +1,14 @@
 // Which disks the bootstrap serves, against the real kernel: roots that are refused, damaged ones
 // that are given back for repair, and which of several is taken.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 
+#include "bootstrap/base/unique_fd.hpp"
 #include "bootstrap/bring_up.hpp"
 #include "bootstrap/documents.hpp"
 #include "bootstrap/files.hpp"
@@ -218,8 +222,25 @@ TEST_F(BootWhole, a_root_that_a_copy_of_its_mount_keeps_read_only_is_made_writab
   ASSERT_TRUE(shell("mount -o ro /dev/vdz " + elsewhere.path()));
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   EXPECT_TRUE(done) << done.error().message();
-  EXPECT_TRUE(shell("touch " + std::string(kVolumePoint) + "/var/written"));
+  EXPECT_TRUE(shell("touch " + inside("var/written")));
   EXPECT_TRUE(shell("umount " + elsewhere.path()));
+  EXPECT_TRUE(release(leaving(), assignment_, book_));
+}
+
+/// It was no reason to serve nobody.
+TEST_F(BootWhole, a_root_that_somebody_has_open_when_it_becomes_writable_is_served) {
+  make_volume();
+  dress_as_disk();
+  std::jthread somebody([](const std::stop_token& token) {
+    UniqueFd looked;
+    while (!looked && !token.stop_requested())
+      looked.reset(::open(inside("etc").c_str(), O_PATH | O_CLOEXEC));
+    while (!token.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  somebody = {};
+  EXPECT_TRUE(done) << done.error().message();
+  EXPECT_TRUE(shell("touch " + inside("var/written")));
   EXPECT_TRUE(release(leaving(), assignment_, book_));
 }
 
