@@ -101,6 +101,17 @@ TEST(LongBatches, tell_of_a_queue_that_was_not_there_before) {
   EXPECT_FALSE(saw_queue) << "slower, as unlike as before";
 }
 
+/// A tenth of them are there already, more or less, and come in a millisecond.
+TEST(LongBatches, take_blocks_that_were_present_for_no_queue) {
+  const auto with_present = [](unsigned present) {
+    auto times = spread_around(50, 15);
+    std::fill_n(times.begin(), present, LongBatches::Time(1000));
+    return times;
+  };
+  EXPECT_EQ(on_for(600, with_present(2), with_present(1)), LongBatches::kLongest);
+  EXPECT_EQ(on_for(600, with_present(1), with_present(2)), LongBatches::kLongest);
+}
+
 TEST(LongBatches, end_at_once_where_somebody_waits_or_the_depth_is_in_doubt) {
   for (const bool waits : {false, true}) {
     LongBatches batches;

@@ -18,6 +18,8 @@ constexpr double kRoseTo = 1.3;
 constexpr double kChangedBy = 1.5;
 /// Where all wait in one queue no read is quick, and none slow.
 constexpr double kMoreAlike = 0.3;
+/// Of the slower reads' time, as in depth control: what takes less was present before.
+constexpr double kPresentBelow = 0.1;
 constexpr unsigned kFewest = 2;
 
 }  // namespace
@@ -31,16 +33,14 @@ void LongBatches::begin(Time now) {
 
 LongBatches::Look LongBatches::take_look(Time now) {
   auto& all = latencies_us_;
-  const auto at = [&all](std::size_t place) {
-    const auto found = all.begin() + static_cast<std::ptrdiff_t>(place);
-    std::nth_element(all.begin(), found, all.end());
-    return *found;
-  };
   Look look;
   look.per_s =
       static_cast<double>(all.size()) * 1e6 / static_cast<double>((now - looked_from_).count());
-  if (!all.empty()) look.median_us = at(all.size() / 2);
-  if (!all.empty()) look.alike = at(all.size() / 10) / at(all.size() * 9 / 10);
+  std::sort(all.begin(), all.end());
+  const double slower = all.empty() ? 0 : all[all.size() * 3 / 4];
+  all.erase(all.begin(), std::lower_bound(all.begin(), all.end(), kPresentBelow * slower));
+  if (!all.empty()) look.median_us = all[all.size() / 2];
+  if (!all.empty()) look.alike = all[all.size() / 10] / all[all.size() * 9 / 10];
   looked_from_ = now;
   all.clear();
   return look;
