@@ -186,9 +186,11 @@ Ok StagedFile::take_place() {
 }
 
 Ok sync_all(const std::vector<StagedFile>& files) {
+  // One behind the other where no thread is to be had.
+  constexpr auto kBeside = std::launch::async | std::launch::deferred;
   std::vector<std::future<Ok>> others;
   for (std::size_t i = 1; i < files.size(); ++i)
-    others.push_back(std::async(std::launch::async, [&file = files[i]] { return file.sync(); }));
+    others.push_back(std::async(kBeside, [&file = files[i]] { return file.sync(); }));
   Ok done = files.empty() ? Ok{} : files.front().sync();
   for (auto& other : others)
     if (Ok synced = other.get(); done && !synced) done = std::move(synced);

@@ -208,9 +208,10 @@ bool Leaving::init_ends_machine() const {
 /// detached because EC2 showed it a stopped instance is gone by then: no guest holds that up.
 bool Leaving::is_given_to_nobody() const {
   const auto shutdown = to_string(ReleaseCause::shutdown);
-  const EarlierVolume volume = volume_of(owner_of(input_), here_of(input_));
-  return !volume.is_none() && input_.stop.was_asked_for(shutdown) &&
-         !input_.stop.who_else_asked(shutdown) && !input_.reporter.has_told(Stage::released);
+  // The volume last: it may have to be looked up on the base's disk, which may not answer.
+  return input_.stop.was_asked_for(shutdown) && !input_.stop.who_else_asked(shutdown) &&
+         !input_.reporter.has_told(Stage::released) &&
+         !volume_of(owner_of(input_), here_of(input_)).is_none();
 }
 
 /// A reboot gives it back to nobody: whoever else has asked gets it.
