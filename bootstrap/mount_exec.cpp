@@ -40,6 +40,8 @@ Ok call_mount(const Call& call) {
   mnt_context_disable_canonicalize(handle, 1);
   mnt_context_disable_helpers(handle, 1);
   mnt_context_disable_mtab(handle, 1);
+  // Else it would try again read-only, and say that all is well.
+  mnt_context_enable_rwonly_mount(handle, 1);
   if ((!call.source.empty() && mnt_context_set_source(handle, call.source.c_str()) != 0) ||
       mnt_context_set_target(handle, call.target.c_str()) != 0 ||
       (!call.filesystem.empty() && mnt_context_set_fstype(handle, call.filesystem.c_str()) != 0) ||

@@ -16,7 +16,8 @@
 
 namespace warmroot::bootstrap {
 
-/// Mounts a block device at a directory of the base that we made ourselves.
+/// Mounts a block device at a directory of the base that we made ourselves. What is to be writable
+/// and cannot be is an error, unless the file system itself says that it is read-only.
 Ok mount_device(const std::string& node, const std::string& point, const std::string& filesystem,
                 const std::string& options);
 /// Makes the directory a mount whose events reach only the mount namespaces that are copied from

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -111,9 +113,14 @@ class RootSearch {
                                  kVolumePoint, partition.content, options);
   }
 
-  /// One that hangs is known to whoever undoes the rest.
+  /// One that hangs is known to whoever undoes the rest. Errors: round's, and retry_later where
+  /// somebody has it open, so that no other is mounted over it.
   Ok unmount_candidate() {
-    TRY(assignment_.unmounting->round(round_from_now(kVolumePoint)));
+    if (Ok gone = assignment_.unmounting->round(round_from_now(kVolumePoint)); !gone) {
+      Error error = std::move(gone).error();
+      if (error.code == kBusy) error.kind = ErrorKind::retry_later;
+      return fail(std::move(error));
+    }
     assignment_.mounted = false;
     return {};
   }
@@ -121,7 +128,7 @@ class RootSearch {
   Result<std::string> mount_candidate() {
     const std::string& type = assignment_.partition.content;
     TRY(make_volume_point());
-    // The kernel forgets what it has read of a partition that nobody has open.
+    // The kernel forgets more of what it has read where nobody has the partition open.
     const UniqueFd open(::open(assignment_.partition_node.c_str(), O_RDONLY | O_CLOEXEC));
     // Read-only until it has proved to be a root: another system's data partition is left as it is.
     TRY(mount_at_point(root_mount_options(type, false)));
@@ -131,7 +138,12 @@ class RootSearch {
       Error error = std::move(accepted).error();
       return fail(std::move(error).within(assignment_.partition_node));
     }
-    TRY(make_writable());
+    if (auto writable = make_writable(); !writable) {
+      Error error = std::move(writable).error();
+      // It is the root: an older one beside it would be served in its place.
+      if (error.kind == ErrorKind::refused) error.kind = ErrorKind::misconfigured;
+      return fail(std::move(error).within(assignment_.partition_node));
+    }
     assignment_.root_device = mounted_root().value_or(0);
     ::unlink(kHooksRun);  // of an earlier volume
     assignment_.root_choice = root_choice(assignment_.partition, candidates_.size(), refused_);
@@ -146,8 +158,9 @@ class RootSearch {
   }
 
   /// Other options of an ext4 take the kernel 10 to 15 ms, and its unmount behind that as long;
-  /// mounted anew it is writable in half a millisecond. Where somebody looks into it just then, or
-  /// another mount namespace has got a copy of the mount, it stays, read-only without that.
+  /// to mount it anew takes half a millisecond and four reads. Where somebody looks into it just
+  /// then, or another mount namespace has got a copy of the mount, it stays, read-only without
+  /// that.
   Ok make_writable() {
     const std::string& type = assignment_.partition.content;
     const std::string options = root_mount_options(type, true);
@@ -157,11 +170,20 @@ class RootSearch {
     if (gone) {
       Ok mounted = mount_at_point(options);
       assignment_.mounted = static_cast<bool>(mounted);
-      if (mounted || mounted.error().code != kBusy) return mounted;
+      if (mounted) return check_writable();
+      if (mounted.error().code != kBusy) return mounted;
       TRY(mount_at_point(root_mount_options(type, false)));
       assignment_.mounted = true;
     }
     return remount(kVolumePoint, options);
+  }
+
+  /// A file system may be read-only by a feature of its own, which the kernel takes for a success.
+  static Ok check_writable() {
+    struct statvfs facts {};
+    if (::statvfs(kVolumePoint, &facts) != 0) return fail_errno("looking at the mounted root");
+    if ((facts.f_flag & ST_RDONLY) != 0) return fail(errno_error("mounting it writable", EROFS));
+    return {};
   }
 
   Ok accept_root() {

@@ -219,12 +219,32 @@ TEST_F(BootWhole, a_root_that_a_copy_of_its_mount_keeps_read_only_is_made_writab
   make_volume();
   dress_as_disk();
   const TemporaryDirectory elsewhere;
-  ASSERT_TRUE(shell("mount -o ro /dev/vdz " + elsewhere.path()));
+  input_.enter_stage = [before = input_.enter_stage, &elsewhere](Stage stage,
+                                                                 const std::string& why) {
+    if (stage == Stage::checked) {
+      EXPECT_TRUE(shell("mount -o ro /dev/vdz " + elsewhere.path()));
+    }
+    before(stage, why);
+  };
   const Ok done = bring_up(input_, assignment_, book_, stop_);
   EXPECT_TRUE(done) << done.error().message();
   EXPECT_TRUE(shell("touch " + inside("var/written")));
   EXPECT_TRUE(shell("umount " + elsewhere.path()));
   EXPECT_TRUE(release(leaving(), assignment_, book_));
+}
+
+/// libmount tried again read-only and said that all was well, and the kernel says so of a file
+/// system that is read-only by itself: sessions landed where nothing could be written.
+TEST_F(BootWhole, a_root_that_cannot_be_written_to_is_not_served) {
+  make_volume();
+  ASSERT_TRUE(shell("tune2fs -O read-only " + loop_));
+  dress_as_disk();
+  const Ok done = bring_up(input_, assignment_, book_, stop_);
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().message(), HasSubstr("Read-only file system"));
+  EXPECT_NE(session_os(), "Test Volume 1");
+  EXPECT_THAT(mounts_at(kVolumePoint), IsEmpty());
+  EXPECT_TRUE(check_device_free("/dev/vdz"));
 }
 
 /// It was no reason to serve nobody.
