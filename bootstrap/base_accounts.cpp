@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "bootstrap/base/log.hpp"
 #include "bootstrap/files.hpp"
@@ -110,10 +113,9 @@ Result<AccountEdit> import_accounts(const RootDirectory& volume) {
   files.push_back(std::move(kept));
   TRY(stage_base_files(base, edit.files, files));
   TRY(sync_all(files));
-  for (StagedFile& file : files) {
-    TRY(file.take_place());
-    if (&file == &files.front()) TRY(sync_directory_of(kAccountRecord));
-  }
+  TRY(files.front().take_place());
+  TRY(sync_directory_of(kAccountRecord));
+  for (StagedFile& file : std::span(files).subspan(1)) TRY(file.take_place());
   return edit;
 }
 
