@@ -86,8 +86,9 @@ class DepthControl {
     return phase_ == Phase::steady && calm_windows_ >= kCalmWindows && !foreground_ && !hurry_ &&
            elsewhere_ == 0;
   }
-  /// From now on reads are told again; so many are in flight, of which nothing is to be learnt. In
-  /// the rest reads were seen to wait for each other that did not before it: a look below is due.
+  /// From now on reads are told again; so many are in flight, of which nothing is to be learnt.
+  /// `saw_queue`: in the rest they were seen to wait for each other, unlike at its begin; then a
+  /// look below is due at once.
   void rested(unsigned in_flight, bool saw_queue = false);
   /// So many more than depth() may be in flight during a rest; the session needs the other tags.
   unsigned room() const {
