@@ -410,8 +410,7 @@ TEST_F(BootUp, a_disk_that_is_taken_away_before_sessions_are_open_is_given_back)
   ::unlink(kLogFile);
   ASSERT_EQ(run_up(), "");
   start_sshd();
-  // Before that the root may be there and be gone again, and the gate would be a file of the base.
-  ASSERT_TRUE(comes([] { return status().stage == "mounted"; }));
+  ASSERT_TRUE(comes([] { return status().stage == "mounted"; })) << "else the gate is the base's";
   ASSERT_TRUE(shell("exec 3>" + inside("gate") + "; rm -r /run/block/vdz /dev/vdz; echo go >&3"));
   ASSERT_TRUE(comes([] { return !daemon_runs(); })) << status().stage << ": " << status().message;
   EXPECT_EQ(status().stage, "released");
